@@ -1,7 +1,7 @@
 """Where was a method published, and which numbers did its source report?
 
-Labels of a `Method` that no prediction reads: who, when, and measured values with what a prediction of them needs.
-Leaves out the predictions themselves.
+Labels of a `Method` that no prediction reads: who, when, and measured values with what a prediction
+of them needs. Leaves out the predictions themselves.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class Citation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reported:
-    """A published number, with what a prediction of it needs; what the source leaves out stays empty.
+    """A published number, with what a prediction of it needs; what the source leaves out stays
+    empty.
 
     Args:
         quantity: what `value` is, in SI units; a speedup is relative to `relative_to`.
@@ -51,7 +52,9 @@ class Reported:
         note: what else the source says.
     """
 
-    quantity: Literal["speedup", "tokens_per_step", "tokens_per_s", "token_s", "step_s", "prompt_s", "bytes_ratio"]
+    quantity: Literal[
+        "speedup", "tokens_per_step", "tokens_per_s", "token_s", "step_s", "prompt_s", "bytes_ratio"
+    ]
     value: float
     source: str
     model: str = ""

@@ -1,6 +1,7 @@
 """Which serving engines are known? One module under `engines/` each; adding a file adds an engine.
 
-A file of the user's (`costmodel.engines.record.file`) stands for one of them with numbers measured on a machine.
+A file of the user's (`costmodel.engines.record.file`) stands for one of them with numbers measured
+on a machine.
 """
 
 import importlib
@@ -19,8 +20,12 @@ from hardware_profiles.errors import UnknownNameError
 @cache
 def _records() -> Mapping[str, tuple[str, Engine]]:
     """Module and record of every engine, by name."""
-    modules = sorted(found.name for found in pkgutil.iter_modules(engines.__path__) if not found.ispkg)
-    records = [(name, importlib.import_module(f"{engines.__name__}.{name}").ENGINE) for name in modules]
+    modules = sorted(
+        found.name for found in pkgutil.iter_modules(engines.__path__) if not found.ispkg
+    )
+    records = [
+        (name, importlib.import_module(f"{engines.__name__}.{name}").ENGINE) for name in modules
+    ]
     return {record.name: (module, record) for module, record in records}
 
 
@@ -37,7 +42,8 @@ def load_engine(name: str) -> Engine:
         'tensorrt-llm'
 
     Args:
-        name: in any case; aliases stand for their engine; or the path of an engine file, which ends in .toml.
+        name: in any case; aliases stand for their engine; or the path of an engine file, which ends
+            in .toml.
 
     Raises:
         UnknownNameError: no such engine; the nearest names are offered.
@@ -68,7 +74,9 @@ def _refining() -> Mapping[str, Refining]:
 
 
 def refining_names() -> list[str]:
-    """Names of the programs whose settings of masked decoding are known, sorted; not all of them are engines."""
+    """Names of the programs whose settings of masked decoding are known, sorted; not all of them
+    are engines.
+    """
     return sorted(_refining())
 
 
@@ -79,7 +87,9 @@ def load_refining(name: str) -> Refining:
         UnknownNameError: no such program; the nearest names are offered.
     """
     if (found := _refining().get(name)) is None:
-        raise UnknownNameError("program that decodes masked blocks", name, refining_names(), key="engine")
+        raise UnknownNameError(
+            "program that decodes masked blocks", name, refining_names(), key="engine"
+        )
     return found
 
 

@@ -1,10 +1,11 @@
 """What is a published decoding system, as data that a prediction executes?
 
-A `Method` says who drafts, what shape is verified together, when a draft ends, which law decides what stays, how
-requests share a step, and how the target itself is changed; or why nothing of it can be priced. Every field moves a
-price, a number of tokens per step or a refusal; a test changes each field of each entry and sees something move. It
-holds no code: mechanisms live in `costmodel.laws`, `costmodel.drafters` and the simulator. Leaves out training and the
-quality of the text.
+A `Method` says who drafts, what shape is verified together, when a draft ends, which law decides
+what stays, how requests share a step, and how the target itself is changed; or why nothing of it
+can be priced. Every field moves a price, a number of tokens per step or a refusal; a test changes
+each field of each entry and sees something move. It holds no code: mechanisms live in
+`costmodel.laws`, `costmodel.drafters` and the simulator. Leaves out training and the quality of the
+text.
 """
 
 from collections.abc import Mapping
@@ -16,22 +17,85 @@ from costmodel.drafting_stage import Draft
 from costmodel.pace import EXACT_COMMITS, Refine, Routing, Samples, Spans
 from costmodel.transforms.declared import LayerSchedule, Transform, WeightTransform
 
-__all__ = ["Batch", "Citation", "Draft", "Method", "Refine", "Reported", "Routing", "Samples", "Shape", "Spans", "Stop",
-           "Verify"]  # fmt: skip
+__all__ = [
+    "Batch",
+    "Citation",
+    "Draft",
+    "Method",
+    "Refine",
+    "Reported",
+    "Routing",
+    "Samples",
+    "Shape",
+    "Spans",
+    "Stop",
+    "Verify",
+]
 
-ShapeKind = Literal["none", "chain", "static_tree", "dynamic_tree", "state_trees", "window", "block"]
+ShapeKind = Literal[
+    "none", "chain", "static_tree", "dynamic_tree", "state_trees", "window", "block"
+]
 StopRule = Literal["length", "probability", "product", "gain", "ema", "goodput", "exit"]
-VerifyRule = Literal["none", "match", "token_rejection", "with_replacement", "without_replacement", "fixed_candidates",
-                     "block", "multi_path_block", "typical", "near_match"]  # fmt: skip
-_TREE_RULES = ("match", "with_replacement", "without_replacement", "fixed_candidates", "multi_path_block", "typical")
+VerifyRule = Literal[
+    "none",
+    "match",
+    "token_rejection",
+    "with_replacement",
+    "without_replacement",
+    "fixed_candidates",
+    "block",
+    "multi_path_block",
+    "typical",
+    "near_match",
+]
+_TREE_RULES = (
+    "match",
+    "with_replacement",
+    "without_replacement",
+    "fixed_candidates",
+    "multi_path_block",
+    "typical",
+)
 Exactness = Literal["bit_exact", "distribution", "own_weights", "lossy"]
-LABELS = ("slug", "title", "citation", "group", "read", "exact_when", "systems", "recorded", "reproduced", "reported",
-          "assumed")  # fmt: skip
+LABELS = (
+    "slug",
+    "title",
+    "citation",
+    "group",
+    "read",
+    "exact_when",
+    "systems",
+    "recorded",
+    "reproduced",
+    "reported",
+    "assumed",
+)
 """Fields that say what an entry is, and not what a prediction does."""
-Group = Literal["plain", "draft models", "draft trees", "parallel drafters", "tree drafters", "heads",
-                "self speculation", "model free", "vision", "serving", "parallelism", "masked", "commit rules",
-                "jacobi", "media", "constrained", "test time", "compression", "attention", "contexts", "layers",
-                "architectures", "references"]  # fmt: skip
+Group = Literal[
+    "plain",
+    "draft models",
+    "draft trees",
+    "parallel drafters",
+    "tree drafters",
+    "heads",
+    "self speculation",
+    "model free",
+    "vision",
+    "serving",
+    "parallelism",
+    "masked",
+    "commit rules",
+    "jacobi",
+    "media",
+    "constrained",
+    "test time",
+    "compression",
+    "attention",
+    "contexts",
+    "layers",
+    "architectures",
+    "references",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,18 +103,20 @@ class Shape:
     """What is verified together in one step.
 
     Args:
-        kind: `state_trees`: prompt tokens behind every candidate guess the next step's tree, which has as many levels
-            as stood behind the last accepted one; `window`: tokens refined in place, the oldest committed first;
-            `block`: tokens of a masked block.
-        nodes: draft tokens, root excluded; of state trees candidates and the prompt tokens behind them; of a window or
-            block its tokens. 0: searched by the optimiser.
-        depth: levels of a tree, root excluded; 0: no limit. Of state trees also the prompt tokens behind the root.
+        kind: `state_trees`: prompt tokens behind every candidate guess the next step's tree, which
+            has as many levels as stood behind the last accepted one; `window`: tokens refined in
+            place, the oldest committed first; `block`: tokens of a masked block.
+        nodes: draft tokens, root excluded; of state trees candidates and the prompt tokens behind
+            them; of a window or block its tokens. 0: searched by the optimiser.
+        depth: levels of a tree, root excluded; 0: no limit. Of state trees also the prompt tokens
+            behind the root.
         width: children of a node that a dynamic tree looks at; 0: all.
         beam: nodes of a level of a dynamic tree that get children; 0: all.
         least_probability: path probability below which a dynamic tree leaves a node out, 0 to 1.
-        guesses: drafts of so many tokens that a step with a proposal verifies side by side, of which the longest stays
-            (n-grams of a pool).
-        riding: further query tokens of the verify pass that verify nothing (lookahead window, prompt tokens).
+        guesses: drafts of so many tokens that a step with a proposal verifies side by side, of
+            which the longest stays (n-grams of a pool).
+        riding: further query tokens of the verify pass that verify nothing (lookahead window,
+            prompt tokens).
     """
 
     kind: ShapeKind
@@ -68,10 +134,11 @@ class Stop:
     """When a draft ends.
 
     Args:
-        rule: `length`: at the shape's draft tokens; `probability`: before a token whose draft probability is below
-            `at` (Kangaroo); `product`: once 1 - prod(probabilities) exceeds `at` (SpecDec++); `gain`: once another
-            level gains fewer than `at` tokens (OPT-Tree); `ema`, `goodput`: set per request or batch by a
-            controller; `exit`: exit layer and length together (DEL).
+        rule: `length`: at the shape's draft tokens; `probability`: before a token whose draft
+            probability is below `at` (Kangaroo); `product`: once 1 - prod(probabilities) exceeds
+            `at` (SpecDec++); `gain`: once another level gains fewer than `at` tokens (OPT-Tree);
+            `ema`, `goodput`: set per request or batch by a controller; `exit`: exit layer and
+            length together (DEL).
         at: threshold of the rule.
         least_tokens: draft tokens that are made in any case.
         most_tokens: draft tokens after which it ends in any case; 0: the shape's.
@@ -90,10 +157,11 @@ class Verify:
     Args:
         rule: a law of `costmodel.laws.acceptance`, with the twin of the same name in `real_runs`.
         remaining_layers: the verify pass begins behind the drafter's last layer (Kangaroo).
-        pruned_after: share of the layers that all draft tokens run; those that are then found hopeless leave the pass.
+        pruned_after: share of the layers that all draft tokens run; those that are then found
+            hopeless leave the pass.
         pruned_ratio: share of the draft tokens that the layers behind still run.
-        relaxed: more stays than the rule alone would keep, so that the text changes (a target that was moved towards
-            the drafter, rewards).
+        relaxed: more stays than the rule alone would keep, so that the text changes (a target that
+            was moved towards the drafter, rewards).
         at: thresholds of the rule, by name.
     """
 
@@ -110,20 +178,23 @@ class Batch:
     """How requests share steps and devices.
 
     Args:
-        drafts_during_verify: the next step's draft is made while this one's is verified, on the assumption that all of
-            it will be accepted.
-        branches: drafts made at once, one behind each of the drafter's likeliest tokens for the place that only the
-            target can decide. 0: one draft, behind the drafter's own token.
+        drafts_during_verify: the next step's draft is made while this one's is verified, on the
+            assumption that all of it will be accepted.
+        branches: drafts made at once, one behind each of the drafter's likeliest tokens for the
+            place that only the target can decide. 0: one draft, behind the drafter's own token.
         branch_at: draft probability below which a draft branches; 1: always.
         parts: passes in which a draft is verified, each as soon as its tokens are there.
         prunes: the later parts leave out requests of which a token was rejected.
-        interference_ratio: share of the shorter of two concurrent phases that comes on top of the longer one: 0 on
-            devices of their own, 1 where running side by side gains nothing.
-        own_device: the drafter has a device of its own, so that its weights and cache take none of the target's.
-        slots: who gets the verify budget: all requests alike, or the likeliest draft tokens of the whole batch.
-        budget_per_request: mean draft tokens per request that the batch may verify, with `likeliest`.
-        ragged: requests of unequal lengths in one pass: each its own (`split`), padded to the longest (`pad`), or
-            only those of equal length together (`regroup`).
+        interference_ratio: share of the shorter of two concurrent phases that comes on top of the
+            longer one: 0 on devices of their own, 1 where running side by side gains nothing.
+        own_device: the drafter has a device of its own, so that its weights and cache take none of
+            the target's.
+        slots: who gets the verify budget: all requests alike, or the likeliest draft tokens of the
+            whole batch.
+        budget_per_request: mean draft tokens per request that the batch may verify, with
+            `likeliest`.
+        ragged: requests of unequal lengths in one pass: each its own (`split`), padded to the
+            longest (`pad`), or only those of equal length together (`regroup`).
     """
 
     drafts_during_verify: bool = False
@@ -159,9 +230,10 @@ class Method:
         read: the best source that was read; `abstract` entries are marked wherever they are shown.
         exact_when: condition under which the text is the target's, in words.
         target: what is changed about the target's weights, cache, attention or layers.
-        target_transforms_reach_drafter: draft passes by another network run under `target` too. On for what works at
-            run time on whatever passes; off for what was made for one model. Drafts by the target itself always run on
-            its weights and cache as they are stored, but never on its schedule of layers.
+        target_transforms_reach_drafter: draft passes by another network run under `target` too. On
+            for what works at run time on whatever passes; off for what was made for one model.
+            Drafts by the target itself always run on its weights and cache as they are stored, but
+            never on its schedule of layers.
         draft: stages of drafting, each drafted for by the next; empty: nothing is drafted.
         shape: what is verified together.
         stop: when a draft ends.
@@ -170,11 +242,14 @@ class Method:
         advance: another way to several tokens a step, instead of draft and verify.
         batch: how requests go together.
         host_s: seconds of work on the host per step that the device waits for (grammars, search).
-        deployment: options of a deployment that it stands for (`context_parallel`), where a question leaves them out.
+        deployment: options of a deployment that it stands for (`context_parallel`), where a
+            question leaves them out.
         own_weights: the target was trained for it, and the text is that of the trained target.
-        engines: engine to the name of this method there; an engine whose method differs is left out.
+        engines: engine to the name of this method there; an engine whose method differs is left
+            out.
         systems: rows of the table of published systems that the entry stands for.
-        asked_as: what to ask instead, where it is no way of decoding by itself but priced; predictions refuse with it.
+        asked_as: what to ask instead, where it is no way of decoding by itself but priced;
+            predictions refuse with it.
         out_of_scope: why nothing of it can be priced; predictions refuse with it.
         needs: the mechanism that is missing to price it; predictions refuse with it.
         recorded: names of shipped recordings of it, which predictions take as `--trace NAME`.
@@ -215,13 +290,15 @@ class Method:
     def exactness(self) -> Exactness:
         """What happens to the text.
 
-        `bit_exact`: it stays; `distribution`: it is drawn as the target draws; `own_weights`: it is that of a target
-        trained for the method; `lossy`: it changes.
+        `bit_exact`: it stays; `distribution`: it is drawn as the target draws; `own_weights`: it is
+        that of a target trained for the method; `lossy`: it changes.
         """
         masked = self.refine is not None and self.refine.commit not in EXACT_COMMITS
         if masked or self.verify.relaxed or self.verify.rule in ("typical", "near_match"):
             return "lossy"
-        shared = any(isinstance(each, LayerSchedule) and each.unique_ratio < 1.0 for each in self.target)
+        shared = any(
+            isinstance(each, LayerSchedule) and each.unique_ratio < 1.0 for each in self.target
+        )
         if self.own_weights or shared:
             return "own_weights"
         whole = all(isinstance(each, WeightTransform) and each.is_exact for each in self.target)
@@ -240,7 +317,9 @@ class Method:
 
     @property
     def has_own_pace(self) -> bool:
-        """Whether the entry itself says how many tokens a step brings, since no draft is verified token by token."""
+        """Whether the entry itself says how many tokens a step brings, since no draft is verified
+        token by token.
+        """
         return self.refine is not None or self.advance is not None
 
     @property
@@ -267,19 +346,27 @@ class Method:
     def needs_trained_weights(self) -> bool:
         """Whether an engine loads weights beside the target's checkpoint to draft with."""
         return any(
-            stage.by in ("model", "heads") or (stage.by == "head" and stage.dense_layers) for stage in self.draft
+            stage.by in ("model", "heads") or (stage.by == "head" and stage.dense_layers)
+            for stage in self.draft
         )
 
     @property
     def drafts_with_target_layers(self) -> bool:
-        """Whether layers of the target's own checkpoint draft, which are trained with it and run for drafts alone."""
+        """Whether layers of the target's own checkpoint draft, which are trained with it and run
+        for drafts alone.
+        """
         return any(stage.by == "head" for stage in self.stages) and not self.needs_trained_weights
 
     @property
     def exits_early(self) -> bool:
         """Whether the target's own first layers draft."""
         first = self.draft[0] if self.draft else None
-        return first is not None and first.by == "target" and first.layers is not None and first.first_layers
+        return (
+            first is not None
+            and first.by == "target"
+            and first.layers is not None
+            and first.first_layers
+        )
 
     @property
     def may_propose_nothing(self) -> bool:
@@ -288,7 +375,9 @@ class Method:
 
     @property
     def drafts_trees(self) -> bool:
-        """Whether a step can verify a tree: the drafter ranks candidates, and the law decides between siblings."""
+        """Whether a step can verify a tree: the drafter ranks candidates, and the law decides
+        between siblings.
+        """
         ranks = bool(self.draft) and self.draft[0].by in ("model", "target", "head", "heads")
         return ranks and self.verify.rule in _TREE_RULES
 

@@ -1,4 +1,6 @@
-"""Which published methods does the catalogue have? One module under `methods/` each; adding a file adds a method."""
+"""Which published methods does the catalogue have? One module under `methods/` each; adding a file
+adds a method.
+"""
 
 import importlib
 import pkgutil
@@ -16,7 +18,9 @@ from hardware_profiles.errors import InputError, UnknownNameError
 def _modules() -> dict[str, str]:
     """Slug to module, of every entry in the folders of `methods`."""
     found = pkgutil.walk_packages(methods.__path__, f"{methods.__name__}.")
-    return {each.name.rsplit(".", 1)[1].replace("_", "-"): each.name for each in found if not each.ispkg}
+    return {
+        each.name.rsplit(".", 1)[1].replace("_", "-"): each.name for each in found if not each.ispkg
+    }
 
 
 @cache
@@ -53,8 +57,8 @@ def priced_names() -> tuple[str, ...]:
 def priced_alike() -> Mapping[str, str]:
     """Every slug of `priced_names`, to the first one that differs from it in labels alone.
 
-    Published systems whose difference lies in training or in what they draft from are one way of decoding to a
-    prediction, apart from the numbers that are stated of them.
+    Published systems whose difference lies in training or in what they draft from are one way of
+    decoding to a prediction, apart from the numbers that are stated of them.
     """
     first: dict[str, str] = {}
     for slug in priced_names():
@@ -73,7 +77,8 @@ def require_priced(method: Method) -> None:
     """Refuse a method that cannot be priced, with the reason of its entry.
 
     Raises:
-        InputError: it is out of scope, needs a mechanism that is missing, or is asked about in another way.
+        InputError: it is out of scope, needs a mechanism that is missing, or is asked about in
+            another way.
     """
     if method.refusal:
         raise InputError(method.refusal, key="method", value=method.slug)
@@ -102,7 +107,8 @@ def named_transforms(names: Sequence[str], *, reach_drafter: bool = False) -> tu
         reach_drafter: only those that draft passes by other networks run under, too.
 
     Raises:
-        UnknownNameError: no such method, or one that leaves the target as it is; the nearest are offered.
+        UnknownNameError: no such method, or one that leaves the target as it is; the nearest are
+            offered.
         InputError: a name that is given twice.
     """
     found: list[Transform] = []

@@ -1,8 +1,8 @@
 """How does text advance where no draft is verified token by token?
 
-Records of a `Method` that say themselves how many tokens a step brings: masked blocks and windows, two levels of
-decoding, several sequences of one request, drafted steps that another model judges whole. Leaves out what steps cost
-(`costmodel.answers`) and the text.
+Records of a `Method` that say themselves how many tokens a step brings: masked blocks and windows,
+two levels of decoding, several sequences of one request, drafted steps that another model judges
+whole. Leaves out what steps cost (`costmodel.answers`) and the text.
 """
 
 from dataclasses import dataclass
@@ -12,56 +12,94 @@ from costmodel.drafting_stage import Draft
 from hardware_profiles.errors import InputError, UnknownNameError
 
 Forward = Literal["full", "canvas", "suffix", "block", "group"]
-Commit = Literal["static", "threshold", "factor", "entropy", "neighbours", "learned", "credit", "capped", "history",
-                 "auxiliary", "doubling", "cosine", "arccos", "in_order", "self_verified", "fixed_point",
-                 "window_rejection", "random", "running_mean", "entropy_bound", "gap",
-                 "phases"]  # fmt: skip
+Commit = Literal[
+    "static",
+    "threshold",
+    "factor",
+    "entropy",
+    "neighbours",
+    "learned",
+    "credit",
+    "capped",
+    "history",
+    "auxiliary",
+    "doubling",
+    "cosine",
+    "arccos",
+    "in_order",
+    "self_verified",
+    "fixed_point",
+    "window_rejection",
+    "random",
+    "running_mean",
+    "entropy_bound",
+    "gap",
+    "phases",
+]
 GROWING_COMMITS = ("doubling", "cosine", "arccos")
 EVEN_COMMITS = ("static", "random", *GROWING_COMMITS)
-"""Rules that commit by number alone: a block takes a whole number of passes, the same for every request."""
+"""Rules that commit by number alone: a block takes a whole number of passes, the same for every
+request."""
 EXACT_COMMITS = ("self_verified", "fixed_point", "window_rejection")
 _MOST_TOKENS = 1 << 20
 _REFINE_RANGES = {
-    "tokens_per_pass": (0.01, _MOST_TOKENS), "canvas_tokens": (1, _MOST_TOKENS), "begin_ratio": (0.0, 1.0),
-    "full_passes": (0, _MOST_TOKENS), "reuses": (0, _MOST_TOKENS), "full_every": (0, _MOST_TOKENS),
+    "tokens_per_pass": (0.01, _MOST_TOKENS),
+    "canvas_tokens": (1, _MOST_TOKENS),
+    "begin_ratio": (0.0, 1.0),
+    "full_passes": (0, _MOST_TOKENS),
+    "reuses": (0, _MOST_TOKENS),
+    "full_every": (0, _MOST_TOKENS),
     "canvas_every": (0, _MOST_TOKENS),
-    "computed_ratio": (0.0, 1.0), "closing_passes": (0, _MOST_TOKENS), "copies": (1, 1024),
+    "computed_ratio": (0.0, 1.0),
+    "closing_passes": (0, _MOST_TOKENS),
+    "copies": (1, 1024),
     "vocab_state_bytes": (0.0, 1024.0),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refine:
-    """Decoding of masked blocks or windows: several passes, each of which commits some of their tokens.
+    """Decoding of masked blocks or windows: several passes, each of which commits some of their
+    tokens.
 
     Args:
-        forward: what a pass computes: prompt and canvas (`full`), the `canvas` over the prompt's cache, from the block
-            on (`suffix`), the `block`, or no more tokens than it commits (`group`).
-        commit: which tokens a pass commits. `static`: an even share, in a whole number of passes; `random`: the same,
-            whichever they are. By confidence, one at least: beyond a `threshold`, a `factor` that falls with their
-            number, a bound of `entropy`, a bound of the sum of entropies (`entropy_bound`), the `running_mean` of what
-            the block holds, near surer `neighbours`, all at once when the `gap` of the answer's logits is wide, by a
-            `learned` filter, with `credit` of earlier passes, in slow and fast `phases`, at most so many (`capped`), by
-            their `history`, as an `auxiliary` model agrees, from the left (`in_order`). In groups that grow: `doubling`
-            in every pass, or as the `cosine` or `arccos` of the passes' share leaves fewer masks. What would be
-            committed anyway: drafts of later states that a pass confirms (`self_verified`), a `fixed_point` of greedy
+        forward: what a pass computes: prompt and canvas (`full`), the `canvas` over the prompt's
+            cache, from the block on (`suffix`), the `block`, or no more tokens than it commits
+            (`group`).
+        commit: which tokens a pass commits. `static`: an even share, in a whole number of passes;
+            `random`: the same, whichever they are. By confidence, one at least: beyond a
+            `threshold`, a `factor` that falls with their number, a bound of `entropy`, a bound of
+            the sum of entropies (`entropy_bound`), the `running_mean` of what the block holds, near
+            surer `neighbours`, all at once when the `gap` of the answer's logits is wide, by a
+            `learned` filter, with `credit` of earlier passes, in slow and fast `phases`, at most so
+            many (`capped`), by their `history`, as an `auxiliary` model agrees, from the left
+            (`in_order`). In groups that grow: `doubling` in every pass, or as the `cosine` or
+            `arccos` of the passes' share leaves fewer masks. What would be committed anyway: drafts
+            of later states that a pass confirms (`self_verified`), a `fixed_point` of greedy
             decoding, tokens that `window_rejection` keeps.
-        tokens_per_pass: mean number of tokens that a pass commits, of all blocks that it computes, where none is stated
-            with the question.
+        tokens_per_pass: mean number of tokens that a pass commits, of all blocks that it computes,
+            where none is stated with the question.
         canvas_tokens: tokens behind the prompt that a full pass computes.
-        begin_ratio: share of a block that is committed when the next one begins, 0 to 1; 1: one block at a time.
-        full_passes: passes of a block over prompt and canvas, which renew the cache and commit as the others do.
-        reuses: passes on a renewed cache that a block takes at least, whether or not the full ones finish it.
+        begin_ratio: share of a block that is committed when the next one begins, 0 to 1; 1: one
+            block at a time.
+        full_passes: passes of a block over prompt and canvas, which renew the cache and commit as
+            the others do.
+        reuses: passes on a renewed cache that a block takes at least, whether or not the full ones
+            finish it.
         full_every: of the other passes, one in so many is full too; 0: none, 1: all of them.
-        canvas_every: of those that are left, one in so many computes the whole canvas over the prompt's cache; 0: none.
-        computed_ratio: share of its tokens that a pass which renews nothing computes; the others' cached values stay.
+        canvas_every: of those that are left, one in so many computes the whole canvas over the
+            prompt's cache; 0: none.
+        computed_ratio: share of its tokens that a pass which renews nothing computes; the others'
+            cached values stay.
         stores_along: what was committed is computed once more within a later pass, which stores it.
         closing_passes: passes that only store a finished block.
-        copies: sequences that such a pass computes per request: 2 with and without the prompt (guidance), or the
-            drafts of a block that are confirmed together, of which full passes compute one.
-        auxiliary: name of another model that reads the same tokens in a pass of its own; empty: none.
-        vocab_state_bytes: bytes of a value that is kept per token of a block and entry of the vocabulary, and read and
-            written in every pass; 0: none is.
+        copies: sequences that such a pass computes per request: 2 with and without the prompt
+            (guidance), or the drafts of a block that are confirmed together, of which full passes
+            compute one.
+        auxiliary: name of another model that reads the same tokens in a pass of its own; empty:
+            none.
+        vocab_state_bytes: bytes of a value that is kept per token of a block and entry of the
+            vocabulary, and read and written in every pass; 0: none is.
 
     Raises:
         UnknownNameError: a kind of pass or a commit rule that does not exist.
@@ -85,19 +123,25 @@ class Refine:
     vocab_state_bytes: float = 0.0
 
     def __post_init__(self) -> None:
-        for kind, name, known in (("pass", self.forward, Forward), ("commit rule", self.commit, Commit)):
+        for kind, name, known in (
+            ("pass", self.forward, Forward),
+            ("commit rule", self.commit, Commit),
+        ):
             if name not in get_args(known):
                 raise UnknownNameError(kind, str(name), get_args(known), key="refine")
         for key, (lowest, highest) in _REFINE_RANGES.items():
             if not lowest <= getattr(self, key) <= highest:
                 raise InputError(
-                    f"must lie in [{lowest:g}, {highest:g}]", key=f"refine.{key}", value=getattr(self, key)
+                    f"must lie in [{lowest:g}, {highest:g}]",
+                    key=f"refine.{key}",
+                    value=getattr(self, key),
                 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spans:
-    """Decoding on two levels: most of the target runs once for several tokens, the rest of it for each of them.
+    """Decoding on two levels: most of the target runs once for several tokens, the rest of it for
+    each of them.
 
     Args:
         tokens: mean tokens of a span, >= 1.
@@ -118,10 +162,11 @@ class Samples:
 
     Args:
         rows: sequences that a pass computes, mean over the answer, >= 1.
-        tokens: tokens of the answer that a pass brings: 1 where one sequence stays (best of several), as many as there
-            are rows where all are parts of the answer, more where one row stands for several sequences.
-        judged_tokens: tokens of each sequence that one pass of a scoring model, as large as the target, reads at once;
-            0: nothing is scored so.
+        tokens: tokens of the answer that a pass brings: 1 where one sequence stays (best of
+            several), as many as there are rows where all are parts of the answer, more where one
+            row stands for several sequences.
+        judged_tokens: tokens of each sequence that one pass of a scoring model, as large as the
+            target, reads at once; 0: nothing is scored so.
     """
 
     rows: float
@@ -131,13 +176,15 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Routing:
-    """Steps of reasoning that a draft model writes, another model judges whole, and the target writes again if need be.
+    """Steps of reasoning that a draft model writes, another model judges whole, and the target
+    writes again if need be.
 
     Args:
         draft: who writes first.
         tokens: mean tokens of a step.
         accepted_ratio: share of the steps that stay as drafted, 0 to 1.
-        judge: size of the judging model, which reads every step in one pass: `draft`, `target`, or `none`.
+        judge: size of the judging model, which reads every step in one pass: `draft`, `target`, or
+            `none`.
     """
 
     draft: Draft

@@ -6,8 +6,8 @@
     │   └── CollectedError     more than one of these, found in one reading
     └── InfeasibleError        the question is sound and has no answer   exit code 3
 
-Every message names the file, the key, the rule that was broken and the value that broke it, as far as they
-are known.
+Every message names the file, the key, the rule that was broken and the value that broke it, as far
+as they are known.
 Programming mistakes inside rooftree are ordinary Python exceptions and are left out of this tree.
 """
 
@@ -34,7 +34,12 @@ class RooftreeError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(
-        self, message: str, *, file: str | Path | None = None, key: str | None = None, value: object = None
+        self,
+        message: str,
+        *,
+        file: str | Path | None = None,
+        key: str | None = None,
+        value: object = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -49,7 +54,9 @@ class RooftreeError(Exception):
 
 
 class InputError(RooftreeError):
-    """What was asked or handed in is wrong: a value out of range, a foreign file, an unknown key."""
+    """What was asked or handed in is wrong: a value out of range, a foreign file, an unknown
+    key.
+    """
 
     exit_code: ClassVar[int] = 2
 
@@ -82,11 +89,19 @@ class UnknownNameError(InputError):
         self.name = name
         self.known = tuple(known)
         offered = nearest_names(name, self.known)
-        hint = f"; nearest: {', '.join(offered)}" if offered else f"; there is no {kind} to choose from"
+        hint = (
+            f"; nearest: {', '.join(offered)}"
+            if offered
+            else f"; there is no {kind} to choose from"
+        )
         super().__init__(f"unknown {kind} {_shortened(name)}{hint}", file=file, key=key)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return UnknownNameError, (self.kind, self.name, self.known), {"file": self.file, "key": self.key}
+        return (
+            UnknownNameError,
+            (self.kind, self.name, self.known),
+            {"file": self.file, "key": self.key},
+        )
 
 
 class CollectedError(InputError):
@@ -120,13 +135,16 @@ def joined(errors: Sequence[InputError]) -> InputError:
 
 
 class InfeasibleError(RooftreeError):
-    """The question is sound and has no answer: the weights do not fit, no configuration meets the limits."""
+    """The question is sound and has no answer: the weights do not fit, no configuration meets the
+    limits.
+    """
 
     exit_code: ClassVar[int] = 3
 
 
 def nearest_names(name: str, known: Iterable[str]) -> list[str]:
-    """The known names most like `name`, best first: at most five, at least one where any name is known.
+    """The known names most like `name`, best first: at most five, at least one where any name is
+    known.
 
     Names that begin with what was typed come first, then names by similarity; case does not count.
     """
@@ -149,4 +167,6 @@ def _nearest(typed: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _shortened(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN_VALUE_CHARACTERS else text[: _SHOWN_VALUE_CHARACTERS - 1] + "…"
+    return (
+        text if len(text) <= _SHOWN_VALUE_CHARACTERS else text[: _SHOWN_VALUE_CHARACTERS - 1] + "…"
+    )

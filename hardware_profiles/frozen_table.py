@@ -10,12 +10,16 @@ V = TypeVar("V")
 
 
 class FrozenTable(Mapping[str, V], Generic[V]):
-    """A mapping that cannot change and can be hashed, compared with any mapping, copied and pickled."""
+    """A mapping that cannot change and can be hashed, compared with any mapping, copied and
+    pickled.
+    """
 
     __slots__ = ("_entries",)
 
     def __init__(self, entries: Mapping[str, V]) -> None:
-        self._entries: dict[str, V] = entries._entries if isinstance(entries, FrozenTable) else dict(entries)
+        self._entries: dict[str, V] = (
+            entries._entries if isinstance(entries, FrozenTable) else dict(entries)
+        )
 
     def __getitem__(self, key: str) -> V:
         return self._entries[key]

@@ -1,8 +1,9 @@
 """How does the name of a device, or a user's file, become a `Device`?
 
-Answers which devices there are, reads and checks one file, and carries constants over from a relative where a
-device has none of its own. Overrides are in `hardware_profiles.overrides`. Measuring a device is left to
-`rooftree calibrate`, which writes files of the same form into `data/measured/`.
+Answers which devices there are, reads and checks one file, and carries constants over from a
+relative where a device has none of its own. Overrides are in `hardware_profiles.overrides`.
+Measuring a device is left to `rooftree calibrate`, which writes files of the same form into
+`data/measured/`.
 """
 
 import math
@@ -21,7 +22,14 @@ from hardware_profiles.fitted.regime_lines import parse_regime
 from hardware_profiles.fitted.residuals import Regime, Residuals
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.overrides import overridden
-from hardware_profiles.profile import CONSTANT_NAMES, NEUTRAL, OPERATIONS, Constants, Device, Provenance
+from hardware_profiles.profile import (
+    CONSTANT_NAMES,
+    NEUTRAL,
+    OPERATIONS,
+    Constants,
+    Device,
+    Provenance,
+)
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
 
 if TYPE_CHECKING:
@@ -30,8 +38,9 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 MAX_FILE_BYTES = MIB
 
-# ASSUMED from one pair: GEMM constants of the H100 used on the A100 leave 3.8 times the residual they leave
-# at home, those of the A100 used on the H100 1.9 times; the geometric mean, 2.7, is rounded up
+# ASSUMED from one pair: GEMM constants of the H100 used on the A100 leave 3.8 times the residual
+# they leave at home, those of the A100 used on the H100 1.9 times; the geometric mean, 2.7, is
+# rounded up
 WIDENING_RATIO = 3.0
 # an interval of measured / predicted must keep a positive lower end
 WIDEST_RATIO = 0.95
@@ -65,16 +74,18 @@ def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Devi
         ('h100-sxm', 4800000000000.0, 'assumed')
 
     Args:
-        name_or_path: a name of `device_names()`, in any case and with any separators, or a path that ends in
-            .toml.
+        name_or_path: a name of `device_names()`, in any case and with any separators, or a path
+            that ends in .toml.
         overrides: `device.<key>=<number>`, in SI: "device.bandwidth_bytes_per_s=4.8e12",
-            "device.peak_flops_per_s.bf16=1e15", "device.constants.gemm_launch_s=3e-6". Later ones win.
+            "device.peak_flops_per_s.bf16=1e15", "device.constants.gemm_launch_s=3e-6". Later ones
+            win.
 
     Returns:
         The device; overridden numbers are marked as assumed.
 
     Raises:
-        InputError: an unknown name (the nearest are offered), an unreadable or wrong file, a wrong override.
+        InputError: an unknown name (the nearest are offered), an unreadable or wrong file, a wrong
+            override.
     """
     if str(name_or_path).casefold().endswith(".toml"):
         device = _read(Path(name_or_path))
@@ -86,7 +97,9 @@ def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Devi
 
 
 def _files() -> dict[str, Path]:
-    return {path.stem: path for folder in (DATA, DATA / "measured") for path in folder.glob("*.toml")}
+    return {
+        path.stem: path for folder in (DATA, DATA / "measured") for path in folder.glob("*.toml")
+    }
 
 
 @cache
@@ -154,7 +167,9 @@ def _device(file: "DeviceFile", path: Path) -> Device:
     peaks = dict(file.peak.given())
     given = {name: each for name, each in scalars.items() if each is not None}
     given |= {f"peak_flops_per_s.{dtype}": each for dtype, each in peaks.items()}
-    provenance = {name: Provenance(kind=each.kind, source=each.source) for name, each in given.items()}
+    provenance = {
+        name: Provenance(kind=each.kind, source=each.source) for name, each in given.items()
+    }
     ancestry = _ancestry(file, path)
     constants, origins = _constants(ancestry)
     formats, narrow = _formats(ancestry)
@@ -182,9 +197,13 @@ def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
     files = _files()
     while (like := found[-1].constants.like) is not None:
         if like not in files:
-            raise UnknownNameError("device", like, sorted(files), file=seen[-1], key="constants.like")
+            raise UnknownNameError(
+                "device", like, sorted(files), file=seen[-1], key="constants.like"
+            )
         if files[like].resolve() in seen:
-            raise InputError("a device's relatives must not lead back to it", key="constants.like", value=like)
+            raise InputError(
+                "a device's relatives must not lead back to it", key="constants.like", value=like
+            )
         seen.append(files[like].resolve())
         found.append(_relative(files[like]))
     return found
@@ -192,7 +211,9 @@ def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Read:
-    """One group of constants as the cost model knows it, and where each of its numbers comes from."""
+    """One group of constants as the cost model knows it, and where each of its numbers comes
+    from.
+    """
 
     group: FormatGroup
     origins: dict[str, Provenance]
@@ -216,7 +237,9 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
             mistakes.append(error)
             continue
         if read is None:
-            mistakes.append(InputError("is missing, here and in every relative", key=f"constants.{operation}"))
+            mistakes.append(
+                InputError("is missing, here and in every relative", key=f"constants.{operation}")
+            )
             continue
         values |= read.group.values
         residuals[operation], regimes[operation] = read.group.residual_ratio, read.group.regimes
@@ -229,8 +252,12 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
     return Constants(**values, residual_ratio=table, corrections=corrections), origins
 
 
-def _formats(ancestry: list["DeviceFile"]) -> tuple[dict[str, dict[str, FormatGroup]], dict[str, Provenance]]:
-    """The groups of narrow formats that the device computes in, its own or a relative's, by format and operation."""
+def _formats(
+    ancestry: list["DeviceFile"],
+) -> tuple[dict[str, dict[str, FormatGroup]], dict[str, Provenance]]:
+    """The groups of narrow formats that the device computes in, its own or a relative's, by format
+    and operation.
+    """
     found: dict[str, dict[str, FormatGroup]] = {}
     origins: dict[str, Provenance] = {}
     for dtype in FORMATS:
@@ -244,7 +271,8 @@ def _formats(ancestry: list["DeviceFile"]) -> tuple[dict[str, dict[str, FormatGr
 
 
 def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Read | None:
-    """A group of a table of the first file, or of its nearest relative that has one; None where none has.
+    """A group of a table of the first file, or of its nearest relative that has one; None where
+    none has.
 
     Raises:
         InputError: keys that the operation does not have, or keys that are missing.
@@ -261,13 +289,16 @@ def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Rea
     numbers, sources, residual = _group(operation, group, table)
     parts, correction = _parts(group, f"{table}.{operation}")
     if depth > 0:
-        # carried over twice is not twice as wrong: the widest of the factors passed on the way counts
+        # carried over twice is not twice as wrong: the widest of the factors passed on the way
+        # counts
         factor = max(_widening(each) for each in ancestry[:depth])
         residual, parts = widened(residual, factor), tuple(each.wider(factor) for each in parts)
         numbers = _rescaled(numbers, owner, ancestry[0])
         sources = {name: _carried_over(each, owner.name, factor) for name, each in sources.items()}
         correction = None  # which kernels a library picks is not handed down
-    read = FormatGroup(values=numbers, residual_ratio=residual, regimes=parts, correction=correction)
+    read = FormatGroup(
+        values=numbers, residual_ratio=residual, regimes=parts, correction=correction
+    )
     return _Read(group=read, origins=sources)
 
 
@@ -293,30 +324,45 @@ def _widening(file: "DeviceFile") -> float:
 
 
 def widened(residual_ratio: float, factor: float) -> float:
-    """The residual of constants on a device they were not fitted on: `factor` times as wide, at most 0.95."""
+    """The residual of constants on a device they were not fitted on: `factor` times as wide, at
+    most 0.95.
+    """
     return max(residual_ratio, min(residual_ratio * factor, WIDEST_RATIO))
 
 
-def _rescaled(numbers: dict[str, float], owner: "DeviceFile", heir: "DeviceFile") -> dict[str, float]:
+def _rescaled(
+    numbers: dict[str, float], owner: "DeviceFile", heir: "DeviceFile"
+) -> dict[str, float]:
     """Times of arithmetic on one processor follow the peak of one processor; all else is kept."""
     theirs, ours = dict(owner.peak.given()), dict(heir.peak.given())
-    shared = next((dtype for dtype in ("bf16", "fp16", "fp32") if dtype in theirs and dtype in ours), None)
+    shared = next(
+        (dtype for dtype in ("bf16", "fp16", "fp32") if dtype in theirs and dtype in ours), None
+    )
     if shared is None:
         return numbers
     parts = (ours[shared].si, heir.processors.number, owner.processors.number, theirs[shared].si)
     if not all(0 < part < math.inf for part in parts):
         return numbers  # the device that is made of them is refused
     speed = parts[0] / parts[1] * parts[2] / parts[3]
-    return {name: each / speed if name.endswith("_tile_s") else each for name, each in numbers.items()}
+    return {
+        name: each / speed if name.endswith("_tile_s") else each for name, each in numbers.items()
+    }
 
 
 def _carried_over(origin: Provenance, owner: str, factor: float) -> Provenance:
-    note = f"carried over from {owner} (tile times by peak per processor, interval {factor:g} times as wide)"
+    note = (
+        f"carried over from {owner} (tile times by peak per processor, interval {factor:g} times as"
+        " wide)"
+    )
     return Provenance(kind="assumed", source=f"{note}; there: {origin.source}")
 
 
 def _tails(operation: str) -> list[str]:
-    return [name.removeprefix(f"{operation}_") for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
+    return [
+        name.removeprefix(f"{operation}_")
+        for name in CONSTANT_NAMES
+        if name.startswith(f"{operation}_")
+    ]
 
 
 def _wrong_keys(operation: str, group: "Group", path: str) -> list[InputError]:
@@ -324,12 +370,18 @@ def _wrong_keys(operation: str, group: "Group", path: str) -> list[InputError]:
     written = [_written(tail) for tail in _tails(operation)]
     given = group.__pydantic_extra__
     known = [*written, *type(group).model_fields]
-    unknown: list[InputError] = [UnknownNameError("key", key, known, key=path) for key in given if key not in written]
+    unknown: list[InputError] = [
+        UnknownNameError("key", key, known, key=path) for key in given if key not in written
+    ]
     needed = [_written(tail) for tail in _tails(operation) if f"{operation}_{tail}" not in NEUTRAL]
-    return unknown or [InputError("is missing", key=f"{path}.{key}") for key in needed if key not in given]
+    return unknown or [
+        InputError("is missing", key=f"{path}.{key}") for key in needed if key not in given
+    ]
 
 
-def _group(operation: str, group: "Group", table: str) -> tuple[dict[str, float], dict[str, Provenance], float]:
+def _group(
+    operation: str, group: "Group", table: str
+) -> tuple[dict[str, float], dict[str, Provenance], float]:
     """Constants by name, provenance by dotted name, and the residual, of one group of a file."""
     written = {_written(tail): tail for tail in _tails(operation)}
     given = group.__pydantic_extra__

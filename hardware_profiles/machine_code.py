@@ -1,9 +1,11 @@
-"""How is the machine code of a function kept on disk, so that no other version's is ever run in its place?
+"""How is the machine code of a function kept on disk, so that no other version's is ever run in its
+place?
 
-On its own numba keeps an index a function, which names files by their number and is read before it is known whose it
-is. After an upgrade in place, with a cache that two versions share, or after a process was killed between index and
-file, the number leads to another version's code, or the index names modules that are no longer there. Here a file's
-name is the digest of all that its code was made from. Leaves out what is compiled.
+On its own numba keeps an index a function, which names files by their number and is read before it
+is known whose it is. After an upgrade in place, with a cache that two versions share, or after a
+process was killed between index and file, the number leads to another version's code, or the index
+names modules that are no longer there. Here a file's name is the digest of all that its code was
+made from. Leaves out what is compiled.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ from hardware_profiles.errors import RooftreeError
 from hardware_profiles.whole_file import whole_file
 
 _DIGITS = 20
-_UNUSED_S = 30 * 86400.0  # after which another version's code is removed where this one's is written
+_UNUSED_S = (
+    30 * 86400.0
+)  # after which another version's code is removed where this one's is written
 
 
 def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit` whose machine code is kept where it can be, and else made by every process anew.
 
     Args:
-        file: beside or above all files that the code is made from; a change in any of them makes it anew.
+        file: beside or above all files that the code is made from; a change in any of them makes it
+            anew.
         options: of `numba.njit`.
 
     Returns:
@@ -44,7 +49,10 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
         dispatcher = njit(no_cfunc_wrapper=True, **options)(function)  # nobody calls it from C
         try:
             dispatcher.enable_caching()
-        except (RuntimeError, OSError):  # neither the package's folder nor the user's can be written
+        except (
+            RuntimeError,
+            OSError,
+        ):  # neither the package's folder nor the user's can be written
             return dispatcher
         caching = dispatcher._cache
         folder, base = Path(caching.cache_path), caching._impl.filename_base
@@ -66,7 +74,9 @@ class _CodeFiles:
 
     def __init__(self, folder: Path, base: str, sources: str, options: dict[str, Any]) -> None:
         self.folder, self.base, self.sources = folder, base, sources
-        self.options = sorted((name, sorted(of) if isinstance(of, set) else of) for name, of in options.items())
+        self.options = sorted(
+            (name, sorted(of) if isinstance(of, set) else of) for name, of in options.items()
+        )
 
     def load(self, key: Any) -> Any:
         """The code for types and a processor; None where there is none that can be read."""
@@ -105,7 +115,9 @@ class _CodeFiles:
 
 @cache
 def _sources(folder: str) -> str:
-    """Digest of numba's release and of every file of Python in and below a folder, names included."""
+    """Digest of numba's release and of every file of Python in and below a folder, names
+    included.
+    """
     import numba
 
     digest = hashlib.sha256(numba.__version__.encode())

@@ -1,7 +1,7 @@
 """How is a file opened that nobody vouches for?
 
-Regular files alone: a pipe waits for a writer that may never come, and a device never ends. What is read has a limit.
-Leaves out what the bytes mean, and writing (`whole_file`).
+Regular files alone: a pipe waits for a writer that may never come, and a device never ends. What is
+read has a limit. Leaves out what the bytes mean, and writing (`whole_file`).
 """
 
 import os
@@ -11,7 +11,12 @@ from typing import BinaryIO
 
 from hardware_profiles.errors import InputError
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -24,7 +29,9 @@ def open_regular(path: str | Path) -> BinaryIO:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a Path with a NUL in it raises ValueError here
             raise InputError("must be a regular file", file=path)
         handle = os.open(path, _FLAGS)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):  # it may have become another one; opening did not wait for it
+        if not stat.S_ISREG(
+            os.fstat(handle).st_mode
+        ):  # it may have become another one; opening did not wait for it
             os.close(handle)
             raise InputError("must be a regular file", file=path)
         return os.fdopen(handle, "rb")

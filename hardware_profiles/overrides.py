@@ -1,7 +1,8 @@
 """What would happen on a device with one number changed?
 
-Applies `--set device.<key>=<number>` to a device. Changed numbers are marked as assumed, and a device with a
-changed constant no longer counts as calibrated. Names and texts cannot be changed: write a file instead.
+Applies `--set device.<key>=<number>` to a device. Changed numbers are marked as assumed, and a
+device with a changed constant no longer counts as calibrated. Names and texts cannot be changed:
+write a file instead.
 """
 
 import math
@@ -10,7 +11,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.profile import CONSTANT_NAMES, DTYPES, OPERATIONS, Constants, Device, Provenance
+from hardware_profiles.profile import (
+    CONSTANT_NAMES,
+    DTYPES,
+    OPERATIONS,
+    Constants,
+    Device,
+    Provenance,
+)
 
 SOURCE = "set on the command line"
 
@@ -28,7 +36,8 @@ def overridden(device: Device, override: str) -> Device:
         override: `device.<key>=<number>`, the number in SI.
 
     Raises:
-        InputError: no number, an unknown key (the nearest are offered), or a number out of its key's range.
+        InputError: no number, an unknown key (the nearest are offered), or a number out of its
+            key's range.
 
     Example:
         >>> from hardware_profiles.loader import load_device
@@ -51,7 +60,9 @@ def overridden(device: Device, override: str) -> Device:
 
 
 def _settable() -> Iterator[str]:
-    yield from (each.name for each in fields(Device) if "range" in each.metadata and each.name != "year")
+    yield from (
+        each.name for each in fields(Device) if "range" in each.metadata and each.name != "year"
+    )
     yield from (f"peak_flops_per_s.{dtype}" for dtype in DTYPES)
     yield from (f"constants.{name}" for name in CONSTANT_NAMES)
     yield from (f"constants.residual_ratio.{operation}" for operation in OPERATIONS)

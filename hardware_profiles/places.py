@@ -1,6 +1,7 @@
 """Does a name from outside name a file or folder that exists?
 
-Text that no file can bear, because it is too long or holds a NUL, names none: asking the system about it would raise.
+Text that no file can bear, because it is too long or holds a NUL, names none: asking the system
+about it would raise.
 """
 
 import os

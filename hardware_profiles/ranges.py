@@ -1,6 +1,7 @@
 """Which values may the numbers of a profile have?
 
-Ranges stand beside the fields that they belong to; what lies outside is refused. Leaves out what the numbers mean.
+Ranges stand beside the fields that they belong to; what lies outside is refused. Leaves out what
+the numbers mean.
 """
 
 import numbers
@@ -20,7 +21,9 @@ def bounded(low: float, high: float) -> float:
 
 
 def neutral(low: float, high: float, value: float) -> float:
-    """The same with the value that leaves a form as it was before it had the constant; files may leave it out."""
+    """The same with the value that leaves a form as it was before it had the constant; files may
+    leave it out.
+    """
     return field(default=value, metadata={"range": (low, high)})
 
 
@@ -31,7 +34,8 @@ def launch() -> float:
 
 def efficiency() -> float:
     """A required share of a peak or a bandwidth."""
-    # above 1 happens: the fitted peak may exceed the datasheet's, whose clock is conservative on some boards
+    # above 1 happens: the fitted peak may exceed the datasheet's, whose clock is conservative on
+    # some boards
     return bounded(1e-3, 2.0)
 
 
@@ -63,8 +67,11 @@ def _ranges(kind: "type[DataclassInstance]") -> tuple[tuple[str, tuple[float, fl
 
 def check_number(key: str, value: float, allowed: tuple[float, float]) -> None:
     """Raise InputError for what is no number in `allowed`."""
-    # asking whether something is a Real takes longer than all else, and a fit makes thousands of profiles of floats
-    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
+    # asking whether something is a Real takes longer than all else, and a fit makes thousands of
+    # profiles of floats
+    if type(value) is not float and (
+        isinstance(value, bool) or not isinstance(value, numbers.Real)
+    ):
         raise InputError("must be a number", key=key, value=value)
     low, high = allowed
     if not low <= value <= high:

@@ -1,8 +1,9 @@
 """Which profile stands for the GPU that a driver or a publication names?
 
-Of a driver exact names only, as profiles list them (`names`), with the memory and the processors that it reports as a
-check: an RTX 4090 D is no RTX 4090, an A100 on PCIe none on SXM, and a slice of a card is no card. People say less
-(`A100-40GB`, `8x H800`): there what is left open is chosen, and said. Leaves out how a driver is asked.
+Of a driver exact names only, as profiles list them (`names`), with the memory and the processors
+that it reports as a check: an RTX 4090 D is no RTX 4090, an A100 on PCIe none on SXM, and a slice
+of a card is no card. People say less (`A100-40GB`, `8x H800`): there what is left open is chosen,
+and said. Leaves out how a driver is asked.
 """
 
 import re
@@ -15,7 +16,8 @@ from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import DATA, device_names, load_device
 from hardware_profiles.units import GIB
 
-# error correction takes up to 6.7 % of the memory of some cards, and runtimes report 1 to 3 % less than drivers
+# error correction takes up to 6.7 % of the memory of some cards, and runtimes report 1 to 3 % less
+# than drivers
 _MEMORY_RATIO = 0.08
 _SLICE = re.compile(r"\bmig\b|^grid\b|^nvidia grid\b|\bvgpu\b|-\d+[qcab]$", re.IGNORECASE)
 
@@ -24,8 +26,10 @@ def recognise(name: str, memory_bytes: float | None = None, sm_count: int | None
     """The profile of a device by the name that its driver gives.
 
     Args:
-        name: as `nvidia-smi --query-gpu=name`, `torch.cuda.get_device_name` or `rocminfo` say it, in any case.
-        memory_bytes: what the driver reports; a card with another size is another card. None: not checked.
+        name: as `nvidia-smi --query-gpu=name`, `torch.cuda.get_device_name` or `rocminfo` say it,
+            in any case.
+        memory_bytes: what the driver reports; a card with another size is another card. None: not
+            checked.
         sm_count: streaming multiprocessors or compute units that it reports. None: not checked.
 
     Returns:
@@ -41,7 +45,9 @@ def recognise(name: str, memory_bytes: float | None = None, sm_count: int | None
     """
     if _SLICE.search(name.strip()):
         raise InputError(
-            "is a slice of a card, for which no profile stands; write one of your own", key="GPU", value=name
+            "is a slice of a card, for which no profile stands; write one of your own",
+            key="GPU",
+            value=name,
         )
     known = _profiles()
     profile = known.get(_plain(name))
@@ -50,10 +56,16 @@ def recognise(name: str, memory_bytes: float | None = None, sm_count: int | None
         raise UnknownNameError("GPU", name[:200], listed)
     device = load_device(profile)
     if memory_bytes is not None and abs(memory_bytes / device.memory_bytes - 1.0) > _MEMORY_RATIO:
-        rule = f"a {device.title} has {device.memory_bytes / GIB:.1f} GiB; with another size it is another card"
+        rule = (
+            f"a {device.title} has {device.memory_bytes / GIB:.1f} GiB; with another size it is"
+            " another card"
+        )
         raise InputError(rule, key=f"memory of {name}", value=f"{memory_bytes / GIB:.1f} GiB")
     if sm_count is not None and sm_count != device.processors:
-        rule = f"a {device.title} has {device.processors} processors; with another number it is another card"
+        rule = (
+            f"a {device.title} has {device.processors} processors; with another number it is"
+            " another card"
+        )
         raise InputError(rule, key=f"processors of {name}", value=sm_count)
     return profile
 
@@ -104,8 +116,8 @@ _SAYS_NOTHING = frozenset(
 def stated_device(text: str) -> StatedDevice:
     """The profile that a publication's words for its hardware stand for.
 
-    Words in parentheses and behind a comma are passed over. Where memory or form are not said, the SXM module with the
-    most memory is taken.
+    Words in parentheses and behind a comma are passed over. Where memory or form are not said, the
+    SXM module with the most memory is taken.
 
     Args:
         text: such as `A100-PCIe-40GB`, `8x H800 (TP/EP)` or `RTX 3090 24GB`.
@@ -127,7 +139,9 @@ def stated_device(text: str) -> StatedDevice:
         raise InputError("names more than one device", key="hardware", value=text)
     counted = _COUNT.match(plain)
     memory = _MEMORY.search(plain)
-    words = re.split(r"[-_\s]+", _MEMORY.sub(" ", plain[counted.end() if counted else 0 :]).casefold())
+    words = re.split(
+        r"[-_\s]+", _MEMORY.sub(" ", plain[counted.end() if counted else 0 :]).casefold()
+    )
     said = [word for word in words if word and word not in _SAYS_NOTHING]
     forms = [word for word in said if word in _FORMS]
     family = tuple(word for word in said if word not in _FORMS)
@@ -137,7 +151,9 @@ def stated_device(text: str) -> StatedDevice:
     wanted = forms or ("", "sxm", "die", "pcie")  # an NVL is another product, which must be named
     found = {name: own for name, own in found.items() if own.form in wanted} or found
     gigabytes = float(memory[1]) if memory else 0.0
-    fits = [name for name, own in found.items() if abs(own.gib - gigabytes) <= _MEMORY_RATIO * gigabytes]
+    fits = [
+        name for name, own in found.items() if abs(own.gib - gigabytes) <= _MEMORY_RATIO * gigabytes
+    ]
     chosen = min(fits or found, key=lambda name: (_PREFERENCE[found[name].form], -found[name].gib))
     left_open = len(fits or found) > 1 or bool(memory and not fits)
     remark = f"{plain} is read as {chosen}" if left_open else ""
@@ -159,7 +175,11 @@ def _families() -> Mapping[str, _Family]:
             continue
         memory = load_device(name).memory_bytes / GIB
         words = name.split("-")
-        if len(words) > 1 and words[-1].isdigit() and abs(memory - float(words[-1])) <= _MEMORY_RATIO * memory:
+        if (
+            len(words) > 1
+            and words[-1].isdigit()
+            and abs(memory - float(words[-1])) <= _MEMORY_RATIO * memory
+        ):
             words = words[:-1]
         form = next((word for word in words if word in _FORMS), "")
         found[name] = _Family(tuple(word for word in words if word not in _FORMS), form, memory)

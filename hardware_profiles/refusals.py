@@ -1,7 +1,7 @@
 """How is a file refused whose keys or values a model does not take?
 
-One sentence for the first thing that is wrong, with its place; an unknown key is answered with the nearest ones of the
-place where it stands. Leaves out reading files.
+One sentence for the first thing that is wrong, with its place; an unknown key is answered with the
+nearest ones of the place where it stands. Leaves out reading files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,9 @@ from pydantic import BaseModel, ValidationError
 from hardware_profiles.errors import InputError, UnknownNameError
 
 
-def refusal(error: ValidationError, model: type[BaseModel], file: str | Path | None = None) -> InputError:
+def refusal(
+    error: ValidationError, model: type[BaseModel], file: str | Path | None = None
+) -> InputError:
     """What to raise for a file that a model refuses.
 
     Args:
@@ -40,7 +42,9 @@ def refusal(error: ValidationError, model: type[BaseModel], file: str | Path | N
         return UnknownNameError("key", str(name), known, file=file, key=place)
     value = first.get("input")
     shown = value if isinstance(value, str | int | float) else None
-    return InputError(first["msg"].removeprefix("Value error, "), file=file, key=place or None, value=shown)
+    return InputError(
+        first["msg"].removeprefix("Value error, "), file=file, key=place or None, value=shown
+    )
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
@@ -51,7 +55,12 @@ def _models_at(model: type[BaseModel], place: Sequence[str | int]) -> list[type[
     """The models that may stand at a place; where a kind is named on the way, all of its kin."""
     here = [model]
     for part in place:
-        fields = [field for each in here for name, field in each.model_fields.items() if part in (name, field.alias)]
+        fields = [
+            field
+            for each in here
+            for name, field in each.model_fields.items()
+            if part in (name, field.alias)
+        ]
         here = [inner for field in fields for inner in _models_in(field.annotation)] or here
     return here
 

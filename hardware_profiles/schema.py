@@ -1,9 +1,9 @@
 """What does a device file look like, and which files are refused?
 
-The pydantic models below describe `data/<device>.toml` and the files that users write. Numbers stand in the
-scaled units that datasheets use, each beside its kind and source; `si` turns them into SI. Ranges are checked
-where the numbers live, in `hardware_profiles.profile`. Reading files, relatives and overrides are left to
-`hardware_profiles.loader`.
+The pydantic models below describe `data/<device>.toml` and the files that users write. Numbers
+stand in the scaled units that datasheets use, each beside its kind and source; `si` turns them into
+SI. Ranges are checked where the numbers live, in `hardware_profiles.profile`. Reading files,
+relatives and overrides are left to `hardware_profiles.loader`.
 """
 
 import math
@@ -122,7 +122,8 @@ class Peaks(_FileModel):
 
 
 class Residual(_FileModel):
-    """How far measurements stand from the fitted form: two quantiles of |error|, or the one in between.
+    """How far measurements stand from the fitted form: two quantiles of |error|, or the one in
+    between.
 
     Attributes:
         median_ratio: median of |measured / predicted - 1|.
@@ -150,7 +151,9 @@ class Residual(_FileModel):
 
     @property
     def interval_ratio(self) -> float:
-        """Half width of the 80 % interval: the eightieth percentile of |measured / predicted - 1|."""
+        """Half width of the 80 % interval: the eightieth percentile of |measured / predicted -
+        1|.
+        """
         if self.p80_ratio is not None:
             return self.p80_ratio
         assert self.median_ratio is not None and self.p90_ratio is not None
@@ -158,7 +161,9 @@ class Residual(_FileModel):
 
 
 class CorrectionEntry(_FileModel):
-    """Corrections of an operation, `{ axes = [[0, 8], [10, 16]], values = [0.01, -0.02, 0, 0] }`."""
+    """Corrections of an operation, `{ axes = [[0, 8], [10, 16]], values = [0.01, -0.02, 0, 0]
+    }`.
+    """
 
     axes: Annotated[list[Annotated[list[float], Field(max_length=MOST_NODES)]], Field(max_length=4)]
     values: Annotated[list[float], Field(max_length=MOST_NODES)]
@@ -178,7 +183,9 @@ class SourcedConstant(_FileModel):
 
 
 class Group(BaseModel):
-    """The constants of one operation; their keys are those of `Constants` without the operation's name."""
+    """The constants of one operation; their keys are those of `Constants` without the operation's
+    name.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     __pydantic_extra__: dict[str, float | SourcedConstant]
@@ -263,10 +270,12 @@ class DeviceFile(_FileModel):
 
 
 def eightieth_percentile(median: float, p90: float) -> float:
-    """The eightieth percentile of a log-normal quantity, from its median and its ninetieth percentile.
+    """The eightieth percentile of a log-normal quantity, from its median and its ninetieth
+    percentile.
 
-    ln p80 = ln median + (z80 / z90) (ln p90 - ln median). Errors of fitted kernel models have long tails;
-    over the kernel tables behind our constants this lies within a sixth of the percentile counted directly.
+    ln p80 = ln median + (z80 / z90) (ln p90 - ln median). Errors of fitted kernel models have long
+    tails; over the kernel tables behind our constants this lies within a sixth of the percentile
+    counted directly.
 
     Args:
         median: above 0.
@@ -291,7 +300,9 @@ def parse_device(content: dict[str, object], file: str) -> DeviceFile:
         if each["type"] == "missing" and each["loc"][:-1] in misspelt:
             continue  # the key that is there under a wrong name is missing under its own
         mistake = _mistake(each, file)
-        found.setdefault(mistake.key if each["type"] != "extra_forbidden" else str(mistake), mistake)
+        found.setdefault(
+            mistake.key if each["type"] != "extra_forbidden" else str(mistake), mistake
+        )
     raise joined(list(found.values()))
 
 

@@ -1,7 +1,7 @@
 """How are scaled units turned into SI, and SI into what a person reads?
 
-This is the only module that holds scale factors. Everything else computes in seconds, bytes, FLOPs and their
-rates. Currency conversion and time zones are left out.
+This is the only module that holds scale factors. Everything else computes in seconds, bytes, FLOPs
+and their rates. Currency conversion and time zones are left out.
 """
 
 import math

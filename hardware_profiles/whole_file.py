@@ -1,7 +1,9 @@
-"""How is a file, or a set of files, written so that readers see what was there before or all of the new?
+"""How is a file, or a set of files, written so that readers see what was there before or all of the
+new?
 
-It grows beside its place under a name of its own and is then renamed. Its writer holds a lock on it while it grows, by
-which the parts that a killed writer left are told from those that are being written. Leaves out what is written.
+It grows beside its place under a name of its own and is then renamed. Its writer holds a lock on it
+while it grows, by which the parts that a killed writer left are told from those that are being
+written. Leaves out what is written.
 """
 
 import errno
@@ -27,7 +29,12 @@ LEAST_FREE_BYTES = 1 << 20
 _MOST_NAME_BYTES = 200  # that are left of a long name
 _PART = re.compile(r"\..*\.[0-9a-f]{32}\.part", re.DOTALL)
 _AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_MACHINE_FAILS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # where the place itself may well be right
+_MACHINE_FAILS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+}  # where the place itself may well be right
 
 
 def make_folder(folder: Path) -> None:
@@ -47,12 +54,14 @@ def make_folder(folder: Path) -> None:
 def whole_file(path: Path, *, synced: bool = False) -> Iterator[Path]:
     """An empty file beside `path` that replaces it if nothing fails, and is removed otherwise.
 
-    Two writers of one path never mix: the last one that ends is the one that is kept. A link in the place of `path` is
-    replaced, and what it led to stays as it is. Parts that killed writers left in the folder are removed.
+    Two writers of one path never mix: the last one that ends is the one that is kept. A link in the
+    place of `path` is replaced, and what it led to stays as it is. Parts that killed writers left
+    in the folder are removed.
 
     Args:
         path: the file to be; its folder must exist.
-        synced: on the disk before it takes the place, so that a power cut leaves the old or the new file.
+        synced: on the disk before it takes the place, so that a power cut leaves the old or the new
+            file.
 
     Raises:
         InputError: the place cannot be written, or something that is no plain file stands there.
@@ -81,17 +90,20 @@ def whole_file(path: Path, *, synced: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder whose files take their places in `folder` together if nothing fails; else none of them does.
+    """An empty folder whose files take their places in `folder` together if nothing fails; else
+    none of them does.
 
-    A folder that was not there appears with all of its files at once. Where there is one, its other files stay and
-    those of the same names are replaced when all are written, the deepest first: of a process killed between two of
-    these renames, and of nothing else, old and new files remain side by side.
+    A folder that was not there appears with all of its files at once. Where there is one, its other
+    files stay and those of the same names are replaced when all are written, the deepest first: of
+    a process killed between two of these renames, and of nothing else, old and new files remain
+    side by side.
 
     Args:
         folder: where the files belong; made with those above it.
 
     Raises:
-        InputError: the place cannot be written, or something that is no plain file stands in the place of one.
+        InputError: the place cannot be written, or something that is no plain file stands in the
+            place of one.
         OSError: the disk is full or fails.
     """
     fresh = not os.path.lexists(folder)
@@ -142,7 +154,9 @@ def require_room(folder: Path) -> None:
 
 
 def _begun(path: Path, *, is_folder: bool = False) -> tuple[Path, int]:
-    """A file or folder of a name that nobody else has, beside `path`, and a handle that locks it."""
+    """A file or folder of a name that nobody else has, beside `path`, and a handle that locks
+    it.
+    """
     name = os.fsencode(path.name)[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
     while True:
         part = path.parent / f".{name}.{uuid.uuid4().hex}.part"

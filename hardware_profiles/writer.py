@@ -1,7 +1,8 @@
 """How is a device written to a file, in the form that `load_device` reads?
 
-What it writes, `hardware_profiles.loader` reads. Every constant is spelled out with its own kind and source,
-so a written file has no relative. Numbers survive but for rounding in the last bits: files hold scaled units.
+What it writes, `hardware_profiles.loader` reads. Every constant is spelled out with its own kind
+and source, so a written file has no relative. Numbers survive but for rounding in the last bits:
+files hold scaled units.
 """
 
 import json

@@ -1,8 +1,10 @@
-"""How many tokens does a model write per second here, and which share of the memory bandwidth is that?
+"""How many tokens does a model write per second here, and which share of the memory bandwidth is
+that?
 
-Times plain decoding passes of our forward at one context length, and where asked Transformers' passes over the same
-weights, alternately, medians of undisturbed repeats. Achieved bandwidth counts what a pass must read: weights without
-the embedding's rows, and the keys and values of the context. Leaves out drafting and prefill.
+Times plain decoding passes of our forward at one context length, and where asked Transformers'
+passes over the same weights, alternately, medians of undisturbed repeats. Achieved bandwidth counts
+what a pass must read: weights without the embedding's rows, and the keys and values of the context.
+Leaves out drafting and prefill.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ from real_runs.kernels.timing import Call
 from real_runs.models.device import checked_device, device_title
 from real_runs.models.graphs import BUCKET_SLOTS, StaticPass
 from real_runs.models.llama import Llama
-from real_runs.models.loading.transformers_model import ATTENTIONS, transformers_model, transformers_passes
+from real_runs.models.loading.transformers_model import (
+    ATTENTIONS,
+    transformers_model,
+    transformers_passes,
+)
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.models.loading.weights_like import weights_like
 
@@ -47,7 +53,8 @@ class DecodeSpeed:
         name: the way.
         batch: rows of a pass.
         pass_bytes: bytes that the pass must read.
-        wall_s: median seconds of the repeats that had the processor to themselves; None: there was none.
+        wall_s: median seconds of the repeats that had the processor to themselves; None: there was
+            none.
         cpu_s: median process seconds of all repeats, over all threads; 0 on a GPU.
         repeats: repeats made.
         disturbed: repeats during which something else held the processor.
@@ -63,7 +70,9 @@ class DecodeSpeed:
 
     @property
     def pass_s(self) -> float:
-        """Seconds of a pass: wall time, or process time per thread where every repeat was disturbed."""
+        """Seconds of a pass: wall time, or process time per thread where every repeat was
+        disturbed.
+        """
         return self.cpu_s / torch.get_num_threads() if self.wall_s is None else self.wall_s
 
     @property
@@ -78,18 +87,23 @@ class DecodeSpeed:
 
 
 def pass_bytes(model: Llama, context: int, batch: int = 1) -> int:
-    """What a decoding pass must read: weights, and keys and values of every row's context, itself included.
+    """What a decoding pass must read: weights, and keys and values of every row's context, itself
+    included.
 
     Every expert counts as read, and a window's keys only up to its length.
     """
     cache = model.new_cache(1, batch=batch)
     per_slot = (cache.keys[0].nbytes + cache.values[0].nbytes) if model.config.layers else 0
     windows = (model.config.block(layer).attention.window for layer in range(model.config.layers))
-    return model.weight_bytes + per_slot * sum(min(context, window or context) for window in windows)
+    return model.weight_bytes + per_slot * sum(
+        min(context, window or context) for window in windows
+    )
 
 
 def filled_cache(model: Llama, context: int, batch: int = 1) -> KVCache:
-    """A cache of `context` committed slots whose contents are random: what a pass costs does not depend on them."""
+    """A cache of `context` committed slots whose contents are random: what a pass costs does not
+    depend on them.
+    """
     capacity = -(-(context + 1) // BUCKET_SLOTS) * BUCKET_SLOTS
     cache = model.new_cache(capacity, batch=batch)
     cache.keys.normal_()
@@ -99,7 +113,9 @@ def filled_cache(model: Llama, context: int, batch: int = 1) -> KVCache:
 
 
 def own_passes(model: Llama, context: int, batch: int = 1, *, static: bool = False) -> Call:
-    """One decoding pass at a context of `context` tokens, this one included; nothing is committed."""
+    """One decoding pass at a context of `context` tokens, this one included; nothing is
+    committed.
+    """
     cache = filled_cache(model, context - 1, batch)
     tokens = torch.full((batch, 1), 5)
     if static:
@@ -109,13 +125,24 @@ def own_passes(model: Llama, context: int, batch: int = 1, *, static: bool = Fal
 
 def copy_bytes_per_s(device: torch.device) -> float:
     """Bandwidth of a plain copy of large buffers, bytes read and written."""
-    case = next(case for case in copy_cases(device, sizes_bytes=[_COPY_BYTES]) if case.shape["operation"] == "copy")
+    case = next(
+        case
+        for case in copy_cases(device, sizes_bytes=[_COPY_BYTES])
+        if case.shape["operation"] == "copy"
+    )
     call = case.build(1)["torch"]().calls[0]
-    return case.bytes / decode_speeds({"copy": call}, device, bytes_read=0, repeats=9)["copy"].pass_s
+    return (
+        case.bytes / decode_speeds({"copy": call}, device, bytes_read=0, repeats=9)["copy"].pass_s
+    )
 
 
 def decode_speeds(
-    calls: Mapping[str, Call], device: torch.device, *, bytes_read: int, batch: int = 1, repeats: int = 15
+    calls: Mapping[str, Call],
+    device: torch.device,
+    *,
+    bytes_read: int,
+    batch: int = 1,
+    repeats: int = 15,
 ) -> dict[str, DecodeSpeed]:
     """Time passes alternately, after a first of each.
 
@@ -160,11 +187,14 @@ def report(speeds: Mapping[str, DecodeSpeed], copy_rate: float) -> list[str]:
     """A line per way: times, tokens/s, achieved bandwidth and its ratio to a copy's."""
     lines = []
     for speed in speeds.values():
-        wall = "every repeat disturbed" if speed.wall_s is None else f"{speed.wall_s / MILLI:8.3f} ms"
+        wall = (
+            "every repeat disturbed" if speed.wall_s is None else f"{speed.wall_s / MILLI:8.3f} ms"
+        )
         lines.append(
-            f"{speed.name:20s} {wall}, CPU {speed.cpu_s / MILLI:8.3f} ms ({speed.disturbed} of {speed.repeats} "
-            f"disturbed)  {speed.tokens_per_s:9.1f} tokens/s  {speed.bytes_per_s / GIGA:8.1f} GB/s, "
-            f"{speed.bytes_per_s / copy_rate:.2f} of a copy's {copy_rate / GIGA:.1f}"
+            f"{speed.name:20s} {wall}, CPU {speed.cpu_s / MILLI:8.3f} ms ({speed.disturbed} of"
+            f" {speed.repeats} disturbed)  {speed.tokens_per_s:9.1f} tokens/s "
+            f" {speed.bytes_per_s / GIGA:8.1f} GB/s, {speed.bytes_per_s / copy_rate:.2f} of a"
+            f" copy's {copy_rate / GIGA:.1f}"
         )
     return lines
 
@@ -172,16 +202,25 @@ def report(speeds: Mapping[str, DecodeSpeed], copy_rate: float) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m real_runs.decode_speed", description=__doc__)
-    parser.add_argument("--model", help="GGUF file or Hugging Face folder; the shipped SmolLM2 by default")
+    parser.add_argument(
+        "--model", help="GGUF file or Hugging Face folder; the shipped SmolLM2 by default"
+    )
     parser.add_argument("--like", help="random weights in the shapes of this model instead")
     parser.add_argument("--layers", type=int, help="with --like: the first so many layers")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="fp32")
-    parser.add_argument("--context", type=int, default=512, help="tokens that the pass's token sees, itself included")
+    parser.add_argument(
+        "--context",
+        type=int,
+        default=512,
+        help="tokens that the pass's token sees, itself included",
+    )
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--transformers", action="store_true", help="Transformers' passes over the same weights too")
+    parser.add_argument(
+        "--transformers", action="store_true", help="Transformers' passes over the same weights too"
+    )
     given = parser.parse_args(arguments)
     try:
         lines = _measured(given)
@@ -198,7 +237,9 @@ def _measured(given: argparse.Namespace) -> list[str]:
     torch.set_num_threads(given.threads)
     device, dtype = checked_device(given.device), DTYPES[given.dtype]
     if given.like:
-        weights = weights_like(load_model(given.like), device=device, dtype=dtype, layers=given.layers)
+        weights = weights_like(
+            load_model(given.like), device=device, dtype=dtype, layers=given.layers
+        )
     else:
         weights = load_weights(find_model(given.model))
     model = Llama(weights, device=device, dtype=dtype)
@@ -206,14 +247,17 @@ def _measured(given: argparse.Namespace) -> list[str]:
     calls["static"] = own_passes(model, given.context, given.batch, static=True)
     if given.transformers:
         if given.batch > 1 or device.type != "cpu":
-            raise InputError("Transformers is timed at batch 1 on a CPU", key="transformers", value=given.batch)
+            raise InputError(
+                "Transformers is timed at batch 1 on a CPU", key="transformers", value=given.batch
+            )
         for attention in ATTENTIONS:
             theirs = transformers_model(weights, attention, dtype)
             calls[f"transformers {attention}"] = transformers_passes(theirs, given.context)
     read = pass_bytes(model, given.context, given.batch)
     speeds = decode_speeds(calls, device, bytes_read=read, batch=given.batch, repeats=given.repeats)
     head = (
-        f"{device_title(device)}, {given.threads} threads, {given.dtype}, context {given.context}, batch {given.batch}"
+        f"{device_title(device)}, {given.threads} threads, {given.dtype}, context {given.context},"
+        f" batch {given.batch}"
     )
     return [head, f"{read / GIGA:.3f} GB per pass", *report(speeds, copy_bytes_per_s(device))]
 

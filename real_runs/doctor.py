@@ -1,7 +1,7 @@
 """What does this machine have, and what of rooftree would run on it?
 
-Devices, threads, memory, libraries, optional engines and attention back ends, and model weights, each looked for and
-never changed. Leaves out speed (`real_runs.calibration.device`).
+Devices, threads, memory, libraries, optional engines and attention back ends, and model weights,
+each looked for and never changed. Leaves out speed (`real_runs.calibration.device`).
 """
 
 from __future__ import annotations
@@ -93,12 +93,18 @@ def diagnose() -> Diagnosis:
     }
     verbs = {}
     for verb, (wanted, weighty) in needs.items():
-        missing = [*sorted(wanted - there), *(["model weights (--model)"] if weighty and not model else [])]
+        missing = [
+            *sorted(wanted - there),
+            *(["model weights (--model)"] if weighty and not model else []),
+        ]
         verbs[verb] = ", ".join(missing)
     return Diagnosis(
-        machine=(_processor(), _threads(), _memory(), *_accelerators()), libraries=libraries,
-        back_ends=tuple(_library(name, serves) for name, serves in BACK_ENDS.items()), weights=(weights,), verbs=verbs,
-    )  # fmt: skip
+        machine=(_processor(), _threads(), _memory(), *_accelerators()),
+        libraries=libraries,
+        back_ends=tuple(_library(name, serves) for name, serves in BACK_ENDS.items()),
+        weights=(weights,),
+        verbs=verbs,
+    )
 
 
 def sees_gpu() -> bool:
@@ -121,49 +127,80 @@ def _processor() -> Finding:
     flags = set(" ".join(re.findall(r"^flags\s*:\s*(.+)", text, re.MULTILINE)[:1]).split())
     wide = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
     return Finding(
-        what="processor", state="here", detail=" ".join([processor_name(), *wide]), serves="real runs on the CPU"
+        what="processor",
+        state="here",
+        detail=" ".join([processor_name(), *wide]),
+        serves="real runs on the CPU",
     )
 
 
 def _threads() -> Finding:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     limit = os.environ.get("OMP_NUM_THREADS")
     detail = f"{usable} usable" + (f", OMP_NUM_THREADS={limit}" if limit else "")
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     busy = f", load {load:.1f}: timings would be disturbed" if load > 0.5 * usable else ""
-    return Finding(what="threads", state="here", detail=detail + busy, serves="real runs take one by default")
+    return Finding(
+        what="threads", state="here", detail=detail + busy, serves="real runs take one by default"
+    )
 
 
 def _memory() -> Finding:
     found = dict(re.findall(r"(MemTotal|MemAvailable):\s+(\d+) kB", _file("/proc/meminfo")))
     if not found:
-        return Finding(what="memory", state="absent", detail="cannot be read here", serves="sizes of operands")
+        return Finding(
+            what="memory", state="absent", detail="cannot be read here", serves="sizes of operands"
+        )
     total, free = (int(found.get(name, 0)) * KIB / GIB for name in ("MemTotal", "MemAvailable"))
     return Finding(
-        what="memory", state="here", detail=f"{free:.1f} of {total:.1f} GiB free", serves="sizes of operands"
+        what="memory",
+        state="here",
+        detail=f"{free:.1f} of {total:.1f} GiB free",
+        serves="sizes of operands",
     )
 
 
 def _accelerators() -> tuple[Finding, ...]:
     if importlib.util.find_spec("torch") is None:
         return (
-            Finding(what="accelerator", state="absent", detail="torch is not there to ask", serves="runs on a GPU"),
+            Finding(
+                what="accelerator",
+                state="absent",
+                detail="torch is not there to ask",
+                serves="runs on a GPU",
+            ),
         )
     if (why := _no_driver()) and sys.modules.get("torch") is None:
         return (Finding(what="accelerator", state="absent", detail=why, serves="runs on a GPU"),)
     import torch  # seconds, which only a machine with a driver is asked for
 
     if not torch.cuda.is_available():
-        return (Finding(what="accelerator", state="absent", detail="torch sees none", serves="runs on a GPU"),)
-    return tuple(_gpu(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count()))
+        return (
+            Finding(
+                what="accelerator", state="absent", detail="torch sees none", serves="runs on a GPU"
+            ),
+        )
+    return tuple(
+        _gpu(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count())
+    )
 
 
 def _no_driver() -> str:
     """Why torch cannot see a GPU, from its build and the devices of drivers; empty where it may."""
     if _version("torch").endswith("+cpu"):
         return "torch is built for the CPU alone"
-    drivers = [*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("kfd"), *Path("/dev").glob("dxg")]
-    return "" if drivers or not sys.platform.startswith("linux") else "no driver has a device under /dev"
+    drivers = [
+        *Path("/dev").glob("nvidia[0-9]*"),
+        *Path("/dev").glob("kfd"),
+        *Path("/dev").glob("dxg"),
+    ]
+    return (
+        ""
+        if drivers or not sys.platform.startswith("linux")
+        else "no driver has a device under /dev"
+    )
 
 
 def _gpu(properties: object) -> Finding:
@@ -171,8 +208,16 @@ def _gpu(properties: object) -> Finding:
 
     name = str(getattr(properties, "name", ""))
     memory_bytes = float(getattr(properties, "total_memory", 0))
-    profile = profile_of(name, processors=getattr(properties, "multi_processor_count", None), memory_bytes=memory_bytes)
-    known = f"profile {profile}" if profile else "no shipped profile: calibrate --base NEAREST makes one"
+    profile = profile_of(
+        name,
+        processors=getattr(properties, "multi_processor_count", None),
+        memory_bytes=memory_bytes,
+    )
+    known = (
+        f"profile {profile}"
+        if profile
+        else "no shipped profile: calibrate --base NEAREST makes one"
+    )
     detail = f"{memory_bytes / GIB:.0f} GiB, {known}"
     return Finding(what=name, state="here", detail=detail, serves="runs on a GPU: --device cuda")
 
@@ -205,7 +250,12 @@ def _weights() -> Finding:
 
     serves = "record, validate and decode jobs without --model"
     if importlib.util.find_spec("torch") is None:
-        return Finding(what="SmolLM2-135M", state="absent", detail="torch is not there to load it", serves=serves)
+        return Finding(
+            what="SmolLM2-135M",
+            state="absent",
+            detail="torch is not there to load it",
+            serves=serves,
+        )
     from real_runs.models.loading.weights import find_model
 
     try:
@@ -213,7 +263,9 @@ def _weights() -> Finding:
     except InputError as error:
         return Finding(what="SmolLM2-135M", state="absent", detail=error.message, serves=serves)
     size = source.path.stat().st_size / GIB if source.path.is_file() else 0.0
-    return Finding(what=source.title, state="here", detail=f"{source.path.name}, {size:.2f} GiB", serves=serves)
+    return Finding(
+        what=source.title, state="here", detail=f"{source.path.name}, {size:.2f} GiB", serves=serves
+    )
 
 
 def _file(path: str) -> str:

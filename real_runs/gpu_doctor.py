@@ -1,7 +1,7 @@
 """Would a campaign on this GPU give true numbers?
 
-Runs the probes of `real_runs.kernels.probes`, each in a process of its own with a time limit, so that one that hangs or
-loses the device ends alone. Leaves out what the probes do.
+Runs the probes of `real_runs.kernels.probes`, each in a process of its own with a time limit, so
+that one that hangs or loses the device ends alone. Leaves out what the probes do.
 """
 
 from __future__ import annotations
@@ -48,18 +48,32 @@ def _asked(name: str, device: str, limit_s: float) -> Finding:
     asked = json.dumps({"probe": name, "device": device})
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", _MODULE], input=asked, capture_output=True, text=True, timeout=limit_s,
-            env={**os.environ, "PYTHONPATH": path}, check=False,
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", _MODULE],
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            env={**os.environ, "PYTHONPATH": path},
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         detail = f"did not end within {limit_s:g} s"
         return Finding(
-            probe=name, state="wrong", detail=detail, advice="the device may hang: look at it", seconds=limit_s
+            probe=name,
+            state="wrong",
+            detail=detail,
+            advice="the device may hang: look at it",
+            seconds=limit_s,
         )
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         last = (done.stderr.strip().splitlines() or ["nothing was written"])[-1][:300]
-        return Finding(probe=name, state="wrong", detail=f"ended with {done.returncode}: {last}", advice="report it")
+        return Finding(
+            probe=name,
+            state="wrong",
+            detail=f"ended with {done.returncode}: {last}",
+            advice="report it",
+        )
     return Finding(**json.loads(lines[-1]))
 
 

@@ -1,7 +1,7 @@
 """Which prompts are recorded, and of which kind is each?
 
-Reads a TOML file of prompts (ours by default) and gives it a digest that does not depend on its layout.
-Leaves out what the model answers.
+Reads a TOML file of prompts (ours by default) and gives it a digest that does not depend on its
+layout. Leaves out what the model answers.
 """
 
 from __future__ import annotations
@@ -82,12 +82,18 @@ def prompt_set(title: str, prompts: list[Prompt]) -> PromptSet:
         InputError: two prompts of the same id.
     """
     ids = [prompt.id for prompt in prompts]
-    twice = next((each for each in ids if ids.count(each) > 1), None) if len(set(ids)) < len(ids) else None
+    twice = (
+        next((each for each in ids if ids.count(each) > 1), None)
+        if len(set(ids)) < len(ids)
+        else None
+    )
     if twice is not None:
         raise InputError("ids must differ", key="prompts.id", value=twice)
     values = {"title": title, "prompts": [prompt.model_dump() for prompt in prompts]}
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return PromptSet(title=title, prompts=tuple(prompts), sha256=hashlib.sha256(canonical.encode()).hexdigest())
+    return PromptSet(
+        title=title, prompts=tuple(prompts), sha256=hashlib.sha256(canonical.encode()).hexdigest()
+    )
 
 
 def read_prompts(path: str | Path | None = None) -> PromptSet:
@@ -112,7 +118,11 @@ def read_prompts(path: str | Path | None = None) -> PromptSet:
 def fit_questions(recorded_prompts: PromptSet) -> tuple[str, ...]:
     """Questions for fitting a bridge; none of them is among the prompts to be recorded."""
     recorded = {prompt.text.strip() for prompt in recorded_prompts.prompts}
-    return tuple(each for each in _validated(_QuestionFile, FIT_QUESTIONS).questions if each.strip() not in recorded)
+    return tuple(
+        each
+        for each in _validated(_QuestionFile, FIT_QUESTIONS).questions
+        if each.strip() not in recorded
+    )
 
 
 def _validated(kind: type[_Model], path: Path) -> _Model:

@@ -1,7 +1,8 @@
 """How is a network trained, stopped and gone on with, and how is it stored?
 
-One optimiser and one schedule, a checkpoint from which training goes on bit for bit, and a safetensors file that is
-used again only for the very same recipe. Leaves out losses and data: whoever trains states them.
+One optimiser and one schedule, a checkpoint from which training goes on bit for bit, and a
+safetensors file that is used again only for the very same recipe. Leaves out losses and data:
+whoever trains states them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Checkpoint:
 
     Attributes:
         path: of the file; it is removed by whoever stored the trained network.
-        recipe: everything that the network depends on; training goes on after the same recipe alone.
+        recipe: everything that the network depends on; training goes on after the same recipe
+            alone.
         every_steps: between two writes.
     """
 
@@ -48,24 +50,26 @@ def minimise(
     checkpoint: Checkpoint | None = None,
     report: Callable[[int, int, float], None] | None = None,
 ) -> None:
-    """Train a network in place by AdamW: a linear rise of the learning rate, then half a cosine down to zero.
+    """Train a network in place by AdamW: a linear rise of the learning rate, then half a cosine
+    down to zero.
 
     Args:
         module: whose parameters change.
-        loss: called with the step's number and the one source of randomness. With a checkpoint it must depend on
-            these and the parameters alone.
+        loss: called with the step's number and the one source of randomness. With a checkpoint it
+            must depend on these and the parameters alone.
         steps: of the optimiser.
         learning_rate: after the rise.
         second_beta: decay of the mean square of gradients; that of the mean is 0.9.
         seed: of the randomness.
-        checkpoint: from which training goes on where there is one, and where it is kept. None: nowhere.
+        checkpoint: from which training goes on where there is one, and where it is kept. None:
+            nowhere.
         report: called with (steps done, steps, loss).
     """
     generator = torch.Generator().manual_seed(seed)
     parameters = dict(module.named_parameters())
     optimiser = torch.optim.AdamW(
         parameters.values(), lr=learning_rate, betas=(0.9, second_beta), weight_decay=0.01
-    )  # fmt: skip
+    )
     first = _resumed(parameters, optimiser, generator, checkpoint) if checkpoint else 0
     for step in range(first, steps):
         for group in optimiser.param_groups:
@@ -87,7 +91,9 @@ def save_module(module: nn.Module, recipe: dict[str, str], path: Path) -> None:
 
 
 def load_module(module: nn.Module, recipe: dict[str, str], path: Path) -> bool:
-    """Fill a network from a file that this very recipe made; False, and nothing changed, where there is none."""
+    """Fill a network from a file that this very recipe made; False, and nothing changed, where
+    there is none.
+    """
     tensors = _load({name: value.shape for name, value in module.state_dict().items()}, path)
     if tensors is None or tensors[1] != recipe:
         return False
@@ -134,8 +140,14 @@ def _resumed(
     generator: torch.Generator,
     checkpoint: Checkpoint,
 ) -> int:
-    """Steps that a checkpoint of this recipe holds, and all state set to it; 0, and nothing, where there is none."""
-    shapes = {f"{kind}/{name}": value.shape for name, value in parameters.items() for kind in ("weights", *_MOMENTS)}
+    """Steps that a checkpoint of this recipe holds, and all state set to it; 0, and nothing, where
+    there is none.
+    """
+    shapes = {
+        f"{kind}/{name}": value.shape
+        for name, value in parameters.items()
+        for kind in ("weights", *_MOMENTS)
+    }
     found = _load(shapes | {"generator": generator.get_state().shape}, checkpoint.path)
     if found is None:
         return 0
@@ -146,7 +158,9 @@ def _resumed(
     with torch.no_grad():
         for name, value in parameters.items():
             value.copy_(tensors[f"weights/{name}"])
-            moments: dict[str, Any] = {moment: tensors[f"{moment}/{name}"].clone() for moment in _MOMENTS}
+            moments: dict[str, Any] = {
+                moment: tensors[f"{moment}/{name}"].clone() for moment in _MOMENTS
+            }
             optimiser.state[value] = moments | {"step": torch.tensor(float(done))}
     generator.set_state(tensors["generator"])
     return int(done)
@@ -156,11 +170,17 @@ def _save(tensors: dict[str, torch.Tensor], recipe: dict[str, str], path: Path) 
     from safetensors.torch import save
 
     with whole_file(path) as part:
-        part.write_bytes(save({name: value.contiguous() for name, value in tensors.items()}, recipe))
+        part.write_bytes(
+            save({name: value.contiguous() for name, value in tensors.items()}, recipe)
+        )
 
 
-def _load(shapes: dict[str, torch.Size], path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]] | None:
-    """Tensors of just these names and shapes, and the recipe beside them; None for every other file."""
+def _load(
+    shapes: dict[str, torch.Size], path: Path
+) -> tuple[dict[str, torch.Tensor], dict[str, str]] | None:
+    """Tensors of just these names and shapes, and the recipe beside them; None for every other
+    file.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -173,4 +193,8 @@ def _load(shapes: dict[str, torch.Size], path: Path) -> tuple[dict[str, torch.Te
             recipe = dict(stored.metadata() or {})
     except (SafetensorError, OSError, ValueError):
         return None
-    return (tensors, recipe) if all(tensors[name].shape == shape for name, shape in shapes.items()) else None
+    return (
+        (tensors, recipe)
+        if all(tensors[name].shape == shape for name, shape in shapes.items())
+        else None
+    )

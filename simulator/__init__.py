@@ -1,1 +1,3 @@
-"""Discrete-event serving simulation; the closed-form estimates of `costmodel` need nothing from here."""
+"""Discrete-event serving simulation; the closed-form estimates of `costmodel` need nothing from
+here.
+"""

@@ -1,7 +1,7 @@
 """What happens to this workload on these engines? The front door of the simulator.
 
-Builds the arrays of a scenario, lets its processes run, and collects what they left. Leaves out reading scenarios from
-files (`simulator.scenario.file`) and repeating them over seeds (the app).
+Builds the arrays of a scenario, lets its processes run, and collects what they left. Leaves out
+reading scenarios from files (`simulator.scenario.file`) and repeating them over seeds (the app).
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from simulator.cluster.replica import Pool, SimulatedReplica
 from simulator.loop.block_options import RecordedBlocks
 from simulator.loop.compiled import PlainWork
 from simulator.loop.decoders.record import ALWAYS, EMA, TIERS, TREE
-from simulator.loop.decoders.speculation import build_drafts, lookahead_tokens, mean_rows_by_pass, place_requests
+from simulator.loop.decoders.speculation import (
+    build_drafts,
+    lookahead_tokens,
+    mean_rows_by_pass,
+    place_requests,
+)
 from simulator.loop.histogram import Histogram
 from simulator.loop.iteration import advance
 from simulator.loop.options import Scenario
@@ -32,10 +37,14 @@ from simulator.timing.cost_timer import TabledTimer, TableSize
 from traces.kinds.tree import Tree
 
 _PROMPT_TOKENS = 256  # a chunk of so many costs about a step
-_plain_work = PlainWork(most=10_000.0)  # in as many steps of requests Python is done before machine code is loaded
+_plain_work = PlainWork(
+    most=10_000.0
+)  # in as many steps of requests Python is done before machine code is loaded
 
 
-def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: bool | None = None) -> SimulationResult:
+def simulate(
+    scenario: Scenario, *, progress: Progress | None = None, machine: bool | None = None
+) -> SimulationResult:
     """Run a scenario to its end.
 
     Example:
@@ -52,8 +61,8 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
     Args:
         scenario: workload, scheduler, speculation and timers. Equal scenarios have equal results.
         progress: called now and then with the requests that have ended, and all.
-        machine: run machine code, or the Python that it is made from; None: whichever is likely to end first. The
-            results are the same.
+        machine: run machine code, or the Python that it is made from; None: whichever is likely to
+            end first. The results are the same.
 
     Returns:
         What every request saw, and totals; every request is finished, rejected or failed.
@@ -66,16 +75,23 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
     generator = np.random.default_rng(scenario.seed)
     disaggregation = scenario.disaggregation
     closed = scenario.workload.users is not None
-    by_itself = disaggregation is None and (scenario.replicas == 1 or (scenario.router == "round-robin" and not closed))
+    by_itself = disaggregation is None and (
+        scenario.replicas == 1 or (scenario.router == "round-robin" and not closed)
+    )
     decoding = scenario if disaggregation is None else _after_prompts(scenario)
     machine = _pays_to_load(scenario.workload) if machine is None else machine
     if scenario.in_step and isinstance(scenario.timer, RankTimer):
         own = replace(scenario, timer=scenario.timer.own, in_step=False, router="round-robin")
         ranks = Ranks(
-            new_pool(own, generator, users=False, machine=machine), scenario.timer, scenario.workload, scenario.router
+            new_pool(own, generator, users=False, machine=machine),
+            scenario.timer,
+            scenario.workload,
+            scenario.router,
         )
         ranks.run(progress)
-        return collect(scenario, ranks.replicas, ranks.pool.requests, ranks.pool.requests, ranks.idle_passes)
+        return collect(
+            scenario, ranks.replicas, ranks.pool.requests, ranks.pool.requests, ranks.idle_passes
+        )
     pool = new_pool(decoding, generator, users=by_itself, machine=machine)
     if by_itself:
         replicas = [
@@ -99,7 +115,9 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
 
 
 def _after_prompts(scenario: Scenario) -> Scenario:
-    """What replicas that only decode see: requests that were received before, and have their first token."""
+    """What replicas that only decode see: requests that were received before, and have their first
+    token.
+    """
     options = replace(scenario.scheduler, slo_ttft_s=None, intake_s=0.0, intake_token_s=0.0)
     return replace(scenario, scheduler=options)
 
@@ -112,7 +130,9 @@ def _check_service_levels(scenario: Scenario) -> None:
         alone = timer(0, 0.0, 0.0, [(least, 0)])
         if alone > options.slo_ttft_s:
             raise InfeasibleError(
-                f"the smallest prompt alone takes {alone:.3g} s", key="slo_ttft_s", value=options.slo_ttft_s
+                f"the smallest prompt alone takes {alone:.3g} s",
+                key="slo_ttft_s",
+                value=options.slo_ttft_s,
             )
     if options.slo_tpot_s is not None:
         drafts = scenario.speculation.draft_tokens if scenario.speculation is not None else 0
@@ -120,17 +140,23 @@ def _check_service_levels(scenario: Scenario) -> None:
         alone = timer(1, 1.0, float(workload.prompt_tokens.min()), []) / tokens
         if alone > options.slo_tpot_s:
             raise InfeasibleError(
-                f"one request alone takes {alone:.3g} s a token", key="slo_tpot_s", value=options.slo_tpot_s
+                f"one request alone takes {alone:.3g} s a token",
+                key="slo_tpot_s",
+                value=options.slo_tpot_s,
             )
 
 
 def _pays_to_load(workload: Workload) -> bool:
     """Whether machine code is at hand, or worth loading after all that ran as Python before."""
     chunks = workload.prompt_tokens.sum(dtype=np.int64) / _PROMPT_TOKENS
-    return advance.is_at_hand or not _plain_work.takes(float(workload.output_tokens.sum(dtype=np.int64) + chunks))
+    return advance.is_at_hand or not _plain_work.takes(
+        float(workload.output_tokens.sum(dtype=np.int64) + chunks)
+    )
 
 
-def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool, machine: bool = True) -> Pool:
+def new_pool(
+    scenario: Scenario, generator: np.random.Generator, *, users: bool, machine: bool = True
+) -> Pool:
     """Replicas that decode, and compute prompts where nobody else does."""
     workload, options = scenario.workload, scenario.scheduler
     drafts = build_drafts(scenario, generator)
@@ -152,38 +178,63 @@ def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool,
         rule = "a controller that weighs seconds needs timers that can be tabulated"
         raise InputError(rule, key="controller", value=drafts.controller)
     if drafts.decoder == TREE and drafts.passes.size and draft_timer is not None and tables is None:
-        raise InputError("dynamic trees need timers that can be tabulated", key="topology", value="dynamic tree")
+        raise InputError(
+            "dynamic trees need timers that can be tabulated", key="topology", value="dynamic tree"
+        )
     return Pool(
-        requests=requests, prefixes=new_prefixes(workload, options), limits=limits, drafts=drafts, tables=tables,
-        timer=scenario.timer, draft_timer=draft_timer, merge=scenario.merge, series=scenario.series,
+        requests=requests,
+        prefixes=new_prefixes(workload, options),
+        limits=limits,
+        drafts=drafts,
+        tables=tables,
+        timer=scenario.timer,
+        draft_timer=draft_timer,
+        merge=scenario.merge,
+        series=scenario.series,
         machine=machine,
-    )  # fmt: skip
+    )
 
 
 def _prompt_pool(scenario: Scenario, generator: np.random.Generator, *, machine: bool) -> Pool:
     """Replicas that compute prompts and first tokens, and nothing else."""
     assert scenario.disaggregation is not None
     apart = scenario.disaggregation
-    timer, options = apart.prefill_timer or scenario.timer, apart.prefill_scheduler or scenario.scheduler
+    timer, options = (
+        apart.prefill_timer or scenario.timer,
+        apart.prefill_scheduler or scenario.scheduler,
+    )
     pool = new_pool(
-        replace(scenario, speculation=None, blocks=None, timer=timer, scheduler=options), generator, users=False,
+        replace(scenario, speculation=None, blocks=None, timer=timer, scheduler=options),
+        generator,
+        users=False,
         machine=machine,
-    )  # fmt: skip
+    )
     pool.requests["output"] = 1
     return pool
 
 
-def _tables(scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: object) -> Tables | None:
+def _tables(
+    scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: object
+) -> Tables | None:
     """Tables that cover a scenario, if all its timers have them."""
-    if not isinstance(timer, TabledTimer) or not (draft_timer is None or isinstance(draft_timer, TabledTimer)):
+    if not isinstance(timer, TabledTimer) or not (
+        draft_timer is None or isinstance(draft_timer, TabledTimer)
+    ):
         return None
     workload, speculation, blocks = scenario.workload, scenario.speculation, scenario.blocks
-    tree = speculation.topology if speculation is not None and isinstance(speculation.topology, Tree) else None
+    tree = (
+        speculation.topology
+        if speculation is not None and isinstance(speculation.topology, Tree)
+        else None
+    )
     most = 1 + (speculation.draft_tokens if speculation is not None else 0)
     exact: tuple[int, ...] = ()
     if blocks is not None:
         exact, most = blocks.query_sizes, max(blocks.query_sizes)
-    context = int((workload.prompt_tokens.astype(np.int64) + workload.output_tokens).max()) + limits.lookahead
+    context = (
+        int((workload.prompt_tokens.astype(np.int64) + workload.output_tokens).max())
+        + limits.lookahead
+    )
     requests = min(limits.max_requests, workload.requests)
     rows = limits.token_budget + most
     if not limits.chunked or isinstance(blocks, RecordedBlocks):
@@ -253,7 +304,8 @@ def collect(
         ending=ending,
         replica=last["replica"].astype(np.int32),
         itl=Histogram(
-            counts=np.sum([each.itl for each in buffers], axis=0), total_s=float(sum(s.itl_s for s in states))
+            counts=np.sum([each.itl for each in buffers], axis=0),
+            total_s=float(sum(s.itl_s for s in states)),
         ),
         iterations=int(sum(s.iterations for s in states)),
         clock_s=max(replica.clock_s for replica in replicas),
@@ -265,7 +317,9 @@ def collect(
         iterations_by_rows=by_rows[0],
         iterations_by_sampled=by_rows[1],
         exposed_host_s=float(sum(s.host_s for s in states)),
-        kv_peak_ratio=max(float(each.state.peak_blocks) / each.pool.limits.kv_blocks for each in replicas),
+        kv_peak_ratio=max(
+            float(each.state.peak_blocks) / each.pool.limits.kv_blocks for each in replicas
+        ),
         series=tuple(replica.series() for replica in replicas),
         busy_by_replica_s=np.array([state.busy_s for state in states[: scenario.replicas]]),
         idle_passes=idle_passes,

@@ -1,4 +1,5 @@
-"""Fixtures shared by every folder: reference data, a seeded generator, a clean environment; and what tests cost."""
+"""Fixtures shared by every folder: reference data, a seeded generator, a clean environment; and
+what tests cost."""
 
 import compileall
 import gc
@@ -14,31 +15,53 @@ from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 
 EXAMPLES = 30  # what a property that states its number has in mind
-settings.register_profile("default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fast", deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("many", deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "fast", deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "many", deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 
 ROOT = Path(__file__).resolve().parent.parent
 FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "app/exporters")
 LEFT_OUT = ("heavy", "model", "network")
 TOGETHER = (
-    ("tests/browser/",), ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"),
-    ("tests/real_runs/servers/llama_cpp/test_cut_draft.py", "tests/real_runs/servers/llama_cpp/test_recording.py"),
-    ("tests/real_runs/test_recorded.py", "tests/real_runs/decoding/test_decoding.py",
-     "tests/real_runs/drafters/test_feature_head.py", "tests/real_runs/drafters/test_tree_speculative.py",
-     "tests/real_runs/models/loading/test_weights.py", "tests/real_runs/test_prompt_set.py"),
-)  # fmt: skip
-"""Files that share what is dear to make, a server, a model or the answers of a table, and so a worker."""
+    ("tests/browser/",),
+    ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"),
+    (
+        "tests/real_runs/servers/llama_cpp/test_cut_draft.py",
+        "tests/real_runs/servers/llama_cpp/test_recording.py",
+    ),
+    (
+        "tests/real_runs/test_recorded.py",
+        "tests/real_runs/decoding/test_decoding.py",
+        "tests/real_runs/drafters/test_feature_head.py",
+        "tests/real_runs/drafters/test_tree_speculative.py",
+        "tests/real_runs/models/loading/test_weights.py",
+        "tests/real_runs/test_prompt_set.py",
+    ),
+)
+"""Files that share what is dear to make, a server, a model or the answers of a table, and so a
+worker."""
 FIRST = (
-    "tests/browser/", "tests/simulator/loop/test_merging.py", "tests/examples/test_live_engine.py",
+    "tests/browser/",
+    "tests/simulator/loop/test_merging.py",
+    "tests/examples/test_live_engine.py",
     "tests/real_runs/validation/masked/test_validate_masked.py",
-    "tests/real_runs/campaigns/test_pretended_models.py", "tests/real_runs/validation/test_quick.py",
-    "tests/simulator/test_twin.py", "tests/simulator/cluster/test_ranks.py",
-    "tests/real_runs/test_recorded.py", "tests/examples/test_record_and_resume.py",
-)  # fmt: skip
-"""Begun before all others: few tests that take long, so that no worker is left alone with one of them at the end, and
-one that compiles the simulator's loop, which the other worker then finds compiled."""
+    "tests/real_runs/campaigns/test_pretended_models.py",
+    "tests/real_runs/validation/test_quick.py",
+    "tests/simulator/test_twin.py",
+    "tests/simulator/cluster/test_ranks.py",
+    "tests/real_runs/test_recorded.py",
+    "tests/examples/test_record_and_resume.py",
+)
+"""Begun before all others: few tests that take long, so that no worker is left alone with one of
+them at the end, and one that compiles the simulator's loop, which the other worker then finds
+compiled."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell starts what runs in its background without ears for Ctrl-C, and children inherit that
@@ -53,7 +76,8 @@ def root():
 
 @pytest.fixture(scope="session")
 def reference_data():
-    """Published measurements that are not ours to ship; tests that need them skip where they are absent."""
+    """Published measurements that are not ours to ship; tests that need them skip where they are
+    absent."""
     folder = Path(os.environ.get("ROOFTREE_REFERENCE_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no reference data at {folder}")
@@ -74,17 +98,28 @@ def _clean_environment(monkeypatch):
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--fast", action="store_true",
-        help=f"{', '.join(FAST)} alone, without {', '.join(LEFT_OUT)} tests; ten examples of every property",
-    )  # fmt: skip
+        "--fast",
+        action="store_true",
+        help=(
+            f"{', '.join(FAST)} alone, without {', '.join(LEFT_OUT)} tests; ten examples of every"
+            " property"
+        ),
+    )
     parser.addoption(
-        "--cpu-seconds", type=int, default=0, metavar="N",
-        help="at the end, list the CPU seconds of every folder and of the N dearest files and tests",
-    )  # fmt: skip
+        "--cpu-seconds",
+        type=int,
+        default=0,
+        metavar="N",
+        help=(
+            "at the end, list the CPU seconds of every folder and of the N dearest files and tests"
+        ),
+    )
 
 
 def pytest_configure(config):
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast" if config.getoption("--fast") else "default"))
+    settings.load_profile(
+        os.environ.get("HYPOTHESIS_PROFILE", "fast" if config.getoption("--fast") else "default")
+    )
     if config.getoption("--cpu-seconds"):
         config.pluginmanager.register(_Spent(config.getoption("--cpu-seconds")))
 
@@ -92,14 +127,18 @@ def pytest_configure(config):
 def pytest_ignore_collect(collection_path, config):
     if config.getoption("--fast"):
         folders = [ROOT / "tests" / name for name in FAST]
-        inside = any(collection_path.is_relative_to(each) or each.is_relative_to(collection_path) for each in folders)
+        inside = any(
+            collection_path.is_relative_to(each) or each.is_relative_to(collection_path)
+            for each in folders
+        )
         return None if inside else True
     return None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """What collecting makes stays until the end: whoever looks for garbage there finds none and takes long."""
+    """What collecting makes stays until the end: whoever looks for garbage there finds none and
+    takes long."""
     gc.disable()
     try:
         _compiled_ahead(session.config)
@@ -110,10 +149,19 @@ def pytest_collection(session):
 
 
 def _compiled_ahead(config):
-    """Of the modules that nobody compiled yet each worker compiles a share, and finds what the others did."""
-    if not hasattr(config, "workerinput") or sys.dont_write_bytecode or config.getoption("assertmode") != "rewrite":
+    """Of the modules that nobody compiled yet each worker compiles a share, and finds what the
+    others did."""
+    if (
+        not hasattr(config, "workerinput")
+        or sys.dont_write_bytecode
+        or config.getoption("assertmode") != "rewrite"
+    ):
         return
-    mine = slice(int(config.workerinput["workerid"].removeprefix("gw")), None, config.workerinput["workercount"])
+    mine = slice(
+        int(config.workerinput["workerid"].removeprefix("gw")),
+        None,
+        config.workerinput["workercount"],
+    )
     for folder in ("hardware_profiles", "traces", "costmodel", "simulator", "real_runs", "app"):
         for path in sorted((ROOT / folder).rglob("*.py"))[mine]:
             compileall.compile_file(path, quiet=2)
@@ -128,16 +176,23 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         _scaled(getattr(item, "obj", None))
     if config.getoption("--fast"):
-        left_out = [item for item in items if any(item.get_closest_marker(name) for name in LEFT_OUT)]
+        left_out = [
+            item for item in items if any(item.get_closest_marker(name) for name in LEFT_OUT)
+        ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
 
 
 def _scaled(test):
-    """Properties that state a number of examples take no more than the fast profile has, or more in proportion."""
+    """Properties that state a number of examples take no more than the fast profile has, or more in
+    proportion."""
     stated, most = getattr(test, "_hypothesis_internal_use_settings", None), settings().max_examples
     if stated is not None and EXAMPLES != most != stated.max_examples:
-        examples = min(stated.max_examples, most) if most < EXAMPLES else stated.max_examples * most // EXAMPLES
+        examples = (
+            min(stated.max_examples, most)
+            if most < EXAMPLES
+            else stated.max_examples * most // EXAMPLES
+        )
         test._hypothesis_internal_use_settings = settings(stated, max_examples=examples)
 
 
@@ -150,7 +205,10 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return next((group[0] for group in TOGETHER if nodeid.startswith(group)), nodeid.partition("::")[0])
+            return next(
+                (group[0] for group in TOGETHER if nodeid.startswith(group)),
+                nodeid.partition("::")[0],
+            )
 
         def _assign_work_unit(self, node):
             for scope in reversed(FIRST):
@@ -177,7 +235,9 @@ class _Spent:
         return report
 
     def pytest_runtest_logreport(self, report):
-        self.tests[report.nodeid] += getattr(report, "cpu_s", 0.0)  # of a worker that died nothing is known
+        self.tests[report.nodeid] += getattr(
+            report, "cpu_s", 0.0
+        )  # of a worker that died nothing is known
 
     def pytest_terminal_summary(self, terminalreporter):
         files, folders = Counter(), Counter()
@@ -186,8 +246,10 @@ class _Spent:
             files[file] += seconds
             folders["/".join(file.split("/")[:-1][:3])] += seconds
         for kind, spent, listed in (
-            ("folder", folders, None), ("file", files, self.listed), ("test", self.tests, self.listed)
-        ):  # fmt: skip
+            ("folder", folders, None),
+            ("file", files, self.listed),
+            ("test", self.tests, self.listed),
+        ):
             terminalreporter.write_line(f"CPU seconds by {kind}: {sum(spent.values()):.1f} in all")
             for name, seconds in spent.most_common(listed):
                 terminalreporter.write_line(f"{seconds:10.2f}  {name}")

@@ -1,7 +1,8 @@
 """Many small checks as one test: every value is tried, and those that fail are told together.
 
-Where a check takes less than pytest needs to list, send and report it, thousands of parametrised cells cost more than
-what they check. One that needs a fixture anew for each value stays parametrised.
+Where a check takes less than pytest needs to list, send and report it, thousands of parametrised
+cells cost more than what they check. One that needs a fixture anew for each value stays
+parametrised.
 """
 
 import functools
@@ -11,10 +12,12 @@ import pytest
 
 
 def every(names, values):
-    """Call the decorated check for all values of an argument, or of several whose names commas separate.
+    """Call the decorated check for all values of an argument, or of several whose names commas
+    separate.
 
-    `values` may be a function that makes them, which is called when the test runs. Values for which it skips are left
-    out; where it skips for all of them, the test is skipped. One decorator may stand above another.
+    `values` may be a function that makes them, which is called when the test runs. Values for which
+    it skips are left out; where it skips for all of them, the test is skipped. One decorator may
+    stand above another.
     """
     split = [name.strip() for name in names.split(",")]
 
@@ -30,7 +33,9 @@ def every(names, values):
                 except pytest.skip.Exception as reason:
                     skipped.append(reason)
                 except (Exception, pytest.fail.Exception) as error:
-                    error.add_note(f"for {', '.join(f'{name} = {one!r}' for name, one in cell.items())}")
+                    error.add_note(
+                        f"for {', '.join(f'{name} = {one!r}' for name, one in cell.items())}"
+                    )
                     failed.append(error)
             if failed:
                 raise BaseExceptionGroup(f"{len(failed)} of {len(tried)} values", failed)

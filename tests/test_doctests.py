@@ -43,7 +43,9 @@ FRONT_DOORS = (
 def modules():
     for package in PACKAGES:
         yield package
-        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        for module in pkgutil.walk_packages(
+            importlib.import_module(package).__path__, f"{package}."
+        ):
             yield module.name
 
 

@@ -16,7 +16,10 @@ def test_every_value_is_tried_and_those_that_fail_are_named():
     with pytest.raises(BaseExceptionGroup, match="2 of 5") as told:
         check()
     assert tried == [0, 1, 2, 3, 4]
-    assert [error.__notes__ for error in told.value.exceptions] == [["for number = 1"], ["for number = 3"]]
+    assert [error.__notes__ for error in told.value.exceptions] == [
+        ["for number = 1"],
+        ["for number = 3"],
+    ]
 
 
 @every("left, right", [(1, 2), (3, 4)])

@@ -25,15 +25,25 @@ def test_data_travels_with_the_packages():
     from hardware_profiles.loader import device_names, load_device
     from traces.library import default_traces
 
-    for load, names, least in ((load_device, device_names, 12), (load_model, model_names, 20),
-                               (load_method, method_names, 8)):  # fmt: skip
+    for load, names, least in (
+        (load_device, device_names, 12),
+        (load_model, model_names, 20),
+        (load_method, method_names, 8),
+    ):
         assert len([load(name) for name in names()]) >= least
     assert len(default_traces()) >= 2
 
 
 def test_the_command_runs():
     done = subprocess.run(
-        [sys.executable, "-c", "from app.cli.main import main; main()", "devices", "h100-sxm", "--json"],
+        [
+            sys.executable,
+            "-c",
+            "from app.cli.main import main; main()",
+            "devices",
+            "h100-sxm",
+            "--json",
+        ],
         capture_output=True,
         text=True,
         check=True,

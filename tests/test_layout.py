@@ -11,14 +11,20 @@ FORBIDDEN_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager)(_|$)")
 
 
 def tracked(root):
-    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False
+    )
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     return [root / line for line in listed.stdout.splitlines() if (root / line).is_file()]
 
 
 def test_top_level_folders_are_the_fixed_ones(root):
-    folders = {path.relative_to(root).parts[0] for path in tracked(root) if len(path.relative_to(root).parts) > 1}
+    folders = {
+        path.relative_to(root).parts[0]
+        for path in tracked(root)
+        if len(path.relative_to(root).parts) > 1
+    }
     assert {name for name in folders if not name.startswith(".")} <= {*PACKAGES, "tests"}
 
 
@@ -52,7 +58,8 @@ def test_invariants_name_tests_that_exist(root):
     assert named <= defined, sorted(named - defined)
 
 
-# Each word on the left has a usual word of the field, or a concrete noun, that says the same without a glossary.
+# Each word on the left has a usual word of the field, or a concrete noun, that says the same
+# without a glossary.
 UNUSUAL_WORDS = {
     "give": "preempt",
     "filling": "prefill",
@@ -77,12 +84,16 @@ USUAL_HERE = {
 
 
 def public_words(tree):
-    """Names that a reader of other modules meets: functions, classes, their arguments, fields and constants."""
+    """Names that a reader of other modules meets: functions, classes, their arguments, fields and
+    constants."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield node.name
-                yield from (item.arg for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
+                yield from (
+                    item.arg
+                    for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                )
             case ast.ClassDef():
                 yield node.name
                 yield from assigned(node)
@@ -94,7 +105,11 @@ def public_words(tree):
 def assigned(node):
     for line in node.body:
         targets = (
-            line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
+            line.targets
+            if isinstance(line, ast.Assign)
+            else [line.target]
+            if isinstance(line, ast.AnnAssign)
+            else []
         )
         yield from (target.id for target in targets if isinstance(target, ast.Name))
 
@@ -104,18 +119,28 @@ def words(name):
 
 
 def test_names_are_the_usual_words_of_the_field(root):
-    """A name that needs a glossary of its own does not return: modules, functions, classes, arguments, fields."""
+    """A name that needs a glossary of its own does not return: modules, functions, classes,
+    arguments, fields."""
     wrong = set()
     for path in tracked(root):
         if path.suffix != ".py" or path.relative_to(root).parts[0] not in PACKAGES:
             continue
         for name in (path.stem, *public_words(ast.parse(path.read_text()))):
             if name not in USUAL_HERE and (unusual := words(name) & UNUSUAL_WORDS.keys()):
-                wrong.add(f"{path.relative_to(root)}: {name} ({', '.join(UNUSUAL_WORDS[word] for word in unusual)})")
+                wrong.add(
+                    f"{path.relative_to(root)}: {name}"
+                    f" ({', '.join(UNUSUAL_WORDS[word] for word in unusual)})"
+                )
     assert not wrong, sorted(wrong)
 
 
 def test_unusual_words_are_seen_in_any_spelling():
-    source = "class HeadShop:\n    kept_ratio: float\n\ndef _give_way(found):\n    self.chance = 1\n\nLATER = 1\n"
-    seen = set().union(*(words(name) for name in public_words(ast.parse(source)))) & UNUSUAL_WORDS.keys()
+    source = (
+        "class HeadShop:\n    kept_ratio: float\n\ndef _give_way(found):\n    self.chance ="
+        " 1\n\nLATER = 1\n"
+    )
+    seen = (
+        set().union(*(words(name) for name in public_words(ast.parse(source))))
+        & UNUSUAL_WORDS.keys()
+    )
     assert seen == {"shop", "kept", "give", "found", "chance", "later"}

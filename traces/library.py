@@ -32,7 +32,8 @@ def shipped_confidence() -> list[Path]:
 
 
 def recordings() -> dict[str, Path]:
-    """All recordings of acceptance that come with rooftree, by name: the usual ones, then those of folders.
+    """All recordings of acceptance that come with rooftree, by name: the usual ones, then those of
+    folders.
 
     Example:
         >>> [name for name in recordings() if name.endswith("--medusa-heads--t1")]
@@ -50,12 +51,15 @@ def default_traces() -> list[Path]:
     """
     found = [path for path in shipped_traces() if path.stem.endswith("--greedy")]
     if not found:
-        raise InputError("the shipped recordings are missing; reinstall, or pass --trace", file=_FOLDER)
+        raise InputError(
+            "the shipped recordings are missing; reinstall, or pass --trace", file=_FOLDER
+        )
     return found
 
 
 def trace_file(name: str | Path) -> Path:
-    """The file of a recording that is named by path, or by the name of a shipped one (`catalogue/NAME` in a folder).
+    """The file of a recording that is named by path, or by the name of a shipped one
+    (`catalogue/NAME` in a folder).
 
     Example:
         >>> trace = read_trace(trace_file("smollm2-135m--early-exit--greedy"))
@@ -90,5 +94,10 @@ def _names() -> Mapping[Path, str]:
 
 @lru_cache(maxsize=1)
 def _by_name() -> Mapping[str, Path]:
-    """Shipped recordings by their names, those of folders with the folder before them: `catalogue/NAME`."""
-    return {path.relative_to(_FOLDER).with_suffix("").as_posix(): path for path in sorted(_FOLDER.rglob("*.parquet"))}
+    """Shipped recordings by their names, those of folders with the folder before them:
+    `catalogue/NAME`.
+    """
+    return {
+        path.relative_to(_FOLDER).with_suffix("").as_posix(): path
+        for path in sorted(_FOLDER.rglob("*.parquet"))
+    }

@@ -1,4 +1,6 @@
-"""What an engine's counters say of its draft length, as the JSON object that `optimize --metrics` promises."""
+"""What an engine's counters say of its draft length, as the JSON object that `optimize --metrics`
+promises.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ FURTHER = 4  # lengths beyond the one in use that are judged at least
 
 
 def counted_answer(answer: Recommendation, running: Running, limits: Limits, seed: int) -> Json:
-    """Whether what runs should be changed, whether counts suffice to say so, and what to measure next.
+    """Whether what runs should be changed, whether counts suffice to say so, and what to measure
+    next.
 
     Args:
         answer: whose first drafter is that of the counters.
@@ -36,27 +39,44 @@ def counted_answer(answer: Recommendation, running: Running, limits: Limits, see
     usual = NGRAM_LENGTHS if source.entry.may_propose_nothing else CHAIN_LENGTHS
     generator = np.random.default_rng(seed)
     lengths = known_lengths(
-        source.entry, source.rates, running.summary, longest=max(*usual, used + FURTHER), generator=generator
+        source.entry,
+        source.rates,
+        running.summary,
+        longest=max(*usual, used + FURTHER),
+        generator=generator,
     )
     in_use = used if running.mean_draft_tokens is None else max(round(running.mean_draft_tokens), 1)
     grid = sorted({cell.winner.batch for cell in answer.optimum.cells})
     contexts = sorted({cell.winner.context for cell in answer.optimum.cells})
     now = None if running.batch is None else max(round(running.batch), 1)
     found = verdicts(
-        contender, source, lengths, in_use, batches=sorted({*grid, *([] if now is None else [now])}), contexts=contexts,
-        limits=limits, generator=generator,
-    )  # fmt: skip
+        contender,
+        source,
+        lengths,
+        in_use,
+        batches=sorted({*grid, *([] if now is None else [now])}),
+        contexts=contexts,
+        limits=limits,
+        generator=generator,
+    )
     matter = [each for each in found if now is None or each.batch == now] or found
     return {
-        "engine": running.engine, "scrapes": list(running.files), "model": running.trace.provenance.model,
-        "method": source.method, "in_use": _in_use(running, lengths[used], in_use, matter),
+        "engine": running.engine,
+        "scrapes": list(running.files),
+        "model": running.trace.provenance.model,
+        "method": source.method,
+        "in_use": _in_use(running, lengths[used], in_use, matter),
         "lengths": [_length(each) for each in lengths],
         "verdicts": [_verdict(each) | {"runs_now": each.batch == now} for each in found],
-        "suffices": all(each.suffices for each in found), "suffices_now": all(each.suffices for each in matter),
+        "suffices": all(each.suffices for each in found),
+        "suffices_now": all(each.suffices for each in matter),
         "tolerance_ratio": TOLERANCE_RATIO,
-        "next": [_next(each) for each in next_runs(source.entry, source.rates, running.summary, lengths, matter)],
+        "next": [
+            _next(each)
+            for each in next_runs(source.entry, source.rates, running.summary, lengths, matter)
+        ],
         "notes": running.trace.provenance.notes,
-    }  # fmt: skip
+    }
 
 
 def _in_use(running: Running, known: KnownLength, compared: int, matter: Sequence[Verdict]) -> Json:
@@ -64,42 +84,66 @@ def _in_use(running: Running, known: KnownLength, compared: int, matter: Sequenc
     at = matter[0] if len({each.batch for each in matter}) == 1 else None
     predicted = at.in_use_tokens_per_s if at is not None else 0.0
     return {
-        "draft_tokens": running.draft_tokens, "mean_draft_tokens": running.mean_draft_tokens,
-        "mixed": running.is_mixed, "compared_draft_tokens": compared,
-        "steps": running.summary.drafts, "accepted_tokens": running.summary.accepted_tokens,
-        "tokens_per_step": known.tokens_per_step, "tokens_per_step_interval": list(known.interval),
-        "proposal_ratio": running.proposal_ratio, "batch": running.batch, "batch_from": running.batch_from or None,
-        "prompt_tokens": running.prompt_tokens, "output_tokens": running.output_tokens, "tpot_s": running.tpot_s,
+        "draft_tokens": running.draft_tokens,
+        "mean_draft_tokens": running.mean_draft_tokens,
+        "mixed": running.is_mixed,
+        "compared_draft_tokens": compared,
+        "steps": running.summary.drafts,
+        "accepted_tokens": running.summary.accepted_tokens,
+        "tokens_per_step": known.tokens_per_step,
+        "tokens_per_step_interval": list(known.interval),
+        "proposal_ratio": running.proposal_ratio,
+        "batch": running.batch,
+        "batch_from": running.batch_from or None,
+        "prompt_tokens": running.prompt_tokens,
+        "output_tokens": running.output_tokens,
+        "tpot_s": running.tpot_s,
         "predicted_tpot_s": at.batch / predicted if at is not None and predicted else None,
-    }  # fmt: skip
+    }
 
 
 def _length(known: KnownLength) -> Json:
     return {
-        "draft_tokens": known.draft_tokens, "how": known.how, "tokens_per_step": known.tokens_per_step,
-        "tokens_per_step_interval": list(known.interval), "least_tokens_per_step": known.least,
+        "draft_tokens": known.draft_tokens,
+        "how": known.how,
+        "tokens_per_step": known.tokens_per_step,
+        "tokens_per_step_interval": list(known.interval),
+        "least_tokens_per_step": known.least,
         "most_tokens_per_step": known.most,
-    }  # fmt: skip
+    }
 
 
 def _verdict(verdict: Verdict) -> Json:
     finite = np.isfinite(verdict.gain_ratio)
     return {
-        "batch": verdict.batch, "context": verdict.context, "answer": verdict.answer, "suffices": verdict.suffices,
-        "in_use_draft_tokens": verdict.in_use, "in_use_tokens_per_s": verdict.in_use_tokens_per_s or None,
-        "best_draft_tokens": verdict.best, "best_tokens_per_s": verdict.best_tokens_per_s,
+        "batch": verdict.batch,
+        "context": verdict.context,
+        "answer": verdict.answer,
+        "suffices": verdict.suffices,
+        "in_use_draft_tokens": verdict.in_use,
+        "in_use_tokens_per_s": verdict.in_use_tokens_per_s or None,
+        "best_draft_tokens": verdict.best,
+        "best_tokens_per_s": verdict.best_tokens_per_s,
         "gain_ratio": verdict.gain_ratio if finite else None,
         "gain_ratio_interval": list(verdict.gain_interval) if finite else None,
         "gain_ratio_interval_of_counts": list(verdict.gain_interval_of_counts) if finite else None,
-        "faster_probability": verdict.faster_probability, "counts_loss_ratio": verdict.counts_loss_ratio,
-        "unknown_draft_tokens": verdict.unknown, "unknown_gain_ratio": verdict.unknown_gain_ratio,
-        "law_best_draft_tokens": verdict.law_best, "law_gain_ratio": verdict.law_gain_ratio,
-    }  # fmt: skip
+        "faster_probability": verdict.faster_probability,
+        "counts_loss_ratio": verdict.counts_loss_ratio,
+        "unknown_draft_tokens": verdict.unknown,
+        "unknown_gain_ratio": verdict.unknown_gain_ratio,
+        "law_best_draft_tokens": verdict.law_best,
+        "law_gain_ratio": verdict.law_gain_ratio,
+    }
 
 
 def _next(run: NextRun) -> Json:
     return {
-        "draft_tokens": run.draft_tokens, "steps": run.steps, "batch": run.batch, "context": run.context,
-        "reason": run.reason, "could_gain_ratio": run.could_gain_ratio, "law_gain_ratio": run.law_gain_ratio,
+        "draft_tokens": run.draft_tokens,
+        "steps": run.steps,
+        "batch": run.batch,
+        "context": run.context,
+        "reason": run.reason,
+        "could_gain_ratio": run.could_gain_ratio,
+        "law_gain_ratio": run.law_gain_ratio,
         "interval_ratio": run.interval_ratio,
-    }  # fmt: skip
+    }

@@ -1,7 +1,7 @@
 """Which of the recommended configurations can each engine load, and in what files?
 
-For every engine the fastest method that it can express, as its batch schedule where it reads one, else as the
-draft length of the smallest batch. Leaves out how a format looks (`exporters`).
+For every engine the fastest method that it can express, as its batch schedule where it reads one,
+else as the draft length of the smallest batch. Leaves out how a format looks (`exporters`).
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,9 @@ from hardware_profiles.errors import InputError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployable:
-    """What an engine can load of a recommendation, and what it cannot (`reason`); `result` is None for nothing."""
+    """What an engine can load of a recommendation, and what it cannot (`reason`); `result` is None
+    for nothing.
+    """
 
     engine: str
     result: ExportResult | None
@@ -43,7 +45,11 @@ def deployables(answer: Recommendation, *, context: int) -> list[Deployable]:
 
 def file_paths(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
     """Where `write_all` puts every engine's files."""
-    return {e.engine: [str(folder / e.engine / name) for name in e.result.files] for e in entries if e.result}
+    return {
+        e.engine: [str(folder / e.engine / name) for name in e.result.files]
+        for e in entries
+        if e.result
+    }
 
 
 def write_all(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
@@ -76,7 +82,10 @@ def deployable(answer: Recommendation, engine: str, *, context: int) -> Deployab
             else:
                 because = "; ".join(dict.fromkeys(reasons))
                 return Deployable(
-                    engine=engine, result=found, content=content_words(candidate, approximate), reason=because
+                    engine=engine,
+                    result=found,
+                    content=content_words(candidate, approximate),
+                    reason=because,
                 )
     return Deployable(engine=engine, result=None, reason="; ".join(dict.fromkeys(reasons)))
 
@@ -106,7 +115,8 @@ def _by_speed(answer: Recommendation, context: int) -> list[Choice]:
 def _variants(answer: Recommendation, choice: Choice) -> Iterator[DecodingConfiguration]:
     """The choice as a schedule over batches, then as one tree or draft length for its batch.
 
-    First of all the best tree that engines build at run time, where it beats the schedule at every batch.
+    First of all the best tree that engines build at run time, where it beats the schedule at every
+    batch.
     """
     alone = answer.configuration(choice)
     scheduled = answer.scheduled(choice)
@@ -129,7 +139,9 @@ def _at_one_context(chosen: DecodingConfiguration, answer: Recommendation) -> De
 
 
 def _best_chain(choice: Choice) -> int:
-    """The draft length of the fastest chain at a choice's batch and context, for engines without trees; 0: none."""
+    """The draft length of the fastest chain at a choice's batch and context, for engines without
+    trees; 0: none.
+    """
     chains = [a for a in choice.contender.candidates if a.topology == "chain" and a.lengths is None]
     best = max(chains, key=lambda a: _rate(choice, a, choice.batch), default=None)
     return 0 if best is None else best.draft_tokens
@@ -137,23 +149,38 @@ def _best_chain(choice: Choice) -> int:
 
 def _rate(choice: Choice, candidate: Acceptance, batch: int) -> float:
     """Tokens per second of a candidate in a choice's setting and context."""
-    return float(estimate(choice.contender.setting, candidate, batch=batch, context=choice.context).tokens_per_s)
+    return float(
+        estimate(
+            choice.contender.setting, candidate, batch=batch, context=choice.context
+        ).tokens_per_s
+    )
 
 
 def _built_by_engines(
     answer: Recommendation, choice: Choice, scheduled: DecodingConfiguration | None
 ) -> DecodingConfiguration | None:
-    """The fastest dynamic tree of engines' kind (a depth, one number for candidates and beam) that beats the schedule.
+    """The fastest dynamic tree of engines' kind (a depth, one number for candidates and beam) that
+    beats the schedule.
 
     None where there is no such tree, or the schedule's chain is faster at one of the batches.
     """
     candidates = choice.contender.candidates
-    trees = [a for a in candidates if a.shape is not None and a.shape.depth and a.shape.beam and a.stop is None]
+    trees = [
+        a
+        for a in candidates
+        if a.shape is not None and a.shape.depth and a.shape.beam and a.stop is None
+    ]
     if not trees:
         return None
     best = max(trees, key=lambda a: _rate(choice, a, choice.batch))
-    chains = {a.draft_tokens: a for a in candidates if a.topology in ("off", "chain") and a.lengths is None}
-    batches = {ranked[0].batch for ranked in answer.optimum.ranked if ranked[0].context == choice.context}
+    chains = {
+        a.draft_tokens: a
+        for a in candidates
+        if a.topology in ("off", "chain") and a.lengths is None
+    }
+    batches = {
+        ranked[0].batch for ranked in answer.optimum.ranked if ranked[0].context == choice.context
+    }
     for batch in sorted(batches):
         rival = chains[scheduled.draft_tokens_at(batch) if scheduled is not None else 0]
         if _rate(choice, best, batch) <= _rate(choice, rival, batch):
@@ -162,6 +189,9 @@ def _built_by_engines(
     whole = answer.configuration(choice)
     stated = {"tokens_per_step": round(best.tokens_per_step, 3), "speedup": round(speedup, 3)}
     return replace(
-        whole, draft_tokens=best.draft_tokens, shape=best.shape, stop=Stop(),
+        whole,
+        draft_tokens=best.draft_tokens,
+        shape=best.shape,
+        stop=Stop(),
         provenance={**whole.provenance, **stated},
-    )  # fmt: skip
+    )

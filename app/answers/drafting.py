@@ -11,14 +11,21 @@ if TYPE_CHECKING:
     from costmodel.optimizers.search import TopologyBest
 
 Json = dict[str, Any]
-TOPOLOGY_WORDS = {"off": "no speculation", "chain": "chain", "tree": "static tree", "dynamic_tree": "dynamic tree",
-                  "state_trees": "trees with prompt tokens"}  # fmt: skip
+TOPOLOGY_WORDS = {
+    "off": "no speculation",
+    "chain": "chain",
+    "tree": "static tree",
+    "dynamic_tree": "dynamic tree",
+    "state_trees": "trees with prompt tokens",
+}
 
 
 def drafting(a: Acceptance) -> Json:
-    """What a step drafts where that is no fixed chain or tree: numbers of the policy and of the steps' drafts.
+    """What a step drafts where that is no fixed chain or tree: numbers of the policy and of the
+    steps' drafts.
 
-    `lower_bound_steps_ratio` is the share of steps in which the recording ended before the policy did.
+    `lower_bound_steps_ratio` is the share of steps in which the recording ended before the policy
+    did.
     """
     if a.lengths is None:
         return {}
@@ -35,14 +42,19 @@ def drafting(a: Acceptance) -> Json:
 
 
 def draft_words(a: Acceptance) -> str:
-    """What is drafted, for a cell of a table: `off`, `K=5`, `tree 16`, `dynamic 16, depth 4`, `prompted 48`."""
+    """What is drafted, for a cell of a table: `off`, `K=5`, `tree 16`, `dynamic 16, depth 4`,
+    `prompted 48`.
+    """
     if a.draft_tokens == 0:
         return "off"
     if a.shape is not None and a.shape.kind == "state_trees":
         words = [f"prompted {a.draft_tokens}", f"depth {a.shape.depth}"]
     elif a.shape is not None:
         limits = {"depth": a.shape.depth, "beam": a.shape.beam, "least": a.shape.least_probability}
-        words = [f"dynamic {a.draft_tokens}", *(f"{name} {value:g}" for name, value in limits.items() if value)]
+        words = [
+            f"dynamic {a.draft_tokens}",
+            *(f"{name} {value:g}" for name, value in limits.items() if value),
+        ]
     else:
         words = [f"tree {a.draft_tokens}" if a.tree is not None else f"K={a.draft_tokens}"]
     if a.stop is not None:
@@ -59,18 +71,26 @@ def topology_rows(winners: Sequence[TopologyBest], names: Sequence[str]) -> list
     """
     return [
         {
-            "batch": best.batch, "context": best.context, "drafter": names[best.source], "method": best.method,
-            "topology": best.acceptance.topology, "draft_tokens": best.acceptance.draft_tokens,
-            "draft": draft_words(best.acceptance), "tokens_per_step": best.acceptance.tokens_per_step,
-            "tokens_per_s": best.tokens_per_s, "speedup": best.speedup, "wins": best.wins,
+            "batch": best.batch,
+            "context": best.context,
+            "drafter": names[best.source],
+            "method": best.method,
+            "topology": best.acceptance.topology,
+            "draft_tokens": best.acceptance.draft_tokens,
+            "draft": draft_words(best.acceptance),
+            "tokens_per_step": best.acceptance.tokens_per_step,
+            "tokens_per_s": best.tokens_per_s,
+            "speedup": best.speedup,
+            "wins": best.wins,
             **drafting(best.acceptance),
         }
         for best in winners
-    ]  # fmt: skip
+    ]
 
 
 def who_wins(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[str]:
-    """One line per drafter and context: the fastest of every topology, batch by batch where the winner changes.
+    """One line per drafter and context: the fastest of every topology, batch by batch where the
+    winner changes.
 
     Args:
         winners: of a search.
@@ -84,9 +104,13 @@ def who_wins(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[str]
             here = [best for best in own if best.batch == batch]
             winner = TOPOLOGY_WORDS[here[0].acceptance.topology]
             if winner != last:
-                others = ", ".join(f"{draft_words(best.acceptance)} {best.speedup:.2f}" for best in here[1:])
+                others = ", ".join(
+                    f"{draft_words(best.acceptance)} {best.speedup:.2f}" for best in here[1:]
+                )
                 first = f"{draft_words(here[0].acceptance)} {here[0].speedup:.2f}"
-                parts.append(f"{winner} from batch {batch} ({first}; {others})" if others else winner)
+                parts.append(
+                    f"{winner} from batch {batch} ({first}; {others})" if others else winner
+                )
             last = winner
         lines.append(f"{names[drafter]} at context {context}: {'; '.join(parts)}")
     return lines

@@ -13,8 +13,13 @@ Json = dict[str, Any]
 
 
 def explanation(explained: Explanation) -> Json:
-    """The `explain` object of a prediction: operations, roofs, elasticities, the interval, a sentence."""
-    terms = [{"term": v.term, "step_ratio": v.step_ratio, "speedup_ratio": v.speedup_ratio} for v in explained.variance]
+    """The `explain` object of a prediction: operations, roofs, elasticities, the interval, a
+    sentence.
+    """
+    terms = [
+        {"term": v.term, "step_ratio": v.step_ratio, "speedup_ratio": v.speedup_ratio}
+        for v in explained.variance
+    ]
     return {
         "sentence": explained.sentence,
         "by_roof_s": dict(explained.by_roof_s),
@@ -30,55 +35,80 @@ def explanation(explained: Explanation) -> Json:
 
 def _operation(share: OperationShare) -> Json:
     return {
-        "phase": share.phase, "operation": share.operation, "role": share.role or None, "name": share.name,
-        "calls": share.calls, "seconds": share.seconds, "by_roof_s": dict(share.by_roof_s), "bound": share.bound,
-        "flops": share.flops, "bytes": share.bytes, "intensity_flops_per_byte": share.intensity,
-        "bandwidth_ratio": share.bandwidth_ratio, "compute_ratio": share.compute_ratio,
-    }  # fmt: skip
+        "phase": share.phase,
+        "operation": share.operation,
+        "role": share.role or None,
+        "name": share.name,
+        "calls": share.calls,
+        "seconds": share.seconds,
+        "by_roof_s": dict(share.by_roof_s),
+        "bound": share.bound,
+        "flops": share.flops,
+        "bytes": share.bytes,
+        "intensity_flops_per_byte": share.intensity,
+        "bandwidth_ratio": share.bandwidth_ratio,
+        "compute_ratio": share.compute_ratio,
+    }
 
 
 def roofs_of(setting: Setting) -> Json:
-    """The roofs of a setting's device, for the chart: name, bandwidth and the peak of the format it computes in."""
+    """The roofs of a setting's device, for the chart: name, bandwidth and the peak of the format it
+    computes in.
+    """
     dtype = setting.deployment.precision.activations
     return {
-        "device": setting.device.name, "dtype": dtype, "peak_flops_per_s": setting.device.peak(dtype),
+        "device": setting.device.name,
+        "dtype": dtype,
+        "peak_flops_per_s": setting.device.peak(dtype),
         "bandwidth_bytes_per_s": setting.device.bandwidth_bytes_per_s,
-    }  # fmt: skip
+    }
 
 
 def break_even(point: BreakEven) -> Json:
     """One point of `breakeven`; ratios are to a plain pass of the target."""
     low, high = point.least_rate_bounds
     entry: Json = {
-        "batch": point.batch, "context": point.context, "draft_tokens": point.acceptance.draft_tokens,
+        "batch": point.batch,
+        "context": point.context,
+        "draft_tokens": point.acceptance.draft_tokens,
         "verdict": point.verdict,
         "least_tokens_per_step": point.least_tokens_per_step,
         "least_tokens_per_step_interval": list(point.least_tokens_bounds),
         "most_tokens_per_step": point.most_tokens_per_step,
         "least_acceptance": point.least_rate,
-        "least_acceptance_interval": None if point.least_rate is None else [low, 1.0 if high is None else high],
-        "draft_s": point.draft_s, "draft_ratio": point.draft_s / point.pass_s, "target_pass_s": point.pass_s,
-    }  # fmt: skip
+        "least_acceptance_interval": None
+        if point.least_rate is None
+        else [low, 1.0 if high is None else high],
+        "draft_s": point.draft_s,
+        "draft_ratio": point.draft_s / point.pass_s,
+        "target_pass_s": point.pass_s,
+    }
     if point.greatest_draft_s is not None:
         greatest = point.greatest_draft_s
         entry |= {
             "tokens_per_step": point.acceptance.tokens_per_step,
-            "speedup": point.speedup, "speedup_interval": _pair(point.speedup_bounds),
+            "speedup": point.speedup,
+            "speedup_interval": _pair(point.speedup_bounds),
             "pays": point.speedup is not None and point.speedup > 1.0,
-            "greatest_draft_s": greatest, "greatest_draft_s_interval": _pair(point.greatest_draft_bounds),
+            "greatest_draft_s": greatest,
+            "greatest_draft_s_interval": _pair(point.greatest_draft_bounds),
             "greatest_draft_ratio": greatest / point.pass_s,
             "greatest_draft_verdict": "never" if greatest < 0.0 else "up to",
-        }  # fmt: skip
+        }
     return entry
 
 
 def paying_batches(batches: PayingBatches, draft_tokens: int) -> Json:
     """One context of `breakeven`: at which batches the method pays."""
     return {
-        "context": batches.context, "draft_tokens": draft_tokens, "verdict": batches.verdict,
-        "largest_batch": batches.largest, "ranges": [list(pair) for pair in batches.ranges],
-        "last_batch": batches.last or 0, "last_batch_interval": list(batches.last_bounds),
-    }  # fmt: skip
+        "context": batches.context,
+        "draft_tokens": draft_tokens,
+        "verdict": batches.verdict,
+        "largest_batch": batches.largest,
+        "ranges": [list(pair) for pair in batches.ranges],
+        "last_batch": batches.last or 0,
+        "last_batch_interval": list(batches.last_bounds),
+    }
 
 
 def capacity_plan(plan: Plan) -> Json:
@@ -86,30 +116,51 @@ def capacity_plan(plan: Plan) -> Json:
     space, acceptance = plan.room, plan.acceptance
     spread = power_model(plan.setting.device).spread_ratio
     return {
-        "draft_tokens": acceptance.draft_tokens, "tokens_per_step": acceptance.tokens_per_step,
-        "batch": plan.batch, "binds": plan.binds,
-        "replicas": plan.replicas, "replicas_interval": list(plan.replicas_bounds), "devices": plan.devices,
-        "requests_per_s_per_replica": float(plan.curve.requests_per_s[plan.curve.batch == plan.batch][0]),
-        "utilisation_ratio": plan.utilisation_ratio, "headroom_ratio": 1.0 - plan.utilisation_ratio,
-        "mean_batch": plan.mean_batch, "ttft_s": plan.ttft_s, "tpot_s": plan.tpot_s,
-        "watts": plan.watts, "watts_interval": [plan.watts * (1 - spread), plan.watts * (1 + spread)],
+        "draft_tokens": acceptance.draft_tokens,
+        "tokens_per_step": acceptance.tokens_per_step,
+        "batch": plan.batch,
+        "binds": plan.binds,
+        "replicas": plan.replicas,
+        "replicas_interval": list(plan.replicas_bounds),
+        "devices": plan.devices,
+        "requests_per_s_per_replica": float(
+            plan.curve.requests_per_s[plan.curve.batch == plan.batch][0]
+        ),
+        "utilisation_ratio": plan.utilisation_ratio,
+        "headroom_ratio": 1.0 - plan.utilisation_ratio,
+        "mean_batch": plan.mean_batch,
+        "ttft_s": plan.ttft_s,
+        "tpot_s": plan.tpot_s,
+        "watts": plan.watts,
+        "watts_interval": [plan.watts * (1 - spread), plan.watts * (1 + spread)],
         "joules_per_token": plan.joules_per_token,
-        "joules_per_token_interval": [plan.joules_per_token * (1 - spread), plan.joules_per_token * (1 + spread)],
+        "joules_per_token_interval": [
+            plan.joules_per_token * (1 - spread),
+            plan.joules_per_token * (1 + spread),
+        ],
         "decode_joules_per_token": plan.decode_joules_per_token,
         "prefill_joules_per_token": plan.prefill_joules_per_token,
-        "calibrated": plan.setting.device.calibrated, "constants_from": plan.setting.device.constants_from,
-        "usd_per_hour": plan.usd_per_hour, "usd_per_million_tokens": plan.usd_per_million_tokens,
+        "calibrated": plan.setting.device.calibrated,
+        "constants_from": plan.setting.device.constants_from,
+        "usd_per_hour": plan.usd_per_hour,
+        "usd_per_million_tokens": plan.usd_per_million_tokens,
         "memory": {
-            "usable_bytes": space.usable_bytes, "weight_bytes": space.weight_bytes,
-            "drafter_bytes": space.drafter_bytes, "reserve_bytes": space.reserve_bytes,
-            "request_bytes": space.request_bytes, "block_waste_bytes": space.waste_bytes,
-            "drafter_request_bytes": space.drafter_request_bytes, "largest_batch": space.largest_batch,
+            "usable_bytes": space.usable_bytes,
+            "weight_bytes": space.weight_bytes,
+            "drafter_bytes": space.drafter_bytes,
+            "reserve_bytes": space.reserve_bytes,
+            "request_bytes": space.request_bytes,
+            "block_waste_bytes": space.waste_bytes,
+            "drafter_request_bytes": space.drafter_request_bytes,
+            "largest_batch": space.largest_batch,
         },
-    }  # fmt: skip
+    }
 
 
 def assumptions(settings: Sequence[Setting]) -> Json:
-    """What plans rest on beside the cost model: how engines divide memory, and the power models by kind."""
+    """What plans rest on beside the cost model: how engines divide memory, and the power models by
+    kind.
+    """
     memory = dict.fromkeys(setting.engine.memory.source for setting in settings)
     power: Mapping[str, str] = {s.device.kind: power_model(s.device).source for s in settings}
     return {"memory": "; ".join(memory), "power": dict(power)}

@@ -1,6 +1,7 @@
 """Does a configuration fit where it is asked to run, and which nearest change would?
 
-Every change that is named has been tried and holds. Leaves out speed: among changes that hold, none is preferred.
+Every change that is named has been tried and holds. Leaves out speed: among changes that hold, none
+is preferred.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +28,22 @@ Holds = Callable[[DecodingConfiguration, Setting, int, int], bool]
 Settings = Callable[[DeploymentNames], Setting]
 
 _FIELDS = {"--tp": "tensor_parallel", "--kv-dtype": "kv_dtype", "--dtype": "dtype"}
-_WORDS = {"--batch": "batch {:,}", "--context": "context {:,}", "--tp": "tp {}", "--kv-dtype": "{} cache",
-          "--dtype": "{} weights"}  # fmt: skip
+_WORDS = {
+    "--batch": "batch {:,}",
+    "--context": "context {:,}",
+    "--tp": "tp {}",
+    "--kv-dtype": "{} cache",
+    "--dtype": "{} weights",
+}
 
 
 def require_cell(
-    asked: DecodingConfiguration, setting: Setting, acceptance: Acceptance, *, batch: int, context: int
+    asked: DecodingConfiguration,
+    setting: Setting,
+    acceptance: Acceptance,
+    *,
+    batch: int,
+    context: int,
 ) -> None:
     """Check that a configuration fits at a batch and context.
 
@@ -47,8 +58,13 @@ def require_cell(
         InfeasibleError: naming what it needs and what there is.
     """
     d = asked.deployment
-    sizes = {"tp": d.tensor_parallel, "pp": d.pipeline_parallel, "ep": d.expert_parallel, "dp": d.data_parallel,
-             "cp": d.context_parallel}  # fmt: skip
+    sizes = {
+        "tp": d.tensor_parallel,
+        "pp": d.pipeline_parallel,
+        "ep": d.expert_parallel,
+        "dp": d.data_parallel,
+        "cp": d.context_parallel,
+    }
     what = f"batch {batch}, context {context}, {acceptance.draft_tokens} draft tokens"
     if setting.plan is not None:
         what += "".join(f", --{name} {size}" for name, size in sizes.items() if size > 1)
@@ -65,13 +81,18 @@ def settings_of(asked: DecodingConfiguration) -> Settings:
 
 
 def nearest_changes(
-    asked: DecodingConfiguration, acceptance: Acceptance, *, batch: int, context: int, holds: Holds | None = None,
+    asked: DecodingConfiguration,
+    acceptance: Acceptance,
+    *,
+    batch: int,
+    context: int,
+    holds: Holds | None = None,
     settings: Settings | None = None,
-) -> list[Change]:  # fmt: skip
+) -> list[Change]:
     """The nearest changes after which a configuration fits, or holds otherwise.
 
-    A smaller batch, a shorter context, more tensor devices, a cache or weights of fewer bits, each alone; where none
-    of them suffices, fewer bits and more devices together.
+    A smaller batch, a shorter context, more tensor devices, a cache or weights of fewer bits, each
+    alone; where none of them suffices, fewer bits and more devices together.
 
     Example:
         >>> from costmodel.configuration import DeploymentNames
@@ -85,13 +106,17 @@ def nearest_changes(
         acceptance: what it drafts.
         batch: requests.
         context: cached tokens per request.
-        holds: what is wanted of a configuration, its setting, a batch and a context; None: that it fits.
-        settings: of `settings_of`, which several cells of one configuration share; None: this cell's own.
+        holds: what is wanted of a configuration, its setting, a batch and a context; None: that it
+            fits.
+        settings: of `settings_of`, which several cells of one configuration share; None: this
+            cell's own.
 
     Returns:
         Changes, each of which was tried and holds; none where nothing does.
     """
-    test = holds or (lambda _, setting, b, c: bool(np.all(fits(setting, acceptance, batch=b, context=c))))
+    test = holds or (
+        lambda _, setting, b, c: bool(np.all(fits(setting, acceptance, batch=b, context=c)))
+    )
     setting_of = settings or settings_of(asked)
 
     def tried(change: Change) -> bool:
@@ -105,22 +130,34 @@ def nearest_changes(
             return False  # a format that the device lacks, heads that do not divide
 
     here = setting_of(asked.deployment)
-    together = holds is None and here.drafter.method.refine is None  # whose widest pass is that of all contexts
+    together = (
+        holds is None and here.drafter.method.refine is None
+    )  # whose widest pass is that of all contexts
 
     def largest(option: str, below: int) -> list[Change]:
         if not together:
-            return _largest(option, below, lambda tries: [tried({option: each}) for each in tries], at_once=1)
+            return _largest(
+                option, below, lambda tries: [tried({option: each}) for each in tries], at_once=1
+            )
 
         def fitting(tries: Sequence[int]) -> list[bool]:
-            sizes: dict[str, Number] = {"batch": batch, "context": context, option[2:]: np.array(tries)}
+            sizes: dict[str, Number] = {
+                "batch": batch,
+                "context": context,
+                option[2:]: np.array(tries),
+            }
             return [bool(each) for each in fits(here, acceptance, **sizes)]
 
         return _largest(option, below, fitting, at_once=_AT_ONCE)
 
     formats = here.deployment.precision
-    devices: list[Change] = [{"--tp": asked.deployment.tensor_parallel * more} for more in MORE_DEVICES]
+    devices: list[Change] = [
+        {"--tp": asked.deployment.tensor_parallel * more} for more in MORE_DEVICES
+    ]
     cache: list[Change] = [{"--kv-dtype": name} for name in _narrower(formats.kv, ("fp8",))]
-    weights: list[Change] = [{"--dtype": name} for name in _narrower(formats.weights, ("fp8", "int4"))]
+    weights: list[Change] = [
+        {"--dtype": name} for name in _narrower(formats.weights, ("fp8", "int4"))
+    ]
     groups = (largest("--batch", batch), largest("--context", context), devices, cache, weights)
     found = [change for group in groups if (change := next(filter(tried, group), None))]
     both = ({**bits, **more} for more, bits in product(devices, weights))
@@ -134,11 +171,15 @@ def change_words(change: Change) -> str:
 
 def _largest(
     option: str, below: int, holds: Callable[[Sequence[int]], Sequence[bool]], *, at_once: int
-) -> list[Change]:  # fmt: skip
-    """The largest whole number from 1 up to `below`, excluded, that holds, where less of it is easier."""
+) -> list[Change]:
+    """The largest whole number from 1 up to `below`, excluded, that holds, where less of it is
+    easier.
+    """
     low, high = 0, below
     while high - low > 1:
-        tries = sorted({low + (high - low) * part // (at_once + 1) for part in range(1, at_once + 1)} - {low})
+        tries = sorted(
+            {low + (high - low) * part // (at_once + 1) for part in range(1, at_once + 1)} - {low}
+        )
         failing = [each for each, held in zip(tries, holds(tries), strict=True) if not held]
         high = min([*failing, high])
         low = max([low, *(each for each in tries if each < high)])

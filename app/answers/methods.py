@@ -1,7 +1,7 @@
 """What does the catalogue say of a published system: in words, as BibTeX, and row by row?
 
-Sentences follow from the fields of an entry, so they cannot differ from what a prediction does. Leaves out the fields
-themselves (`rooftree methods NAME` prints them) and predictions.
+Sentences follow from the fields of an entry, so they cannot differ from what a prediction does.
+Leaves out the fields themselves (`rooftree methods NAME` prints them) and predictions.
 """
 
 import re
@@ -44,13 +44,24 @@ _SHAPES = {
 }
 _CHANGES = {
     WeightTransform: "weights are stored in fewer bytes (costmodel/passes/precision.py)",
-    CacheTransform: "cached keys and values are stored in fewer bytes (costmodel/passes/transformed_operations.py)",
-    SparseAttention: "attention reads a part of the tokens (costmodel/passes/transformed_operations.py)",
+    CacheTransform: (
+        "cached keys and values are stored in fewer bytes"
+        " (costmodel/passes/transformed_operations.py)"
+    ),
+    SparseAttention: (
+        "attention reads a part of the tokens (costmodel/passes/transformed_operations.py)"
+    ),
     ContextTransform: "fewer vectors stand for a text (costmodel/passes/forward.py)",
-    SparseFeedForward: "tokens use parts of the feed-forward layers (costmodel/passes/calibrated.py)",
+    SparseFeedForward: (
+        "tokens use parts of the feed-forward layers (costmodel/passes/calibrated.py)"
+    ),
     LayerSchedule: "tokens run some of the layers (costmodel/passes/calibrated.py)",
-    EncoderSplit: "some layers read the prompt and the others write (costmodel/architectures/rearranged.py)",
-    FusedFeedForward: "feed-forward layers run side by side as one (costmodel/architectures/rearranged.py)",
+    EncoderSplit: (
+        "some layers read the prompt and the others write (costmodel/architectures/rearranged.py)"
+    ),
+    FusedFeedForward: (
+        "feed-forward layers run side by side as one (costmodel/architectures/rearranged.py)"
+    ),
 }
 _ADVANCE = "costmodel/answers/steps/advance_step.py"
 _FORWARDS = {
@@ -78,19 +89,29 @@ _LOSSY_CHANGES = {
     SparseFeedForward: "feed-forward layers leave neurons out",
     LayerSchedule: "tokens leave layers out",
     EncoderSplit: "layers read or write where all did both",
-    FusedFeedForward: "layers have lost their attention, and feed-forward layers no longer see each other's work",
+    FusedFeedForward: (
+        "layers have lost their attention, and feed-forward layers no longer see each other's work"
+    ),
 }
 _LOSSY_PACES = {
     Spans: "most layers see a span of tokens as one",
     Samples: "the answer is chosen among several",
     Routing: "steps that another model wrote stay",
 }
-_PROBABILITIES = ("token_rejection", "with_replacement", "without_replacement", "block", "multi_path_block", "typical",
-                  "near_match")  # fmt: skip
+_PROBABILITIES = (
+    "token_rejection",
+    "with_replacement",
+    "without_replacement",
+    "block",
+    "multi_path_block",
+    "typical",
+    "near_match",
+)
 
 
 def explained(method: Method) -> list[str]:
-    """An entry in sentences: who drafts, what is verified, what stays, what it costs, what it is replayed from.
+    """An entry in sentences: who drafts, what is verified, what stays, what it costs, what it is
+    replayed from.
 
     >>> print(explained(load_method("n-gram"))[0])
     Drafts: text on the host that is looked up, with no proposal in some steps (costmodel/drafters).
@@ -126,7 +147,9 @@ def changes(method: Method) -> list[str]:
 
 
 def trace_level(method: Method) -> int:
-    """Least level of a recording that tells what the method's own verifier keeps; 0: no recording does."""
+    """Least level of a recording that tells what the method's own verifier keeps; 0: no recording
+    does.
+    """
     if not method.draft:
         return 0
     if method.shape.kind == "dynamic_tree" or method.verify.rule in _PROBABILITIES:
@@ -140,9 +163,13 @@ def bibtex(method: Method) -> str:
     """The citation of an entry as BibTeX, with what is known of it."""
     c = method.citation
     lines = {
-        "title": c.title, "author": " and ".join(re.sub(r" et al\.$", ", others", c.authors).split(", ")),
-        "year": str(c.year or ""), "eprint": c.arxiv, "archivePrefix": "arXiv" if c.arxiv else "", "url": c.url,
-    }  # fmt: skip
+        "title": c.title,
+        "author": " and ".join(re.sub(r" et al\.$", ", others", c.authors).split(", ")),
+        "year": str(c.year or ""),
+        "eprint": c.arxiv,
+        "archivePrefix": "arXiv" if c.arxiv else "",
+        "url": c.url,
+    }
     body = ",\n".join(f"  {key} = {{{value}}}" for key, value in lines.items() if value)
     return f"@misc{{{method.slug},\n{body}\n}}"
 
@@ -150,20 +177,36 @@ def bibtex(method: Method) -> str:
 def coverage() -> list[dict[str, Any]]:
     """One row for every published system: `works`, `priced`, or why not.
 
-    A system works where a test holds one of its numbers, or where one with all its inputs is predicted within 30 %.
+    A system works where a test holds one of its numbers, or where one with all its inputs is
+    predicted within 30 %.
     """
     rows, numbers = [], reproduced_numbers()
     for method in map(load_method, method_names()):
         for system in method.systems:
             status, detail = _status(method, numbers.get(method.slug))
-            rows.append({"system": system, "slug": method.slug, "group": method.group, "read": method.read,
-                         "status": status, "detail": detail})  # fmt: skip
+            rows.append(
+                {
+                    "system": system,
+                    "slug": method.slug,
+                    "group": method.group,
+                    "read": method.read,
+                    "status": status,
+                    "detail": detail,
+                }
+            )
     return sorted(rows, key=lambda row: (row["group"], row["system"]))
 
 
 def reproduced_numbers() -> Mapping[str, str]:
-    """By slug, in words: which of an entry's numbers with all inputs is predicted best, where that is within 30 %."""
-    asked = [(slug, row) for slug in method_names() for row in reported_rows([slug]) if row.group == "full"]
+    """By slug, in words: which of an entry's numbers with all inputs is predicted best, where that
+    is within 30 %.
+    """
+    asked = [
+        (slug, row)
+        for slug in method_names()
+        for row in reported_rows([slug])
+        if row.group == "full"
+    ]
     answers: dict[str, list[Prediction]] = {}
     for (slug, _), answer in zip(asked, predictions([row for _, row in asked]), strict=True):
         answers.setdefault(slug, []).append(answer)
@@ -174,7 +217,10 @@ def reproduced_numbers() -> Mapping[str, str]:
         if near:
             p, row = near[0][1].predicted, near[0][1].row
             words = f"{row.quantity}: {p:.3g} predicted, {row.published:g} published ({row.source})"
-            best[slug] = f"{words}; {len(near)} of {len(own)} numbers with all inputs are within {LARGE_RATIO:.0%}"
+            best[slug] = (
+                f"{words}; {len(near)} of {len(own)} numbers with all inputs are within"
+                f" {LARGE_RATIO:.0%}"
+            )
     return best
 
 
@@ -196,16 +242,27 @@ def _when(method: Method) -> str:
 
 def _drafting(method: Method) -> Iterator[str]:
     for place, stage in enumerate(method.draft):
-        yield f"{'Drafts' if not place else 'Drafts for that'}: {_stage(stage)} (costmodel/drafters)."
+        yield (
+            f"{'Drafts' if not place else 'Drafts for that'}: {_stage(stage)} (costmodel/drafters)."
+        )
     if not method.draft:
         return
     s, v = method.shape, method.verify
     law = "prompt_states" if s.kind == "state_trees" else "drafting"
-    yield f"Shape: {_SHAPES[s.kind]}{_sizes(s)}; it ends by {method.stop.rule} (costmodel/laws/{law}.py)."
+    yield (
+        f"Shape: {_SHAPES[s.kind]}{_sizes(s)}; it ends by {method.stop.rule}"
+        f" (costmodel/laws/{law}.py)."
+    )
     layers = " behind the drafter's last layer" if v.remaining_layers else ""
-    yield f"Verify: one pass of the target{layers}, {v.rule}{' and more' * v.relaxed} (costmodel/laws/acceptance)."
+    yield (
+        f"Verify: one pass of the target{layers}, {v.rule}{' and more' * v.relaxed}"
+        " (costmodel/laws/acceptance)."
+    )
     if v.pruned_after < 1.0:
-        yield f"{1.0 - v.pruned_ratio:.0%} of the draft leaves the pass after {v.pruned_after:.0%} of the layers."
+        yield (
+            f"{1.0 - v.pruned_ratio:.0%} of the draft leaves the pass after {v.pruned_after:.0%} of"
+            " the layers."
+        )
     b = method.batch
     if b.drafts_during_verify or b.parts > 1:
         yield "Batch: drafting and verifying overlap (costmodel/laws/batching.py)."
@@ -216,7 +273,9 @@ def _drafting(method: Method) -> Iterator[str]:
 def _stage(stage: Draft) -> str:
     words = [_BY[stage.by]]
     if stage.layers is not None:
-        words.append(f"{stage.layers:.0%} of its layers" if stage.layers < 1 else f"{stage.layers:g} layers")
+        words.append(
+            f"{stage.layers:.0%} of its layers" if stage.layers < 1 else f"{stage.layers:g} layers"
+        )
     if stage.by in ("model", "target", "head", "heads"):
         pace = {0: "all levels in one pass", 1: "one level a pass"}.get(
             stage.depths_per_pass, f"{stage.depths_per_pass} levels a pass"
@@ -244,19 +303,37 @@ def _own_pace(method: Method) -> Iterator[str]:
         case Refine() as r:
             copies = f", of {r.copies} sequences a request" if r.copies > 1 else ""
             pace = f"{r.tokens_per_pass:g} committed a pass ({r.commit})"
-            yield f"Refines: blocks of {method.shape.nodes} tokens, {pace} (costmodel/laws/refining.py)."
+            yield (
+                f"Refines: blocks of {method.shape.nodes} tokens, {pace}"
+                " (costmodel/laws/refining.py)."
+            )
             part = "" if r.computed_ratio == 1.0 else f"{r.computed_ratio:.0%} of "
-            yield f"A pass computes {part}the {_FORWARDS[r.forward]}{copies} (costmodel/answers/steps/refine_step.py)."
+            yield (
+                f"A pass computes {part}the {_FORWARDS[r.forward]}{copies}"
+                " (costmodel/answers/steps/refine_step.py)."
+            )
             if r.full_passes or r.closing_passes:
-                yield f"A block takes {r.full_passes} full passes and {r.closing_passes} that only store it."
+                yield (
+                    f"A block takes {r.full_passes} full passes and {r.closing_passes} that only"
+                    " store it."
+                )
             yield from _beside(method, r)
         case Spans() as spans:
-            yield f"Spans: most layers run once for {spans.tokens:g} tokens, the others for each ({_ADVANCE})."
+            yield (
+                f"Spans: most layers run once for {spans.tokens:g} tokens, the others for each"
+                f" ({_ADVANCE})."
+            )
         case Samples() as samples:
             rows = f"{samples.rows:g} rows of a request"
-            yield f"Samples: a pass computes {rows} and brings {samples.tokens:g} tokens of its answer ({_ADVANCE})."
+            yield (
+                f"Samples: a pass computes {rows} and brings {samples.tokens:g} tokens of its"
+                f" answer ({_ADVANCE})."
+            )
         case Routing() as routing:
-            yield f"Steps: {routing.tokens} tokens at a time are written by {_stage(routing.draft)} ({_ADVANCE})."
+            yield (
+                f"Steps: {routing.tokens} tokens at a time are written by {_stage(routing.draft)}"
+                f" ({_ADVANCE})."
+            )
             yield f"{routing.accepted_ratio:.0%} of them stay; the target writes the others again."
         case None:
             return
@@ -265,7 +342,10 @@ def _own_pace(method: Method) -> Iterator[str]:
 def _beside(method: Method, r: Refine) -> Iterator[str]:
     """What else passes over masked blocks do, where they do."""
     if r.begin_ratio < 1.0:
-        yield f"A block begins at {r.begin_ratio:.0%} of the one before: {blocks_in_flight(method):.1f} at once."
+        yield (
+            f"A block begins at {r.begin_ratio:.0%} of the one before:"
+            f" {blocks_in_flight(method):.1f} at once."
+        )
     for every, whole in ((r.full_every, "prompt and canvas"), (r.canvas_every, "the canvas")):
         if every:
             yield f"One in {every} of the other passes renews {whole}."
@@ -283,6 +363,9 @@ def _changed(method: Method) -> Iterator[str]:
     for each in method.target:
         yield f"Target: {_CHANGES[type(each)]}."
     for key, value in method.deployment.items():
-        yield f"Deployment: {key} = {value}, unless the question states it (costmodel/answers/settings.py)."
+        yield (
+            f"Deployment: {key} = {value}, unless the question states it"
+            " (costmodel/answers/settings.py)."
+        )
     if method.host_s:
         yield f"Host: {1e3 * method.host_s:g} ms of every step."

@@ -1,4 +1,6 @@
-"""Why a choice and not its neighbours, as the `neighbours` and `carried` of a cell of `optimize --json`."""
+"""Why a choice and not its neighbours, as the `neighbours` and `carried` of a cell of `optimize
+--json`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ Json = dict[str, Any]
 
 
 def neighbourhood(around: Neighbourhood, names: Sequence[str]) -> Json:
-    """What stands beside a winner, nearest first, and what the winner loses at the neighbouring batches.
+    """What stands beside a winner, nearest first, and what the winner loses at the neighbouring
+    batches.
 
     Args:
         around: one batch and context.
@@ -23,7 +26,9 @@ def neighbourhood(around: Neighbourhood, names: Sequence[str]) -> Json:
     """
     return {
         "neighbours": [_neighbour(each, names) for each in around.neighbours],
-        "carried": [{"batch": each.batch, "lost_ratio": each.lost_ratio} for each in around.carried],
+        "carried": [
+            {"batch": each.batch, "lost_ratio": each.lost_ratio} for each in around.carried
+        ],
         "longest_compared": not any(each.kind == "longer" for each in around.neighbours),
     }
 
@@ -31,9 +36,14 @@ def neighbourhood(around: Neighbourhood, names: Sequence[str]) -> Json:
 def _neighbour(beside: Neighbour, names: Sequence[str]) -> Json:
     plain = beside.acceptance.draft_tokens == 0
     return {
-        "kind": beside.kind, "drafter": None if plain else names[beside.source], "topology": beside.acceptance.topology,
-        "draft": draft_words(beside.acceptance), "draft_tokens": beside.acceptance.draft_tokens,
+        "kind": beside.kind,
+        "drafter": None if plain else names[beside.source],
+        "topology": beside.acceptance.topology,
+        "draft": draft_words(beside.acceptance),
+        "draft_tokens": beside.acceptance.draft_tokens,
         "tokens_per_step": beside.acceptance.tokens_per_step,
-        "tokens_per_s": None if beside.barred else beside.tokens_per_s, "lost_ratio": beside.lost_ratio,
-        "lost_by": dict(beside.terms), "barred": beside.barred or None,
-    }  # fmt: skip
+        "tokens_per_s": None if beside.barred else beside.tokens_per_s,
+        "lost_ratio": beside.lost_ratio,
+        "lost_by": dict(beside.terms),
+        "barred": beside.barred or None,
+    }

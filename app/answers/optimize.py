@@ -31,7 +31,10 @@ Json = dict[str, Any]
 
 
 def recommendation(
-    answer: Recommendation, inputs: Json, exports: Mapping[str, Any], unmet: Sequence[Mapping[str, Any]] = ()
+    answer: Recommendation,
+    inputs: Json,
+    exports: Mapping[str, Any],
+    unmet: Sequence[Mapping[str, Any]] = (),
 ) -> Json:
     """The answer of `optimize`.
 
@@ -70,10 +73,14 @@ def recommendation(
 
 
 def ranked(answer: Recommendation) -> Json:
-    """What charts and the headline read of the answer of `optimize`: choices, their drafters, and tokens per step."""
+    """What charts and the headline read of the answer of `optimize`: choices, their drafters, and
+    tokens per step.
+    """
     return {
         "choices": [choice(best, answer) for best, *_ in answer.optimum.ranked],
-        "alternatives": [choice(other, answer) for _, *others in answer.optimum.ranked for other in others],
+        "alternatives": [
+            choice(other, answer) for _, *others in answer.optimum.ranked for other in others
+        ],
         "drafters": [source(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
         "curves": curves(answer),
     }
@@ -88,14 +95,17 @@ def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[
     """
     return [
         {
-            "drafter": answer.names[s.source], "method": s.method, "context": s.context,
+            "drafter": answer.names[s.source],
+            "method": s.method,
+            "context": s.context,
             "schedule": s.schedule.to_json(),
             "schedule_loss_ratio": s.schedule.loss_ratio,
-            "schedule_worst_loss_ratio": s.schedule.worst_loss_ratio, "configuration": s.configuration.to_json(),
+            "schedule_worst_loss_ratio": s.schedule.worst_loss_ratio,
+            "configuration": s.configuration.to_json(),
         }
         for s in answer.optimum.schedules
         if source is None or s.source == source
-    ]  # fmt: skip
+    ]
 
 
 def _context_schedules(answer: Recommendation) -> list[Json]:
@@ -104,8 +114,10 @@ def _context_schedules(answer: Recommendation) -> list[Json]:
 
     return [
         {
-            "drafter": answer.names[each.source], "method": each.configuration.method,
-            "schedule": each.schedule.to_json(), "schedule_loss_ratio": each.schedule.loss_ratio,
+            "drafter": answer.names[each.source],
+            "method": each.configuration.method,
+            "schedule": each.schedule.to_json(),
+            "schedule_loss_ratio": each.schedule.loss_ratio,
             "contexts": [
                 {"context": context, "loss_ratio": lost, "own_schedule_loss_ratio": own}
                 for context, (lost, own) in each.losses.items()
@@ -113,7 +125,7 @@ def _context_schedules(answer: Recommendation) -> list[Json]:
             "configuration": each.configuration.to_json(),
         }
         for each in context_schedules(answer.contenders, answer.optimum)
-    ]  # fmt: skip
+    ]
 
 
 def choice(picked: Choice, answer: Recommendation) -> Json:
@@ -136,7 +148,11 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "tokens_per_step": a.tokens_per_step,
         "proposal_ratio": a.proposal_ratio,
         "rule": a.rule or None,
-        "remark": "; ".join(filter(None, (a.remark, context_remark(picked.contender.setting.target, picked.context)))),
+        "remark": "; ".join(
+            filter(
+                None, (a.remark, context_remark(picked.contender.setting.target, picked.context))
+            )
+        ),
         "exit_layers": picked.configuration.exit_layers,
         **point(result, picked.intervals),
         "limit": str(result.step.limit),
@@ -147,7 +163,9 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
 
 
 def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[Json]:
-    """Batches and contexts at which nothing is allowed, each with the nearest changes that were tried and do."""
+    """Batches and contexts at which nothing is allowed, each with the nearest changes that were
+    tried and do.
+    """
     from app.answers.feasible import nearest_changes
     from costmodel.answers.workload import Limits
     from costmodel.optimizers.allowed import meets
@@ -157,26 +175,45 @@ def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[Json]:
         asked, where = each.contender.configuration, each.contender.configuration.deployment
 
         free = limits == Limits()
-        tried = [each.acceptance] if free or each.misses == "limits" else list(each.contender.candidates)
+        tried = (
+            [each.acceptance]
+            if free or each.misses == "limits"
+            else list(each.contender.candidates)
+        )
 
         def holds(
-            _: DecodingConfiguration, at: Setting, batch: int, context: int, tried: Sequence[Acceptance] = tuple(tried)
+            _: DecodingConfiguration,
+            at: Setting,
+            batch: int,
+            context: int,
+            tried: Sequence[Acceptance] = tuple(tried),
         ) -> bool:
             return any(meets(at, a, limits, batch=batch, context=context) for a in tried)
 
-        nearest = nearest_changes(asked, each.acceptance, batch=each.batch, context=each.context, holds=holds)
-        rows.append({
-            "model": where.model, "device": where.device, "engine": where.engine, "feasible": False,
-            "batch": each.batch, "context": each.context, "misses": each.misses, "reason": each.reason,
-            "nearest": [dict(change) for change in nearest],
-        })  # fmt: skip
+        nearest = nearest_changes(
+            asked, each.acceptance, batch=each.batch, context=each.context, holds=holds
+        )
+        rows.append(
+            {
+                "model": where.model,
+                "device": where.device,
+                "engine": where.engine,
+                "feasible": False,
+                "batch": each.batch,
+                "context": each.context,
+                "misses": each.misses,
+                "reason": each.reason,
+                "nearest": [dict(change) for change in nearest],
+            }
+        )
     return rows
 
 
 def cell(here: Cell, answer: Recommendation) -> Json:
     """Who wins at one batch and context over all drafters, who comes next, and what that one loses.
 
-    `drafter` is None for plain decoding, which every drafter can do; `lost_ratio` is a share of tokens per second.
+    `drafter` is None for plain decoding, which every drafter can do; `lost_ratio` is a share of
+    tokens per second.
     """
 
     def who(picked: Choice) -> Json:
@@ -184,36 +221,57 @@ def cell(here: Cell, answer: Recommendation) -> Json:
         return {
             "drafter": None if plain else answer.names[picked.contender.source],
             "method": "plain-decoding" if plain else picked.contender.method,
-            "topology": picked.topology, "draft": draft_words(picked.acceptance),
-            "draft_tokens": picked.acceptance.draft_tokens, "tokens_per_step": picked.acceptance.tokens_per_step,
-            **{key: found[key] for key in ("tokens_per_s", "tokens_per_s_interval", "speedup", "speedup_interval")},
+            "topology": picked.topology,
+            "draft": draft_words(picked.acceptance),
+            "draft_tokens": picked.acceptance.draft_tokens,
+            "tokens_per_step": picked.acceptance.tokens_per_step,
+            **{
+                key: found[key]
+                for key in ("tokens_per_s", "tokens_per_s_interval", "speedup", "speedup_interval")
+            },
             "acceptance": None if plain else acceptance(answer.source(picked), [picked.acceptance]),
-        }  # fmt: skip
+        }
 
     return {
-        "batch": here.winner.batch, "context": here.winner.context, "winner": who(here.winner),
-        "runner_up": None if here.runner_up is None else who(here.runner_up), "lost_ratio": here.lost_ratio,
+        "batch": here.winner.batch,
+        "context": here.winner.context,
+        "winner": who(here.winner),
+        "runner_up": None if here.runner_up is None else who(here.runner_up),
+        "lost_ratio": here.lost_ratio,
         **margin(here, answer),
-    }  # fmt: skip
+    }
 
 
 def margin(here: Cell, answer: Recommendation) -> Json:
-    """What is simpler than a winner and ties with it, and whether its recording is long enough; null where neither."""
+    """What is simpler than a winner and ties with it, and whether its recording is long enough;
+    null where neither.
+    """
     from costmodel.optimizers.margins import recorded, tied
 
-    trace, given = answer.source(here.winner).positions, (here.winner, answer.optimum, answer.contenders)
+    trace, given = (
+        answer.source(here.winner).positions,
+        (here.winner, answer.optimum, answer.contenders),
+    )
     tie = tied(*given)
     known = recorded(*given, trace.positions) if trace is not None else None
     return {
-        "tie": None if tie is None else {
-            "draft": draft_words(tie.acceptance), "topology": tie.acceptance.topology,
-            "draft_tokens": tie.acceptance.draft_tokens, "lost_ratio": tie.lost_ratio,
+        "tie": None
+        if tie is None
+        else {
+            "draft": draft_words(tie.acceptance),
+            "topology": tie.acceptance.topology,
+            "draft_tokens": tie.acceptance.draft_tokens,
+            "lost_ratio": tie.lost_ratio,
         },
-        "recorded": None if known is None else {
-            "tokens": known.tokens, "loss_ratio": known.loss_ratio, "enough": known.enough,
+        "recorded": None
+        if known is None
+        else {
+            "tokens": known.tokens,
+            "loss_ratio": known.loss_ratio,
+            "enough": known.enough,
             "enough_tokens": known.enough_tokens,
         },
-    }  # fmt: skip
+    }
 
 
 def point(result: Estimate, spread: Intervals) -> Json:
@@ -239,15 +297,21 @@ def breakdown(result: Estimate) -> Json:
 
 
 def acceptance(known: Source, used: Iterable[Acceptance] = ()) -> Json:
-    """Where acceptance comes from: `kind`, what to look up, on which model, and what its interval covers.
+    """Where acceptance comes from: `kind`, what to look up, on which model, and what its interval
+    covers.
 
     Args:
         known: the drafter.
-        used: configurations whose acceptance comes from it; what has to be said beside the longest is the `remark`.
+        used: configurations whose acceptance comes from it; what has to be said beside the longest
+            is the `remark`.
     """
     levels = max((each.levels for each in used), default=0)
-    found: Json = {"kind": known.kind, "source": known.reference, "borrowed": known.borrowed,
-                   "label": f"acceptance {known.label}"}  # fmt: skip
+    found: Json = {
+        "kind": known.kind,
+        "source": known.reference,
+        "borrowed": known.borrowed,
+        "label": f"acceptance {known.label}",
+    }
     if known.trace is not None:
         found |= {"model": known.trace.provenance.model, "drafter": known.trace.provenance.drafter}
     elif known.model:
@@ -266,7 +330,9 @@ def provenance(setting: Setting, result: Estimate, known: Source | None) -> Json
     device = setting.device
     terms = dominant_terms(result.step, device.constants.residual_ratio, used)[:2]
     return {
-        "acceptance": {"source": "stated rate"} if known is None else acceptance(known, [result.acceptance]),
+        "acceptance": {"source": "stated rate"}
+        if known is None
+        else acceptance(known, [result.acceptance]),
         "device": {
             "name": device.name,
             "calibrated": device.calibrated,
@@ -279,7 +345,9 @@ def provenance(setting: Setting, result: Estimate, known: Source | None) -> Json
     }
 
 
-def named_terms(terms: Sequence[tuple[str, float]], device: Device, overhead: Overhead) -> list[Json]:
+def named_terms(
+    terms: Sequence[tuple[str, float]], device: Device, overhead: Overhead
+) -> list[Json]:
     """Terms of an interval by half width, each with where it comes from."""
     found = []
     for name, size in terms:
@@ -289,22 +357,36 @@ def named_terms(terms: Sequence[tuple[str, float]], device: Device, overhead: Ov
 
 
 def source(known: Source, name: str) -> Json:
-    """A drafter that competed, and what its acceptance rests on; facts of a recording are None without one."""
-    facts: Json = dict.fromkeys(("file", "recorded_drafter", "sampling", "dataset", "requests", "tokens", "level"))
+    """A drafter that competed, and what its acceptance rests on; facts of a recording are None
+    without one.
+    """
+    facts: Json = dict.fromkeys(
+        ("file", "recorded_drafter", "sampling", "dataset", "requests", "tokens", "level")
+    )
     if known.trace is not None:
         p = known.trace.provenance
         facts = {
-            "file": str(known.path), "recorded_drafter": p.drafter, "sampling": dict(p.sampling), "dataset": p.dataset,
-            "requests": known.trace.requests, "tokens": int(known.trace.positions), "level": known.trace.level,
-        }  # fmt: skip
+            "file": str(known.path),
+            "recorded_drafter": p.drafter,
+            "sampling": dict(p.sampling),
+            "dataset": p.dataset,
+            "requests": known.trace.requests,
+            "tokens": int(known.trace.positions),
+            "level": known.trace.level,
+        }
     return {
-        "name": name, "method": known.method, "model": known.model, "borrowed": known.borrowed,
-        "acceptance": acceptance(known), **facts,
-    }  # fmt: skip
+        "name": name,
+        "method": known.method,
+        "model": known.model,
+        "borrowed": known.borrowed,
+        "acceptance": acceptance(known),
+        **facts,
+    }
 
 
 def curves(answer: Recommendation) -> list[Json]:
-    """Tokens per step of every configuration compared; for trees that were chosen, also what their nodes keep.
+    """Tokens per step of every configuration compared; for trees that were chosen, also what their
+    nodes keep.
 
     `path_acceptance` has one share per draft token, in node order.
     """
@@ -330,7 +412,8 @@ def curves(answer: Recommendation) -> list[Json]:
 def path_acceptance(trace: AcceptanceTrace, shape: Tree) -> list[float]:
     """Share of a replay's steps that each draft token of a tree is kept in, in node order.
 
-    A token that the end of the text cuts off does not count, so 1 + the sum is the tree's tokens per step.
+    A token that the end of the text cuts off does not count, so 1 + the sum is the tree's tokens
+    per step.
 
     Args:
         trace: level 2 or more.
@@ -349,11 +432,15 @@ def table_rows(answers: Sequence[RowAnswer]) -> list[Json]:
     """The rows of `predict --table`."""
     return [
         {
-            "id": row.id, "ttft_ms": row.ttft_ms, "tpot_ms": row.tpot_ms, "ttft_ms_interval": row.ttft_ms_interval,
-            "tpot_ms_interval": row.tpot_ms_interval, "reason": row.reason,
+            "id": row.id,
+            "ttft_ms": row.ttft_ms,
+            "tpot_ms": row.tpot_ms,
+            "ttft_ms_interval": row.ttft_ms_interval,
+            "tpot_ms_interval": row.tpot_ms_interval,
+            "reason": row.reason,
         }
         for row in answers
-    ]  # fmt: skip
+    ]
 
 
 def tree(shape: Tree) -> Json:
@@ -362,4 +449,7 @@ def tree(shape: Tree) -> Json:
 
 
 def _pair(bounds: tuple[Any, Any]) -> Sequence[float]:
-    return [float(np.asarray(bounds[0]).reshape(-1)[0]), float(np.asarray(bounds[1]).reshape(-1)[0])]
+    return [
+        float(np.asarray(bounds[0]).reshape(-1)[0]),
+        float(np.asarray(bounds[1]).reshape(-1)[0]),
+    ]

@@ -1,4 +1,6 @@
-"""How does our choice compare with published policies on held-out requests: rows of `rooftree replay --held-out`."""
+"""How does our choice compare with published policies on held-out requests: rows of `rooftree
+replay --held-out`.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ def held_out_rows(
 
     Args:
         file: of the recording.
-        question: target, device and engine, and the draft model of a recorded method that takes one; without a target,
-            the recorded one.
+        question: target, device and engine, and the draft model of a recorded method that takes
+            one; without a target, the recorded one.
         batches: requests that decode together.
         context: cached tokens per request.
         match_rate: share of steps with a proposal, where the recording does not tell.
@@ -39,7 +41,8 @@ def held_out_rows(
         seed: of the splits.
 
     Raises:
-        InputError: a recording without positions, of one request, names that make no sense, or no split.
+        InputError: a recording without positions, of one request, names that make no sense, or no
+            split.
     """
     from costmodel.answers.settings import build_setting
     from costmodel.drafters.checkpoint import loads
@@ -48,7 +51,9 @@ def held_out_rows(
     from costmodel.optimizers.held_out.comparison import SPLITS, compare_policies
     from costmodel.optimizers.recommend import drafter_question
 
-    source = trace_source(file, question.method if question.method != "plain-decoding" else "", match_rate)
+    source = trace_source(
+        file, question.method if question.method != "plain-decoding" else "", match_rate
+    )
     model = question.deployment.model or source.model
     known = replace(question, deployment=replace(question.deployment, model=model))
     if known.draft_model is not None and not loads(source.method, known.draft_model):
@@ -56,7 +61,9 @@ def held_out_rows(
     (source,) = competing(known, [source])
     setting = build_setting(drafter_question(known, source))
     times = SPLITS if splits is None else splits
-    found = compare_policies(source, setting, batches=batches, context=context, splits=times, seed=seed)
+    found = compare_policies(
+        source, setting, batches=batches, context=context, splits=times, seed=seed
+    )
     return [_row(each, source.method, model) for each in found]
 
 
@@ -66,18 +73,33 @@ def _row(compared: Comparison, method: str, model: str) -> Row:
     for outcome in (compared.ours, *compared.published):
         often = Counter(_words(draft) for draft in outcome.drafts)
         policies.append(
-            {"policy": outcome.policy.name, "source": outcome.policy.source or None,
-             "drafts": [{"draft": words, "halves": count} for words, count in often.most_common()],
-             "tokens_per_step": outcome.tokens_per_step,
-             "tokens_per_s": outcome.tokens_per_s, "tokens_per_s_interval": list(outcome.interval)}
-        )  # fmt: skip
+            {
+                "policy": outcome.policy.name,
+                "source": outcome.policy.source or None,
+                "drafts": [
+                    {"draft": words, "halves": count} for words, count in often.most_common()
+                ],
+                "tokens_per_step": outcome.tokens_per_step,
+                "tokens_per_s": outcome.tokens_per_s,
+                "tokens_per_s_interval": list(outcome.interval),
+            }
+        )
     return {
-        "method": method, "model": model, "batch": compared.batch, "context": compared.context, "policies": policies,
-        "best_published": compared.best.policy.name, "gain_ratio": compared.gain_ratio,
-        "gain_interval": list(compared.gain_interval), "half_gain_ratio": compared.half_gain_ratio,
+        "method": method,
+        "model": model,
+        "batch": compared.batch,
+        "context": compared.context,
+        "policies": policies,
+        "best_published": compared.best.policy.name,
+        "gain_ratio": compared.gain_ratio,
+        "gain_interval": list(compared.gain_interval),
+        "half_gain_ratio": compared.half_gain_ratio,
         "halves": len(compared.ours.drafts),
-        "oracle": {"per_step_tokens_per_s": compared.step_oracle, "per_request_tokens_per_s": compared.request_oracle},
-    }  # fmt: skip
+        "oracle": {
+            "per_step_tokens_per_s": compared.step_oracle,
+            "per_request_tokens_per_s": compared.request_oracle,
+        },
+    }
 
 
 def _words(draft: Draft) -> str:

@@ -1,7 +1,8 @@
 """How far off was this model on configurations like the one asked about, where that was measured?
 
 The scores of the README, with what each of them covers. Leaves out the interval of one prediction
-(`costmodel.answers.uncertainty`) and how scores are made (`rooftree score`, `reproduce` and `validate`).
+(`costmodel.answers.uncertainty`) and how scores are made (`rooftree score`, `reproduce` and
+`validate`).
 """
 
 from dataclasses import dataclass
@@ -33,27 +34,40 @@ class Score:
     def words(self) -> str:
         """In a sentence."""
         return (
-            f"this model's {self.quantity} was {100 * self.median_ratio:.1f} % off in the median and {self.most_is} "
-            f"within {100 * self.most_ratio:.1f} %, on {self.rows} {self.on}"
+            f"this model's {self.quantity} was {100 * self.median_ratio:.1f} % off in the median"
+            f" and {self.most_is} within {100 * self.most_ratio:.1f} %, on {self.rows} {self.on}"
         )
 
 
 VLLM_HOPPER = Score(
-    on="published runs of EAGLE-3 and n-gram in vLLM on an H100, batch 1 to 128", quantity="speedup", rows=16,
-    median_ratio=0.018, most_ratio=0.153, most_is="all",
-)  # fmt: skip
+    on="published runs of EAGLE-3 and n-gram in vLLM on an H100, batch 1 to 128",
+    quantity="speedup",
+    rows=16,
+    median_ratio=0.018,
+    most_ratio=0.153,
+    most_is="all",
+)
 PUBLISHED = Score(
-    on="published measurements of many systems, devices and engines", quantity="speedup or time", rows=402,
-    median_ratio=0.10, most_ratio=0.32,
-)  # fmt: skip
+    on="published measurements of many systems, devices and engines",
+    quantity="speedup or time",
+    rows=402,
+    median_ratio=0.10,
+    most_ratio=0.32,
+)
 LLAMA_CPP = Score(
-    on="configurations of llama.cpp's server on one CPU thread", quantity="tokens/s", rows=84, median_ratio=0.042,
+    on="configurations of llama.cpp's server on one CPU thread",
+    quantity="tokens/s",
+    rows=84,
+    median_ratio=0.042,
     most_ratio=0.120,
-)  # fmt: skip
+)
 CPU = Score(
-    on="configurations of five drafters run on one CPU", quantity="tokens/s", rows=82, median_ratio=0.022,
+    on="configurations of five drafters run on one CPU",
+    quantity="tokens/s",
+    rows=82,
+    median_ratio=0.022,
     most_ratio=0.068,
-)  # fmt: skip
+)
 SCORES = (VLLM_HOPPER, PUBLISHED, LLAMA_CPP, CPU)
 
 

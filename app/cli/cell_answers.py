@@ -1,7 +1,7 @@
 """What does `optimize` write for a cell, and what is the object of several cells?
 
-One cell writes into the folder of the answer, several into a folder each that bears their names. Leaves out what the
-screen shows (`shown.optimize`) and what files hold (`app.exporters`).
+One cell writes into the folder of the answer, several into a folder each that bears their names.
+Leaves out what the screen shows (`shown.optimize`) and what files hold (`app.exporters`).
 """
 
 import re
@@ -75,7 +75,11 @@ def cell_answer(
 
     where = answer.question.deployment
     mine = {"model": where.model, "device": where.device, "engine": where.engine}
-    name = re.sub(r"[^\w.+-]+", "_", "--".join(Path(each).name for each in mine.values())) if several else ""
+    name = (
+        re.sub(r"[^\w.+-]+", "_", "--".join(Path(each).name for each in mine.values()))
+        if several
+        else ""
+    )
     entries = deployables(answer, context=answer.winners[0].context)
     paths = file_paths(entries, out / name) if out is not None else {}
     rows = [row for row in unmet if all(row.get(key) == each for key, each in mine.items())]
@@ -92,9 +96,20 @@ def together(inputs: Row, answers: Sequence[CellAnswer], unmet: Sequence[Row]) -
         answers: of the cells that have any.
         unmet: marked rows.
     """
-    rows = {key: [row for each in answers for row in each.body[key]] for key in ("choices", "alternatives")}
+    rows = {
+        key: [row for each in answers for row in each.body[key]]
+        for key in ("choices", "alternatives")
+    }
     beyond = [
-        {"folder": each.name, **{key: value for key, value in each.body.items() if key not in (*rows, "unmet")}}
+        {
+            "folder": each.name,
+            **{key: value for key, value in each.body.items() if key not in (*rows, "unmet")},
+        }
         for each in answers
     ]
-    return {"inputs": dict(inputs), **rows, "unmet": [dict(row) for row in unmet], "answers": beyond}
+    return {
+        "inputs": dict(inputs),
+        **rows,
+        "unmet": [dict(row) for row in unmet],
+        "answers": beyond,
+    }

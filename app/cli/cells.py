@@ -1,7 +1,8 @@
 """Which cells do lists of models, devices and engines make, and how is a cell said that cannot be?
 
-`--model a,b --device x,y` asks about every pair. A cell that does not fit, misses a limit or cannot run is a row of
-the answer with its reason and the nearest changes; only an answer without any other row ends in an error.
+`--model a,b --device x,y` asks about every pair. A cell that does not fit, misses a limit or cannot
+run is a row of the answer with its reason and the nearest changes; only an answer without any other
+row ends in an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,8 @@ def names_of(text: str, option: str) -> list[str]:
 
 
 def cells_of(options: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Every combination of the models, devices and engines that options list; those that are not given are left out.
+    """Every combination of the models, devices and engines that options list; those that are not
+    given are left out.
 
     Args:
         options: by parameter, as the command line gives them.
@@ -52,7 +54,10 @@ def cells_of(options: Mapping[str, Any]) -> list[dict[str, str]]:
     lists = {name: names_of(options[name], f"--{name}") for name in LISTED if options.get(name)}
     cells = [dict(zip(lists, each, strict=True)) for each in product(*lists.values())]
     if len(cells) > MOST_CELLS:
-        raise InputError(f"make {len(cells)} cells, and {MOST_CELLS} may be asked at once", key="--model, --device")
+        raise InputError(
+            f"make {len(cells)} cells, and {MOST_CELLS} may be asked at once",
+            key="--model, --device",
+        )
     return cells
 
 
@@ -105,21 +110,36 @@ def marked(
         context: cached tokens per request.
         holds: what is wanted of it; None: that it fits.
         misses: `memory`, or the `limits` of latency.
-        settings: of `app.answers.feasible.settings_of`, where several cells of one configuration are marked.
+        settings: of `app.answers.feasible.settings_of`, where several cells of one configuration
+            are marked.
     """
     from app.answers.feasible import nearest_changes
 
-    nearest = nearest_changes(asked, acceptance, batch=batch, context=context, holds=holds, settings=settings)
-    return {"feasible": False, "misses": misses, "reason": reason, "nearest": [dict(change) for change in nearest]}
+    nearest = nearest_changes(
+        asked, acceptance, batch=batch, context=context, holds=holds, settings=settings
+    )
+    return {
+        "feasible": False,
+        "misses": misses,
+        "reason": reason,
+        "nearest": [dict(change) for change in nearest],
+    }
 
 
 def reason_words(row: Mapping[str, Any]) -> str:
-    """A reason and the changes that would do: `... needs 24.1 GiB; batch 37 fits; fp8 weights fit`."""
+    """A reason and the changes that would do: `... needs 24.1 GiB; batch 37 fits; fp8 weights
+    fit`.
+    """
     from app.answers.feasible import change_words
 
     one, several = ("meets them", "meet them") if row.get("misses") == "limits" else ("fits", "fit")
     said = [change_words(change) for change in row.get("nearest") or ()]
-    return "; ".join((row["reason"], *(f"{each} {several if each.endswith('weights') else one}" for each in said)))
+    return "; ".join(
+        (
+            row["reason"],
+            *(f"{each} {several if each.endswith('weights') else one}" for each in said),
+        )
+    )
 
 
 def several(names: str, what: str) -> str:
@@ -130,7 +150,9 @@ def several(names: str, what: str) -> str:
 
 def mark_words(row: Mapping[str, Any]) -> str:
     """What the table says in a cell that cannot be."""
-    return {"memory": "does not fit", "limits": "misses limits"}.get(row.get("misses", ""), "cannot run")
+    return {"memory": "does not fit", "limits": "misses limits"}.get(
+        row.get("misses", ""), "cannot run"
+    )
 
 
 def say_marked(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
@@ -147,12 +169,17 @@ def say_marked(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
         if not row["feasible"]:
             where = [str(row[name]) for name in names]
             at = (*where, row.get("batch"), row.get("context"))
-            lines.setdefault(at if row.get("nearest") is not None else tuple(where),
-                             ": ".join([*([", ".join(where)] if where else []), reason_words(row)]))  # fmt: skip
+            lines.setdefault(
+                at if row.get("nearest") is not None else tuple(where),
+                ": ".join([*([", ".join(where)] if where else []), reason_words(row)]),
+            )
     for line in list(lines.values())[:MOST_SAID]:
         say(line)
     if len(lines) > MOST_SAID:
-        say(f"and {len(lines) - MOST_SAID} more cells that cannot be; --csv and --json have every reason")
+        say(
+            f"and {len(lines) - MOST_SAID} more cells that cannot be; --csv and --json have every"
+            " reason"
+        )
 
 
 def require_one(rows: Sequence[Mapping[str, Any]]) -> None:

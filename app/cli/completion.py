@@ -1,6 +1,7 @@
 """What does the tab key offer in place of a name? Shipped models, devices, engines and methods.
 
-Where an option takes a list, the last name of it is completed. Leaves out files, which the shell completes itself.
+Where an option takes a list, the last name of it is completed. Leaves out files, which the shell
+completes itself.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 """How do the rows of an answer become comma-separated values?
 
 The same rows as in JSON, numbers as they are: a record in a row gives a column for each of its keys
-(`breakdown_s.draft`), an interval two (`speedup_low`, `speedup_high`), any other list its JSON text. Leaves out the
-rest of an answer (its inputs, its notes), which `--json` and `--out` have.
+(`breakdown_s.draft`), an interval two (`speedup_low`, `speedup_high`), any other list its JSON
+text. Leaves out the rest of an answer (its inputs, its notes), which `--json` and `--out` have.
 """
 
 import csv
@@ -44,12 +44,18 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
     writer.writeheader()
     for row in flat:
-        writer.writerow({name: json.dumps(each) if isinstance(each, list) else each for name, each in row.items()})
+        writer.writerow(
+            {
+                name: json.dumps(each) if isinstance(each, list) else each
+                for name, each in row.items()
+            }
+        )
     return text.getvalue()
 
 
 def flat_row(row: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """A row without records in it: their keys joined by dots, intervals as two numbers; other lists stay.
+    """A row without records in it: their keys joined by dots, intervals as two numbers; other lists
+    stay.
 
     Args:
         row: as it stands in JSON.

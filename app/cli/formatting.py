@@ -1,7 +1,8 @@
 """How does a number look in a table?
 
-Plain digits with thousands separators and no exponents, one unit of time for all of a table, and intervals beside what
-they belong to. Leaves out the layout of tables (`app.cli.output`); JSON and CSV carry the numbers as they are.
+Plain digits with thousands separators and no exponents, one unit of time for all of a table, and
+intervals beside what they belong to. Leaves out the layout of tables (`app.cli.output`); JSON and
+CSV carry the numbers as they are.
 """
 
 import math
@@ -34,7 +35,8 @@ _MICROSECOND = TimeUnit(name="µs", seconds=MICRO)
 
 
 def time_unit(seconds: Iterable[float | None]) -> TimeUnit:
-    """The unit for all times of one table: the largest in which the shortest of them keeps its digits.
+    """The unit for all times of one table: the largest in which the shortest of them keeps its
+    digits.
 
     Args:
         seconds: every time of the table; None and 0 are passed over.
@@ -52,7 +54,8 @@ def time_unit(seconds: Iterable[float | None]) -> TimeUnit:
 
 
 def plain(value: float | None, digits: int = 3) -> str:
-    """A number to so many significant digits, whole digits never rounded away, thousands separated by commas.
+    """A number to so many significant digits, whole digits never rounded away, thousands separated
+    by commas.
 
     Args:
         value: None shows nothing.
@@ -101,13 +104,14 @@ def ranged(value: float, bounds: Sequence[float] | None, decimals: int | None = 
 
 
 LOPSIDED = (
-    "an interval reaches further to one side where the kernels behind it were measured further to that side of what "
-    "was predicted"
+    "an interval reaches further to one side where the kernels behind it were measured further to"
+    " that side of what was predicted"
 )
 
 
 def lopsided(value: float, bounds: Sequence[float] | None) -> bool:
-    """Whether an interval reaches more than twice as far to one side as to the other, and visibly so.
+    """Whether an interval reaches more than twice as far to one side as to the other, and visibly
+    so.
 
     Example:
         >>> lopsided(100.0, (80.0, 104.0)), lopsided(100.0, (95.0, 104.0)), lopsided(1.0, (1.0, 1.0))

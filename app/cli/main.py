@@ -1,7 +1,7 @@
 """The `rooftree` command: its verbs, and how errors end it.
 
-Exit codes: 0 done, 2 bad input, 3 infeasible. Verbs import what they need when they run, so that `--help` stays
-fast.
+Exit codes: 0 done, 2 bad input, 3 infeasible. Verbs import what they need when they run, so that
+`--help` stays fast.
 """
 
 import io
@@ -84,31 +84,39 @@ def _version(wanted: bool) -> None:
 @cli.callback()
 def _rooftree(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Which decoding configuration should I run, how fast will it be, and how sure are we?"""
 
 
 INTERRUPTED = 130
-# some releases of typer import click, others carry it inside; this is the base class of misuse in either
+# some releases of typer import click, others carry it inside; this is the base class of misuse in
+# either
 Misuse: type[Exception] = next(c for c in typer.BadParameter.mro() if c.__name__ == "UsageError")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; an error becomes one line on standard error, several mistakes of a file a line each.
+    """Run the command line; an error becomes one line on standard error, several mistakes of a file
+    a line each.
 
     Args:
         arguments: words after the command's name; None takes them from the process.
 
     Returns:
-        0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 where the machine fails: no memory, a full disk.
+        0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 where the machine fails: no memory, a
+        full disk.
     """
     from hardware_profiles.errors import CollectedError, RooftreeError
 
     words = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without the sign µ still gets its answer
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a terminal without the sign µ still gets its answer
     try:
         code = command()(arguments, prog_name="rooftree", standalone_mode=False)
         sys.stdout.flush()
@@ -121,7 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _ended("the memory does not suffice; ask for less at once", 1)
     except BrokenPipeError:
-        # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end
+        # the reader has left, `| head` for one; without this the interpreter complains when it
+        # flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except OSError as error:
@@ -133,7 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @lru_cache(maxsize=1)
 def command() -> Any:
-    """The parser of all verbs, made once in a process; it has neither types nor one home in all releases of typer."""
+    """The parser of all verbs, made once in a process; it has neither types nor one home in all
+    releases of typer.
+    """
     return typer.main.get_command(cli)
 
 
@@ -151,7 +162,10 @@ def _stopped(words: Sequence[str]) -> str:
     if not any("--resume" in parameter.opts for parameter in asked.params):
         return "stopped"
     again = [word for word in words if word != "--resume"]
-    return f"stopped; what is finished is kept, and this goes on: {shlex.join(['rooftree', *again, '--resume'])}"
+    return (
+        "stopped; what is finished is kept, and this goes on:"
+        f" {shlex.join(['rooftree', *again, '--resume'])}"
+    )
 
 
 def _misused(error: Any, words: Sequence[str]) -> int:
@@ -162,7 +176,11 @@ def _misused(error: Any, words: Sequence[str]) -> int:
         sys.stderr.write(f"{context.get_help()}\n")
         return 2
     message = error.format_message().removesuffix(".")
-    if type(error).__name__ == "NoSuchOption" and context is not None and context.info_name == "simulate":
+    if (
+        type(error).__name__ == "NoSuchOption"
+        and context is not None
+        and context.info_name == "simulate"
+    ):
         message = _as_key(error.option_name) or message
     given = [b for a, b in pairwise(words) if parameter is not None and a in parameter.opts]
     if isinstance(error, typer.BadParameter) and given:
@@ -171,7 +189,9 @@ def _misused(error: Any, words: Sequence[str]) -> int:
 
 
 def _as_key(option: str) -> str | None:
-    """The key of `simulate` that replaces an option of an earlier version; None where there was no such option."""
+    """The key of `simulate` that replaces an option of an earlier version; None where there was no
+    such option.
+    """
     from app.cli.shown.simulate import key_of_option
 
     key = key_of_option(option)

@@ -1,7 +1,8 @@
 """Which options do several verbs take together?
 
-A verb that is `grouped` names a group in its signature and receives one object; on the command line the options of the
-group stand in its place. Leaves out what each option says (`options`) and what the values mean (`asked`).
+A verb that is `grouped` names a group in its signature and receives one object; on the command line
+the options of the group stand in its place. Leaves out what each option says (`options`) and what
+the values mean (`asked`).
 """
 
 import inspect
@@ -121,20 +122,26 @@ class Requests:
     def named(self) -> dict[str, Any]:
         """By the keys of a scenario; None where an option was not given."""
         return {
-            "requests.file": None if self.requests is None else str(self.requests), "requests.rate_per_s": self.rate,
-            "requests.users": self.users, "requests.count": self.count, "requests.prompt_tokens": self.prompt_tokens,
+            "requests.file": None if self.requests is None else str(self.requests),
+            "requests.rate_per_s": self.rate,
+            "requests.users": self.users,
+            "requests.count": self.count,
+            "requests.prompt_tokens": self.prompt_tokens,
             "requests.output_tokens": self.output_tokens,
-        }  # fmt: skip
+        }
 
 
 def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
     """A verb whose signature holds the options of its groups in their place.
 
     Args:
-        verb: its parameters whose annotation is a dataclass receive one, made of the options that are its fields.
+        verb: its parameters whose annotation is a dataclass receive one, made of the options that
+            are its fields.
     """
     own = inspect.signature(verb, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in own if is_dataclass(each.annotation)
+    }
     parameters: list[inspect.Parameter] = []
     for each in own:
         if each.name not in groups:
@@ -143,7 +150,10 @@ def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(groups[each.name], include_extras=True)
         parameters += [
             inspect.Parameter(
-                option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=hints[option.name]
+                option.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=option.default,
+                annotation=hints[option.name],
             )
             for option in fields(groups[each.name])
         ]
@@ -151,7 +161,9 @@ def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(verb)
     def run(**values: Any) -> Any:
         for name, group in groups.items():
-            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+            values[name] = group(
+                **{option.name: values.pop(option.name) for option in fields(group)}
+            )
         return verb(**values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

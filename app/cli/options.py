@@ -22,7 +22,8 @@ def _folder(out: Path | None) -> Path | None:
 
 
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Folder for files; created where it is missing.", callback=_folder)
+    Path | None,
+    typer.Option("--out", help="Folder for files; created where it is missing.", callback=_folder),
 ]
 
 
@@ -37,18 +38,28 @@ def _file(csv: Path | None) -> Path | None:
 
 Csv = Annotated[
     Path | None,
-    typer.Option("--csv", help="File for the table's rows as comma-separated values, plain numbers.", callback=_file),
+    typer.Option(
+        "--csv",
+        help="File for the table's rows as comma-separated values, plain numbers.",
+        callback=_file,
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
-Quiet = Annotated[bool, typer.Option("--quiet", is_eager=True, help="No progress and no tables, only errors.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", is_eager=True, help="No progress and no tables, only errors.")
+]
 AsFamily = Annotated[
     str | None,
-    typer.Option("--as", is_eager=True, help="Read the model's config as of this family, such as llama."),
+    typer.Option(
+        "--as", is_eager=True, help="Read the model's config as of this family, such as llama."
+    ),
 ]
 
 
 def read_model(running: typer.Context, model: str | None) -> str | None:
-    """The model with the family that `--as` names, after a line on how an id that is no shipped name is understood."""
+    """The model with the family that `--as` names, after a line on how an id that is no shipped
+    name is understood.
+    """
     from app.cli.output import remark
     from costmodel.architectures.library import how_read
 
@@ -66,7 +77,10 @@ Model = Annotated[
         "--model",
         autocompletion=completion.models,
         callback=read_model,
-        help="Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf; several by commas.",
+        help=(
+            "Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf;"
+            " several by commas."
+        ),
     ),
 ]
 Device = Annotated[
@@ -78,7 +92,8 @@ Device = Annotated[
     ),
 ]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="Override a device's number: device.KEY=VALUE in SI units.")
+    list[str] | None,
+    typer.Option("--set", help="Override a device's number: device.KEY=VALUE in SI units."),
 ]
 MethodOrTraces = Annotated[
     str,
@@ -89,15 +104,19 @@ MethodOrTraces = Annotated[
     ),
 ]
 Draft = Annotated[
-    str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json or .gguf.")
+    str | None,
+    typer.Option("--draft", help="Draft model: shipped name or path of a config.json or .gguf."),
 ]
 Engine = Annotated[
     str,
     typer.Option(
         "--engine",
         autocompletion=completion.engines,
-        help="Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers, none for passes "
-        "alone, or an engine file (.toml) that `calibrate --server` wrote; several by commas.",
+        help=(
+            "Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers,"
+            " none for passes alone, or an engine file (.toml) that `calibrate --server` wrote;"
+            " several by commas."
+        ),
     ),
 ]
 TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
@@ -105,111 +124,165 @@ Dtype = Annotated[
     str | None,
     typer.Option(
         "--dtype",
-        help="Weight format or recipe, in any case: bf16, fp16, fp32, fp8, fp8-block, int8, int4, fp4, awq, gptq, "
-        "w4a16, w8a8, w8a16, nvfp4, mxfp4; in groups: int4-g128; of GGUF: q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, "
-        "q4_k, q5_k, q6_k and mixes such as q4_k_m; part by part: bf16/experts=int4-g32. "
-        "Default: that of the published checkpoint.",
+        help=(
+            "Weight format or recipe, in any case: bf16, fp16, fp32, fp8, fp8-block, int8, int4,"
+            " fp4, awq, gptq, w4a16, w8a8, w8a16, nvfp4, mxfp4; in groups: int4-g128; of GGUF:"
+            " q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k and mixes such as q4_k_m;"
+            " part by part: bf16/experts=int4-g32. Default: that of the published checkpoint."
+        ),
     ),
 ]
 DraftDtype = Annotated[
     str | None,
     typer.Option(
         "--draft-dtype",
-        help="Weight format of the draft model or head, as --dtype. Default: 16 bits, or that of the drafter's own "
-        "published checkpoint.",
+        help=(
+            "Weight format of the draft model or head, as --dtype. Default: 16 bits, or that of the"
+            " drafter's own published checkpoint."
+        ),
     ),
 ]
-KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format: bf16, fp16, fp8, int8, fp32.")]
+KvDtype = Annotated[
+    str | None, typer.Option("--kv-dtype", help="KV-cache format: bf16, fp16, fp8, int8, fp32.")
+]
 Batch = Annotated[str, typer.Option("--batch", help="Batch sizes, comma-separated.")]
-Context = Annotated[str, typer.Option("--context", help="Cached tokens per request, comma-separated.")]
-DraftTokens = Annotated[str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")]
+Context = Annotated[
+    str, typer.Option("--context", help="Cached tokens per request, comma-separated.")
+]
+DraftTokens = Annotated[
+    str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
+]
 MatchRate = Annotated[
     float | None,
     typer.Option(
-        "--match-rate", help="Share of steps in which an n-gram drafter proposes, where a trace does not tell."
+        "--match-rate",
+        help="Share of steps in which an n-gram drafter proposes, where a trace does not tell.",
     ),
 ]
 Acceptance = Annotated[
     str | None,
     typer.Option(
         "--acceptance",
-        help="Instead of a trace: one rate of a token given those before it (0.72), or the share of steps in which "
-        "each position was accepted (0.78,0.61,0.48), as engines print it.",
+        help=(
+            "Instead of a trace: one rate of a token given those before it (0.72), or the share of"
+            " steps in which each position was accepted (0.78,0.61,0.48), as engines print it."
+        ),
     ),
 ]
 TokensPerStep = Annotated[
     float | None,
     typer.Option(
         "--tokens-per-step",
-        help="Or the tokens that a step emits, the bonus token counted, at the longest of --draft-tokens; without K, "
-        "for the method's own shape.",
+        help=(
+            "Or the tokens that a step emits, the bonus token counted, at the longest of"
+            " --draft-tokens; without K, for the method's own shape."
+        ),
     ),
 ]
 Drafters = Annotated[
     list[str] | None,
     typer.Option(
         "--drafter",
-        help="METHOD[:SOURCE], SOURCE being a rate, rates by position, length=2.4 (tokens per step; length=2.4@3 at "
-        "K=3), or a trace; without SOURCE, the published figure that suits the model best.",
+        help=(
+            "METHOD[:SOURCE], SOURCE being a rate, rates by position, length=2.4 (tokens per step;"
+            " length=2.4@3 at K=3), or a trace; without SOURCE, the published figure that suits the"
+            " model best."
+        ),
     ),
 ]
 Commit = Annotated[
     list[str] | None,
     typer.Option(
         "--commit",
-        help="How a method that refines masked blocks commits tokens: RULE[:VALUES], such as threshold:0.8 or "
-        "neighbours:confidence=0.9,tokens=4; `optimize` takes several values (threshold:0.7,0.8,0.9) and rules.",
+        help=(
+            "How a method that refines masked blocks commits tokens: RULE[:VALUES], such as"
+            " threshold:0.8 or neighbours:confidence=0.9,tokens=4; `optimize` takes several values"
+            " (threshold:0.7,0.8,0.9) and rules."
+        ),
     ),
 ]
 Block = Annotated[
-    str | None, typer.Option("--block", help="Tokens of a masked block; several by commas for `optimize`.")
+    str | None,
+    typer.Option("--block", help="Tokens of a masked block; several by commas for `optimize`."),
 ]
 Cache = Annotated[
     str | None,
     typer.Option(
         "--cache",
-        help="What later passes of a masked block read from a cache: none, prefix (all before the block) or dual (all "
-        "around it); several by commas for `optimize`.",
+        help=(
+            "What later passes of a masked block read from a cache: none, prefix (all before the"
+            " block) or dual (all around it); several by commas for `optimize`."
+        ),
     ),
 ]
 Canvas = Annotated[
     int | None,
-    typer.Option("--canvas", min=1, help="Tokens behind the prompt that are refined; default: as recorded."),
+    typer.Option(
+        "--canvas", min=1, help="Tokens behind the prompt that are refined; default: as recorded."
+    ),
 ]
 DraftPasses = Annotated[
     int | None,
     typer.Option(
         "--draft-passes",
         min=1,
-        help="Passes per step of a drafter of your own: the first whose acceptance is stated or recorded.",
+        help=(
+            "Passes per step of a drafter of your own: the first whose acceptance is stated or"
+            " recorded."
+        ),
     ),
 ]
-DraftBytes = Annotated[float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")]
+DraftBytes = Annotated[
+    float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")
+]
 DraftName = Annotated[
-    str | None, typer.Option("--draft-name", help="What it is called; default: own-drafter. --draft is its checkpoint.")
+    str | None,
+    typer.Option(
+        "--draft-name", help="What it is called; default: own-drafter. --draft is its checkpoint."
+    ),
 ]
-ExitLayer = Annotated[int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")]
+ExitLayer = Annotated[
+    int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")
+]
 Trace = Annotated[
-    Path | None, typer.Option("--trace", help="Acceptance trace: a recording to replay, or an engine's counters.")
+    Path | None,
+    typer.Option(
+        "--trace", help="Acceptance trace: a recording to replay, or an engine's counters."
+    ),
 ]
-TreeFile = Annotated[Path | None, typer.Option("--tree", help="Tree JSON instead of --draft-tokens.")]
+TreeFile = Annotated[
+    Path | None, typer.Option("--tree", help="Tree JSON instead of --draft-tokens.")
+]
 Fidelity = Annotated[str, typer.Option("--fidelity", help="measured, calibrated or datasheet.")]
 SplitVerify = Annotated[
     bool | None,
-    typer.Option("--split-verify/--no-split-verify", help="Attention splits the cache in verify passes."),
+    typer.Option(
+        "--split-verify/--no-split-verify", help="Attention splits the cache in verify passes."
+    ),
 ]
 SharedPrefix = Annotated[
-    int, typer.Option("--shared-prefix", min=0, help="Cached tokens that all requests begin with, read once for all.")
+    int,
+    typer.Option(
+        "--shared-prefix",
+        min=0,
+        help="Cached tokens that all requests begin with, read once for all.",
+    ),
 ]
 EngineLog = Annotated[
     Path | None,
     typer.Option(
         "--engine-log",
-        help="Log (or JSON) of the running engine: the cache that it said it has, in place of the one that follows.",
+        help=(
+            "Log (or JSON) of the running engine: the cache that it said it has, in place of the"
+            " one that follows."
+        ),
     ),
 ]
 HostWeights = Annotated[
-    float, typer.Option("--host-weights", min=0.0, max=1.0, help="Share of the layers' weights kept in host memory.")
+    float,
+    typer.Option(
+        "--host-weights", min=0.0, max=1.0, help="Share of the layers' weights kept in host memory."
+    ),
 ]
 
 MOST_DRAFT_TOKENS = 4095
@@ -293,16 +366,26 @@ def byte_count(value: float | None, option: str) -> float | None:
     from hardware_profiles.errors import InputError
 
     if value is not None and not 0.0 < value <= MOST_BYTES:
-        raise InputError(f"must be a number of bytes above 0 and at most {MOST_BYTES:.0e}", key=option, value=value)
+        raise InputError(
+            f"must be a number of bytes above 0 and at most {MOST_BYTES:.0e}",
+            key=option,
+            value=value,
+        )
     return value
 
 
 RequestFile = Annotated[
     Path | None,
-    typer.Option("--requests", help="Recorded requests: request trace, or a file that `traces import` knows."),
+    typer.Option(
+        "--requests", help="Recorded requests: request trace, or a file that `traces import` knows."
+    ),
 ]
-Rate = Annotated[float | None, typer.Option("--rate", help="Mean requests per second, Poisson arrivals.")]
-Users = Annotated[int | None, typer.Option("--users", help="Closed loop: users, each with one request.")]
+Rate = Annotated[
+    float | None, typer.Option("--rate", help="Mean requests per second, Poisson arrivals.")
+]
+Users = Annotated[
+    int | None, typer.Option("--users", help="Closed loop: users, each with one request.")
+]
 Count = Annotated[int | None, typer.Option("--count", help="Requests; default: all of the file.")]
 PromptTokens = Annotated[
     str | None,
@@ -311,4 +394,6 @@ PromptTokens = Annotated[
         help="Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
     ),
 ]
-OutputTokens = Annotated[str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")]
+OutputTokens = Annotated[
+    str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")
+]

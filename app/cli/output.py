@@ -21,7 +21,9 @@ _GAP = 2  # characters between columns
 
 
 def emit_json(answer: Mapping[str, Any]) -> None:
-    """Print `answer` as one JSON object on standard output; numbers that are not finite become null."""
+    """Print `answer` as one JSON object on standard output; numbers that are not finite become
+    null.
+    """
     sys.stdout.write(json.dumps(jsonable({"schema": SCHEMA, **answer}), allow_nan=False) + "\n")
 
 
@@ -48,7 +50,9 @@ def require_folder(path: Path, option: str = "--out") -> None:
         nearest = next(place for place in (path, *path.parents) if place.exists())
         fits = nearest.is_dir()
     except OSError as error:
-        raise InputError(f"must be a folder that can be made ({error.strerror})", key=option, value=str(path)) from None
+        raise InputError(
+            f"must be a folder that can be made ({error.strerror})", key=option, value=str(path)
+        ) from None
     if not fits:
         raise InputError(f"must be a folder, and {nearest} is a file", key=option, value=str(path))
     require_room(nearest)
@@ -66,9 +70,13 @@ def require_file(path: Path, option: str = "--out") -> None:
     try:
         fits = bool(path.name) and (path.is_file() or not path.exists())
     except OSError as error:
-        raise InputError(f"must be a file that can be made ({error.strerror})", key=option, value=str(path)) from None
+        raise InputError(
+            f"must be a file that can be made ({error.strerror})", key=option, value=str(path)
+        ) from None
     if not fits:
-        raise InputError("must be a file to write, not a folder or a device", key=option, value=str(path))
+        raise InputError(
+            "must be a file to write, not a folder or a device", key=option, value=str(path)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +106,8 @@ def deliver(
     csv: Path | None = None,
     rows: Sequence[str | Mapping[str, Any]] = (),
 ) -> Answered:
-    """Hand an answer over: its files into the folder `out`, all or none, then an object or tables on the screen.
+    """Hand an answer over: its files into the folder `out`, all or none, then an object or tables
+    on the screen.
 
     Args:
         answer: the object.
@@ -170,8 +179,8 @@ def print_table(
 ) -> None:
     """Print a table of at most 100 characters a line; more only where its numbers need them.
 
-    Columns of words stand to the left and may break over lines, columns of numbers do neither; a column without any
-    content is left out.
+    Columns of words stand to the left and may break over lines, columns of numbers do neither; a
+    column without any content is left out.
 
     Args:
         title: above it.
@@ -188,16 +197,24 @@ def print_table(
     from rich.table import Table
 
     cells = [[row[at] for row in rows] for at in range(len(columns))]
-    same = [at for at, name in enumerate(columns) if name in once and len(set(cells[at])) == 1 and cells[at][0]]
+    same = [
+        at
+        for at, name in enumerate(columns)
+        if name in once and len(set(cells[at])) == 1 and cells[at][0]
+    ]
     shown = [at for at in range(len(columns)) if at not in same and (not rows or any(cells[at]))]
     said = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
-    console = Console(highlight=False, markup=False, force_jupyter=False)  # which would print past sys.stdout
+    console = Console(
+        highlight=False, markup=False, force_jupyter=False
+    )  # which would print past sys.stdout
     most = min(console.width, WIDEST) if console.is_terminal else WIDEST
     widths = _widths([columns[at] for at in shown], [cells[at] for at in shown], most)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for at, width in zip(shown, widths, strict=True):
         words = _holds_words(cells[at])
-        table.add_column(columns[at], justify="left" if words else "right", width=width, overflow="fold")
+        table.add_column(
+            columns[at], justify="left" if words else "right", width=width, overflow="fold"
+        )
     for row in rows:
         table.add_row(*(row[at] for at in shown))
     console.width = max(sum(widths) + _GAP * len(widths), most)
@@ -212,19 +229,29 @@ def _holds_words(cells: Sequence[str]) -> bool:
 
 
 def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> list[int]:
-    """Characters of every column: the widest of heads and of words break until all fit; numbers never do."""
+    """Characters of every column: the widest of heads and of words break until all fit; numbers
+    never do.
+    """
     widths, floors, words = [], [], []
     for head, column in zip(heads, cells, strict=True):
         widths.append(max(map(len, (head, *column)), default=1))
         longest, cell = max(map(len, head.split()), default=1), max(map(len, column), default=0)
         breaks = _holds_words(column)
-        word = min(max((len(each) for text in column for each in text.split()), default=0), _LONGEST_WORD)
+        word = min(
+            max((len(each) for text in column for each in text.split()), default=0), _LONGEST_WORD
+        )
         floors.append(max(longest, word if breaks and cell > _SHORT_CELL else cell))
         words.append(max(longest, word if breaks else cell))
     fits = sum(words) + _GAP * len(words) <= most
-    for least in (floors, words) if fits else (floors,):  # short cells break last, and only where that suffices
+    for least in (
+        (floors, words) if fits else (floors,)
+    ):  # short cells break last, and only where that suffices
         while sum(widths) + _GAP * len(widths) > most:
-            room = [(size, at) for at, (size, floor) in enumerate(zip(widths, least, strict=True)) if size > floor]
+            room = [
+                (size, at)
+                for at, (size, floor) in enumerate(zip(widths, least, strict=True))
+                if size > floor
+            ]
             if not room:
                 break
             widths[max(room)[1]] -= 1
@@ -252,7 +279,9 @@ def say_remarks(rows: Iterable[Mapping[str, Any]]) -> None:
 
 @contextmanager
 def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error that shows the latest line of text; silent where it is no terminal."""
+    """A spinner on standard error that shows the latest line of text; silent where it is no
+    terminal.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda text: None
         return
@@ -274,7 +303,9 @@ def progress_lines(quiet: bool) -> Callable[[str], None]:
 
 
 def jsonable(value: Any) -> Any:
-    """Records as objects, numpy scalars and arrays as Python values, numbers that JSON cannot hold as None."""
+    """Records as objects, numpy scalars and arrays as Python values, numbers that JSON cannot hold
+    as None.
+    """
     if is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     if hasattr(value, "tolist"):

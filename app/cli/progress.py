@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar; what it yields takes what is being done, how much of it is done, and how much there is.
+    """A progress bar; what it yields takes what is being done, how much of it is done, and how much
+    there is.
 
     Silent where standard error is no terminal.
 
@@ -18,9 +19,20 @@ def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda name, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("preparing", total=None)
         current = ""

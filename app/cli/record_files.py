@@ -1,4 +1,5 @@
-"""What stands in a table of serving runs that a user hands over? Parquet, CSV or JSON Lines, read as untrusted.
+"""What stands in a table of serving runs that a user hands over? Parquet, CSV or JSON Lines, read
+as untrusted.
 
 Leaves out what the values mean (`simulator.closed_loop.columns`).
 """
@@ -21,7 +22,8 @@ def read_records(table: Path, *, more: Sequence[str] = ()) -> Records:
 
     Args:
         table: Parquet file, CSV file, or a file of one JSON object a line.
-        more: columns beside those of `simulator.closed_loop.columns`, taken where the file has them.
+        more: columns beside those of `simulator.closed_loop.columns`, taken where the file has
+            them.
 
     Raises:
         InputError: not such a file, too large, or without a needed column.
@@ -31,7 +33,9 @@ def read_records(table: Path, *, more: Sequence[str] = ()) -> Records:
     columns, rows = read_table(table, (*COUNTS, *TEXTS, *more))
     for name in REQUIRED:
         if name not in columns:
-            raise InputError(f"lacks the column; needed are {', '.join(REQUIRED)}", file=table, key=name)
+            raise InputError(
+                f"lacks the column; needed are {', '.join(REQUIRED)}", file=table, key=name
+            )
     return rows
 
 
@@ -56,7 +60,9 @@ def _parquet(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
     with opened_parquet(table) as file:
         columns = list(file.schema_arrow.names)
         if file.metadata.num_rows > _MOST_ROWS:
-            raise InputError(f"may have {_MOST_ROWS} rows", file=table, value=file.metadata.num_rows)
+            raise InputError(
+                f"may have {_MOST_ROWS} rows", file=table, value=file.metadata.num_rows
+            )
         return columns, file.read([name for name in wanted if name in columns]).to_pylist()
 
 
@@ -70,7 +76,9 @@ def _csv(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
             columns = list(reader.fieldnames or [])
             for record in _counted(reader, table):
                 if None in record:
-                    raise InputError("has more values than columns", file=table, key=f"row {len(rows)}")
+                    raise InputError(
+                        "has more values than columns", file=table, key=f"row {len(rows)}"
+                    )
                 rows.append({name: record[name] for name in wanted if name in record})
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(f"is neither Parquet nor CSV ({error})", file=table) from None

@@ -1,1 +1,3 @@
-"""The what-if dashboard: pages of numbers and charts in a browser, every one a link that can be shared."""
+"""The what-if dashboard: pages of numbers and charts in a browser, every one a link that can be
+shared.
+"""

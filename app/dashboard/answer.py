@@ -1,6 +1,7 @@
 """What does a page of the dashboard show, whatever draws it?
 
-An `Answer` holds words, numbers, figures in Plotly's JSON form, tables and files. Leaves out Streamlit.
+An `Answer` holds words, numbers, figures in Plotly's JSON form, tables and files. Leaves out
+Streamlit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +19,20 @@ from hardware_profiles.errors import InputError
 from traces.library import recordings, trace_name
 
 __all__ = [
-    "Answer", "Card", "Change", "DeferredAnswer", "EngineStart", "Figure", "Row", "lower", "options", "scenario",
-    "setting_of", "shown_path", "trace_path",
-]  # fmt: skip
+    "Answer",
+    "Card",
+    "Change",
+    "DeferredAnswer",
+    "EngineStart",
+    "Figure",
+    "Row",
+    "lower",
+    "options",
+    "scenario",
+    "setting_of",
+    "shown_path",
+    "trace_path",
+]
 
 LOW_PIXELS = 250
 Figure = dict[str, Any]
@@ -37,7 +49,9 @@ class Card:
 
 
 def lower(card: Card, height: int = LOW_PIXELS) -> Card:
-    """A card whose figure is so many pixels high: pages of several are to be seen without much scrolling."""
+    """A card whose figure is so many pixels high: pages of several are to be seen without much
+    scrolling.
+    """
     layout = {**card.figure["layout"], "height": height}
     return replace(card, figure={**card.figure, "layout": layout})
 
@@ -72,7 +86,8 @@ class EngineStart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeferredAnswer:
-    """The part of an answer that is computed after the rest has been drawn, because it takes too long for a slider.
+    """The part of an answer that is computed after the rest has been drawn, because it takes too
+    long for a slider.
 
     Args:
         notes: sentences.
@@ -101,7 +116,8 @@ class Answer:
         numbers: label and value with its unit, the most important first.
         cards: figures.
         tables: title and rows; every row has the same columns, units in their names.
-        files: name of what can be downloaded beside the configuration, and what makes its content when it is asked for.
+        files: name of what can be downloaded beside the configuration, and what makes its content
+            when it is asked for.
         notes: what the answer rests on or leaves out.
         deferred: computes the rest of the answer; None where there is no rest.
         own_file: it is made of an uploaded file, which no cache for all sessions may hold.
@@ -135,11 +151,16 @@ def options(asked: DecodingConfiguration) -> dict[str, object]:
     """Options of the command line that name a scenario, without what is the default anyway."""
     where = asked.deployment
     return {
-        "model": shown_model(where.model), "device": where.device, "engine": where.engine, "dtype": where.dtype,
-        "kv-dtype": where.kv_dtype, "draft-dtype": where.draft_dtype,
+        "model": shown_model(where.model),
+        "device": where.device,
+        "engine": where.engine,
+        "dtype": where.dtype,
+        "kv-dtype": where.kv_dtype,
+        "draft-dtype": where.draft_dtype,
         "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
-        "draft": asked.draft_model, "set": where.overrides,
-    }  # fmt: skip
+        "draft": asked.draft_model,
+        "set": where.overrides,
+    }
 
 
 def trace_path(name: str) -> Path:
@@ -154,7 +175,9 @@ def trace_path(name: str) -> Path:
 
 
 def shown_path(path: Path) -> str:
-    """A path for a command line: the name of a shipped recording, else relative to the current folder where inside."""
+    """A path for a command line: the name of a shipped recording, else relative to the current
+    folder where inside.
+    """
     if (name := trace_name(path)) != str(path):
         return name
     try:

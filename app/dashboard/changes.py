@@ -8,7 +8,13 @@ from app.dashboard.answer import Change
 from app.dashboard.state import State, checked
 from hardware_profiles.errors import InputError
 
-_FIELDS = {"--tp": "tp", "--dtype": "dtype", "--kv-dtype": "kv_dtype", "--batch": "batch", "--context": "context"}
+_FIELDS = {
+    "--tp": "tp",
+    "--dtype": "dtype",
+    "--kv-dtype": "kv_dtype",
+    "--batch": "batch",
+    "--context": "context",
+}
 
 
 def asked_by(state: State, nearest: Iterable[Nearest]) -> list[Change]:
@@ -21,8 +27,15 @@ def asked_by(state: State, nearest: Iterable[Nearest]) -> list[Change]:
     found = []
     for each in nearest:
         try:
-            values = {_FIELDS[option]: checked(_FIELDS[option], str(value)) for option, value in each.items()}
+            values = {
+                _FIELDS[option]: checked(_FIELDS[option], str(value))
+                for option, value in each.items()
+            }
         except InputError:
             continue  # more devices than the controls know
         found.append(Change(label=change_words(each), values=values))
-    return [each for each in found if any(getattr(state, name) != value for name, value in each.values.items())]
+    return [
+        each
+        for each in found
+        if any(getattr(state, name) != value for name, value in each.values.items())
+    ]

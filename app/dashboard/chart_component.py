@@ -1,8 +1,9 @@
 """How is an answer drawn on the page?
 
-A Streamlit component of our own receives an answer as one message and updates it in place. Streamlit's chart element
-is removed and built again whenever its figure changes, which takes most of the time of a slider's redraw; this one
-leaves the charts in the page and lets Plotly change them. Leaves out what an answer contains.
+A Streamlit component of our own receives an answer as one message and updates it in place.
+Streamlit's chart element is removed and built again whenever its figure changes, which takes most
+of the time of a slider's redraw; this one leaves the charts in the page and lets Plotly change
+them. Leaves out what an answer contains.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,22 +32,35 @@ def show(
 
     Args:
         key: of the element.
-        asked: what the answer answers; the element's `data-shown` says it once the charts in sight do.
+        asked: what the answer answers; the element's `data-shown` says it once the charts in sight
+            do.
         headline: in one sentence.
         numbers: label and value with its unit.
         notes: paragraphs.
         cards: charts.
         tables: title and rows; every row has the same columns.
     """
-    _component()(key=key, data={
-        "name": key, "asked": asked, "library": scripts.PLOTLY_ADDRESS, "headline": headline,
-        "numbers": numbers, "notes": notes,
-        "cards": drawn(cards),
-        "tables": [
-            {"title": title, "columns": list(rows[0]), "rows": [list(row.values()) for row in rows]}
-            for title, rows in tables if rows
-        ],
-    })  # fmt: skip
+    _component()(
+        key=key,
+        data={
+            "name": key,
+            "asked": asked,
+            "library": scripts.PLOTLY_ADDRESS,
+            "headline": headline,
+            "numbers": numbers,
+            "notes": notes,
+            "cards": drawn(cards),
+            "tables": [
+                {
+                    "title": title,
+                    "columns": list(rows[0]),
+                    "rows": [list(row.values()) for row in rows],
+                }
+                for title, rows in tables
+                if rows
+            ],
+        },
+    )
 
 
 def drawn(cards: Sequence[Card]) -> list[dict[str, Any]]:

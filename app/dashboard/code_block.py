@@ -1,7 +1,7 @@
 """How is a command or a file shown to be copied?
 
-Plain text with a button. Streamlit's own code element loads 1.6 MB of highlighting, of which ours uses none, and the
-headline would wait for it.
+Plain text with a button. Streamlit's own code element loads 1.6 MB of highlighting, of which ours
+uses none, and the headline would wait for it.
 """
 
 import html

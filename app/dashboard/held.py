@@ -1,7 +1,8 @@
 """Which files does the server keep that questions name: configs of models, recordings of sessions?
 
-A config is kept by its content until the server stops, so that a link to it works for whoever asks the same server. A
-recording is kept while its session lasts, under a name that no link holds. Leaves out the widgets (`controls`).
+A config is kept by its content until the server stops, so that a link to it works for whoever asks
+the same server. A recording is kept while its session lasts, under a name that no link holds.
+Leaves out the widgets (`controls`).
 """
 
 import hashlib
@@ -40,7 +41,9 @@ def model_place(name: str) -> str:
         return name
     found = _configs.get(name)
     if found is None:
-        raise InputError("was given to another server, or too long ago; upload it again", key="model", value=name)
+        raise InputError(
+            "was given to another server, or too long ago; upload it again", key="model", value=name
+        )
     return str(found)
 
 
@@ -58,7 +61,9 @@ def recording_place(name: str) -> Path:
     """
     found = _recordings.get(name)
     if found is None or not found.exists():
-        raise InputError("is not here: a link holds no file; upload it again", key="known_by", value="upload")
+        raise InputError(
+            "is not here: a link holds no file; upload it again", key="known_by", value="upload"
+        )
     return found
 
 
@@ -78,12 +83,15 @@ def shown_model(place: str) -> str:
 
 
 def without_places(text: str) -> str:
-    """A text for an engine, with a placeholder where the model stands of which the server keeps the config alone."""
+    """A text for an engine, with a placeholder where the model stands of which the server keeps the
+    config alone.
+    """
     return _PLACES.sub(PLACEHOLDER, text)
 
 
 def understood(text: str) -> Architecture:
-    """The model that somebody typed: any of its names, a Hugging Face id, `13b` or `dense-13b`; never a file.
+    """The model that somebody typed: any of its names, a Hugging Face id, `13b` or `dense-13b`;
+    never a file.
 
     Example:
         >>> understood("meta-llama/Llama-3.1-8B-Instruct").name, understood("13b").name
@@ -110,7 +118,11 @@ def hold_config(content: bytes) -> str:
         InputError: no config of a model that can be read; nothing is kept.
     """
     if not 0 < len(content) <= MOST_BYTES:
-        raise InputError(f"must hold 1 byte to {MOST_BYTES >> 20} MiB", key="upload", value=f"{len(content)} bytes")
+        raise InputError(
+            f"must hold 1 byte to {MOST_BYTES >> 20} MiB",
+            key="upload",
+            value=f"{len(content)} bytes",
+        )
     try:
         written = json.dumps(json.loads(content), sort_keys=True).encode()
     except (ValueError, RecursionError):

@@ -1,6 +1,7 @@
 """Which dashboard page shows a decoding configuration, and what is its link?
 
-A link holds shipped names and bounded numbers alone, so that whoever opens it sees the same. Leaves out serving it.
+A link holds shipped names and bounded numbers alone, so that whoever opens it sees the same. Leaves
+out serving it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ if TYPE_CHECKING:
 
 
 def state_of(chosen: DecodingConfiguration) -> State:
-    """The question of a page that shows a configuration: the tree page for trees, otherwise the map.
+    """The question of a page that shows a configuration: the tree page for trees, otherwise the
+    map.
 
     Args:
         chosen: any configuration; of a schedule the K at its batch.
 
     Raises:
-        InputError: a part that no link can say: a file's path, an override, another number format of the cache.
+        InputError: a part that no link can say: a file's path, an override, another number format
+            of the cache.
     """
     where = chosen.deployment
     if where.overrides or where.transforms:
-        raise InputError("a link names a shipped device and model without overrides", key="deployment")
+        raise InputError(
+            "a link names a shipped device and model without overrides", key="deployment"
+        )
     if chosen.topology not in ("off", "chain", "tree"):
         raise InputError("a link shows chains and static trees", key="shape", value=chosen.topology)
     batch = chosen.batch or 1
@@ -35,12 +40,21 @@ def state_of(chosen: DecodingConfiguration) -> State:
     if chosen.tree is not None:
         shape = {"page": "tree", "tree_nodes": chosen.draft_tokens, "depth": chosen.tree.depth}
     query = {
-        "model": load_model(where.model).name, "device": where.device, "engine": where.engine, "dtype": where.dtype,
-        "kv_dtype": where.kv_dtype, "draft_dtype": where.draft_dtype,
-        "tp": where.tensor_parallel, "batch": batch, "context": chosen.context,
-        **_drafter(chosen), **shape,
-    }  # fmt: skip
-    state, wrong = from_query({name: str(value) for name, value in query.items() if value is not None})
+        "model": load_model(where.model).name,
+        "device": where.device,
+        "engine": where.engine,
+        "dtype": where.dtype,
+        "kv_dtype": where.kv_dtype,
+        "draft_dtype": where.draft_dtype,
+        "tp": where.tensor_parallel,
+        "batch": batch,
+        "context": chosen.context,
+        **_drafter(chosen),
+        **shape,
+    }
+    state, wrong = from_query(
+        {name: str(value) for name, value in query.items() if value is not None}
+    )
     if wrong:
         raise InputError(f"cannot stand in a link: {wrong[0]}")
     return state

@@ -1,7 +1,7 @@
 """The dashboard's script: `streamlit run` starts here, `rooftree dashboard` starts that.
 
-Reads the state from the URL, draws the page's widgets, answers, and writes the state back. No exception reaches the
-page: a question that cannot be answered shows a message that says why.
+Reads the state from the URL, draws the page's widgets, answers, and writes the state back. No
+exception reaches the page: a question that cannot be answered shows a message that says why.
 """
 
 import json
@@ -55,13 +55,20 @@ def page() -> None:
 
 
 def _chosen() -> str:
-    """The page that the address names; a link that names it in its query leads to the page's own address."""
-    pages = {name: st.Page(_nothing, title=TITLES[name], url_path=name, default=name == PAGES[0]) for name in PAGES}
-    # headings between the pages would stand in a list of their own making, which screen readers take amiss
+    """The page that the address names; a link that names it in its query leads to the page's own
+    address.
+    """
+    pages = {
+        name: st.Page(_nothing, title=TITLES[name], url_path=name, default=name == PAGES[0])
+        for name in PAGES
+    }
+    # headings between the pages would stand in a list of their own making, which screen readers
+    # take amiss
     chosen = st.navigation(list(pages.values()))
     if (named := st.query_params.get("page")) in pages:
         st.switch_page(
-            pages[named], query_params={name: text for name, text in st.query_params.items() if name != "page"}
+            pages[named],
+            query_params={name: text for name, text in st.query_params.items() if name != "page"},
         )
     return next(name for name, page in pages.items() if page == chosen)
 
@@ -71,10 +78,12 @@ def _nothing() -> None:
 
 
 def _state() -> tuple[State, list[str]]:
-    """The session's state and what was wrong in its link; that of the address on the first run, and after Back.
+    """The session's state and what was wrong in its link; that of the address on the first run, and
+    after Back.
 
-    An address that is behind the state is the browser's news of an earlier one, except where a widget has moved since.
-    One that says nothing is a page that was chosen, as every address of ours says something.
+    An address that is behind the state is the browser's news of an earlier one, except where a
+    widget has moved since. One that says nothing is a page that was chosen, as every address of
+    ours says something.
     """
     if isinstance(following := st.session_state.pop("next", None), State):
         set_widgets(following)
@@ -101,7 +110,10 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
     except RooftreeError as error:
         st.warning(plain(said(error)))
     except Exception as error:
-        st.error(f"This question could not be answered ({plain(type(error).__name__)}). Change a value and try again.")
+        st.error(
+            f"This question could not be answered ({plain(type(error).__name__)}). Change a value"
+            " and try again."
+        )
     return None
 
 
@@ -136,10 +148,14 @@ def _served(state: State) -> Answer | None:
         from app.dashboard.answers.serving import answer_serving
 
         bar = st.progress(0.0, text="starting")
-        st.button("Cancel")  # a press reruns the script, which ends this run at the bar's next update
+        st.button(
+            "Cancel"
+        )  # a press reruns the script, which ends this run at the bar's next update
 
         def report(name: str, ended: int, whole: int) -> None:
-            bar.progress(min(ended / max(whole, 1), 1.0), text=f"{name}: {ended:,} of {whole:,} requests")
+            bar.progress(
+                min(ended / max(whole, 1), 1.0), text=f"{name}: {ended:,} of {whole:,} requests"
+            )
 
         known = (state, answer_serving(state, report))
         st.session_state["served"] = known
@@ -162,7 +178,9 @@ def _error_badge(state: State) -> None:
 def _show(answer: Answer, state: State) -> None:
     """Words and charts first, then what takes longer, in its place between them."""
     query = json.dumps(address(state))
-    chart_component.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
+    chart_component.show(
+        "words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes
+    )
     _error_badge(state)
     _changes(answer.changes, "now")
     # one command of an engine stands beside another that comes later
@@ -173,16 +191,24 @@ def _show(answer: Answer, state: State) -> None:
     chart_component.library()  # before what takes longer, which the charts do not wait for
     below = st.container()
     st.markdown(
-        "**Take it along**: the command line that gives the same answer; the address of this page is a link to it."
+        "**Take it along**: the command line that gives the same answer; the address of this page"
+        " is a link to it."
     )
     code_block(answer.command)
     files: dict[str, Callable[[], bytes]] = {
-        "rooftree-dashboard.json": lambda: _configuration(answer, state), **answer.files,
-    }  # fmt: skip
+        "rooftree-dashboard.json": lambda: _configuration(answer, state),
+        **answer.files,
+    }
     with st.container(horizontal=True):
         for name, content in files.items():
-            label = "Download configuration" if name == "rooftree-dashboard.json" else f"Download {name}"
-            st.download_button(label, content, file_name=name, key=f"file-{name}", on_click="ignore")
+            label = (
+                "Download configuration"
+                if name == "rooftree-dashboard.json"
+                else f"Download {name}"
+            )
+            st.download_button(
+                label, content, file_name=name, key=f"file-{name}", on_click="ignore"
+            )
     if (later := answer.deferred) is None:
         return
     with below:
@@ -226,8 +252,14 @@ def _change(change: Change) -> None:
 
 
 def _configuration(answer: Answer, state: State) -> bytes:
-    body = {"schema": 1, "state": asdict(state), "query": to_query(state), "command": answer.command,
-            "headline": answer.headline, "numbers": dict(answer.numbers)}  # fmt: skip
+    body = {
+        "schema": 1,
+        "state": asdict(state),
+        "query": to_query(state),
+        "command": answer.command,
+        "headline": answer.headline,
+        "numbers": dict(answer.numbers),
+    }
     return (json.dumps(body, indent=1) + "\n").encode()
 
 

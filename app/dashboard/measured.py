@@ -1,4 +1,6 @@
-"""Which measured results can the validation page show? Leaves out reading them (`answers.validation`)."""
+"""Which measured results can the validation page show? Leaves out reading them
+(`answers.validation`).
+"""
 
 from pathlib import Path
 
@@ -14,13 +16,16 @@ PUBLISHED = "published"  # runs of others on GPUs, which come first
 def measured_results(root: Path | None = None) -> dict[str, Path]:
     """Where results lie, by name: published runs on GPUs first, then ours by device and date.
 
-    Of ours those of GPUs and of real decoding come first, those of live engines and masked models last.
+    Of ours those of GPUs and of real decoding come first, those of live engines and masked models
+    last.
 
     Args:
         root: of all results of ours; None: those that ship.
     """
     folders = [folder for folder in results_folders(root) if kernel_files(folder)]
-    folders.sort(key=lambda folder: (folder.parent.name.startswith("cpu-"), not (folder / REPORT).exists()))
+    folders.sort(
+        key=lambda folder: (folder.parent.name.startswith("cpu-"), not (folder / REPORT).exists())
+    )
     found = {PUBLISHED: FILE} if root is None else {}
     found |= {f"{folder.parent.name}.{folder.name}": folder for folder in folders}
     for folder in sorted((root or SHIPPED).glob("*/*/*/")):

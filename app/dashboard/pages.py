@@ -1,7 +1,9 @@
-"""What does a page of the dashboard answer? Each answer is computed once and cached for all sessions.
+"""What does a page of the dashboard answer? Each answer is computed once and cached for all
+sessions.
 
-The cache needs a module of its own: Streamlit runs the dashboard's script again at every change, which would empty it.
-Leaves out answers that need more than the state of the page: an uploaded recording, a simulation.
+The cache needs a module of its own: Streamlit runs the dashboard's script again at every change,
+which would empty it. Leaves out answers that need more than the state of the page: an uploaded
+recording, a simulation.
 """
 
 from functools import lru_cache
@@ -15,18 +17,40 @@ CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
 ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
 FOLDERS = frozenset({"run", "tree", "trace", "diffusion"})  # whose answers have parts of their own
-_WHERE = ("model", "device", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", "draft", "batch", "context", "seed")
+_WHERE = (
+    "model",
+    "device",
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "draft_dtype",
+    "tp",
+    "draft",
+    "batch",
+    "context",
+    "seed",
+)
 ASKED = {
     "tree": (*_WHERE, "trace", "tree_nodes", "depth"),
     "trace": ("trace", "other_trace", "draft_tokens", "seed"),
-    "diffusion": (*_WHERE, "commit", "threshold", "block", "cache", "confidence", "prompt", "agreement_ratio"),
+    "diffusion": (
+        *_WHERE,
+        "commit",
+        "threshold",
+        "block",
+        "cache",
+        "confidence",
+        "prompt",
+        "agreement_ratio",
+    ),
     "validation": ("measured", "seed"),
 }
 """What pages ask that leave out parts of the question; the others ask all of it."""
 
 
 def answered(state: State) -> Answer:
-    """The answer of a page that needs nothing but its state; of a session's own recording it is not kept.
+    """The answer of a page that needs nothing but its state; of a session's own recording it is not
+    kept.
 
     Raises:
         RooftreeError: the question cannot be answered; the message says why.
@@ -55,7 +79,9 @@ def _asked(state: State) -> State:
     """The state with the usual values of what its page does not ask."""
     names = ASKED.get(state.page)
     return (
-        state if names is None else with_values(State(page=state.page), {name: getattr(state, name) for name in names})
+        state
+        if names is None
+        else with_values(State(page=state.page), {name: getattr(state, name) for name in names})
     )
 
 

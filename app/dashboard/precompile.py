@@ -1,7 +1,8 @@
 """Is the replay of masked blocks compiled before somebody asks for it?
 
-The first replay after an installation compiles for some fifteen seconds; what it makes is kept on disk. A process of
-its own, which waits for everything else, does so when the server starts. Leaves out whose turn it is afterwards.
+The first replay after an installation compiles for some fifteen seconds; what it makes is kept on
+disk. A process of its own, which waits for everything else, does so when the server starts. Leaves
+out whose turn it is afterwards.
 """
 
 import contextlib
@@ -34,7 +35,9 @@ def compiling(python: str) -> "subprocess.Popen[bytes] | None":
 
 
 def compile_replays() -> None:
-    """Replay a policy on a shipped recording, alone and in a grid, which compiles what all replays run."""
+    """Replay a policy on a shipped recording, alone and in a grid, which compiles what all replays
+    run.
+    """
     from traces.kinds.refine_policy import RefinePolicy
     from traces.library import shipped_confidence
     from traces.replay.confidence.anchors import pooled
@@ -44,8 +47,12 @@ def compile_replays() -> None:
 
     trace = read_confidence(shipped_confidence()[0])
     recorded, states = trace.policies[0], pooled(trace)
-    usual = RefinePolicy(commit="threshold", at={"confidence": 0.6123}, block_tokens=recorded.block_tokens,
-                         cache=recorded.cache)  # fmt: skip
+    usual = RefinePolicy(
+        commit="threshold",
+        at={"confidence": 0.6123},
+        block_tokens=recorded.block_tokens,
+        cache=recorded.cache,
+    )
     replay_policy(states, usual)
     replay_policies(states, [usual])
 

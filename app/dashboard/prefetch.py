@@ -1,8 +1,9 @@
 """Which questions will probably be asked next, and can they be answered before they are asked?
 
-A slider that was moved is moved on, most of the time, and some start a whole search. Where it goes next is answered in
-a background thread while the page is idle; the thread stops after the answer it is working on as soon as something
-else is asked. Leaves out lists, whose next choice nobody knows, but those of results, which are few.
+A slider that was moved is moved on, most of the time, and some start a whole search. Where it goes
+next is answered in a background thread while the page is idle; the thread stops after the answer it
+is working on as soon as something else is asked. Leaves out lists, whose next choice nobody knows,
+but those of results, which are few.
 """
 
 import contextlib
@@ -29,7 +30,9 @@ _superseded = Event()
 
 
 def cancel() -> int:
-    """Cancel the questions that are still waiting; returns the number of the request that is current from now on."""
+    """Cancel the questions that are still waiting; returns the number of the request that is
+    current from now on.
+    """
     global _current, _superseded  # one server, one current request
     _superseded.set()
     _current, _superseded = next(_requests), Event()
@@ -37,19 +40,32 @@ def cancel() -> int:
 
 
 def neighbours(state: State) -> list[State]:
-    """The questions one slider step away that take longest, nearest first; every one of a page that has but a few."""
+    """The questions one slider step away that take longest, nearest first; every one of a page that
+    has but a few.
+    """
     if state.page == "validation":
-        return [replace(state, measured=name) for name in known_names("measured") or () if name != state.measured]
+        return [
+            replace(state, measured=name)
+            for name in known_names("measured") or ()
+            if name != state.measured
+        ]
     if state.page != "run":
         return []
     low, high = FIELDS["tree_nodes"].metadata["range"] if state.known_by == "recording" else (1, 0)
     near = [replace(state, context=value) for value in _contexts_beside(state.context)]
-    return [*near, *(replace(state, tree_nodes=n) for n in (state.tree_nodes + 1, state.tree_nodes - 1)
-                     if low <= n <= high)]  # fmt: skip
+    return [
+        *near,
+        *(
+            replace(state, tree_nodes=n)
+            for n in (state.tree_nodes + 1, state.tree_nodes - 1)
+            if low <= n <= high
+        ),
+    ]
 
 
 def further(before: State, state: State) -> list[State]:
-    """The questions that the slider asks that was just moved, further along its way; empty where none was.
+    """The questions that the slider asks that was just moved, further along its way; empty where
+    none was.
 
     Args:
         before: the question before the last move.
@@ -62,7 +78,11 @@ def further(before: State, state: State) -> list[State]:
     was, now, values = getattr(before, name), getattr(state, name), _positions(name, state)
     if now not in values:
         return []
-    onward = [value for value in values if value > now] if now > was else [v for v in values[::-1] if v < now]
+    onward = (
+        [value for value in values if value > now]
+        if now > was
+        else [v for v in values[::-1] if v < now]
+    )
     return [with_values(state, {name: value}) for value in onward[:MOST_FURTHER]]
 
 
@@ -82,12 +102,16 @@ def _positions(name: str, state: State) -> Sequence[float]:
     return [type(now)(value) for value in near if low <= value <= high]
 
 
-def start(questions: Sequence[State], answer: Callable[[State], object], *, idle: Sequence[State] = ()) -> None:
-    """Answer questions in the background, in order, until `cancel` or another call of this function.
+def start(
+    questions: Sequence[State], answer: Callable[[State], object], *, idle: Sequence[State] = ()
+) -> None:
+    """Answer questions in the background, in order, until `cancel` or another call of this
+    function.
 
     Args:
         questions: the questions that may be asked next.
-        answer: computes and caches one answer. Its errors are ignored here and raised again when the question is asked.
+        answer: computes and caches one answer. Its errors are ignored here and raised again when
+            the question is asked.
         idle: more questions, which begin when nobody has asked anything for `IDLE_S`.
     """
     request = cancel()
@@ -108,9 +132,11 @@ def start(questions: Sequence[State], answer: Callable[[State], object], *, idle
 
 @contextlib.contextmanager
 def _short_turns() -> Iterator[None]:
-    """A script gives up the interpreter at every message that it sends, and waits for a turn of this thread each time.
+    """A script gives up the interpreter at every message that it sends, and waits for a turn of
+    this thread each time.
 
-    Only while there is such a thread: otherwise messages would reach the browser one by one, which draws for each.
+    Only while there is such a thread: otherwise messages would reach the browser one by one, which
+    draws for each.
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(TURN_S)
@@ -121,7 +147,8 @@ def _short_turns() -> Iterator[None]:
 
 
 def waited(compute: Callable[[], Result], beat: Callable[[], object]) -> Result:
-    """What takes long, computed beside the script, which goes on to the next question in the midst of it.
+    """What takes long, computed beside the script, which goes on to the next question in the midst
+    of it.
 
     Args:
         compute: called in another thread; its errors are raised here.

@@ -1,7 +1,7 @@
 """Which configuration and which drafters does the question bar ask about?
 
-The same on every page, and in the words of the command line: `drafter_options` are what `--drafter` and `--trace` would
-say. Leaves out the widgets (`controls`) and what is answered (`answers`).
+The same on every page, and in the words of the command line: `drafter_options` are what `--drafter`
+and `--trace` would say. Leaves out the widgets (`controls`) and what is answered (`answers`).
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,8 @@ class Question:
     """What the bar asks.
 
     Args:
-        configuration: deployment and draft model by name; of plain decoding, as every drafter competes with it.
+        configuration: deployment and draft model by name; of plain decoding, as every drafter
+            competes with it.
         drafters: what competes, the reader's own first; at least one.
         limits: latency limits.
         batch: requests.
@@ -58,13 +59,17 @@ def read_question(state: State) -> Question:
     """
     return Question(
         configuration=DecodingConfiguration(
-            method=PLAIN, draft_model=state.draft or None, deployment=deployment(state, changed=True)
+            method=PLAIN,
+            draft_model=state.draft or None,
+            deployment=deployment(state, changed=True),
         ),
         drafters=drafters(state),
-        limits=Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms)),
+        limits=Limits(
+            ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms)
+        ),
         batch=state.batch,
         context=state.context,
-    )  # fmt: skip
+    )
 
 
 def deployment(state: State, *, changed: bool = False) -> DeploymentNames:
@@ -75,10 +80,15 @@ def deployment(state: State, *, changed: bool = False) -> DeploymentNames:
         changed: with the state's factors on the device.
     """
     return DeploymentNames(
-        model=model_place(state.model), device=state.device, engine=state.engine, dtype=state.dtype or None,
-        kv_dtype=state.kv_dtype or None, draft_dtype=state.draft_dtype or None, tensor_parallel=state.tp,
+        model=model_place(state.model),
+        device=state.device,
+        engine=state.engine,
+        dtype=state.dtype or None,
+        kv_dtype=state.kv_dtype or None,
+        draft_dtype=state.draft_dtype or None,
+        tensor_parallel=state.tp,
         overrides=overrides(state) if changed else (),
-    )  # fmt: skip
+    )
 
 
 def drafters(state: State) -> tuple[Source, ...]:
@@ -118,7 +128,10 @@ def own_drafter(state: State) -> str:
         return ""
     if (path := own_recording(state)) is not None:
         return f"{state.method}:{OWN_FILE if state.upload else trace_name(path)}"
-    source = {"rate": f":{state.acceptance_ratio:g}", "rates": f":{state.rates}" if state.rates else ""}
+    source = {
+        "rate": f":{state.acceptance_ratio:g}",
+        "rates": f":{state.rates}" if state.rates else "",
+    }
     return state.method + source.get(state.known_by, "")
 
 
@@ -140,7 +153,8 @@ def drafter_options(state: State, *, alone: bool = False) -> dict[str, object]:
 
     Args:
         state: of any page.
-        alone: of the first drafter, for verbs that take one, where what is compared by default is spelled out.
+        alone: of the first drafter, for verbs that take one, where what is compared by default is
+            spelled out.
     """
     rivals = [] if alone else against_of(state.against)
     text, known_by_file = own_drafter(state), state.known_by in ("recording", "upload")
@@ -156,10 +170,14 @@ def drafter_options(state: State, *, alone: bool = False) -> dict[str, object]:
 
 def _text_of(source: Source) -> str:
     """A drafter that is compared by default, as `--drafter` takes it."""
-    return f"{source.method}:{trace_name(source.path)}" if source.path is not None else source.method
+    return (
+        f"{source.method}:{trace_name(source.path)}" if source.path is not None else source.method
+    )
 
 
-def scenario(state: State, *, method: str | None = None, changed: bool = False) -> DecodingConfiguration:
+def scenario(
+    state: State, *, method: str | None = None, changed: bool = False
+) -> DecodingConfiguration:
     """The cost model's question of a state: one drafter, the first, where it runs.
 
     Args:
@@ -175,7 +193,9 @@ def scenario(state: State, *, method: str | None = None, changed: bool = False) 
         )
     asked = DecodingConfiguration(method=PLAIN, draft_model=state.draft or None, deployment=where)
     first = competing(asked, drafters(state))[0]
-    return DecodingConfiguration(method=first.method, draft_model=first.draft_model, deployment=where)
+    return DecodingConfiguration(
+        method=first.method, draft_model=first.draft_model, deployment=where
+    )
 
 
 def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) -> Acceptance:
@@ -207,7 +227,9 @@ def acceptance_words(source: Source, draft_tokens: int = 0) -> str:
         draft_tokens: most draft tokens of an answer that rests on it.
     """
     remark = source.remark_at(draft_tokens)
-    return " ".join(filter(None, (_source_words(source), remark and f"{remark[:1].upper()}{remark[1:]}.")))
+    return " ".join(
+        filter(None, (_source_words(source), remark and f"{remark[:1].upper()}{remark[1:]}."))
+    )
 
 
 def _source_words(source: Source) -> str:
@@ -215,11 +237,20 @@ def _source_words(source: Source) -> str:
         if not source.borrowed:
             return "Acceptance was recorded on this model."
         recorded_on = source.model or "an unnamed model"
-        return f"Acceptance was recorded on {recorded_on} and is borrowed: your model's own may differ."
+        return (
+            f"Acceptance was recorded on {recorded_on} and is borrowed: your model's own may"
+            " differ."
+        )
     if source.kind == "published":
         label = f"{source.about[:1].upper()}{source.about[1:]}"
-        return f"Acceptance of {source.called}: {label}.{' Your own may differ.' if source.borrowed else ''}"
-    return f"Acceptance of {source.called} is stated ({source.about}), not measured: a recording is better."
+        return (
+            f"Acceptance of {source.called}:"
+            f" {label}.{' Your own may differ.' if source.borrowed else ''}"
+        )
+    return (
+        f"Acceptance of {source.called} is stated ({source.about}), not measured: a recording is"
+        " better."
+    )
 
 
 @lru_cache(maxsize=256)

@@ -1,6 +1,7 @@
 """Where does a browser find the scripts that draw answers?
 
-A module of its own: Streamlit runs the dashboard's script again at every change, which would forget it.
+A module of its own: Streamlit runs the dashboard's script again at every change, which would forget
+it.
 """
 
 import hashlib
@@ -8,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 PLOTLY_ADDRESS = ""
-"""Relative to every page; empty where no server of ours gives it (`serve`), so that sessions send it."""
+"""Relative to every page; empty where no server of ours gives it (`serve`), so that sessions send
+it."""
 
 
 @lru_cache(maxsize=2)

@@ -1,7 +1,9 @@
-"""Serves the dashboard: Streamlit's server, the first answers before anybody asks, and Plotly's script as a file.
+"""Serves the dashboard: Streamlit's server, the first answers before anybody asks, and Plotly's
+script as a file.
 
-Whoever opens a page reads its answer in the document, while Streamlit's own scripts load. Scripts are files that
-browsers keep, not part of every session's messages. Leaves out which settings the server has (the verb `dashboard`).
+Whoever opens a page reads its answer in the document, while Streamlit's own scripts load. Scripts
+are files that browsers keep, not part of every session's messages. Leaves out which settings the
+server has (the verb `dashboard`).
 """
 
 import gc
@@ -25,14 +27,19 @@ SCRIPT = Path(__file__).with_name("main.py")
 YEAR_S = 365 * 24 * 60 * 60
 _APPLICATION = re.compile(r'<script type="module"[^>]* src="[^"]+"></script>')
 # as they are: packing them would take longer than sending them to a browser on this machine
-IMMUTABLE = {"Cache-Control": f"public, immutable, max-age={YEAR_S}", "Content-Encoding": "identity"}
+IMMUTABLE = {
+    "Cache-Control": f"public, immutable, max-age={YEAR_S}",
+    "Content-Encoding": "identity",
+}
 
 
 def prepare() -> None:
-    """Load what the script loads and answer the first page's own question; those of the others while nobody asks.
+    """Load what the script loads and answer the first page's own question; those of the others
+    while nobody asks.
 
-    Before anybody is answered: a browser that loads Streamlit's scripts meanwhile would wait for both. Leaves out
-    simulations, and replays of masked blocks until a process beside the server has compiled them.
+    Before anybody is answered: a browser that loads Streamlit's scripts meanwhile would wait for
+    both. Leaves out simulations, and replays of masked blocks until a process beside the server has
+    compiled them.
     """
     if (first_page := begin("", {})) is not None:
         first_page.result()
@@ -83,7 +90,9 @@ async def _component(request: "Request") -> "Response":
 
 
 async def _page(request: "Request") -> "Response":
-    """Streamlit's document, sent at once up to where an answer stands, so that its scripts load meanwhile."""
+    """Streamlit's document, sent at once up to where an answer stands, so that its scripts load
+    meanwhile.
+    """
     from starlette.responses import StreamingResponse
 
     async def parts() -> AsyncIterator[str]:
@@ -97,9 +106,11 @@ async def _page(request: "Request") -> "Response":
 
 @lru_cache(maxsize=1)
 def _index() -> tuple[str, str]:
-    """Streamlit's document before an answer and after it, with links to what loads beside Streamlit's scripts.
+    """Streamlit's document before an answer and after it, with links to what loads beside
+    Streamlit's scripts.
 
-    Those begin when they are loaded, not when the document ends, so that no answer keeps them waiting.
+    Those begin when they are loaded, not when the document ends, so that no answer keeps them
+    waiting.
     """
     from streamlit.file_util import get_static_dir
 
@@ -110,10 +121,15 @@ def _index() -> tuple[str, str]:
         f'<link rel="modulepreload" data-answer href="./{scripts.component_address()}">'
         f'<link rel="preload" as="script" fetchpriority="low" href="./{scripts.PLOTLY_ADDRESS}">'
     )
-    head, end, rest = index.replace("<title>Streamlit</title>", "<title>rooftree</title>").partition("</head>")
+    head, end, rest = index.replace(
+        "<title>Streamlit</title>", "<title>rooftree</title>"
+    ).partition("</head>")
     body, last, after = rest.rpartition("</body>")
     if found := _APPLICATION.search(head):
-        head, body = head.replace(found[0], ""), body + found[0].replace("<script", "<script async", 1)
+        head, body = (
+            head.replace(found[0], ""),
+            body + found[0].replace("<script", "<script async", 1),
+        )
     return f"{head}{links}{end}{body}", f"{last}{after}"
 
 
@@ -142,7 +158,8 @@ def serve(settings: dict[str, str | int | bool]) -> None:
 
     from app.dashboard import scripts
 
-    gc.disable()  # what is loaded before anybody is answered stays: looking for garbage among it would find none
+    # what is loaded before anybody is answered stays: looking for garbage among it would find none
+    gc.disable()
     sys.modules["plotly"] = None  # type: ignore[assignment]  # a quarter of Streamlit's import, for charts of its own
     import streamlit as st
 

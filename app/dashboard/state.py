@@ -1,7 +1,8 @@
 """What does a dashboard link say, and which command line gives the same answer?
 
-A `State` is the whole question of a page. It is read from a URL's query with every value checked, and written back
-with what differs from the defaults only. Leaves out answering (`answers_*`) and widgets (`controls.widgets`).
+A `State` is the whole question of a page. It is read from a URL's query with every value checked,
+and written back with what differs from the defaults only. Leaves out answering (`answers_*`) and
+widgets (`controls.widgets`).
 """
 
 import math
@@ -48,7 +49,8 @@ def _word(default: str, *among: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """A question. Times in milliseconds and factors as ratios, because they are what a person types.
+    """A question. Times in milliseconds and factors as ratios, because they are what a person
+    types.
 
     Args:
         page: one of `PAGES`.
@@ -58,24 +60,28 @@ class State:
         engine: engine whose overheads apply.
         dtype: weight format; empty for the checkpoint's.
         kv_dtype: cache format; empty for 16 bits.
-        draft_dtype: weight format of the drafter; empty for 16 bits, or that of its own published checkpoint.
+        draft_dtype: weight format of the drafter; empty for 16 bits, or that of its own published
+            checkpoint.
         method: slug of the drafting method; empty for the drafters that exist for the model.
         known_by: where its acceptance is known from.
         acceptance_ratio: acceptance rate of one token.
         rates: share of steps in which position 1, 2, .. was accepted, separated by commas.
         draft: draft model, where the method has one.
         trace: shipped recording by name; empty for the first one.
-        upload: recording that this session was given, by the name that the server keeps it under; no part of a link.
+        upload: recording that this session was given, by the name that the server keeps it under;
+            no part of a link.
         against: further drafters that compete, as METHOD[:SOURCE] separated by semicolons.
         other_trace: second recording, in the trace lab.
-        confidence: shipped confidence trace by name, on the diffusion page; empty for one of the policy's cache.
+        confidence: shipped confidence trace by name, on the diffusion page; empty for one of the
+            policy's cache.
         commit: rule by which a masked decoder commits tokens.
         threshold: the rule's first threshold; 0 for the rule's own.
         block: tokens of a masked block.
         cache: what passes over a masked block read from a cache.
         agreement_ratio: least share of positions with the token that one token a pass writes there.
         prompt: of the confidence trace, from 1.
-        measured: measured results by device and date, on the validation page; empty for the first ones.
+        measured: measured results by device and date, on the validation page; empty for the first
+            ones.
         batch: requests.
         context: cached tokens per request.
         draft_tokens: K; the longest one compared, on the map.
@@ -157,11 +163,16 @@ def checked(name: str, text: str) -> str | int | float:
     if about.type is str:
         if among := about.metadata.get("among"):
             if text not in among:
-                raise InputError(f"must be one of {', '.join(a or 'nothing' for a in among)}", key=name,
-                                 value=text[:MOST_TEXT])  # fmt: skip
+                raise InputError(
+                    f"must be one of {', '.join(a or 'nothing' for a in among)}",
+                    key=name,
+                    value=text[:MOST_TEXT],
+                )
         elif name == "rates":
             if not RATES.fullmatch(text):
-                raise InputError("must be rates in 0..1 separated by commas", key=name, value=text[:MOST_TEXT])
+                raise InputError(
+                    "must be rates in 0..1 separated by commas", key=name, value=text[:MOST_TEXT]
+                )
         elif name == "against":
             for each in against_of(text):
                 _require_drafter(each)
@@ -187,7 +198,9 @@ def against_of(text: str) -> list[str]:
     """
     found = [part.strip() for part in text.split(";") if part.strip()]
     if len(found) > MOST_AGAINST:
-        raise InputError(f"must be at most {MOST_AGAINST} drafters", key="against", value=len(found))
+        raise InputError(
+            f"must be at most {MOST_AGAINST} drafters", key="against", value=len(found)
+        )
     return found
 
 
@@ -211,9 +224,11 @@ def _require_drafter(text: str) -> None:
 
 
 def from_query(query: Mapping[str, str]) -> tuple[State, list[str]]:
-    """The state of a link, and a message for every part of it that was left out because it cannot be.
+    """The state of a link, and a message for every part of it that was left out because it cannot
+    be.
 
-    Names of models, devices, methods and recordings are checked too: a state never holds one that does not exist.
+    Names of models, devices, methods and recordings are checked too: a state never holds one that
+    does not exist.
     """
     values: dict[str, Any] = {}
     wrong: list[str] = []
@@ -239,7 +254,10 @@ def to_query(state: State) -> dict[str, str]:
 
 def address(state: State) -> dict[str, str]:
     """The query of the state's page, which names the page in its path; it always says something."""
-    return {"model": state.model, **{name: text for name, text in to_query(state).items() if name != "page"}}
+    return {
+        "model": state.model,
+        **{name: text for name, text in to_query(state).items() if name != "page"},
+    }
 
 
 @lru_cache(maxsize=64)
@@ -250,17 +268,25 @@ def known_names(name: str) -> Sequence[str] | None:
     from traces.library import recordings, shipped_confidence
 
     catalogues: dict[str, Callable[[], Iterable[Any]]] = {
-        "model": model_names, "draft": model_names, "device": device_names, "other_device": device_names,
-        "method": drafting_methods, "trace": recordings, "other_trace": recordings,
-        "confidence": shipped_confidence, "measured": _measured,
-    }  # fmt: skip
+        "model": model_names,
+        "draft": model_names,
+        "device": device_names,
+        "other_device": device_names,
+        "method": drafting_methods,
+        "trace": recordings,
+        "other_trace": recordings,
+        "confidence": shipped_confidence,
+        "measured": _measured,
+    }
     if name not in catalogues:
         return None
     return [each.stem if isinstance(each, Path) else each for each in catalogues[name]()]
 
 
 def _measured() -> Iterable[str]:
-    from app.dashboard.measured import measured_results  # which loads pyarrow, and one page asks for it
+    from app.dashboard.measured import (
+        measured_results,
+    )  # which loads pyarrow, and one page asks for it
 
     return measured_results()
 
@@ -275,11 +301,17 @@ def drafting_methods() -> list[str]:
 
 @lru_cache(maxsize=1)
 def sold_devices() -> Sequence[str]:
-    """Devices without those that are another one measured with other kernels (`a100-sxm-80--flashinfer`)."""
+    """Devices without those that are another one measured with other kernels
+    (`a100-sxm-80--flashinfer`).
+    """
     from hardware_profiles.loader import device_names
 
     names = device_names()
-    return [name for name in names if name.partition("--")[0] == name or name.partition("--")[0] not in names]
+    return [
+        name
+        for name in names
+        if name.partition("--")[0] == name or name.partition("--")[0] not in names
+    ]
 
 
 def _require_known(name: str, value: str) -> None:
@@ -303,14 +335,17 @@ def overrides(state: State) -> tuple[str, ...]:
     device = load_device(state.device)
     scaled: list[tuple[str, float]] = []
     for ratio, key in (
-        (state.bandwidth_ratio, "bandwidth_bytes_per_s"), (state.memory_ratio, "memory_bytes"),
-        (state.link_ratio, "link_bytes_per_s"), (state.price_ratio, "price_usd_per_hour"),
-    ):  # fmt: skip
+        (state.bandwidth_ratio, "bandwidth_bytes_per_s"),
+        (state.memory_ratio, "memory_bytes"),
+        (state.link_ratio, "link_bytes_per_s"),
+        (state.price_ratio, "price_usd_per_hour"),
+    ):
         if ratio != 1.0 and (now := getattr(device, key)):
             scaled.append((key, now * ratio))
     if state.peak_ratio != 1.0:
         scaled += [
-            (f"peak_flops_per_s.{dtype}", peak * state.peak_ratio) for dtype, peak in device.peak_flops_per_s.items()
+            (f"peak_flops_per_s.{dtype}", peak * state.peak_ratio)
+            for dtype, peak in device.peak_flops_per_s.items()
         ]
     return tuple(f"device.{key}={value:.8g}" for key, value in scaled)
 

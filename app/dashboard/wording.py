@@ -1,4 +1,5 @@
-"""What are pages and fields called, and how is an error said to somebody who sees neither options nor files?
+"""What are pages and fields called, and how is an error said to somebody who sees neither options
+nor files?
 
 Leaves out the widgets (`controls`) and what each field means at length (`help_texts`).
 """
@@ -9,44 +10,83 @@ from pathlib import Path
 from hardware_profiles.errors import RooftreeError
 
 TITLES = {
-    "run": "What should I run?", "map": "Break-even map", "tree": "Tree explorer", "trace": "Trace lab",
-    "diffusion": "Diffusion", "hardware": "Hardware what-if", "pareto": "Pareto", "serving": "Serving",
+    "run": "What should I run?",
+    "map": "Break-even map",
+    "tree": "Tree explorer",
+    "trace": "Trace lab",
+    "diffusion": "Diffusion",
+    "hardware": "Hardware what-if",
+    "pareto": "Pareto",
+    "serving": "Serving",
     "validation": "Validation",
-}  # fmt: skip
+}
 LABELS = {
-    "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
-    "dtype": "Weight format", "kv_dtype": "Cache format", "draft_dtype": "Drafter's weight format",
+    "model": "Model",
+    "device": "Device",
+    "other_device": "Second device",
+    "engine": "Engine",
+    "dtype": "Weight format",
+    "kv_dtype": "Cache format",
+    "draft_dtype": "Drafter's weight format",
     "method": "Drafting method",
-    "known_by": "Its acceptance", "rates": "Kept at position 1, 2, … (shares)", "against": "Compared with",
-    "draft": "Draft model", "trace": "Recording",
-    "other_trace": "Second recording", "confidence": "Confidence recording", "commit": "Commit rule",
-    "threshold": "Threshold of the rule", "block": "Block (tokens)", "cache": "Cache of the passes",
-    "prompt": "Prompt of the recording", "agreement_ratio": "Least agreement with one token a pass",
+    "known_by": "Its acceptance",
+    "rates": "Kept at position 1, 2, … (shares)",
+    "against": "Compared with",
+    "draft": "Draft model",
+    "trace": "Recording",
+    "other_trace": "Second recording",
+    "confidence": "Confidence recording",
+    "commit": "Commit rule",
+    "threshold": "Threshold of the rule",
+    "block": "Block (tokens)",
+    "cache": "Cache of the passes",
+    "prompt": "Prompt of the recording",
+    "agreement_ratio": "Least agreement with one token a pass",
     "measured": "Measured results",
     "acceptance_ratio": "Acceptance rate of a draft token",
-    "batch": "Batch (requests)", "context": "Context (tokens)", "draft_tokens": "Draft tokens K",
-    "tree_nodes": "Draft tokens of the tree", "depth": "Draft levels of the tree",
+    "batch": "Batch (requests)",
+    "context": "Context (tokens)",
+    "draft_tokens": "Draft tokens K",
+    "tree_nodes": "Draft tokens of the tree",
+    "depth": "Draft levels of the tree",
     "slo_tpot_ms": "Longest time per output token (ms, 0: none)",
-    "slo_ttft_ms": "Longest time to first token (ms, 0: none)", "bandwidth_ratio": "Bandwidth (× as sold)",
-    "peak_ratio": "Peak rates (× as sold)", "memory_ratio": "Memory (× as sold)", "link_ratio": "Link (× as sold)",
-    "price_ratio": "Price (× as listed)", "tp": "Devices that share the model", "rate": "Requests per second",
-    "count": "Requests to simulate", "prompt_tokens": "Mean prompt (tokens)", "output_tokens": "Mean output (tokens)",
-}  # fmt: skip
+    "slo_ttft_ms": "Longest time to first token (ms, 0: none)",
+    "bandwidth_ratio": "Bandwidth (× as sold)",
+    "peak_ratio": "Peak rates (× as sold)",
+    "memory_ratio": "Memory (× as sold)",
+    "link_ratio": "Link (× as sold)",
+    "price_ratio": "Price (× as listed)",
+    "tp": "Devices that share the model",
+    "rate": "Requests per second",
+    "count": "Requests to simulate",
+    "prompt_tokens": "Mean prompt (tokens)",
+    "output_tokens": "Mean output (tokens)",
+}
 MOST = {"draft_tokens": "Draft tokens K, at most"}  # of pages that take the best one
 EMPTY = {
-    "dtype": "as published", "kv_dtype": "16 bits", "draft_dtype": "16 bits, or as published",
-    "method": "all published for the model", "draft": "choose one",
-    "trace": "default", "other_trace": "none", "measured": "first", "confidence": "that of the cache",
-}  # fmt: skip
+    "dtype": "as published",
+    "kv_dtype": "16 bits",
+    "draft_dtype": "16 bits, or as published",
+    "method": "all published for the model",
+    "draft": "choose one",
+    "trace": "default",
+    "other_trace": "none",
+    "measured": "first",
+    "confidence": "that of the cache",
+}
 KNOWN_BY = {
-    "published": "a published figure", "rate": "one rate", "rates": "rates by position", "recording": "a recording",
+    "published": "a published figure",
+    "rate": "one rate",
+    "rates": "rates by position",
+    "recording": "a recording",
     "upload": "a recording of mine",
-}  # fmt: skip
+}
 OWN_RECORDING = "A recording or log of your own"
 WHAT_IT_IS = (
-    "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how much, and how sure "
-    "that is, and writes the engine's command. Start with the four buttons above: your model, your devices, your "
-    "drafter and your limits; every page answers that one question, and its address is a link to it."
+    "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how"
+    " much, and how sure that is, and writes the engine's command. Start with the four buttons"
+    " above: your model, your devices, your drafter and your limits; every page answers that one"
+    " question, and its address is a link to it."
 )
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
@@ -60,7 +100,8 @@ _OPTIONS = {
 
 
 def said(error: RooftreeError) -> str:
-    """An error in the words of the page: labels in place of keys and options, no folder of the server.
+    """An error in the words of the page: labels in place of keys and options, no folder of the
+    server.
 
     Example:
         >>> from hardware_profiles.errors import InputError

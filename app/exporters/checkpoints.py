@@ -1,7 +1,7 @@
 """Which checkpoint does an engine load: a hub id, a path, or a mark to be replaced by one?
 
-Engines know neither our names of models nor files that hold a config alone. Where no checkpoint is known, a mark
-stands in the file and a note says so.
+Engines know neither our names of models nor files that hold a config alone. Where no checkpoint is
+known, a mark stands in the file and a note says so.
 """
 
 from __future__ import annotations
@@ -46,27 +46,32 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
     """The draft model or head as engines load it.
 
     Args:
-        chosen: what to run; without `draft_model` a published drafter of its target and method is named, unless a
-            drafter is described that nobody published.
+        chosen: what to run; without `draft_model` a published drafter of its target and method is
+            named, unless a drafter is described that nobody published.
         notes: what a reader must know is added here.
 
     Returns:
-        A hub id, a path, `DRAFT_PLACEHOLDER`, or None where a method drafts without weights of its own.
+        A hub id, a path, `DRAFT_PLACEHOLDER`, or None where a method drafts without weights of its
+        own.
     """
     from costmodel.method_library import load_method
 
     if chosen.draft_model is not None:
         found = _loadable(chosen.draft_model)
         if found is None:
-            notes.append(f"replace {DRAFT_PLACEHOLDER}: no checkpoint of {chosen.draft_model} is known")
+            notes.append(
+                f"replace {DRAFT_PLACEHOLDER}: no checkpoint of {chosen.draft_model} is known"
+            )
         elif found == DRAFT_PLACEHOLDER:
-            notes.append(f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft")
+            notes.append(
+                f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft"
+            )
         return found or DRAFT_PLACEHOLDER
     if chosen.own_drafter is not None:
         read = f"{chosen.draft_passes} passes a step of {chosen.draft_bytes:,.0f} bytes"
         notes.append(
-            f"replace {DRAFT_PLACEHOLDER} by the checkpoint of {chosen.own_drafter} ({read}), or name it with --draft; "
-            f"it is started as what {chosen.method} drafts with"
+            f"replace {DRAFT_PLACEHOLDER} by the checkpoint of {chosen.own_drafter} ({read}), or"
+            f" name it with --draft; it is started as what {chosen.method} drafts with"
         )
         return DRAFT_PLACEHOLDER
     if not load_method(chosen.method).needs_trained_weights:
@@ -76,7 +81,9 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
         notes.append(f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft")
         return DRAFT_PLACEHOLDER
     draft, source = published
-    notes.append(f"no draft model is named: {draft} is taken ({source}), whose acceptance may differ")
+    notes.append(
+        f"no draft model is named: {draft} is taken ({source}), whose acceptance may differ"
+    )
     return draft
 
 
@@ -104,7 +111,9 @@ def gguf_checkpoint(name: str, placeholder: str, notes: list[str]) -> str:
     if name.endswith(".gguf") or (_HOLDS_GGUF.fullmatch(name) and not is_place(name)):
         return name
     if name != placeholder:
-        notes.append(f"replace {placeholder}.gguf: `convert_hf_to_gguf.py` of llama.cpp makes it from {name}")
+        notes.append(
+            f"replace {placeholder}.gguf: `convert_hf_to_gguf.py` of llama.cpp makes it from {name}"
+        )
     return f"{placeholder}.gguf"
 
 

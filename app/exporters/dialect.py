@@ -1,7 +1,7 @@
 """What can one engine express at one release, and how is a refusal worded?
 
-A refusal names the engine, its release, the key, the rule and the value. What an engine has stands in its record
-(`costmodel.engines`); how it is spelled in the engine's module here.
+A refusal names the engine, its release, the key, the rule and the value. What an engine has stands
+in its record (`costmodel.engines`); how it is spelled in the engine's module here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Dialect:
         engine: name of the engine.
         version: release that was asked for.
         releases: releases whose rules apply.
-        variant: the engine's name of another implementation of the same drafting; empty: its usual one.
+        variant: the engine's name of another implementation of the same drafting; empty: its usual
+            one.
         node_devices: devices of one server.
     """
 
@@ -64,7 +65,9 @@ class Dialect:
         return InputError(f"{self.engine} {self.version}: {rule}", key=key, value=value)
 
     @classmethod
-    def of(cls, engine: str, version: str, *, variant: str = "", node_devices: int = NODE_DEVICES) -> Dialect:
+    def of(
+        cls, engine: str, version: str, *, variant: str = "", node_devices: int = NODE_DEVICES
+    ) -> Dialect:
         """The dialect of an engine at a release, whose rules are those of the releases around it.
 
         Args:
@@ -79,8 +82,16 @@ class Dialect:
         options = options_of(engine)
         if not options.numbered and version not in options.releases:
             raise UnknownNameError(f"{engine} version", version, options.releases, key="version")
-        releases = releases_for(engine, version, options.releases) if options.numbered else (version,)
-        return cls(engine=engine, version=version, releases=releases, variant=variant, node_devices=node_devices)
+        releases = (
+            releases_for(engine, version, options.releases) if options.numbered else (version,)
+        )
+        return cls(
+            engine=engine,
+            version=version,
+            releases=releases,
+            variant=variant,
+            node_devices=node_devices,
+        )
 
     def has(self, capability: Capability) -> bool:
         """Whether every release of the dialect has something."""
@@ -94,7 +105,9 @@ class Dialect:
             InputError: one of the releases does not; with the reason of the record.
         """
         if not self.has(capability):
-            raise self.refusal(key, capability if isinstance(capability, str) else capability.span, value)
+            raise self.refusal(
+                key, capability if isinstance(capability, str) else capability.span, value
+            )
 
     def drafting(self, chosen: DecodingConfiguration) -> Drafting:
         """The engine's way of drafting what was chosen.
@@ -136,13 +149,21 @@ class Dialect:
         own = self.drafting(chosen)
         self._check_drafter(chosen)
         if (chosen.largest_batch or 1) > 1:
-            key = "max_batch" if chosen.max_batch is not None else "schedule" if chosen.schedule else "batch"
+            key = (
+                "max_batch"
+                if chosen.max_batch is not None
+                else "schedule"
+                if chosen.schedule
+                else "batch"
+            )
             self.require(key, options.several_requests, chosen.largest_batch)
         if self.threshold(chosen):
             self.require("stop", own.stop, chosen.stop.at)
         if chosen.topology not in ("off", "chain", "tree"):
             self.require("shape", own.dynamic_tree, chosen.topology)
-        if (paths := draft_paths(chosen)) is not None and not (approximate and self.has(own.dynamic_tree)):
+        if (paths := draft_paths(chosen)) is not None and not (
+            approximate and self.has(own.dynamic_tree)
+        ):
             self.require("tree", own.static_tree, f"{chosen.method} with {len(paths)} draft nodes")
         if chosen.varies:
             self.require("schedule", own.schedule, f"{chosen.method} {chosen.schedule}")
@@ -156,10 +177,20 @@ class Dialect:
             rule = f"{method.slug} drafts without weights of its own"
             raise self.refusal("draft_model", rule, named or chosen.own_drafter)
         if named is not None and not loads(method.slug, named):
-            rule = f"{method.slug} drafts with a head that was trained for its target, and this is a whole model"
+            rule = (
+                f"{method.slug} drafts with a head that was trained for its target, and this is a"
+                " whole model"
+            )
             raise self.refusal("draft_model", rule, named)
-        if named is None and chosen.own_drafter is None and brings_its_head(method.slug, chosen.deployment.model):
-            rule = f"the checkpoint of {chosen.deployment.model} holds no layers that {method.slug} drafts with; name "
+        if (
+            named is None
+            and chosen.own_drafter is None
+            and brings_its_head(method.slug, chosen.deployment.model)
+        ):
+            rule = (
+                f"the checkpoint of {chosen.deployment.model} holds no layers that {method.slug}"
+                " drafts with; name "
+            )
             raise self.refusal("method", f"{rule}a head with --draft", method.slug)
 
     def _check_plan(self, chosen: DecodingConfiguration, options: Options) -> None:
@@ -168,7 +199,10 @@ class Dialect:
             rule = "starts the checkpoint as it is, and these change what it computes"
             raise self.refusal("deployment.transforms", rule, ", ".join(where.transforms))
         if where.host_weights_ratio:
-            rule = "keeps all weights on the devices: how it keeps a share in host memory was not looked up"
+            rule = (
+                "keeps all weights on the devices: how it keeps a share in host memory was not"
+                " looked up"
+            )
             raise self.refusal("deployment.host_weights_ratio", rule, where.host_weights_ratio)
         for kind in ("tensor", "pipeline", "expert", "data", "context"):
             devices = getattr(where, f"{kind}_parallel")
@@ -191,18 +225,25 @@ class Dialect:
         devices = where.tensor_parallel * where.pipeline_parallel * where.data_parallel
         nodes = math.ceil(devices / self.node_devices)
         if devices % nodes:
-            raise self.refusal("nodes", f"{devices} devices must spread evenly over {nodes} nodes", self.node_devices)
+            raise self.refusal(
+                "nodes",
+                f"{devices} devices must spread evenly over {nodes} nodes",
+                self.node_devices,
+            )
         return nodes
 
     @staticmethod
     def per_copy(chosen: DecodingConfiguration, requests: int) -> int:
-        """Requests of each data-parallel copy, where every copy has a scheduler and a limit of its own."""
+        """Requests of each data-parallel copy, where every copy has a scheduler and a limit of its
+        own.
+        """
         return -(-requests // chosen.deployment.data_parallel)
 
     def weight_format(
         self, chosen: DecodingConfiguration, known: Mapping[str, Spelt], notes: list[str]
     ) -> Spelt | None:
-        """How the engine spells the format of the weights; None where it reads it from the checkpoint.
+        """How the engine spells the format of the weights; None where it reads it from the
+        checkpoint.
 
         Args:
             chosen: what to run.
@@ -214,10 +255,14 @@ class Dialect:
             return None if asked is None else known[asked]
         if asked == _published(chosen.deployment.model):
             return None
-        notes.append(f"weights in {asked}: name a checkpoint that is stored so; the format is read from it")
+        notes.append(
+            f"weights in {asked}: name a checkpoint that is stored so; the format is read from it"
+        )
         return None
 
-    def cache_format(self, chosen: DecodingConfiguration, known: Mapping[str, Spelt]) -> Spelt | None:
+    def cache_format(
+        self, chosen: DecodingConfiguration, known: Mapping[str, Spelt]
+    ) -> Spelt | None:
         """How the engine spells the format of the cache; None where none is asked for.
 
         Raises:
@@ -229,22 +274,33 @@ class Dialect:
         return None if asked is None else known[asked]
 
     def dynamic_numbers(self, chosen: DecodingConfiguration) -> tuple[int, int] | None:
-        """Depth and candidates of each node of a tree that is built at run time; None for every other shape.
+        """Depth and candidates of each node of a tree that is built at run time; None for every
+        other shape.
 
         Raises:
-            InputError: a tree whose levels do not all keep as many nodes as each node has candidates, or that has no
-                depth of its own: engines have one number for both.
+            InputError: a tree whose levels do not all keep as many nodes as each node has
+                candidates, or that has no depth of its own: engines have one number for both.
         """
         from costmodel.method import Shape
 
         shape = chosen.shape
         if not isinstance(shape, Shape):
             return None
-        if shape.kind != "dynamic_tree" or not shape.depth or not shape.width or shape.beam not in (0, shape.width):
-            rule = "builds trees of a stated depth whose levels keep as many nodes as each node has candidates"
+        if (
+            shape.kind != "dynamic_tree"
+            or not shape.depth
+            or not shape.width
+            or shape.beam not in (0, shape.width)
+        ):
+            rule = (
+                "builds trees of a stated depth whose levels keep as many nodes as each node has"
+                " candidates"
+            )
             raise self.refusal("shape", rule, shape)
         if shape.least_probability:
-            raise self.refusal("shape.least_probability", "keeps the best-scored nodes", shape.least_probability)
+            raise self.refusal(
+                "shape.least_probability", "keeps the best-scored nodes", shape.least_probability
+            )
         return shape.depth, shape.width
 
     def name(self, chosen: DecodingConfiguration, known: Iterable[str] | None = None) -> str:
@@ -280,22 +336,25 @@ class Dialect:
     def draft(self, chosen: DecodingConfiguration, notes: list[str]) -> str | None:
         """The draft model or head as the engine loads it; None for methods that draft without.
 
-        A published one is named where the configuration names none and describes none. Engines read the
-        format of its weights from the checkpoint, so that one which was asked for is a note.
+        A published one is named where the configuration names none and describes none. Engines read
+        the format of its weights from the checkpoint, so that one which was asked for is a note.
         """
         found, asked = draft_checkpoint(chosen, notes), chosen.deployment.draft_dtype
         if found is not None and asked is not None:
-            notes.append(f"draft weights in {asked}: name a drafter that is stored so; the format is read from it")
+            notes.append(
+                f"draft weights in {asked}: name a drafter that is stored so; the format is read"
+                " from it"
+            )
         return found
 
     def limits(self, chosen: DecodingConfiguration) -> list[str]:
         """What a reader must know of limits that the configuration leaves to the engine."""
         if chosen.max_batch is not None or not chosen.schedule:
             return []
-        (*_, last, tokens) = chosen.schedule[-1]
+        *_, last, tokens = chosen.schedule[-1]
         return [
-            f"no limit of requests at once was stated, so the engine's own holds; batches above {last} were not "
-            f"compared and keep K={tokens}"
+            "no limit of requests at once was stated, so the engine's own holds; batches above"
+            f" {last} were not compared and keep K={tokens}"
         ]
 
     def threshold(self, chosen: DecodingConfiguration) -> float:
@@ -309,22 +368,28 @@ class Dialect:
             raise self.refusal("stop", "ends a draft at K tokens or on low confidence", stop.rule)
         for name, usual in (("least_tokens", (0, 1)), ("most_tokens", (0, chosen.draft_tokens))):
             if stop.rule == "probability" and (bound := getattr(stop, name)) not in usual:
-                raise self.refusal(f"stop.{name}", "ends a draft on low confidence after any token", bound)
+                raise self.refusal(
+                    f"stop.{name}", "ends a draft on low confidence after any token", bound
+                )
         return stop.at if stop.rule == "probability" else 0.0
 
     def synthetic_rates(self, chosen: DecodingConfiguration) -> tuple[float, ...]:
         """The acceptance rates of a synthetic export, one per draft token.
 
         Raises:
-            InputError: nothing is drafted, a tree is, or the rates were not measured at this draft length.
+            InputError: nothing is drafted, a tree is, or the rates were not measured at this draft
+                length.
         """
         if not chosen.speculates or draft_paths(chosen) is not None:
-            raise self.refusal("topology", "synthetic acceptance needs a chain of draft tokens", chosen.topology)
+            raise self.refusal(
+                "topology", "synthetic acceptance needs a chain of draft tokens", chosen.topology
+            )
         rates = chosen.acceptance_by_depth
         if rates is None or len(rates) != chosen.draft_tokens:
             raise self.refusal(
                 "acceptance_by_depth",
-                f"needs one rate per draft token ({chosen.draft_tokens}), measured at that draft length",
+                f"needs one rate per draft token ({chosen.draft_tokens}), measured at that draft"
+                " length",
                 "nothing" if rates is None else rates,
             )
         return rates
@@ -334,9 +399,18 @@ class Dialect:
         if not chosen.speculates:
             what = "plain decoding, nothing is drafted"
         else:
-            drafter = chosen.method if chosen.own_drafter is None else f"{chosen.own_drafter} by {chosen.method}"
-            what = f"{drafter}, {chosen.topology} of {chosen.draft_tokens} draft tokens (root not counted)"
-        made_for = "" if chosen.context is None else f"; made for a context of {chosen.context} tokens"
+            drafter = (
+                chosen.method
+                if chosen.own_drafter is None
+                else f"{chosen.own_drafter} by {chosen.method}"
+            )
+            what = (
+                f"{drafter}, {chosen.topology} of {chosen.draft_tokens} draft tokens (root not"
+                " counted)"
+            )
+        made_for = (
+            "" if chosen.context is None else f"; made for a context of {chosen.context} tokens"
+        )
         lines = [
             f"rooftree export for {self.engine} {self.version}",
             f"checked against the rules of {self.engine} {' and '.join(self.releases)}",
@@ -365,7 +439,9 @@ def _published(model: str) -> str | None:
 
 
 def _has_encoder(model: str) -> bool:
-    """Whether a name is that of an encoder-decoder; one that is not known here is passed on as it is."""
+    """Whether a name is that of an encoder-decoder; one that is not known here is passed on as it
+    is.
+    """
     from costmodel.architectures.library import load_model
 
     try:

@@ -1,8 +1,9 @@
 """How does llama.cpp's server spell a configuration, before and after its flags were renamed?
 
-llama.cpp numbers builds, not releases, so there are two versions here: "new" for builds whose `llama-server
---help` lists `--spec-draft-n-max`, "old" for builds that list `--draft-max`. Both are checked against the
-project's own documentation of speculative decoding on either side of the renaming.
+llama.cpp numbers builds, not releases, so there are two versions here: "new" for builds whose
+`llama-server --help` lists `--spec-draft-n-max`, "old" for builds that list `--draft-max`. Both are
+checked against the project's own documentation of speculative decoding on either side of the
+renaming.
 """
 
 from __future__ import annotations
@@ -40,9 +41,14 @@ FLAGS: Mapping[str, Mapping[str, str]] = {
     },
 }
 _CACHE = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "q8_0", "int4": "q4_0"}
-# of the other ways to look up n-grams: the flags of the n-gram, of the draft, and what else is needed to draft at all
+# of the other ways to look up n-grams: the flags of the n-gram, of the draft, and what else is
+# needed to draft at all
 _LOOKUPS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "ngram-mod": ("--spec-ngram-mod-n-match", "--spec-ngram-mod-n-max", ("--spec-ngram-mod-n-min", "0")),
+    "ngram-mod": (
+        "--spec-ngram-mod-n-match",
+        "--spec-ngram-mod-n-max",
+        ("--spec-ngram-mod-n-min", "0"),
+    ),
     **{
         name: (f"--spec-{name}-size-n", f"--spec-{name}-size-m", (f"--spec-{name}-min-hits", "1"))
         for name in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
@@ -50,20 +56,28 @@ _LOOKUPS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
-def export_llama_cpp(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool) -> Written:
+def export_llama_cpp(
+    chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool
+) -> Written:
     """The script for `llama-server`; models are GGUF files, or hub repositories that hold one.
 
-    Acceptance is synthetic at `chosen.acceptance_by_depth` in "new" builds only; `approximate` looks up n-grams of
-    `ngram_max` tokens alone, and no longer ones than are drafted. Arguments and errors as of
-    `app.exporters.registry.Exporter`.
+    Acceptance is synthetic at `chosen.acceptance_by_depth` in "new" builds only; `approximate`
+    looks up n-grams of `ngram_max` tokens alone, and no longer ones than are drafted. Arguments and
+    errors as of `app.exporters.registry.Exporter`.
     """
     notes: list[str] = []
     target = gguf_checkpoint(dialect.target(chosen, notes), TARGET_PLACEHOLDER, notes)
-    arguments = ["llama-server", *_model(target, "--model", "--hf-repo"), *_deployment(chosen, dialect, notes)]
+    arguments = [
+        "llama-server",
+        *_model(target, "--model", "--hf-repo"),
+        *_deployment(chosen, dialect, notes),
+    ]
     if chosen.speculates:
         arguments += _speculation(chosen, dialect, notes, approximate=approximate)
     else:
-        notes.append("nothing is drafted, so no speculative flag is set: the script starts plain decoding")
+        notes.append(
+            "nothing is drafted, so no speculative flag is set: the script starts plain decoding"
+        )
     if synthetic:
         arguments += _synthetic(chosen, dialect, notes)
     return Written(
@@ -89,12 +103,15 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
         flags += ["--batch-size", str(chosen.token_budget)]
     if slots is not None and chosen.max_batch is None:
         notes.append(
-            f"--parallel {slots} is the largest batch of the configuration: without it llama.cpp has few slots"
+            f"--parallel {slots} is the largest batch of the configuration: without it llama.cpp"
+            " has few slots"
         )
     return flags
 
 
-def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
+def _speculation(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool
+) -> list[str]:
     spelling, name = FLAGS[dialect.version], dialect.name(chosen)
     # old builds draft with a model as soon as one is named
     silent = dialect.version == "old" and name == "draft_model"
@@ -103,7 +120,10 @@ def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[st
         return flags + _ngram(chosen, dialect, notes, approximate=approximate)
     if (draft := dialect.draft(chosen, notes)) is not None:
         if name in ("eagle3", "dflash"):
-            notes.append("a drafter on the target's features is converted with --target-model-dir FOLDER_OF_THE_TARGET")
+            notes.append(
+                "a drafter on the target's features is converted with --target-model-dir"
+                " FOLDER_OF_THE_TARGET"
+            )
         draft = gguf_checkpoint(draft, DRAFT_PLACEHOLDER, notes)
         flags += _model(draft, spelling["draft_file"], spelling["draft_hub"])
     flags += [spelling["n_max"], str(chosen.draft_tokens), spelling["n_min"], "0"]
@@ -111,11 +131,16 @@ def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[st
     return [*flags, spelling["p_min"], f"{dialect.threshold(chosen):g}"]
 
 
-def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
+def _ngram(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool
+) -> list[str]:
     spelling, name = FLAGS[dialect.version], dialect.drafting(chosen).name
     if chosen.ngram_min != chosen.ngram_max:
         if not approximate:
-            rule = f"{name} looks up one length, so ngram_min must equal ngram_max = {chosen.ngram_max}"
+            rule = (
+                f"{name} looks up one length, so ngram_min must equal ngram_max ="
+                f" {chosen.ngram_max}"
+            )
             raise dialect.refusal("ngram_min", rule, chosen.ngram_min)
         notes.append(f"APPROXIMATION: only n-grams of {chosen.ngram_max} tokens are looked up")
     size = chosen.ngram_max
@@ -124,17 +149,24 @@ def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *,
             rule = f"ngram-simple drafts no fewer tokens than it looks up, ngram_max = {size}"
             raise dialect.refusal("draft_tokens", rule, chosen.draft_tokens)
         size = chosen.draft_tokens
-        notes.append(f"APPROXIMATION: n-grams of {size} tokens are looked up, since no fewer are drafted than that")
+        notes.append(
+            f"APPROXIMATION: n-grams of {size} tokens are looked up, since no fewer are drafted"
+            " than that"
+        )
     lookup, drafted, further = _LOOKUPS[name]
     if dialect.version == "old":
         lookup, drafted, further = spelling["lookup"], spelling["drafted"], (spelling["hits"], "1")
     return [
-        lookup, str(size),
-        drafted, str(chosen.draft_tokens),
+        lookup,
+        str(size),
+        drafted,
+        str(chosen.draft_tokens),
         *further,
-        spelling["n_max"], str(chosen.draft_tokens),
-        spelling["n_min"], "0",
-    ]  # fmt: skip
+        spelling["n_max"],
+        str(chosen.draft_tokens),
+        spelling["n_min"],
+        "0",
+    ]
 
 
 def _synthetic(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:

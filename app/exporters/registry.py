@@ -1,8 +1,9 @@
 """Which engines can a configuration be exported to, and how does an export reach the disk?
 
-Every engine whose record says what its configuration can express has a module of its record's name here, with a
-function `export_` and that name, which says how the engine spells it. Configurations that decode masked blocks have
-modules of their own in `diffusion`, for programs that are no engines here, too.
+Every engine whose record says what its configuration can express has a module of its record's name
+here, with a function `export_` and that name, which says how the engine spells it. Configurations
+that decode masked blocks have modules of their own in `diffusion`, for programs that are no engines
+here, too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Exporter(Protocol):
             chosen: what to run; the engine's record says that the release can express it.
             dialect: the engine at the release that was asked for.
             synthetic: draw acceptance from `chosen.acceptance_by_depth` instead of verifying.
-            approximate: put the nearest thing the engine has in the place of what it cannot express.
+            approximate: put the nearest thing the engine has in the place of what it cannot
+                express.
 
         Raises:
             InputError: the engine cannot express the configuration.
@@ -69,8 +71,10 @@ def export(
         chosen: what to run.
         engine: a name in `ENGINES`; of `MASKED_PROGRAMS` where masked blocks are decoded.
         version: release of the engine, None for the newest that was read in full.
-        synthetic: draw acceptance from `chosen.acceptance_by_depth` instead of verifying, to time a what-if.
-        approximate: put the nearest thing the engine has in the place of what it cannot express, and say so.
+        synthetic: draw acceptance from `chosen.acceptance_by_depth` instead of verifying, to time a
+            what-if.
+        approximate: put the nearest thing the engine has in the place of what it cannot express,
+            and say so.
         variant: the engine's name of another implementation of the same drafting, as `ngram_gpu`.
         node_devices: devices of one server; a deployment of more spreads over several.
 
@@ -79,12 +83,17 @@ def export(
 
     Raises:
         UnknownNameError: engine or version is not known.
-        InputError: that version cannot express the configuration; names engine, version, key, rule and value.
+        InputError: that version cannot express the configuration; names engine, version, key, rule
+            and value.
     """
     if refines(chosen):
-        return _export_masked(chosen, engine, version, asked={"synthetic": synthetic, "variant": variant})
+        return _export_masked(
+            chosen, engine, version, asked={"synthetic": synthetic, "variant": variant}
+        )
     if engine in MASKED_PROGRAMS and engine not in ENGINES:
-        raise Program.of(engine, version).refusal("method", "decodes masked blocks alone", chosen.method)
+        raise Program.of(engine, version).refusal(
+            "method", "decodes masked blocks alone", chosen.method
+        )
     release = options_of(engine).default if version is None else version
     module = engine_module(engine)
     write: Exporter = getattr(import_module(f"app.exporters.{module}"), f"export_{module}")
@@ -92,9 +101,13 @@ def export(
     dialect.check(chosen, synthetic=synthetic, approximate=approximate)
     written = write(chosen, dialect, synthetic=synthetic, approximate=approximate)
     return ExportResult(
-        engine=engine, version=release, checked_against=dialect.releases, files=written.files,
-        command=written.command, notes=tuple(written.notes),
-    )  # fmt: skip
+        engine=engine,
+        version=release,
+        checked_against=dialect.releases,
+        files=written.files,
+        command=written.command,
+        notes=tuple(written.notes),
+    )
 
 
 def _export_masked(
@@ -104,23 +117,35 @@ def _export_masked(
     if engine not in MASKED_PROGRAMS:
         release = options_of(engine).default if version is None else version
         why = _NO_MASKED.get(engine, "was not looked up for masked blocks")
-        raise InputError(f"{engine} {release}: {why}; {', '.join(MASKED_PROGRAMS)} are known", key="method",
-                         value=chosen.method)  # fmt: skip
+        raise InputError(
+            f"{engine} {release}: {why}; {', '.join(MASKED_PROGRAMS)} are known",
+            key="method",
+            value=chosen.method,
+        )
     program = Program.of(engine, version)
     for key, value in asked.items():
         if value:
-            raise program.refusal(key, "belongs to drafts, and masked blocks are decoded without", value)
+            raise program.refusal(
+                key, "belongs to drafts, and masked blocks are decoded without", value
+            )
     module = engine.replace("-", "_")
     write = getattr(import_module(f"app.exporters.diffusion.{module}"), f"export_{module}")
     written: Written = write(program, program.decoded(chosen))
     return ExportResult(
-        engine=engine, version=program.version, checked_against=(program.version,), files=written.files,
-        command=written.command, notes=tuple(written.notes),
-    )  # fmt: skip
+        engine=engine,
+        version=program.version,
+        checked_against=(program.version,),
+        files=written.files,
+        command=written.command,
+        notes=tuple(written.notes),
+    )
 
 
 _NO_MASKED = {
-    "vllm": "its diffusion config holds a canvas' length and the most passes, and no commit rule: that is the model's",
+    "vllm": (
+        "its diffusion config holds a canvas' length and the most passes, and no commit rule: that"
+        " is the model's"
+    ),
 }
 
 
@@ -142,7 +167,9 @@ def write_export(result: ExportResult, folder: str | Path) -> tuple[Path, ...]:
     for name in result.files:
         parts = PurePosixPath(name).parts
         if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
-            raise InputError("an exported file must stay inside the folder", key="files", value=name)
+            raise InputError(
+                "an exported file must stay inside the folder", key="files", value=name
+            )
     with whole_folder(target) as stage:
         for name, content in result.files.items():
             staged = stage / name

@@ -1,7 +1,7 @@
 """What does an export hand back, and how are its scripts and files put together?
 
-An export is text only: files by relative name, the command that starts the engine, and notes for the person
-who runs it. Nothing is written to disk here.
+An export is text only: files by relative name, the command that starts the engine, and notes for
+the person who runs it. Nothing is written to disk here.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ExportResult:
         version: release that was asked for.
         checked_against: releases whose rules the files were checked against.
         files: relative file name to content; texts, but for trees in the form of torch.
-        command: one shell line that starts the engine, to be run from the folder that holds the files; empty for
-            a tree alone.
+        command: one shell line that starts the engine, to be run from the folder that holds the
+            files; empty for a tree alone.
         notes: what the engine does differently, cannot be known or was not checked.
     """
 
@@ -81,24 +81,33 @@ def script(
 
     Args:
         header: comment lines.
-        arguments: program and arguments, unquoted; `NODE_RANK`, `HEAD_ADDRESS` and `HEAD_PORT` among them are taken
-            from variables that whoever starts the script sets on every node.
-        files: exported files among the arguments; they are found beside the script, wherever it is called
-            from.
+        arguments: program and arguments, unquoted; `NODE_RANK`, `HEAD_ADDRESS` and `HEAD_PORT`
+            among them are taken from variables that whoever starts the script sets on every node.
+        files: exported files among the arguments; they are found beside the script, wherever it is
+            called from.
         environment: variables to set.
         worker_flag: argument that every node but the first adds.
-        inside: start it in the script's own folder, where arguments hold names of exported files among other text.
+        inside: start it in the script's own folder, where arguments hold names of exported files
+            among other text.
     """
     lines: list[list[str]] = [[]]
     for argument in arguments:
         if argument.startswith("-") and not argument[1:2].isdigit():
             lines.append([])
-        lines[-1].append(f'"$here"/{shlex.quote(argument)}' if argument in files else _quoted(argument))
+        lines[-1].append(
+            f'"$here"/{shlex.quote(argument)}' if argument in files else _quoted(argument)
+        )
     body = " \\\n  ".join(" ".join(line) for line in lines)
-    settings = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in (environment or {}).items())
+    settings = "".join(
+        f"export {name}={shlex.quote(value)}\n" for name, value in (environment or {}).items()
+    )
     here = 'here=$(cd -- "$(dirname -- "$0")" && pwd)\n' if files or inside else ""
     here += 'cd -- "$here"\n' if inside else ""
-    asked = [name for name in _SET_BY_USER if any(argument in (name, f"{name}:5000") for argument in arguments)]
+    asked = [
+        name
+        for name in _SET_BY_USER
+        if any(argument in (name, f"{name}:5000") for argument in arguments)
+    ]
     needed = "".join(f': "${{{name[1:]}:?{_SET_BY_USER[name]}}}"\n' for name in asked)
     if worker_flag:
         needed += f'[ "{NODE_RANK}" = 0 ] || set -- {worker_flag} "$@"\n'

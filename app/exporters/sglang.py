@@ -1,8 +1,8 @@
 """How does SGLang spell a configuration?
 
-Writes the server's flags and, for a schedule, the adaptive config whose slots hold one step count each.
-SGLang counts the root among its draft tokens. Its trees are built anew at every step from the drafter's
-scores, so a static tree can only be approximated, on request.
+Writes the server's flags and, for a schedule, the adaptive config whose slots hold one step count
+each. SGLang counts the root among its draft tokens. Its trees are built anew at every step from the
+drafter's scores, so a static tree can only be approximated, on request.
 """
 
 from __future__ import annotations
@@ -40,16 +40,26 @@ _CACHE: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool) -> Written:
-    """The script for `sglang.launch_server`, and the adaptive config where K depends on the batch size.
+def export_sglang(
+    chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool
+) -> Written:
+    """The script for `sglang.launch_server`, and the adaptive config where K depends on the batch
+    size.
 
-    Synthetic acceptance forces the mean length of `chosen.acceptance_by_depth`; `approximate` replaces a static tree
-    by a dynamic one of the same size and depth. Arguments and errors as of `app.exporters.registry.Exporter`.
+    Synthetic acceptance forces the mean length of `chosen.acceptance_by_depth`; `approximate`
+    replaces a static tree by a dynamic one of the same size and depth. Arguments and errors as of
+    `app.exporters.registry.Exporter`.
     """
     notes = dialect.limits(chosen)
     files: dict[str, str] = {}
     environment: dict[str, str] = {}
-    arguments = ["python3", "-m", "sglang.launch_server", "--model-path", dialect.target(chosen, notes)]
+    arguments = [
+        "python3",
+        "-m",
+        "sglang.launch_server",
+        "--model-path",
+        dialect.target(chosen, notes),
+    ]
     arguments += deployment_flags(chosen, dialect, notes)
     if chosen.max_batch is not None:
         arguments += ["--max-running-requests", str(chosen.max_batch)]
@@ -64,7 +74,9 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
             files[ADAPTIVE_FILE] = json_lines(adaptive_config(chosen))
             arguments += _schedule_flags(chosen, notes)
     else:
-        notes.append("nothing is drafted, so no speculative flag is set: the script starts plain decoding")
+        notes.append(
+            "nothing is drafted, so no speculative flag is set: the script starts plain decoding"
+        )
     if synthetic:
         environment = _simulation(chosen, dialect, notes)
         if DRAFT_PLACEHOLDER in arguments and (head := untrained_head(chosen)) is not None:
@@ -73,9 +85,13 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
             notes[:] = [*(note for note in notes if DRAFT_PLACEHOLDER not in note), HEAD_NOTE]
         if "--speculative-draft-model-path" in arguments:
             arguments += ["--speculative-draft-load-format", "dummy"]
-            notes.append("the drafter's weights are not read: a folder with its config.json is enough")
+            notes.append(
+                "the drafter's weights are not read: a folder with its config.json is enough"
+            )
     header = dialect.header(chosen, notes)
-    files[SCRIPT_FILE] = script(header, arguments, files=(ADAPTIVE_FILE, HEAD_FOLDER), environment=environment)
+    files[SCRIPT_FILE] = script(
+        header, arguments, files=(ADAPTIVE_FILE, HEAD_FOLDER), environment=environment
+    )
     return Written(
         files=files,
         command=command_line(arguments, environment),
@@ -83,13 +99,17 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
     )
 
 
-def deployment_flags(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+def deployment_flags(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]
+) -> list[str]:
     """Flags of devices, nodes, formats and lengths."""
     where = chosen.deployment
     # tensor parallelism counts the copies of attention, too
     sizes = {
-        "--attn-dp-size": where.data_parallel, "--ep-size": where.expert_parallel, "--pp-size": where.pipeline_parallel
-    }  # fmt: skip
+        "--attn-dp-size": where.data_parallel,
+        "--ep-size": where.expert_parallel,
+        "--pp-size": where.pipeline_parallel,
+    }
     flags = ["--tp-size", str(where.tensor_parallel * where.data_parallel), *above_one(sizes)]
     if (nodes := dialect.nodes(chosen)) > 1:
         flags += ["--nnodes", str(nodes), "--node-rank", NODE_RANK, "--dist-init-addr", HEAD_PORT]
@@ -107,22 +127,34 @@ def _check_spread(chosen: DecodingConfiguration, dialect: Dialect) -> None:
     if where.pipeline_parallel > 1:
         rule = "drafts on one pipeline stage only, unless it is a prefill node"
         raise dialect.refusal("pipeline_parallel", rule, where.pipeline_parallel)
-    if where.data_parallel > 1 and (name := dialect.drafting(chosen).name) in ("NGRAM", "STANDALONE"):
-        raise dialect.refusal("data_parallel", f"{name} does not draft under attention data parallelism", chosen.method)
+    if where.data_parallel > 1 and (name := dialect.drafting(chosen).name) in (
+        "NGRAM",
+        "STANDALONE",
+    ):
+        raise dialect.refusal(
+            "data_parallel",
+            f"{name} does not draft under attention data parallelism",
+            chosen.method,
+        )
     if where.data_parallel > 1 and chosen.varies:
-        raise dialect.refusal("schedule", "attention data parallelism switches a schedule off", chosen.schedule)
+        raise dialect.refusal(
+            "schedule", "attention data parallelism switches a schedule off", chosen.schedule
+        )
 
 
 def adaptive_config(chosen: DecodingConfiguration) -> dict[str, dict[str, list[int]]]:
-    """The schedule as batch-size slots with one step count each: a list of one cannot adapt away from it."""
+    """The schedule as batch-size slots with one step count each: a list of one cannot adapt away
+    from it.
+    """
     return {str(start): {"candidate_steps": [tokens]} for start, tokens in chosen.steps}
 
 
 def captured_batches(chosen: DecodingConfiguration, largest: int) -> list[int]:
-    """Batch sizes to capture as CUDA graphs, so that padding never carries a batch past the end of its range.
+    """Batch sizes to capture as CUDA graphs, so that padding never carries a batch past the end of
+    its range.
 
-    A slot is looked up by the batch size after padding to the next captured size, so the last batch of every
-    range must be a captured size itself.
+    A slot is looked up by the batch size after padding to the next captured size, so the last batch
+    of every range must be a captured size itself.
     """
     common = [1, 2, 4, *range(8, 64, 8), *range(64, 256, 16), *range(256, largest + 1, 32)]
     ends = [start - 1 for start, _ in chosen.steps[1:]]
@@ -130,14 +162,19 @@ def captured_batches(chosen: DecodingConfiguration, largest: int) -> list[int]:
 
 
 def _silent_limit(chosen: DecodingConfiguration) -> str:
-    words = f"SGLang runs at most {_SILENT_REQUESTS} requests at once when it speculates and --max-running-requests"
+    words = (
+        f"SGLang runs at most {_SILENT_REQUESTS} requests at once when it speculates and"
+        " --max-running-requests"
+    )
     largest = chosen.largest_batch or 0
     return f"{words} is not set" + (
         f"; the configuration is for batches to {largest}" if largest > _SILENT_REQUESTS else ""
     )
 
 
-def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
+def _speculation(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool
+) -> list[str]:
     name = dialect.name(chosen)
     flags = ["--speculative-algorithm", dialect.drafting(chosen).name]
     if name == "ngram":
@@ -145,7 +182,10 @@ def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[st
     if (draft := dialect.draft(chosen, notes)) is not None:
         flags += ["--speculative-draft-model-path", draft]
     elif name == "mtp":
-        notes.append("the draft weights are looked for in the target's checkpoint; some models need their own path")
+        notes.append(
+            "the draft weights are looked for in the target's checkpoint; some models need their"
+            " own path"
+        )
     if name == "dflash":
         flags += ["--speculative-dflash-block-size", str(chosen.draft_tokens + 1)]
         return flags + (["--enable-dp-lm-head"] if chosen.deployment.data_parallel > 1 else [])
@@ -155,9 +195,9 @@ def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[st
     if (paths := draft_paths(chosen)) is not None:
         steps, topk = dynamic_shape(paths)
         notes.append(
-            f"APPROXIMATION: a dynamic tree of the static tree's size and depth ({steps} steps, top {topk}); "
-            "the predicted tokens per step belong to the static tree. With a page size above 1 it needs "
-            "flashinfer, fa3 or triton attention"
+            f"APPROXIMATION: a dynamic tree of the static tree's size and depth ({steps} steps, top"
+            f" {topk}); the predicted tokens per step belong to the static tree. With a page size"
+            " above 1 it needs flashinfer, fa3 or triton attention"
         )
     flags += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", str(topk)]
     return [*flags, "--speculative-num-draft-tokens", str(chosen.draft_tokens + 1)]
@@ -174,40 +214,59 @@ def dynamic_shape(paths: tuple[Path, ...]) -> tuple[int, int]:
     return steps, topk
 
 
-def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
+def _ngram(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool
+) -> list[str]:
     if chosen.ngram_min != 1 and not approximate:
         raise dialect.refusal("ngram_min", "NGRAM matches from one token on", chosen.ngram_min)
     trie_depth = max(_TRIE_DEPTH, chosen.ngram_max + chosen.draft_tokens)
     notes.append(
-        "NGRAM looks n-grams up in a trie that all requests share, and has no longest match: ngram_max only "
-        "deepens the trie"
+        "NGRAM looks n-grams up in a trie that all requests share, and has no longest match:"
+        " ngram_max only deepens the trie"
     )
     if chosen.ngram_min != 1:
-        notes.append(f"APPROXIMATION: matches shorter than {chosen.ngram_min} tokens are drafted from as well")
+        notes.append(
+            f"APPROXIMATION: matches shorter than {chosen.ngram_min} tokens are drafted from as"
+            " well"
+        )
     return [
-        "--speculative-num-draft-tokens", str(chosen.draft_tokens + 1),
-        "--speculative-ngram-min-bfs-breadth", "1",
-        "--speculative-ngram-max-bfs-breadth", "1",
-        "--speculative-ngram-max-trie-depth", str(trie_depth),
-    ]  # fmt: skip
+        "--speculative-num-draft-tokens",
+        str(chosen.draft_tokens + 1),
+        "--speculative-ngram-min-bfs-breadth",
+        "1",
+        "--speculative-ngram-max-bfs-breadth",
+        "1",
+        "--speculative-ngram-max-trie-depth",
+        str(trie_depth),
+    ]
 
 
 def _schedule_flags(chosen: DecodingConfiguration, notes: list[str]) -> list[str]:
     sizes = captured_batches(chosen, chosen.max_batch or _SILENT_REQUESTS)
     notes.append(
-        "K is looked up by the batch size after padding to a captured CUDA graph: keep the last batch of "
-        "every range among --cuda-graph-bs-decode. Attention data parallelism, two-batch overlap and "
-        "multi-layer EAGLE each switch the schedule off"
+        "K is looked up by the batch size after padding to a captured CUDA graph: keep the last"
+        " batch of every range among --cuda-graph-bs-decode. Attention data parallelism, two-batch"
+        " overlap and multi-layer EAGLE each switch the schedule off"
     )
     flags = ["--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
     return [*flags, "--cuda-graph-bs-decode", *(str(size) for size in sizes)]
 
 
-def _simulation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> dict[str, str]:
+def _simulation(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]
+) -> dict[str, str]:
     rates = dialect.synthetic_rates(chosen)
     if chosen.varies:
-        rule = "one simulated acceptance length holds for every step of an EAGLE-like chain of one length"
+        rule = (
+            "one simulated acceptance length holds for every step of an EAGLE-like chain of one"
+            " length"
+        )
         raise dialect.refusal("synthetic", rule, f"{chosen.method} {chosen.schedule}")
-    notes.append("synthetic acceptance keeps the mean length alone; the generated text is not the model's")
+    notes.append(
+        "synthetic acceptance keeps the mean length alone; the generated text is not the model's"
+    )
     mean = 1.0 + math.fsum(rates)
-    return {"SGLANG_SIMULATE_ACC_LEN": f"{mean:.6g}", "SGLANG_SIMULATE_ACC_METHOD": "match-expected"}
+    return {
+        "SGLANG_SIMULATE_ACC_LEN": f"{mean:.6g}",
+        "SGLANG_SIMULATE_ACC_METHOD": "match-expected",
+    }

@@ -1,10 +1,11 @@
-"""How does Transformers spell a configuration, and on which model's generation config does each key belong?
+"""How does Transformers spell a configuration, and on which model's generation config does each key
+belong?
 
-Writes `generation_config.json` files and a script that loads the models with them. Transformers reads the
-draft length, its schedule and the confidence threshold from the generation config of the model that drafts:
-the assistant, or the target itself where it drafts by leaving early. Prompt lookup and early exit are read
-from the target's. The files hold these keys alone; merge them into a model's own generation config to keep
-its sampling settings.
+Writes `generation_config.json` files and a script that loads the models with them. Transformers
+reads the draft length, its schedule and the confidence threshold from the generation config of the
+model that drafts: the assistant, or the target itself where it drafts by leaving early. Prompt
+lookup and early exit are read from the target's. The files hold these keys alone; merge them into a
+model's own generation config to keep its sampling settings.
 """
 
 from __future__ import annotations
@@ -29,17 +30,20 @@ _CACHE = {"bf16": "", "fp16": ""}
 def export_transformers(
     chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool
 ) -> Written:
-    """A generation config per model that needs one, and a script that calls `model.generate` for one request.
+    """A generation config per model that needs one, and a script that calls `model.generate` for
+    one request.
 
-    There is no synthetic mode; `approximate` looks up n-grams that are shorter than asked. Arguments and errors as of
-    `app.exporters.registry.Exporter`.
+    There is no synthetic mode; `approximate` looks up n-grams that are shorter than asked.
+    Arguments and errors as of `app.exporters.registry.Exporter`.
     """
     notes: list[str] = []
     configs: dict[str, dict[str, Any]] = {}
     if chosen.speculates:
         configs = _configs(chosen, dialect, notes, approximate=approximate)
     else:
-        notes.append("nothing is drafted, so no generation config is written: the script decodes plainly")
+        notes.append(
+            "nothing is drafted, so no generation config is written: the script decodes plainly"
+        )
     files = {name: json_lines(config) for name, config in configs.items()}
     files[SCRIPT_FILE] = _script(chosen, dialect, notes, configs)
     return Written(
@@ -55,8 +59,13 @@ def _configs(
     if dialect.name(chosen) == "ngram":
         if chosen.ngram_min != 1:
             if not approximate:
-                raise dialect.refusal("ngram_min", "prompt lookup matches from one token on", chosen.ngram_min)
-            notes.append(f"APPROXIMATION: matches shorter than {chosen.ngram_min} tokens are drafted from as well")
+                raise dialect.refusal(
+                    "ngram_min", "prompt lookup matches from one token on", chosen.ngram_min
+                )
+            notes.append(
+                f"APPROXIMATION: matches shorter than {chosen.ngram_min} tokens are drafted from as"
+                " well"
+            )
         lookup = {
             "prompt_lookup_num_tokens": chosen.draft_tokens,
             "max_matching_ngram_size": chosen.ngram_max,
@@ -69,7 +78,9 @@ def _configs(
         "assistant_confidence_threshold": dialect.threshold(chosen),
     }
     if dialect.threshold(chosen):
-        notes.append("where scikit-learn is installed the threshold is re-fitted while it generates")
+        notes.append(
+            "where scikit-learn is installed the threshold is re-fitted while it generates"
+        )
     if dialect.name(chosen) == "early_exit":
         return {TARGET_FILE: {"assistant_early_exit": exit_layers(chosen), **drafting}}
     notes.append("the script expects the assistant to share the target's tokenizer")
@@ -85,7 +96,9 @@ def exit_layers(chosen: DecodingConfiguration) -> int:
     return build_setting(chosen).drafter.exit_layers or 1
 
 
-def _script(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], configs: Mapping[str, object]) -> str:
+def _script(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], configs: Mapping[str, object]
+) -> str:
     dialect.cache_format(chosen, _CACHE)
     dtype = dialect.weight_format(chosen, _WEIGHTS, notes) or ""
     lines = [
@@ -101,7 +114,10 @@ def _script(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], c
     ]
     extra = ""
     if chosen.speculates and dialect.name(chosen) == "draft_model":
-        lines.append(f"assistant = AutoModelForCausalLM.from_pretrained({dialect.draft(chosen, notes)!r}{dtype})")
+        lines.append(
+            "assistant ="
+            f" AutoModelForCausalLM.from_pretrained({dialect.draft(chosen, notes)!r}{dtype})"
+        )
         extra = ", assistant_model=assistant"
     for name in configs:
         model = name.partition("/")[0]

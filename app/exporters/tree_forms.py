@@ -1,6 +1,8 @@
-"""How do other programs keep a static tree? One function per form, each the counterpart of what `read_tree` reads.
+"""How do other programs keep a static tree? One function per form, each the counterpart of what
+`read_tree` reads.
 
-Forms differ in what they can hold: some name only how many children a node has, so that ranks must count up from 0.
+Forms differ in what they can hold: some name only how many children a node has, so that ranks must
+count up from 0.
 """
 
 from __future__ import annotations
@@ -60,25 +62,33 @@ def write_tree(tree: Tree, form: str) -> ExportResult:
         raise UnknownNameError("tree form", form, TREE_FORMS, key="form")
     known = TREE_FORMS[form]
     if not tree.draft_tokens:
-        raise InputError(f"{form}: holds at least one draft token", key="tree", value=tree.draft_tokens)
+        raise InputError(
+            f"{form}: holds at least one draft token", key="tree", value=tree.draft_tokens
+        )
     if known.counts_children and not tree.is_sibling_closed:
         rule = f"{form}: the children of a node must have the ranks 0, 1, ... without a gap"
         raise InputError(rule, key="tree", value=list(rank_paths(tree)))
     ordered = Tree.from_paths(rank_paths(tree))
     return ExportResult(
-        engine=form, version="", checked_against=(), files={known.file: known.write(ordered)}, command="",
+        engine=form,
+        version="",
+        checked_against=(),
+        files={known.file: known.write(ordered)},
+        command="",
         notes=(f"loaded by {known.reader}",),
-    )  # fmt: skip
+    )
 
 
 def token_tree(paths: Sequence[tuple[int, ...]]) -> str | None:
-    """The `speculative_token_tree` of vLLM 0.9 to 0.20, which keeps the number of nodes per level alone.
+    """The `speculative_token_tree` of vLLM 0.9 to 0.20, which keeps the number of nodes per level
+    alone.
 
     Args:
         paths: rank paths, the root left out.
 
     Returns:
-        None where nodes of a level differ in their number of children, which that string cannot say.
+        None where nodes of a level differ in their number of children, which that string cannot
+        say.
     """
     return None if children_by_level(paths) is None else str(list(paths))
 
@@ -86,7 +96,9 @@ def token_tree(paths: Sequence[tuple[int, ...]]) -> str | None:
 def _token_tree(tree: Tree) -> str:
     found = token_tree(rank_paths(tree))
     if found is None:
-        rule = "vllm-tree: every node of a level must have the same number of children, ranked from 0"
+        rule = (
+            "vllm-tree: every node of a level must have the same number of children, ranked from 0"
+        )
         raise InputError(rule, key="tree", value=list(rank_paths(tree)))
     return found + "\n"
 
@@ -107,9 +119,13 @@ def _samd(tree: Tree) -> str:
 
 
 def _growmap(tree: Tree) -> bytes:
-    """Sequoia's dictionary: nodes and their numbers of children by level, children, ancestors, levels and size."""
+    """Sequoia's dictionary: nodes and their numbers of children by level, children, ancestors,
+    levels and size.
+    """
     levels, below = tree.node_levels().tolist(), _children(tree)
-    roots = [[node for node, at in enumerate(levels) if at == level] for level in range(max(levels) + 1)]
+    roots = [
+        [node for node, at in enumerate(levels) if at == level] for level in range(max(levels) + 1)
+    ]
     mask: list[list[int]] = []
     for node, parent in enumerate(tree.parents):
         row = list(mask[parent]) if node else [0] * tree.nodes
@@ -134,11 +150,15 @@ class _Tensor:
 
 
 def _torch_file(content: Mapping[str, object]) -> bytes:
-    """A dictionary of lists, numbers and tensors of whole numbers, as `torch.load(weights_only=True)` reads it."""
+    """A dictionary of lists, numbers and tensors of whole numbers, as
+    `torch.load(weights_only=True)` reads it.
+    """
     tensors: list[_Tensor] = []
     pickled = b"\x80\x02" + _pickled(dict(content), tensors) + b"."
     records = {"data.pkl": pickled, "byteorder": b"little"}
-    records |= {f"data/{at}": struct.pack(f"<{len(t.values)}q", *t.values) for at, t in enumerate(tensors)}
+    records |= {
+        f"data/{at}": struct.pack(f"<{len(t.values)}q", *t.values) for at, t in enumerate(tensors)
+    }
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, record in (records | {"version": b"3\n"}).items():
@@ -158,15 +178,29 @@ def _pickled(value: object, tensors: list[_Tensor]) -> bytes:
     if isinstance(value, tuple):
         return b"(" + b"".join(_pickled(each, tensors) for each in value) + b"t"
     if isinstance(value, dict):
-        return b"}(" + b"".join(_pickled(part, tensors) for item in value.items() for part in item) + b"u"
+        return (
+            b"}("
+            + b"".join(_pickled(part, tensors) for item in value.items() for part in item)
+            + b"u"
+        )
     if not isinstance(value, _Tensor):
         raise TypeError(type(value).__name__)
     tensors.append(value)
     strides = (value.shape[1], 1) if len(value.shape) > 1 else (1,)
     storage = b"(" + _pickled("storage", tensors) + b"ctorch\nLongStorage\n"
-    storage += b"".join(_pickled(each, tensors) for each in (str(len(tensors) - 1), "cpu", len(value.values))) + b"tQ"
+    storage += (
+        b"".join(
+            _pickled(each, tensors) for each in (str(len(tensors) - 1), "cpu", len(value.values))
+        )
+        + b"tQ"
+    )
     sizes = _pickled(0, tensors) + _pickled(value.shape, tensors) + _pickled(strides, tensors)
-    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + sizes + b"\x89ccollections\nOrderedDict\n)RtR"
+    return (
+        b"ctorch._utils\n_rebuild_tensor_v2\n("
+        + storage
+        + sizes
+        + b"\x89ccollections\nOrderedDict\n)RtR"
+    )
 
 
 TREE_FORMS: Mapping[str, TreeForm] = {
@@ -192,6 +226,9 @@ TREE_FORMS: Mapping[str, TreeForm] = {
         reader="vLLM 0.9 to 0.20 as speculative_token_tree",
     ),
     "samd-json": TreeForm(
-        file="samd_tree.json", write=_samd, counts_children=True, reader="SAM-Decoding, as its tree file"
+        file="samd_tree.json",
+        write=_samd,
+        counts_children=True,
+        reader="SAM-Decoding, as its tree file",
     ),
 }

@@ -18,7 +18,9 @@ Path = tuple[int, ...]
 
 
 def rank_paths(tree: Tree) -> tuple[Path, ...]:
-    """The rank path of every draft token of a tree, shorter paths first, then in lexicographic order."""
+    """The rank path of every draft token of a tree, shorter paths first, then in lexicographic
+    order.
+    """
     return tuple(sorted(tree.paths(), key=lambda path: (len(path), path)))
 
 
@@ -29,7 +31,8 @@ def draft_paths(chosen: DecodingConfiguration) -> tuple[Path, ...] | None:
         chosen: any configuration.
 
     Returns:
-        One path of sibling ranks (from 0) per draft token; None without a static tree, and where it is a chain.
+        One path of sibling ranks (from 0) per draft token; None without a static tree, and where it
+        is a chain.
     """
     if chosen.tree is None:
         return None
@@ -53,7 +56,9 @@ def widest(paths: Sequence[Path]) -> int:
 
 
 def children_by_level(paths: Sequence[Path]) -> tuple[int, ...] | None:
-    """Children per node at each draft level, where that is one number per level; None for any other tree."""
+    """Children per node at each draft level, where that is one number per level; None for any other
+    tree.
+    """
     nodes: list[Path] = [()]
     counts = []
     for level in range(1, depth(paths) + 1):

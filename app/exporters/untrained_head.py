@@ -1,7 +1,9 @@
-"""Which config lets an engine build a draft head that nobody has trained, to time a plan under synthetic acceptance?
+"""Which config lets an engine build a draft head that nobody has trained, to time a plan under
+synthetic acceptance?
 
-The head is the one that predictions price: its layer has the widths of the target's, in the form of EAGLE-3 heads for
-Llama. Leaves out weights, which engines fill in at random, and methods other than EAGLE-3.
+The head is the one that predictions price: its layer has the widths of the target's, in the form of
+EAGLE-3 heads for Llama. Leaves out weights, which engines fill in at random, and methods other than
+EAGLE-3.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
 
 HEAD_FOLDER = "draft-head"
 HEAD_FILE = f"{HEAD_FOLDER}/config.json"
-HEAD_NOTE = f"{HEAD_FILE} describes the head that was priced, with random weights; no device has tried it yet"
+HEAD_NOTE = (
+    f"{HEAD_FILE} describes the head that was priced, with random weights; no device has tried"
+    " it yet"
+)
 
 
 def untrained_head(chosen: DecodingConfiguration) -> str | None:
@@ -26,8 +31,9 @@ def untrained_head(chosen: DecodingConfiguration) -> str | None:
         chosen: what to run.
 
     Returns:
-        The file's text; None where the method is no EAGLE-3, the target is not known or of another kind, or is named
-        by a relative path, which a script that starts in its own folder would not find.
+        The file's text; None where the method is no EAGLE-3, the target is not known or of another
+        kind, or is named by a relative path, which a script that starts in its own folder would not
+        find.
     """
     from costmodel.architectures.library import load_model
     from costmodel.drafters.stage import build_stage
@@ -46,7 +52,12 @@ def untrained_head(chosen: DecodingConfiguration) -> str | None:
     if head is None:
         return None
     block, attention = head.blocks[0][0], head.blocks[0][0].attention
-    if not attention.heads or attention.is_mla or block.state is not None or not block.feed_forward.gated:
+    if (
+        not attention.heads
+        or attention.is_mla
+        or block.state is not None
+        or not block.feed_forward.gated
+    ):
         return None
     content: dict[str, Any] = {
         "architectures": ["LlamaForCausalLMEagle3"],

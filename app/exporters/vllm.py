@@ -1,9 +1,9 @@
 """How does vLLM spell a configuration, release by release?
 
-Writes `--speculative-config` JSON and a script with the full command. The table below holds the fields
-written here with the releases that know them, which the engine's record states; every result is validated
-against them with unknown fields forbidden. Rules that need the checkpoints (divisibility for MTP,
-vocabularies) are left to vLLM and mentioned in a note.
+Writes `--speculative-config` JSON and a script with the full command. The table below holds the
+fields written here with the releases that know them, which the engine's record states; every result
+is validated against them with unknown fields forbidden. Rules that need the checkpoints
+(divisibility for MTP, vocabularies) are left to vLLM and mentioned in a note.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ def _fields() -> dict[str, Gate]:
         "rejection_sample_method": eagle.synthetic,
         "synthetic_acceptance_rates": eagle.synthetic,
     }
-    return dict.fromkeys(plain, always) | {name: gate for name, gate in gated.items() if isinstance(gate, Gate)}
+    return dict.fromkeys(plain, always) | {
+        name: gate for name, gate in gated.items() if isinstance(gate, Gate)
+    }
 
 
 CONFIG_FILE = "vllm-speculative-config.json"
 SCRIPT_FILE = "vllm-serve.sh"
 
 FIELDS: Mapping[str, Gate] = _fields()
-# vLLM takes the method from the name of the draft model before it looks at the method that was asked for
+# vLLM takes the method from the name of the draft model before it looks at the method that was
+# asked for
 _NAMES_THAT_DECIDE = ("eagle-", "eagle3", "dflash", "dspark")
 _NAME_MAY_DECIDE = ("draft_model", "medusa", "pard", "block_verification")
 _WEIGHTS = {
@@ -59,18 +62,29 @@ _WEIGHTS = {
 _CACHE: Mapping[str, tuple[str, ...]] = {"bf16": (), "fp16": (), "fp8": ("--kv-cache-dtype", "fp8")}
 
 
-def export_vllm(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool) -> Written:
+def export_vllm(
+    chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool
+) -> Written:
     """The JSON and the script for `vllm serve`; the script alone where nothing is drafted.
 
-    Acceptance is synthetic at `chosen.acceptance_by_depth`; there is no near equivalent to fall back on. Arguments
-    and errors as of `app.exporters.registry.Exporter`.
+    Acceptance is synthetic at `chosen.acceptance_by_depth`; there is no near equivalent to fall
+    back on. Arguments and errors as of `app.exporters.registry.Exporter`.
     """
     files: dict[str, str] = {}
     notes = dialect.limits(chosen)
-    arguments = ["vllm", "serve", dialect.target(chosen, notes), *_deployment(chosen, dialect, notes)]
+    arguments = [
+        "vllm",
+        "serve",
+        dialect.target(chosen, notes),
+        *_deployment(chosen, dialect, notes),
+    ]
     if chosen.speculates:
         config = _config(chosen, dialect, notes, synthetic=synthetic)
-        if synthetic and config.get("model") == DRAFT_PLACEHOLDER and (head := untrained_head(chosen)) is not None:
+        if (
+            synthetic
+            and config.get("model") == DRAFT_PLACEHOLDER
+            and (head := untrained_head(chosen)) is not None
+        ):
             files[HEAD_FILE] = head
             config["model"] = HEAD_FOLDER
             notes[:] = [*(note for note in notes if DRAFT_PLACEHOLDER not in note), HEAD_NOTE]
@@ -90,7 +104,10 @@ def export_vllm(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: b
 
 def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
     where = chosen.deployment
-    sizes = {"--pipeline-parallel-size": where.pipeline_parallel, "--data-parallel-size": where.data_parallel}
+    sizes = {
+        "--pipeline-parallel-size": where.pipeline_parallel,
+        "--data-parallel-size": where.data_parallel,
+    }
     flags = ["--tensor-parallel-size", str(where.tensor_parallel), *above_one(sizes)]
     if where.expert_parallel > 1:
         if where.expert_parallel != where.tensor_parallel * where.data_parallel:
@@ -99,7 +116,10 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
         flags.append("--enable-expert-parallel")
     if (nodes := dialect.nodes(chosen)) > 1:
         flags += ["--nnodes", str(nodes), "--node-rank", NODE_RANK, "--master-addr", HEAD_ADDRESS]
-        notes.append(f"start it on each of {nodes} nodes; every node but the first adds --headless, as the script does")
+        notes.append(
+            f"start it on each of {nodes} nodes; every node but the first adds --headless, as the"
+            " script does"
+        )
     flags += dialect.weight_format(chosen, _WEIGHTS, notes) or ()
     flags += dialect.cache_format(chosen, _CACHE) or ()
     if chosen.max_length is not None:
@@ -141,20 +161,31 @@ def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
         "draft_load_config": dict[str, str],
     }
     for release in dialect.releases:
-        fields: dict[str, Any] = {name: (types[name], None) for name, gate in FIELDS.items() if gate.admits(release)}
+        fields: dict[str, Any] = {
+            name: (types[name], None) for name, gate in FIELDS.items() if gate.admits(release)
+        }
         model = create_model("SpeculativeConfig", __config__=ConfigDict(extra="forbid"), **fields)
         try:
             model.model_validate(dict(config))
         except ValidationError as error:
             first = error.errors()[0]
             key = str(first["loc"][0])
-            rule = FIELDS[key].span if first["type"] == "extra_forbidden" and key in FIELDS else first["msg"]
+            rule = (
+                FIELDS[key].span
+                if first["type"] == "extra_forbidden" and key in FIELDS
+                else first["msg"]
+            )
             raise dialect.refusal(key, rule, config.get(key)) from error
 
 
-def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, synthetic: bool) -> dict[str, Any]:
+def _config(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, synthetic: bool
+) -> dict[str, Any]:
     name = dialect.name(chosen)
-    config: dict[str, Any] = {"method": dialect.drafting(chosen).name, "num_speculative_tokens": chosen.draft_tokens}
+    config: dict[str, Any] = {
+        "method": dialect.drafting(chosen).name,
+        "num_speculative_tokens": chosen.draft_tokens,
+    }
     if name == "ngram":
         config |= {"prompt_lookup_min": chosen.ngram_min, "prompt_lookup_max": chosen.ngram_max}
     elif (draft := dialect.draft(chosen, notes)) is not None:
@@ -168,16 +199,22 @@ def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *
         config["speculative_token_tree"] = _token_tree(paths, dialect)
     if chosen.varies:
         if chosen.deployment.data_parallel > 1:
-            raise dialect.refusal("schedule", "switches a schedule off under data parallelism", chosen.schedule)
+            raise dialect.refusal(
+                "schedule", "switches a schedule off under data parallelism", chosen.schedule
+            )
         if config["method"] == "ngram_gpu":
             raise dialect.refusal("schedule", "ngram_gpu ignores a schedule", chosen.schedule)
         config["num_speculative_tokens_per_batch_size"] = _schedule(chosen)
     if synthetic:
         config["rejection_sample_method"] = "synthetic"
         config["synthetic_acceptance_rates"] = list(dialect.synthetic_rates(chosen))
-        if "model" in config and all(FIELDS["draft_load_config"].admits(release) for release in dialect.releases):
+        if "model" in config and all(
+            FIELDS["draft_load_config"].admits(release) for release in dialect.releases
+        ):
             config["draft_load_config"] = {"load_format": "dummy"}
-            notes.append("the drafter's weights are not read: a folder with its config.json is enough")
+            notes.append(
+                "the drafter's weights are not read: a folder with its config.json is enough"
+            )
     return config
 
 
@@ -193,8 +230,8 @@ def _token_tree(paths: tuple[Path, ...], dialect: Dialect) -> str:
     found = token_tree(paths)
     if found is None:
         rule = (
-            "speculative_token_tree keeps only the number of nodes per level, so every node of a level must "
-            "have the same number of children, ranked from 0"
+            "speculative_token_tree keeps only the number of nodes per level, so every node of a"
+            " level must have the same number of children, ranked from 0"
         )
         raise dialect.refusal("tree", rule, list(paths))
     return found
@@ -208,24 +245,38 @@ def _schedule(chosen: DecodingConfiguration) -> list[list[int]]:
 
 def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) -> list[str]:
     if not chosen.speculates:
-        return ["nothing is drafted, so there is no speculative config: the script starts plain decoding"]
+        return [
+            "nothing is drafted, so there is no speculative config: the script starts plain"
+            " decoding"
+        ]
     notes, name = [], dialect.name(chosen)
     if chosen.varies:
         notes.append(
-            "K is looked up by the number of scheduled requests, prefills included; data parallelism "
-            "switches the schedule off, and with one the V1 runner captures piecewise CUDA graphs only"
+            "K is looked up by the number of scheduled requests, prefills included; data"
+            " parallelism switches the schedule off, and with one the V1 runner captures piecewise"
+            " CUDA graphs only"
         )
     if name == "mtp":
-        notes.append("above the checkpoint's n_predict, K must be a multiple of it; vLLM checks this at start")
+        notes.append(
+            "above the checkpoint's n_predict, K must be a multiple of it; vLLM checks this at"
+            " start"
+        )
     if name == "suffix":
-        notes.append("suffix decoding needs `pip install arctic-inference==0.1.1`, and drafts up to K tokens a step")
+        notes.append(
+            "suffix decoding needs `pip install arctic-inference==0.1.1`, and drafts up to K tokens"
+            " a step"
+        )
     if name in ("draft_model", "pard", "block_verification"):
-        notes.append("the draft model must have the target's vocabulary size; vLLM checks this at start")
+        notes.append(
+            "the draft model must have the target's vocabulary size; vLLM checks this at start"
+        )
     if draft_paths(chosen) is not None:
         notes.append(
-            "trees need the TREE_ATTN attention backend, and the tree sampler (vllm#22752) was never merged: "
-            "measure before relying on the predicted tokens per step"
+            "trees need the TREE_ATTN attention backend, and the tree sampler (vllm#22752) was"
+            " never merged: measure before relying on the predicted tokens per step"
         )
     if synthetic:
-        notes.append("synthetic acceptance: timings are real, the generated text is not the model's")
+        notes.append(
+            "synthetic acceptance: timings are real, the generated text is not the model's"
+        )
     return notes

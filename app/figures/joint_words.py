@@ -17,7 +17,13 @@ def design_words(row: Json) -> str:
 
 def marked_words(row: Json) -> str:
     """A design in a cell, and what it misses."""
-    missed = "" if row["meets_limits"] else ", misses limits" if row["carries_load"] else ", carries a part of the load"
+    missed = (
+        ""
+        if row["meets_limits"]
+        else ", misses limits"
+        if row["carries_load"]
+        else ", carries a part of the load"
+    )
     return design_words(row) + missed
 
 
@@ -26,8 +32,9 @@ def headline(answer: Json) -> str:
     row, objective = answer["choices"][0], answer["objective"]
     several = f"{row['replicas']} replicas" if row["replicas"] > 1 else "1 replica"
     design = (
-        f"{design_words(row)}: {several} on {row['devices']} devices, at most {row['batch_cap']:,} requests of a "
-        f"scheduler and {row['token_budget']:,} tokens of an iteration: {digits(row['objective'])} {objective['unit']}"
+        f"{design_words(row)}: {several} on {row['devices']} devices, at most {row['batch_cap']:,}"
+        f" requests of a scheduler and {row['token_budget']:,} tokens of an iteration:"
+        f" {digits(row['objective'])} {objective['unit']}"
     )
     if not row["carries_load"]:
         return f"{uncarried_words(answer)} Nearest is {design}"
@@ -35,15 +42,18 @@ def headline(answer: Json) -> str:
 
 
 def unmet_words(answer: Json) -> str:
-    """That nothing meets the limits, and what the nearest design takes; empty where something does (not escaped)."""
+    """That nothing meets the limits, and what the nearest design takes; empty where something does
+    (not escaped).
+    """
     row = answer["choices"][0]
     if row["meets_limits"] or not row["carries_load"]:
         return ""
     seen = row["simulated"] or row
     grows = "" if seen.get("sustained", True) else ", and its backlog grows"
     return (
-        f"No design meets the limits ({answer['limits']['meaning']}): the nearest takes a mean TTFT of "
-        f"{digits(1e3 * seen['ttft_s'])} ms and a mean TPOT of {digits(1e3 * seen['tpot_s'])} ms{grows}."
+        f"No design meets the limits ({answer['limits']['meaning']}): the nearest takes a mean TTFT"
+        f" of {digits(1e3 * seen['ttft_s'])} ms and a mean TPOT of {digits(1e3 * seen['tpot_s'])}"
+        f" ms{grows}."
     )
 
 
@@ -58,9 +68,13 @@ def uncarried_words(answer: Json) -> str:
 
 
 def sure_words(answer: Json) -> str:
-    """How likely the winner is the best, against whom it is closest, and what being wrong costs (not escaped)."""
+    """How likely the winner is the best, against whom it is closest, and what being wrong costs
+    (not escaped).
+    """
     row, unit = answer["choices"][0], answer["objective"]["unit"]
-    others = [each for each in answer["alternatives"] if each["loses_to_winner_probability"] is not None]
+    others = [
+        each for each in answer["alternatives"] if each["loses_to_winner_probability"] is not None
+    ]
     said = f"Best of those compared with probability {100 * row['best_probability']:.0f} %"
     if others:
         closest = min(others, key=lambda each: each["loses_to_winner_probability"])

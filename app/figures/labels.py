@@ -1,7 +1,7 @@
 """Where do the names of points stand so that none covers another?
 
-One of four places beside its point, the first that is free; a name that has no free place is left to the hover text.
-Leaves out the figure around them.
+One of four places beside its point, the first that is free; a name that has no free place is left
+to the hover text. Leaves out the figure around them.
 """
 
 import math
@@ -16,7 +16,8 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 def label_places(
     x: Sequence[float], y: Sequence[float], names: Sequence[str], *, size: tuple[float, float]
 ) -> list[str]:
-    """The place of every name beside its point on two logarithmic axes, in Plotly's words; empty where none is free.
+    """The place of every name beside its point on two logarithmic axes, in Plotly's words; empty
+    where none is free.
 
     Example:
         >>> label_places([1.0, 1.01, 10.0], [1.0, 1.0, 10.0], ["a device", "another", "third"], size=(400, 300))
@@ -35,7 +36,11 @@ def label_places(
     for place, (a, b, name) in enumerate(zip(across, up, names, strict=True)):
         others = [mark for at, mark in enumerate(marks) if at != place]
         boxes = {where: _box(a, b, len(name) * LETTER_PIXELS, where) for where in PLACES}
-        free = [where for where, box in boxes.items() if not any(_meet(box, each) for each in (*taken, *others))]
+        free = [
+            where
+            for where, box in boxes.items()
+            if not any(_meet(box, each) for each in (*taken, *others))
+        ]
         found.append(free[0] if free else "")
         taken += [boxes[free[0]]] if free else []
     return found
@@ -49,8 +54,12 @@ def _pixels(values: Sequence[float], span: float) -> list[float]:
 
 def _box(x: float, y: float, width: float, where: str) -> Box:
     aside, above = width / 2 + MARK_PIXELS, LINE_PIXELS / 2 + MARK_PIXELS
-    shift = {"top center": (0.0, above), "bottom center": (0.0, -above), "middle right": (aside, 0.0),
-             "middle left": (-aside, 0.0)}[where]  # fmt: skip
+    shift = {
+        "top center": (0.0, above),
+        "bottom center": (0.0, -above),
+        "middle right": (aside, 0.0),
+        "middle left": (-aside, 0.0),
+    }[where]
     return _around(x + shift[0], y + shift[1], width / 2, LINE_PIXELS / 2)
 
 

@@ -1,6 +1,7 @@
 """Where are the labels of a logarithmic axis, each written as a whole number?
 
-Plotly leaves out the power of ten of those between (2, 5, 10, 2, 5). Leaves out axes that name their own ticks.
+Plotly leaves out the power of ten of those between (2, 5, 10, 2, 5). Leaves out axes that name
+their own ticks.
 """
 
 import math
@@ -16,7 +17,8 @@ def labelled(axis: Axis, values: Iterable[Any]) -> Axis:
     """The axis, with its labels if it is logarithmic and has none of its own.
 
     Args:
-        axis: in Plotly's form; `dtick` 1 asks for powers of ten alone, which are written whole anyway.
+        axis: in Plotly's form; `dtick` 1 asks for powers of ten alone, which are written whole
+            anyway.
         values: what is drawn along it; those that are no positive numbers do not count.
 
     Example:
@@ -28,7 +30,11 @@ def labelled(axis: Axis, values: Iterable[Any]) -> Axis:
     if ends := axis.get("range"):
         low, high = (10.0**end for end in ends)
     else:
-        known = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and 0 < v < math.inf]
+        known = [
+            v
+            for v in values
+            if isinstance(v, int | float) and not isinstance(v, bool) and 0 < v < math.inf
+        ]
         if not known:
             return axis
         low, high = min(known), max(known)
@@ -61,4 +67,6 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 def drawn_along(data: Iterable[Mapping[str, Any]], axis: str) -> list[Any]:
     """Every value that traces draw along `x` or `y`."""
-    return [value for each in data if isinstance(each.get(axis), list | tuple) for value in each[axis]]
+    return [
+        value for each in data if isinstance(each.get(axis), list | tuple) for value in each[axis]
+    ]

@@ -1,7 +1,7 @@
 """How does a deployment trade the pace of every user for the work of every device?
 
-Tokens per second per user against tokens per second per device, a line a layout over batch, as serving benchmarks draw
-it. Leaves out how the points are found (`costmodel.optimizers.layouts`).
+Tokens per second per user against tokens per second per device, a line a layout over batch, as
+serving benchmarks draw it. Leaves out how the points are found (`costmodel.optimizers.layouts`).
 """
 
 from collections.abc import Callable, Sequence
@@ -38,48 +38,97 @@ def pareto_figure(
         least_user_tokens_per_s: a limit to draw; None: none.
         command: what each point carries, for whoever presses it; None: nothing.
     """
-    data: list[Figure] = [{
-        "type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip", "x": _users(front),
-        "y": _devices(front), "line": {"color": _FRONT, "width": 12, "shape": "linear"},
-    }]  # fmt: skip
+    data: list[Figure] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "front",
+            "hoverinfo": "skip",
+            "x": _users(front),
+            "y": _devices(front),
+            "line": {"color": _FRONT, "width": 12, "shape": "linear"},
+        }
+    ]
     for place, layout in enumerate(dict.fromkeys(point.layout for point in points)):
         own = [point for point in points if point.layout == layout]
-        data += [_line(layout, place, [p for p in own if p.draft_tokens], command, drafts=True),
-                 _line(layout, place, [p for p in own if not p.draft_tokens], command, drafts=False)]  # fmt: skip
+        data += [
+            _line(layout, place, [p for p in own if p.draft_tokens], command, drafts=True),
+            _line(layout, place, [p for p in own if not p.draft_tokens], command, drafts=False),
+        ]
     if mine is not None:
-        data.append({
-            "type": "scatter", "mode": "markers", "name": "your point", "x": _users([mine]), "y": _devices([mine]),
-            "marker": {"symbol": "star", "size": 20, "color": PALETTE[4], "line": {"color": NEUTRAL, "width": 1.5}},
-            **_said([mine], command),
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "your point",
+                "x": _users([mine]),
+                "y": _devices([mine]),
+                "marker": {
+                    "symbol": "star",
+                    "size": 20,
+                    "color": PALETTE[4],
+                    "line": {"color": NEUTRAL, "width": 1.5},
+                },
+                **_said([mine], command),
+            }
+        )
     if least_user_tokens_per_s is not None:
         top = max(_devices(points), default=1.0)
-        data.append({"type": "scatter", "mode": "lines", "name": "limit", "hoverinfo": "name",
-                     "x": [least_user_tokens_per_s] * 2, "y": [0.0, top],
-                     "line": {"color": PALETTE[1], "dash": "dash", "width": 1.5}})  # fmt: skip
-    return framed(data, {"title": {"text": "tokens/s per user"}, "rangemode": "tozero"},
-                  {"title": {"text": "tokens/s per device"}, "rangemode": "tozero"}, height=HEIGHT_PIXELS)  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "limit",
+                "hoverinfo": "name",
+                "x": [least_user_tokens_per_s] * 2,
+                "y": [0.0, top],
+                "line": {"color": PALETTE[1], "dash": "dash", "width": 1.5},
+            }
+        )
+    return framed(
+        data,
+        {"title": {"text": "tokens/s per user"}, "rangemode": "tozero"},
+        {"title": {"text": "tokens/s per device"}, "rangemode": "tozero"},
+        height=HEIGHT_PIXELS,
+    )
 
 
 def _line(
-    layout: Layout, place: int, points: Sequence[LayoutPoint], command: Callable[[LayoutPoint], str] | None,
-    *, drafts: bool,
-) -> Figure:  # fmt: skip
+    layout: Layout,
+    place: int,
+    points: Sequence[LayoutPoint],
+    command: Callable[[LayoutPoint], str] | None,
+    *,
+    drafts: bool,
+) -> Figure:
     color, mark = PALETTE[place % len(PALETTE)], _MARKS[place % len(_MARKS)]
     return {
-        "type": "scatter", "mode": "lines+markers", "name": layout.name, "legendgroup": layout.name,
-        "showlegend": drafts, "x": _users(points), "y": _devices(points),
-        "line": {"color": color, "width": 2 if drafts else 1.5, "dash": "solid" if drafts else "dot"},
-        "marker": {"color": color, "size": 7 if drafts else 6, "symbol": mark if drafts else f"{mark}-open"},
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": layout.name,
+        "legendgroup": layout.name,
+        "showlegend": drafts,
+        "x": _users(points),
+        "y": _devices(points),
+        "line": {
+            "color": color,
+            "width": 2 if drafts else 1.5,
+            "dash": "solid" if drafts else "dot",
+        },
+        "marker": {
+            "color": color,
+            "size": 7 if drafts else 6,
+            "symbol": mark if drafts else f"{mark}-open",
+        },
         **_said(points, command),
-    }  # fmt: skip
+    }
 
 
 def _said(points: Sequence[LayoutPoint], command: Callable[[LayoutPoint], str] | None) -> Figure:
     words = [
-        f"<b>{point_words(point)}</b><br>{digits(point.user_tokens_per_s)} tokens/s per user "
-        f"({digits(1.0 / point.user_tokens_per_s / MILLI)} ms a token)<br>{digits(point.device_tokens_per_s)} tokens/s "
-        "per device"
+        f"<b>{point_words(point)}</b><br>{digits(point.user_tokens_per_s)} tokens/s per user"
+        f" ({digits(1.0 / point.user_tokens_per_s / MILLI)} ms a"
+        f" token)<br>{digits(point.device_tokens_per_s)} tokens/s per device"
         for point in points
     ]
     given = {} if command is None else {"customdata": [command(point) for point in points]}

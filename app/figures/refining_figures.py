@@ -1,4 +1,6 @@
-"""How is a search over policies of masked decoding drawn: speed against agreement, with the front, floor and twin?"""
+"""How is a search over policies of masked decoding drawn: speed against agreement, with the front,
+floor and twin?
+"""
 
 from collections.abc import Sequence
 
@@ -8,8 +10,11 @@ MARKS = {False: "circle", True: "diamond-open"}  # of policies within and beyond
 _MUTED = "#9aa0a6"
 
 
-def refining_figure(answer: Json, context: int | None = None, batch: int | None = None) -> Figure | None:
-    """Every policy at one batch and context: tokens per second against agreement with one token a pass.
+def refining_figure(
+    answer: Json, context: int | None = None, batch: int | None = None
+) -> Figure | None:
+    """Every policy at one batch and context: tokens per second against agreement with one token a
+    pass.
 
     Args:
         answer: of `optimize` about masked blocks.
@@ -32,16 +37,31 @@ def refining_figure(answer: Json, context: int | None = None, batch: int | None 
     line = line_of("Pareto front", 0, _agreements(front), _speeds(front), _hovers(front))
     line["marker"]["symbol"] = [MARKS[row["beyond_anchors"]] for row in front]
     rest = {
-        "type": "scatter", "mode": "markers", "name": "other policies", "x": _agreements(others), "y": _speeds(others),
-        "marker": {"color": _MUTED, "size": 6, "symbol": [MARKS[row["beyond_anchors"]] for row in others]},
-        "hoverinfo": "text", "hovertext": _hovers(others),
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "markers",
+        "name": "other policies",
+        "x": _agreements(others),
+        "y": _speeds(others),
+        "marker": {
+            "color": _MUTED,
+            "size": 6,
+            "symbol": [MARKS[row["beyond_anchors"]] for row in others],
+        },
+        "hoverinfo": "text",
+        "hovertext": _hovers(others),
+    }
     low = min([*_agreements(points), answer["quality"]["floor"]])
-    twin = _straight("autoregressive twin", PALETTE[1], [low, 1.0], [points[0]["twin_tokens_per_s"]] * 2)
+    twin = _straight(
+        "autoregressive twin", PALETTE[1], [low, 1.0], [points[0]["twin_tokens_per_s"]] * 2
+    )
     floor = answer["quality"]["floor"]
-    wall = _straight("floor", PALETTE[2], [floor, floor], [0.0, max([*_speeds(points), *twin["y"]])])
+    wall = _straight(
+        "floor", PALETTE[2], [floor, floor], [0.0, max([*_speeds(points), *twin["y"]])]
+    )
     side = {"title": {"text": "tokens/s, whole batch"}, "rangemode": "tozero"}
-    return framed([rest, line, twin, wall], {"title": {"text": "agreement with one token a pass"}}, side)
+    return framed(
+        [rest, line, twin, wall], {"title": {"text": "agreement with one token a pass"}}, side
+    )
 
 
 def _agreements(rows: Sequence[Json]) -> list[float]:
@@ -54,15 +74,22 @@ def _speeds(rows: Sequence[Json]) -> list[float]:
 
 def _hovers(rows: Sequence[Json]) -> list[str]:
     return [
-        f"<b>{row['policy']}</b><br>{digits(row['tokens_per_s'])} tokens/s, {digits(row['tokens_per_step'])} a pass "
-        f"({interval_words(row['tokens_per_step_interval'])})<br>agreement {row['agreement']:.3f} "
-        f"({interval_words(row['agreement_interval'])})" + ("<br>bolder than recorded" * row["beyond_anchors"])
+        f"<b>{row['policy']}</b><br>{digits(row['tokens_per_s'])} tokens/s,"
+        f" {digits(row['tokens_per_step'])} a pass"
+        f" ({interval_words(row['tokens_per_step_interval'])})<br>agreement {row['agreement']:.3f}"
+        f" ({interval_words(row['agreement_interval'])})"
+        + ("<br>bolder than recorded" * row["beyond_anchors"])
         for row in rows
     ]
 
 
 def _straight(name: str, color: str, x: list[float], y: list[float]) -> Figure:
     return {
-        "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "hoverinfo": "name",
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": x,
+        "y": y,
+        "hoverinfo": "name",
         "line": {"color": color, "dash": "dash", "width": 1.5},
-    }  # fmt: skip
+    }

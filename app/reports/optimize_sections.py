@@ -1,6 +1,7 @@
 """Which parts has the report of `optimize` beside the ranking?
 
-Why each choice and not its neighbours, what an engine's counters say of what runs, and one schedule for all contexts.
+Why each choice and not its neighbours, what an engine's counters say of what runs, and one schedule
+for all contexts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,23 +39,38 @@ def neighbours_section(answer: Json) -> str:
         return ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in neighbour_lines(cells))
     return (
-        f'<section class="card"><h2>Why not its neighbours</h2><p>{escape(BESIDE)}.</p>{html_table(COLUMNS, rows)}'
-        f"<details><summary>In words</summary><ul>{lines}</ul></details></section>"
+        '<section class="card"><h2>Why not its'
+        f" neighbours</h2><p>{escape(BESIDE)}.</p>{html_table(COLUMNS, rows)}<details><summary>In"
+        f" words</summary><ul>{lines}</ul></details></section>"
     )
 
 
 def shared_schedules(answer: Json) -> str:
-    """One schedule for all contexts, and what that costs at each; empty where one context was asked about."""
+    """One schedule for all contexts, and what that costs at each; empty where one context was asked
+    about.
+    """
     rows = [
-        [f"{escape(str(each['drafter']))}: {escape(schedule_words(each['schedule']))}", f"{at['context']:,}",
-         f"{digits(100 * at['loss_ratio'])} %", f"{digits(100 * at['own_schedule_loss_ratio'])} %"]
-        for each in answer.get("context_schedules") or () for at in each["contexts"]
-    ]  # fmt: skip
+        [
+            f"{escape(str(each['drafter']))}: {escape(schedule_words(each['schedule']))}",
+            f"{at['context']:,}",
+            f"{digits(100 * at['loss_ratio'])} %",
+            f"{digits(100 * at['own_schedule_loss_ratio'])} %",
+        ]
+        for each in answer.get("context_schedules") or ()
+        for at in each["contexts"]
+    ]
     if not rows:
         return ""
-    head = ("one schedule for all contexts", "context (tokens)", "lost against the best K",
-            "lost by that context's own schedule")  # fmt: skip
-    note = "Engines choose K by batch alone, whatever the contexts, so one schedule has to do for all of them."
+    head = (
+        "one schedule for all contexts",
+        "context (tokens)",
+        "lost against the best K",
+        "lost by that context's own schedule",
+    )
+    note = (
+        "Engines choose K by batch alone, whatever the contexts, so one schedule has to do for all"
+        " of them."
+    )
     return f"<h3>Contexts together</h3><p>{note}</p>{html_table(head, rows)}"
 
 
@@ -63,7 +79,9 @@ def schedule_words(ranges: Iterable[Sequence[int]]) -> str:
     parts: list[str] = []
     for low, high, count in ranges:
         span = f"{low:,}–{high:,}" if high > low else f"{low:,}"
-        unit = "" if any("token" in part for part in parts) else " token" if count == 1 else " tokens"
+        unit = (
+            "" if any("token" in part for part in parts) else " token" if count == 1 else " tokens"
+        )
         drafted = "nothing" if count == 0 else f"{count}{unit}"
         parts.append(f"{drafted} at {'' if parts else 'batch '}{span}")
     return "draft " + ", ".join(parts) if parts else ""

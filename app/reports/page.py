@@ -1,8 +1,8 @@
 """What do all pages of figures share? A standalone HTML file that needs no network.
 
-Style for light and dark, the script that draws, a content security policy that lets only the page's own two scripts
-run, tables, cards, and writing whole. Bodies come in as HTML whose untrusted text is escaped already. Leaves out what
-the pages say.
+Style for light and dark, the script that draws, a content security policy that lets only the page's
+own two scripts run, tables, cards, and writing whole. Bodies come in as HTML whose untrusted text
+is escaped already. Leaves out what the pages say.
 """
 
 import base64
@@ -41,17 +41,19 @@ def html_page(title: str, body: str, figures: Mapping[str, Figure], *, key: str 
     from plotly.offline import get_plotlyjs
 
     scripts = [get_plotlyjs(), SCRIPT]
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    digests = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:"
     # "<" would let a name end the element; JSON may spell it otherwise
     drawn = json.dumps(figures, ensure_ascii=True, allow_nan=False).replace("<", chr(92) + "u003c")
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)} · rooftree</title><style>{STYLE}</style></head>\n<body><main>{body}</main>\n"
-        f'<script type="application/json" id="figures">{drawn}</script>\n'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta'
+        f' http-equiv="Content-Security-Policy" content="{escape(policy)}"><meta name="viewport"'
+        f' content="width=device-width, initial-scale=1"><title>{escape(title)} ·'
+        f" rooftree</title><style>{STYLE}</style></head>\n<body><main>{body}</main>\n<script"
+        f' type="application/json" id="figures">{drawn}</script>\n'
         + "\n".join(f"<script>{script}</script>" for script in scripts)
         + "</body></html>\n"
     )
@@ -59,7 +61,8 @@ def html_page(title: str, body: str, figures: Mapping[str, Figure], *, key: str 
 
 @contextmanager
 def whole_answer(of: str) -> Iterator[None]:
-    """Refuse what turns out to be no answer of a verb, or one of another version, while its page is made.
+    """Refuse what turns out to be no answer of a verb, or one of another version, while its page is
+    made.
 
     Args:
         of: the verb, for the error.
@@ -70,7 +73,9 @@ def whole_answer(of: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
-        raise InputError(f"is not a whole answer of {of} ({type(error).__name__}: {error})", key="answer") from None
+        raise InputError(
+            f"is not a whole answer of {of} ({type(error).__name__}: {error})", key="answer"
+        ) from None
 
 
 def write_page(page: str, path: Path) -> None:
@@ -91,7 +96,10 @@ def figure_card(figures: dict[str, Figure], key: str, figure: Figure, title: str
         f'<div class="plot" id="{key}" role="img" aria-label="{escape(title)}" '
         f'style="height:{int(figure["layout"]["height"])}px"></div>'
     )
-    return f'<figure><h2>{escape(title)}</h2><p>{escape(note)}</p><div class="scroll">{place}</div></figure>'
+    return (
+        f"<figure><h2>{escape(title)}</h2><p>{escape(note)}</p><div"
+        f' class="scroll">{place}</div></figure>'
+    )
 
 
 def html_table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -99,9 +107,15 @@ def html_table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     kind = ["", *[' class="n"'] * (len(head) - 1)]
     top = "".join(f"<th{k}>{escape(name)}</th>" for name, k in zip(head, kind, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(line, kind, strict=True)) + "</tr>" for line in lines
+        "<tr>"
+        + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(line, kind, strict=True))
+        + "</tr>"
+        for line in lines
     )
-    return f'<div class="scroll" tabindex="0"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        '<div class="scroll"'
+        f' tabindex="0"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 STYLE = """

@@ -1,7 +1,9 @@
-"""How does a person read a search over policies of masked decoding? As one HTML file that needs no network.
+"""How does a person read a search over policies of masked decoding? As one HTML file that needs no
+network.
 
-What to run at the smallest batch, the Pareto chart of every batch and context, the ranked policies with their marks,
-and when the autoregressive twin is beaten. Leaves out the figure (`app.figures.refining_figures`).
+What to run at the smallest batch, the Pareto chart of every batch and context, the ranked policies
+with their marks, and when the autoregressive twin is beaten. Leaves out the figure
+(`app.figures.refining_figures`).
 """
 
 from collections.abc import Mapping
@@ -39,12 +41,18 @@ def refining_page(answer: Json) -> str:
     title = f"{inputs['model']} on {inputs['device']}"
     on = quality_words(quality)
     parts = [
-        f'<header><p class="eyebrow">{escape(title)} · {escape(str(inputs["method"]))}</p>'
-        f"<h1>{escape(headline(answer))}</h1><p>Agreement: {escape(on)}.</p></header>",
-        '<section class="grid">', *_charts(answer, figures), "</section>",
-        "<h2>Policies</h2>", html_table(_HEADS, [_cells(row) for row in shown_rows(answer)]),
-        "<h2>Against the same model decoded token by token</h2>", _list(twin_lines(answer)),
-    ]  # fmt: skip
+        (
+            f'<header><p class="eyebrow">{escape(title)} · {escape(str(inputs["method"]))}</p>'
+            f"<h1>{escape(headline(answer))}</h1><p>Agreement: {escape(on)}.</p></header>"
+        ),
+        '<section class="grid">',
+        *_charts(answer, figures),
+        "</section>",
+        "<h2>Policies</h2>",
+        html_table(_HEADS, [_cells(row) for row in shown_rows(answer)]),
+        "<h2>Against the same model decoded token by token</h2>",
+        _list(twin_lines(answer)),
+    ]
     if lines := marked_lines(answer):
         parts += ["<h2>Without an answer</h2>", _list(lines)]
     return html_page(title, "".join(parts), figures)
@@ -61,20 +69,39 @@ def headline(answer: Json) -> str:
     return f"Run {first['policy']} {where}: {first['agreement']:.1%} agreement, {verdict}"
 
 
-_HEADS = ("batch", "context", "policy", "tokens per pass", "agreement", "tokens/s", "over the twin", "mark")
+_HEADS = (
+    "batch",
+    "context",
+    "policy",
+    "tokens per pass",
+    "agreement",
+    "tokens/s",
+    "over the twin",
+    "mark",
+)
 
 
 def _cells(row: Json) -> list[str]:
     first = [f"{row['batch']:,}", f"{row['context']:,}"]
     if "policy" not in row:
         return [*first, "", "", "", "", "", escape(str(row["reason"]))]
-    spans = (row["tokens_per_step_interval"], row["agreement_interval"], row.get("tokens_per_s_interval"))
+    spans = (
+        row["tokens_per_step_interval"],
+        row["agreement_interval"],
+        row.get("tokens_per_s_interval"),
+    )
     values = (row["tokens_per_step"], row["agreement"], row["tokens_per_s"])
     shown = [
         digits(value) + (f" ({interval_words(span)})" if span else "")
         for value, span in zip(values, spans, strict=True)
     ]
-    return [*first, escape(str(row["policy"])), *shown, f"{digits(row['speedup'])}×", ", ".join(marks(row))]
+    return [
+        *first,
+        escape(str(row["policy"])),
+        *shown,
+        f"{digits(row['speedup'])}×",
+        ", ".join(marks(row)),
+    ]
 
 
 def _charts(answer: Json, figures: dict[str, Figure]) -> list[str]:
@@ -84,7 +111,10 @@ def _charts(answer: Json, figures: dict[str, Figure]) -> list[str]:
         figure = refining_figure(answer, context, batch)
         if figure is not None:
             where = f"Batch {batch:,}, context {context:,}"
-            note = "Diamonds: bolder than anything recorded. Dashed: the floor, and the same model token by token."
+            note = (
+                "Diamonds: bolder than anything recorded. Dashed: the floor, and the same model"
+                " token by token."
+            )
             cards.append(figure_card(figures, f"front-{context}-{batch}", figure, where, note))
     return cards
 

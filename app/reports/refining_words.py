@@ -1,4 +1,5 @@
-"""How is a search over policies of masked decoding said in words: which rows, which marks, who beats the twin?
+"""How is a search over policies of masked decoding said in words: which rows, which marks, who
+beats the twin?
 
 Shared by the screen and the page. Leaves out tables and figures.
 """
@@ -36,9 +37,16 @@ def rule_words(row: Row) -> str:
 
 
 def quality_words(quality: Row) -> str:
-    """What agreement is, on how many prompts and how long a canvas it was counted, and what to think of it."""
-    prompts = ", ".join(f"{count} prompts (cache {cache})" for cache, count in quality["prompts"].items())
-    return f"{quality['definition']}; {prompts}, canvas of {quality['canvas_tokens']} tokens; {quality['remark']}"
+    """What agreement is, on how many prompts and how long a canvas it was counted, and what to
+    think of it.
+    """
+    prompts = ", ".join(
+        f"{count} prompts (cache {cache})" for cache, count in quality["prompts"].items()
+    )
+    return (
+        f"{quality['definition']}; {prompts}, canvas of {quality['canvas_tokens']} tokens;"
+        f" {quality['remark']}"
+    )
 
 
 def marks(row: Row) -> list[str]:
@@ -49,7 +57,9 @@ def marks(row: Row) -> list[str]:
 
 
 def twin_lines(answer: Row) -> list[str]:
-    """From which pace, and at which batches, the chosen policies beat the model decoded token by token."""
+    """From which pace, and at which batches, the chosen policies beat the model decoded token by
+    token.
+    """
     lines = []
     for row in answer["choices"]:
         needed, pace = row["needed_tokens_per_step"], row["tokens_per_step"]
@@ -67,12 +77,19 @@ def twin_lines(answer: Row) -> list[str]:
 
 def paying_words(row: Row) -> str:
     """At which batches a policy beats the model decoded token by token."""
-    where = ", ".join([*([row["policy"]] if "policy" in row else []), f"context {row['context']:,}"])
+    where = ", ".join(
+        [*([row["policy"]] if "policy" in row else []), f"context {row['context']:,}"]
+    )
     if row["verdict"] == "never":
         return f"{where}: beats the twin at no batch to {row['largest_batch']:,}"
     if row["verdict"] == "always":
-        return f"{where}: beats the twin at every batch to {row['largest_batch']:,}, the largest that fits"
-    ranges = ", ".join(f"{low:,}-{high:,}" if high > low else f"{low:,}" for low, high in row["ranges"])
+        return (
+            f"{where}: beats the twin at every batch to {row['largest_batch']:,}, the largest that"
+            " fits"
+        )
+    ranges = ", ".join(
+        f"{low:,}-{high:,}" if high > low else f"{low:,}" for low, high in row["ranges"]
+    )
     return f"{where}: beats the twin at batch {ranges}"
 
 

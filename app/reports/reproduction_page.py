@@ -1,7 +1,8 @@
 """How do predictions look beside what was published? As one HTML file that needs no network.
 
-A chart for each group of rows, errors by group, the systems furthest off with causes, and every row with its remarks
-or the reason why nothing is said of it. Leaves out making the comparison (`app.answers.reproduction`).
+A chart for each group of rows, errors by group, the systems furthest off with causes, and every row
+with its remarks or the reason why nothing is said of it. Leaves out making the comparison
+(`app.answers.reproduction`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,24 +41,31 @@ def reproduction_page(body: Json) -> str:
         if drawn is not None:
             own = body["groups"][group]
             note = (
-                f"{own['predicted']} of {own['rows']} numbers predicted, half of them within "
-                f"{own['median_error_ratio']:.0%}, nine of ten within {own['p90_error_ratio']:.0%}. On the line they "
-                "are equal; the thin lines are 30 % off. Units differ."
+                f"{own['predicted']} of {own['rows']} numbers predicted, half of them within"
+                f" {own['median_error_ratio']:.0%}, nine of ten within"
+                f" {own['p90_error_ratio']:.0%}. On the line they are equal; the thin lines are 30"
+                " % off. Units differ."
             )
             cards += figure_card(figures, group, drawn, label, note)
     if not figures:
         raise InputError("no number is predicted, so there is nothing to draw", key="--html")
     predicted = sum(row["predicted"] is not None for row in body["rows"])
-    names = ", ".join(Path(table).name for table in body["inputs"]["rows"]) or "numbers of the catalogue"
+    names = (
+        ", ".join(Path(table).name for table in body["inputs"]["rows"])
+        or "numbers of the catalogue"
+    )
     head = (
         f'<header><p class="eyebrow">{escape(names)}</p><h1>Predicted beside published '
-        f"<span>{predicted} of {len(body['rows'])} numbers predicted from their own inputs</span></h1></header>"
+        f"<span>{predicted} of {len(body['rows'])} numbers predicted from their own"
+        " inputs</span></h1></header>"
     )
     sections = [
-        f'<section class="grid">{cards}</section>', _section("Errors by group", _groups(body["groups"])),
-        _section("By system", _systems(body["systems"])), _section("Noise floor", _noise(body["noise_floor"])),
+        f'<section class="grid">{cards}</section>',
+        _section("Errors by group", _groups(body["groups"])),
+        _section("By system", _systems(body["systems"])),
+        _section("Noise floor", _noise(body["noise_floor"])),
         _section("Every row", _rows(body["rows"])),
-    ]  # fmt: skip
+    ]
     return html_page("Predicted beside published", head + "".join(sections), figures, key="--html")
 
 
@@ -71,30 +79,64 @@ def _ratio(value: float | None, sign: str = "") -> str:
 
 def _groups(groups: Json) -> str:
     lines = [
-        [escape(f"{group}, {name}"), str(part["rows"]), str(part["predicted"]), _ratio(part["bias_ratio"], "+"),
-         _ratio(part["median_error_ratio"]), _ratio(part["p90_error_ratio"]), str(part["over_30_percent"])]
+        [
+            escape(f"{group}, {name}"),
+            str(part["rows"]),
+            str(part["predicted"]),
+            _ratio(part["bias_ratio"], "+"),
+            _ratio(part["median_error_ratio"]),
+            _ratio(part["p90_error_ratio"]),
+            str(part["over_30_percent"]),
+        ]
         for group, own in groups.items()
         for name, part in parts(own)
-    ]  # fmt: skip
+    ]
     return html_table(["numbers", "rows", "predicted", "bias", "median", "p90", "over 30 %"], lines)
 
 
 def _systems(systems: Sequence[Json]) -> str:
     lines = [
-        [f"{escape(each['system'])}<small>{escape(each['cause'])}</small>", escape(each["source"]), each["group"],
-         str(each["predicted"]), _ratio(each["bias_ratio"], "+"), _ratio(each["median_error_ratio"])]
+        [
+            f"{escape(each['system'])}<small>{escape(each['cause'])}</small>",
+            escape(each["source"]),
+            each["group"],
+            str(each["predicted"]),
+            _ratio(each["bias_ratio"], "+"),
+            _ratio(each["median_error_ratio"]),
+        ]
         for each in systems
-    ]  # fmt: skip
-    return html_table(["system", "source", "stated", "predicted", "bias", "median"], lines) if lines else ""
+    ]
+    return (
+        html_table(["system", "source", "stated", "predicted", "bias", "median"], lines)
+        if lines
+        else ""
+    )
 
 
 def _noise(spreads: Sequence[Json]) -> str:
     lines = [
-        [escape(each["what"]), escape(each["target"]), escape(each["device"]), escape(each["engine"]),
-         str(each["sources"]), digits(each["lowest"]), digits(each["highest"]), _ratio(each["spread_ratio"], "+")]
+        [
+            escape(each["what"]),
+            escape(each["target"]),
+            escape(each["device"]),
+            escape(each["engine"]),
+            str(each["sources"]),
+            digits(each["lowest"]),
+            digits(each["highest"]),
+            _ratio(each["spread_ratio"], "+"),
+        ]
         for each in spreads
-    ]  # fmt: skip
-    head = ["measured by several sources", "model", "device", "engine", "sources", "lowest", "highest", "apart"]
+    ]
+    head = [
+        "measured by several sources",
+        "model",
+        "device",
+        "engine",
+        "sources",
+        "lowest",
+        "highest",
+        "apart",
+    ]
     return html_table(head, lines) if lines else ""
 
 
@@ -102,9 +144,17 @@ def _rows(rows: Sequence[Json]) -> str:
     lines = []
     for row in rows[:_MOST_ROWS]:
         said = "; ".join(part for part in (row["reason"], row["cause"], *row["remarks"]) if part)
-        lines.append([
-            f"{escape(row['system'])}<small>{escape(said)}</small>", escape(row["target"]), escape(row["hardware"]),
-            escape(row["quantity"]), "" if row["published"] is None else digits(row["published"]),
-            "" if row["predicted"] is None else digits(row["predicted"]), _ratio(row["error_ratio"], "+"),
-        ])  # fmt: skip
-    return html_table(["system", "model", "hardware", "quantity", "published", "predicted", "error"], lines)
+        lines.append(
+            [
+                f"{escape(row['system'])}<small>{escape(said)}</small>",
+                escape(row["target"]),
+                escape(row["hardware"]),
+                escape(row["quantity"]),
+                "" if row["published"] is None else digits(row["published"]),
+                "" if row["predicted"] is None else digits(row["predicted"]),
+                _ratio(row["error_ratio"], "+"),
+            ]
+        )
+    return html_table(
+        ["system", "model", "hardware", "quantity", "published", "predicted", "error"], lines
+    )

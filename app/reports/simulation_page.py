@@ -1,7 +1,7 @@
 """How does a person see a simulation? Waiting times, load over time and goodput, as one HTML file.
 
-Overlays any number of cases on the same requests, such as chunked prefill against prefill first. Leaves out the numbers
-themselves (`simulator.results.metrics`).
+Overlays any number of cases on the same requests, such as chunked prefill against prefill first.
+Leaves out the numbers themselves (`simulator.results.metrics`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,9 @@ class LoadPoint:
     metrics: Mapping[str, Any]
 
 
-def write_simulation_page(cases: Sequence[Case], load: Sequence[LoadPoint], path: Path, *, title: str) -> None:
+def write_simulation_page(
+    cases: Sequence[Case], load: Sequence[LoadPoint], path: Path, *, title: str
+) -> None:
     """Write figures and tables of simulations.
 
     Args:
@@ -64,25 +66,37 @@ def write_simulation_page(cases: Sequence[Case], load: Sequence[LoadPoint], path
         title: of the page.
 
     Raises:
-        InputError: no request of any case finished, plotly is missing, or the place cannot be written.
+        InputError: no request of any case finished, plotly is missing, or the place cannot be
+            written.
     """
     if not any(case.result.finished.any() for case in cases):
         raise InputError("no request finished: there is nothing to draw", key="--plot")
     figures: dict[str, Figure] = {}
     cards = [
         figure_card(figures, key, figure, heading, note)
-        for key, heading, note, figure in (*_distributions(cases), *_over_time(cases), *_over_load(load))
+        for key, heading, note, figure in (
+            *_distributions(cases),
+            *_over_time(cases),
+            *_over_load(load),
+        )
     ]
     head = f"<header><h1>{escape(title)}</h1></header>"
     grid = f'<section class="grid">{"".join(cards)}</section>'
     tables = f'<section class="card"><h2>Cases</h2>{_case_table(cases)}</section>'
     if load:
         tables += f'<section class="card"><h2>Load</h2>{_load_table(load)}</section>'
-    write_page(html_page(title, f"{head}{_tiles(cases[0])}{grid}{tables}", figures, key="--plot"), path)
+    write_page(
+        html_page(title, f"{head}{_tiles(cases[0])}{grid}{tables}", figures, key="--plot"), path
+    )
 
 
 def write_load_page(
-    highest: Sequence[Mapping[str, Any]], load: Sequence[LoadPoint], share: float, path: Path, *, title: str
+    highest: Sequence[Mapping[str, Any]],
+    load: Sequence[LoadPoint],
+    share: float,
+    path: Path,
+    *,
+    title: str,
 ) -> None:
     """Write how goodput and the share within the limits go with the load, and the highest rates.
 
@@ -98,18 +112,45 @@ def write_load_page(
     """
     figures: dict[str, Figure] = {}
     drawn = [*_over_load(load), *_share_over_load(load, share)] if load else []
-    cards = [figure_card(figures, key, figure, heading, note) for key, heading, note, figure in drawn]
-    head = ("setting", "highest rate, requests/s", "lost at", "within the limits", "goodput/s", "tokens/s",
-            "requests", "seconds", "backlog", "no rate")  # fmt: skip
+    cards = [
+        figure_card(figures, key, figure, heading, note) for key, heading, note, figure in drawn
+    ]
+    head = (
+        "setting",
+        "highest rate, requests/s",
+        "lost at",
+        "within the limits",
+        "goodput/s",
+        "tokens/s",
+        "requests",
+        "seconds",
+        "backlog",
+        "no rate",
+    )
     rows = [
-        (escape(row["name"]), digits(row["rate_per_s"]), digits(row["above_per_s"]), _percent(row["good_ratio"]),
-         digits(row["goodput_per_s"]), digits(row["tokens_per_s"]), digits(row["requests"]), digits(row["clock_s"]),
-         "grows" if row["is_growing"] else "", escape(row["reason"] or ""))
+        (
+            escape(row["name"]),
+            digits(row["rate_per_s"]),
+            digits(row["above_per_s"]),
+            _percent(row["good_ratio"]),
+            digits(row["goodput_per_s"]),
+            digits(row["tokens_per_s"]),
+            digits(row["requests"]),
+            digits(row["clock_s"]),
+            "grows" if row["is_growing"] else "",
+            escape(row["reason"] or ""),
+        )
         for row in highest
-    ]  # fmt: skip
-    note = f"<p>{share:.0%} of the requests within the limits after the warm-up, on the same draws, in "
+    ]
+    note = (
+        f"<p>{share:.0%} of the requests within the limits after the warm-up, on the same"
+        " draws, in "
+    )
     note += "runs that are lengthened until their batches say so and no backlog grows.</p>"
-    body = f'<header><h1>{escape(title)}</h1></header><section class="card"><h2>Highest rates</h2>{note}'
+    body = (
+        f'<header><h1>{escape(title)}</h1></header><section class="card"><h2>Highest'
+        f" rates</h2>{note}"
+    )
     body += f'{html_table(head, rows)}</section><section class="grid">{"".join(cards)}</section>'
     if load:
         body += f'<section class="card"><h2>Load</h2>{_load_table(load)}</section>'
@@ -117,7 +158,8 @@ def write_load_page(
 
 
 def shares(values: NDArray[np.float64]) -> tuple[list[float], list[float]]:
-    """The share of values not above each of at most `MOST_POINTS` of them, up to the last in a thousand.
+    """The share of values not above each of at most `MOST_POINTS` of them, up to the last in a
+    thousand.
 
     Args:
         values: any order; what is not finite is left out.
@@ -125,7 +167,11 @@ def shares(values: NDArray[np.float64]) -> tuple[list[float], list[float]]:
     known = np.sort(values[np.isfinite(values)])
     if not known.size:
         return [], []
-    levels = np.linspace(0.0, 1.0 - _TAIL, min(MOST_POINTS, known.size)) if known.size > 1 else np.ones(1)
+    levels = (
+        np.linspace(0.0, 1.0 - _TAIL, min(MOST_POINTS, known.size))
+        if known.size > 1
+        else np.ones(1)
+    )
     return np.quantile(known, levels).tolist(), levels.tolist()
 
 
@@ -148,13 +194,25 @@ def _distributions(cases: Sequence[Case]) -> list[tuple[str, str, str, Figure]]:
         lines = []
         for place, case in enumerate(cases):
             found = case.result
-            x, y = histogram_shares(found.itl) if key == "itl" else shares(getattr(found, f"{key}_s"))
+            x, y = (
+                histogram_shares(found.itl) if key == "itl" else shares(getattr(found, f"{key}_s"))
+            )
             at = [value / scale for value in x]
             lines.append(_line(case.name, place, at, y, f"{heading}, {unit}"))
         note = "Share of requests that wait no longer."
         if key == "itl":
-            note = "Share of the gaps between what a user receives; bursts of accepted drafts arrive at once."
-        drawn.append((f"plot-{key}", heading, note, _figure(lines, f"{unit}", "share", log=log, percent=True)))
+            note = (
+                "Share of the gaps between what a user receives; bursts of accepted drafts arrive"
+                " at once."
+            )
+        drawn.append(
+            (
+                f"plot-{key}",
+                heading,
+                note,
+                _figure(lines, f"{unit}", "share", log=log, percent=True),
+            )
+        )
     return drawn
 
 
@@ -168,10 +226,28 @@ def _over_time(cases: Sequence[Case]) -> list[tuple[str, str, str, Figure]]:
             t = series.t_s[::every].tolist()
             running.append(_line(name, place, t, series.running[::every].tolist(), "running"))
             waiting.append(_line(name, place, t, series.waiting[::every].tolist(), "waiting"))
-            used.append(_line(name, place, t, (100.0 * series.kv_used_ratio[::every]).tolist(), "% of the cache"))
+            used.append(
+                _line(
+                    name,
+                    place,
+                    t,
+                    (100.0 * series.kv_used_ratio[::every]).tolist(),
+                    "% of the cache",
+                )
+            )
     return [
-        ("plot-running", "Requests in flight", "Requests that hold cache.", _figure(running, "s", "requests")),
-        ("plot-waiting", "Requests in the queue", "Requests that hold none yet.", _figure(waiting, "s", "requests")),
+        (
+            "plot-running",
+            "Requests in flight",
+            "Requests that hold cache.",
+            _figure(running, "s", "requests"),
+        ),
+        (
+            "plot-waiting",
+            "Requests in the queue",
+            "Requests that hold none yet.",
+            _figure(waiting, "s", "requests"),
+        ),
         ("plot-cache", "Cache", "Blocks that requests hold.", _figure(used, "s", "% of blocks")),
     ]
 
@@ -184,7 +260,16 @@ def _over_load(load: Sequence[LoadPoint]) -> list[tuple[str, str, str, Figure]]:
     for place, name in enumerate(names):
         own = sorted((p for p in load if p.name == name), key=lambda p: p.rate_per_s)
         rates = [p.rate_per_s for p in own]
-        goodput.append(_line(name, place, rates, [p.metrics["goodput_per_s"] for p in own], "good requests/s", True))
+        goodput.append(
+            _line(
+                name,
+                place,
+                rates,
+                [p.metrics["goodput_per_s"] for p in own],
+                "good requests/s",
+                True,
+            )
+        )
         both = [p for p in own if p.metrics["tpot_s"]["mean"] and p.metrics["ttft_s"]["mean"]]
         tpot = [p.metrics["itl_s"]["p99"] / MILLI for p in both]
         line = _line(name, place, tpot, [p.metrics["ttft_s"]["p90"] for p in both], "", True)
@@ -195,11 +280,19 @@ def _over_load(load: Sequence[LoadPoint]) -> list[tuple[str, str, str, Figure]]:
         ]
         trade.append(line)
     return [
-        ("plot-goodput", "Goodput against load", "Requests a second that finish within the limits.",
-         _figure(goodput, "requests/s that arrive", "requests/s")),
-        ("plot-trade", "First token against the ones after it", "One point per load; lower left is better.",
-         _figure(trade, "ITL p99, ms", "TTFT p90, s", log=True)),
-    ]  # fmt: skip
+        (
+            "plot-goodput",
+            "Goodput against load",
+            "Requests a second that finish within the limits.",
+            _figure(goodput, "requests/s that arrive", "requests/s"),
+        ),
+        (
+            "plot-trade",
+            "First token against the ones after it",
+            "One point per load; lower left is better.",
+            _figure(trade, "ITL p99, ms", "TTFT p90, s", log=True),
+        ),
+    ]
 
 
 def _share_over_load(load: Sequence[LoadPoint], share: float) -> list[tuple[str, str, str, Figure]]:
@@ -211,7 +304,14 @@ def _share_over_load(load: Sequence[LoadPoint], share: float) -> list[tuple[str,
     ends = [min(p.rate_per_s for p in load), max(p.rate_per_s for p in load)]
     lines.append(_line("asked", len(lines), ends, [share, share], "share that is asked for"))
     figure = _figure(lines, "requests/s that arrive", "share", percent=True)
-    return [("plot-share", "Requests within the limits", "Of those that arrive after the warm-up.", figure)]
+    return [
+        (
+            "plot-share",
+            "Requests within the limits",
+            "Of those that arrive after the warm-up.",
+            figure,
+        )
+    ]
 
 
 def _percent(ratio: float | None) -> str:
@@ -220,19 +320,27 @@ def _percent(ratio: float | None) -> str:
 
 def _line(
     name: str, place: int, x: Sequence[float], y: Sequence[float], what: str, marked: bool = False
-) -> Figure:  # fmt: skip
+) -> Figure:
     color, dash = PALETTE[place % len(PALETTE)], DASHES[place // len(PALETTE) % len(DASHES)]
     return {
-        "type": "scatter", "mode": "lines+markers" if marked else "lines", "name": escape(name), "x": list(x),
-        "y": list(y), "line": {"color": color, "dash": dash, "width": 2}, "marker": {"color": color, "size": 7},
+        "type": "scatter",
+        "mode": "lines+markers" if marked else "lines",
+        "name": escape(name),
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": color, "dash": dash, "width": 2},
+        "marker": {"color": color, "size": 7},
         "hoverinfo": "text",
         "hovertext": [
-            f"<b>{escape(name)}</b><br>{escape(what)}: {digits(b)} at {digits(a)}" for a, b in zip(x, y, strict=True)
+            f"<b>{escape(name)}</b><br>{escape(what)}: {digits(b)} at {digits(a)}"
+            for a, b in zip(x, y, strict=True)
         ],
-    }  # fmt: skip
+    }
 
 
-def _figure(lines: list[Figure], bottom: str, side: str, *, log: bool = False, percent: bool = False) -> Figure:
+def _figure(
+    lines: list[Figure], bottom: str, side: str, *, log: bool = False, percent: bool = False
+) -> Figure:
     across = {"title": {"text": bottom}, "type": "log" if log else "linear"}
     up = {"title": {"text": side}, "tickformat": ".0%" if percent else None, "rangemode": "tozero"}
     return framed(lines, across, up, showlegend=len(lines) > 1)
@@ -242,28 +350,70 @@ def _tiles(case: Case) -> str:
     m = case.metrics
     shown: tuple[tuple[str, str, str], ...] = (
         ("TTFT", f"{digits(m['ttft_s']['mean'])} s", f"p99 {digits(m['ttft_s']['p99'])} s"),
-        ("TPOT", f"{digits(_ms(m['tpot_s']['mean']))} ms", f"p99 {digits(_ms(m['tpot_s']['p99']))} ms"),
+        (
+            "TPOT",
+            f"{digits(_ms(m['tpot_s']['mean']))} ms",
+            f"p99 {digits(_ms(m['tpot_s']['p99']))} ms",
+        ),
         ("ITL p99", f"{digits(_ms(m['itl_s']['p99']))} ms", "between deliveries"),
-        ("Output", f"{digits(m['tokens_per_s'])} tokens/s", f"{digits(m['requests_per_s'])} requests/s"),
-        ("Goodput", f"{digits(m['goodput_per_s'])} /s", f"{m['finished']:,} of {m['requests']:,} finished"),
+        (
+            "Output",
+            f"{digits(m['tokens_per_s'])} tokens/s",
+            f"{digits(m['requests_per_s'])} requests/s",
+        ),
+        (
+            "Goodput",
+            f"{digits(m['goodput_per_s'])} /s",
+            f"{m['finished']:,} of {m['requests']:,} finished",
+        ),
     )
     if m.get("joules_per_token") is not None:
         price = m["usd_per_million_tokens"]
         below = "" if price is None else f"$ {digits(price)} per million"
         shown += (("Energy", f"{digits(m['joules_per_token'])} J/token", below),)
-    cells = "".join(f"<div><dt>{name}</dt><dd>{value}<span>{below}</span></dd></div>" for name, value, below in shown)
+    cells = "".join(
+        f"<div><dt>{name}</dt><dd>{value}<span>{below}</span></dd></div>"
+        for name, value, below in shown
+    )
     return f'<dl class="tiles">{cells}</dl>'
 
 
 def _case_table(cases: Sequence[Case]) -> str:
-    head = ("case", "TTFT mean, s", "p99", "TPOT mean, ms", "p99", "ITL p99, ms", "tokens/s", "goodput/s",
-            "finished", "rejected", "failed", "preempted", "iterations")  # fmt: skip
+    head = (
+        "case",
+        "TTFT mean, s",
+        "p99",
+        "TPOT mean, ms",
+        "p99",
+        "ITL p99, ms",
+        "tokens/s",
+        "goodput/s",
+        "finished",
+        "rejected",
+        "failed",
+        "preempted",
+        "iterations",
+    )
     return html_table(head, (_cells(case.name, case.metrics) for case in cases))
 
 
 def _load_table(load: Sequence[LoadPoint]) -> str:
-    head = ("case", "requests/s", "TTFT mean, s", "p99", "TPOT mean, ms", "p99", "ITL p99, ms", "tokens/s",
-            "goodput/s", "finished", "rejected", "failed", "preempted", "iterations")  # fmt: skip
+    head = (
+        "case",
+        "requests/s",
+        "TTFT mean, s",
+        "p99",
+        "TPOT mean, ms",
+        "p99",
+        "ITL p99, ms",
+        "tokens/s",
+        "goodput/s",
+        "finished",
+        "rejected",
+        "failed",
+        "preempted",
+        "iterations",
+    )
     rows = ((p.name, p.rate_per_s, _cells(p.name, p.metrics)) for p in load)
     return html_table(head, ((cells[0], digits(rate), *cells[1:]) for _, rate, cells in rows))
 
@@ -271,11 +421,20 @@ def _load_table(load: Sequence[LoadPoint]) -> str:
 def _cells(name: str, m: Mapping[str, Any]) -> tuple[str, ...]:
     unbroken = f'<span style="white-space:nowrap">{escape(name)}</span>'
     return (
-        unbroken, digits(m["ttft_s"]["mean"]), digits(m["ttft_s"]["p99"]), digits(_ms(m["tpot_s"]["mean"])),
-        digits(_ms(m["tpot_s"]["p99"])), digits(_ms(m["itl_s"]["p99"])), digits(m["tokens_per_s"]),
-        digits(m["goodput_per_s"]), f"{m['finished']:,}", f"{m['rejected']:,}", f"{m['failed']:,}",
-        f"{m.get('preemptions', 0):,}", f"{m['iterations']:,}",
-    )  # fmt: skip
+        unbroken,
+        digits(m["ttft_s"]["mean"]),
+        digits(m["ttft_s"]["p99"]),
+        digits(_ms(m["tpot_s"]["mean"])),
+        digits(_ms(m["tpot_s"]["p99"])),
+        digits(_ms(m["itl_s"]["p99"])),
+        digits(m["tokens_per_s"]),
+        digits(m["goodput_per_s"]),
+        f"{m['finished']:,}",
+        f"{m['rejected']:,}",
+        f"{m['failed']:,}",
+        f"{m.get('preemptions', 0):,}",
+        f"{m['iterations']:,}",
+    )
 
 
 def _ms(seconds: float | None) -> float | None:

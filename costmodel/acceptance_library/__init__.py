@@ -4,4 +4,12 @@ from costmodel.acceptance_library.entry import PublishedAcceptance
 from costmodel.acceptance_library.library import published, read_entries, target_slug
 from costmodel.acceptance_library.matching import Match, best_match, kinship
 
-__all__ = ["Match", "PublishedAcceptance", "best_match", "kinship", "published", "read_entries", "target_slug"]
+__all__ = [
+    "Match",
+    "PublishedAcceptance",
+    "best_match",
+    "kinship",
+    "published",
+    "read_entries",
+    "target_slug",
+]

@@ -1,7 +1,7 @@
 """What did somebody publish about how many drafts of a drafter a target keeps?
 
-One entry is one drafter on one target, data set and temperature. Leaves out where entries are stored (`library`) and
-which of them suits a question (`matching`).
+One entry is one drafter on one target, data set and temperature. Leaves out where entries are
+stored (`library`) and which of them suits a question (`matching`).
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ class PublishedAcceptance:
     """One published figure, with where it stands.
 
     Args:
-        method: slug of a method of the catalogue, or the name of a published one that the catalogue lacks.
+        method: slug of a method of the catalogue, or the name of a published one that the catalogue
+            lacks.
         target: shipped model, or the published name in the same form where none is shipped.
-        published_target: the target as the source names it, with its weight format where it says so.
+        published_target: the target as the source names it, with its weight format where it says
+            so.
         drafter: drafter as the source names it; empty where it does not.
         data_set: prompts, as the source names them.
         temperature: sampling temperature; None where the source does not say.
-        tokens_per_step: mean tokens that a step emits, by draft tokens K; the bonus or correction token is counted, so
-            that 1 means that nothing was accepted.
-        rates: P(the first d drafts are all accepted) for d = 1, 2, ...; empty where only means were published.
-        counted: `steps` where every step counts; `proposals` where steps without a proposal were left out, as engines
-            do for look-up drafters.
+        tokens_per_step: mean tokens that a step emits, by draft tokens K; the bonus or correction
+            token is counted, so that 1 means that nothing was accepted.
+        rates: P(the first d drafts are all accepted) for d = 1, 2, ...; empty where only means were
+            published.
+        counted: `steps` where every step counts; `proposals` where steps without a proposal were
+            left out, as engines do for look-up drafters.
         shape: what one step verifies; K counts all of its draft tokens, the root excluded.
         engine: what ran it; empty where not stated.
         source: repository, paper, model card or thread.
         place: table, file and commit, or comment, within the source.
         licence: of the table, or `fact` where a single number is quoted.
-        checked: ISO date on which the number was compared with its source; empty where it was taken from a list of such
-            numbers and not compared again.
+        checked: ISO date on which the number was compared with its source; empty where it was taken
+            from a list of such numbers and not compared again.
         note: what a reader of the number should know.
     """
 
@@ -78,10 +81,11 @@ class PublishedAcceptance:
     def depth_rates(self, draft_tokens: int) -> tuple[float, ...]:
         """P(the first d drafts are all accepted), d = 1..K.
 
-        The published rates where there are some. From means alone: what a longer draft gains over the next shorter one
-        that was measured is spread as if each of its further tokens were accepted at one rate; gains that grow with K,
-        which noise alone can cause, are averaged with their neighbours. Beyond the longest draft measured,
-        acceptance goes on as that of published drafters does (`costmodel.laws.acceptance.decay`).
+        The published rates where there are some. From means alone: what a longer draft gains over
+        the next shorter one that was measured is spread as if each of its further tokens were
+        accepted at one rate; gains that grow with K, which noise alone can cause, are averaged with
+        their neighbours. Beyond the longest draft measured, acceptance goes on as that of published
+        drafters does (`costmodel.laws.acceptance.decay`).
 
         Args:
             draft_tokens: K >= 0.
@@ -90,7 +94,9 @@ class PublishedAcceptance:
             InputError: the shape is no chain, or K < 0.
         """
         if self.shape != "chain":
-            raise InputError(f"was published for a {self.shape}, not a chain", key="shape", value=self.data_set)
+            raise InputError(
+                f"was published for a {self.shape}, not a chain", key="shape", value=self.data_set
+            )
         if draft_tokens < 0:
             raise InputError("must be >= 0", key="draft_tokens", value=draft_tokens)
         from costmodel.laws.acceptance import DepthRates
@@ -100,12 +106,15 @@ class PublishedAcceptance:
         return DepthRates(by_depth=tuple(known), measured=len(known)).at(draft_tokens)
 
     def mean_at(self, draft_tokens: int) -> float:
-        """Tokens per step of a chain of K tokens: as published where K was measured, else from `depth_rates`."""
+        """Tokens per step of a chain of K tokens: as published where K was measured, else from
+        `depth_rates`.
+        """
         published = self.tokens_per_step.get(draft_tokens)
         return 1.0 + sum(self.depth_rates(draft_tokens)) if published is None else published
 
     def acceptance(self, draft_tokens: int, *, match_rate: float | None = None) -> Acceptance:
-        """What a chain of K draft tokens emits per step: the published mean at a K that was measured.
+        """What a chain of K draft tokens emits per step: the published mean at a K that was
+        measured.
 
         Example:
             >>> from costmodel.acceptance_library import best_match
@@ -138,14 +147,19 @@ def check(entry: PublishedAcceptance) -> None:
     """Refuse numbers that no decoding can produce.
 
     Raises:
-        InputError: rates outside [0, 1] or increasing, a mean outside [1, K + 1], or nothing published.
+        InputError: rates outside [0, 1] or increasing, a mean outside [1, K + 1], or nothing
+            published.
     """
     where = f"{entry.method} on {entry.published_target}, {entry.data_set}"
     if not entry.rates and not entry.tokens_per_step:
         raise InputError("needs rates or tokens_per_step", key=where)
     falling = all(a >= b for a, b in zip(entry.rates, entry.rates[1:], strict=False))
     if not falling or not all(0.0 <= rate <= 1.0 for rate in entry.rates):
-        raise InputError("rates must lie in [0, 1] and never increase", key=where, value=list(entry.rates))
+        raise InputError(
+            "rates must lie in [0, 1] and never increase", key=where, value=list(entry.rates)
+        )
     for draft_tokens, mean in entry.tokens_per_step.items():
         if draft_tokens < 1 or not 1.0 <= mean <= draft_tokens + 1:
-            raise InputError("tokens_per_step must lie in [1, K + 1]", key=where, value={draft_tokens: mean})
+            raise InputError(
+                "tokens_per_step must lie in [1, K + 1]", key=where, value={draft_tokens: mean}
+            )

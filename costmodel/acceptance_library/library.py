@@ -1,7 +1,8 @@
 """Which acceptance figures have been published, and where does each one stand?
 
-One TOML file under `data/` for every kind of source: what all of its entries share at the top, then the entries, one by
-one or as tables with a data set per row. Leaves out what a figure means (`entry`).
+One TOML file under `data/` for every kind of source: what all of its entries share at the top, then
+the entries, one by one or as tables with a data set per row. Leaves out what a figure means
+(`entry`).
 """
 
 import tomllib
@@ -52,7 +53,8 @@ def published(
 
 @cache
 def target_slug(name: str) -> str:
-    """The name that entries give a target: the shipped model's where it is one, else the last part of the name given.
+    """The name that entries give a target: the shipped model's where it is one, else the last part
+    of the name given.
 
     >>> target_slug("meta-llama/Llama-3.1-8B-Instruct")
     'llama-3.1-8b'
@@ -60,7 +62,11 @@ def target_slug(name: str) -> str:
     from costmodel.architectures.library import model_card
     from hardware_profiles.errors import UnknownNameError
 
-    known = {word.casefold(): entry.target for entry in _all() for word in (entry.target, entry.published_target)}
+    known = {
+        word.casefold(): entry.target
+        for entry in _all()
+        for word in (entry.target, entry.published_target)
+    }
     short = name.rsplit("/", 1)[-1].casefold()
     if short in known:
         return known[short]
@@ -79,9 +85,9 @@ def read_entries(path: Path) -> list[PublishedAcceptance]:
     """The entries of one file; keys at its top hold for all of them.
 
     Args:
-        path: TOML with the fields of `PublishedAcceptance`, shared ones first, then `[[entries]]`. An entry with `rows`
-            is a table: a row is a data set and, for each of the `columns`, the means at the draft tokens of the column,
-            whose other keys are fields.
+        path: TOML with the fields of `PublishedAcceptance`, shared ones first, then `[[entries]]`.
+            An entry with `rows` is a table: a row is a data set and, for each of the `columns`, the
+            means at the draft tokens of the column, whose other keys are fields.
 
     Raises:
         InputError: no TOML, unknown or missing fields, or numbers that no decoding can produce.
@@ -111,7 +117,10 @@ def _cell(column: dict[str, Any], means: list[float]) -> dict[str, Any]:
 
 
 def _entry(fields: dict[str, Any]) -> PublishedAcceptance:
-    means = {int(draft_tokens): float(mean) for draft_tokens, mean in fields.pop("tokens_per_step", {}).items()}
+    means = {
+        int(draft_tokens): float(mean)
+        for draft_tokens, mean in fields.pop("tokens_per_step", {}).items()
+    }
     rates = tuple(float(rate) for rate in fields.pop("rates", ()))
     fields.setdefault("published_target", fields.get("target", ""))
     return PublishedAcceptance(tokens_per_step=means, rates=rates, **fields)

@@ -10,7 +10,8 @@ from costmodel.acceptance_library.entry import PublishedAcceptance
 from costmodel.acceptance_library.library import plain_name, published, target_slug
 
 Kinship = Literal["own", "family", "borrowed"]
-# mixed chat prompts stand for traffic that nobody described better than for code or mathematics alone
+# mixed chat prompts stand for traffic that nobody described better than for code or mathematics
+# alone
 _CHAT = ("mtbench", "sharegpt", "ultrachat", "specbench")
 
 
@@ -20,7 +21,8 @@ class Match:
 
     Args:
         entry: the figure.
-        kinship: `own` where it is of the target itself, `family` of another model of its family, else `borrowed`.
+        kinship: `own` where it is of the target itself, `family` of another model of its family,
+            else `borrowed`.
     """
 
     entry: PublishedAcceptance
@@ -30,8 +32,15 @@ class Match:
     def label(self) -> str:
         """Where the acceptance comes from, in words."""
         of = "" if self.kinship == "own" else f" of {self.entry.published_target}"
-        how = {"own": "published", "family": "borrowed within the family, published", "borrowed": "borrowed, published"}
-        return f"{how[self.kinship]}{of}: {self.entry.data_set}, {self.entry.source}, {self.entry.place}"
+        how = {
+            "own": "published",
+            "family": "borrowed within the family, published",
+            "borrowed": "borrowed, published",
+        }
+        return (
+            f"{how[self.kinship]}{of}: {self.entry.data_set}, {self.entry.source},"
+            f" {self.entry.place}"
+        )
 
 
 def best_match(
@@ -39,9 +48,9 @@ def best_match(
 ) -> Match | None:
     """The published figure that suits a method on a target best; None where the method has none.
 
-    The target's own come before those of its family, nearest in size first, those before any other. Among equals:
-    chains, then chat prompts, then the temperature asked for, then the most draft lengths measured, then the drafter
-    that is kept more often.
+    The target's own come before those of its family, nearest in size first, those before any other.
+    Among equals: chains, then chat prompts, then the temperature asked for, then the most draft
+    lengths measured, then the drafter that is kept more often.
 
     Args:
         method: slug of a method.
@@ -52,11 +61,17 @@ def best_match(
     wanted = 0.0 if temperature is None else temperature
     asked = target_slug(target)
     ranks = {"own": 0, "family": 1, "borrowed": 2}
-    found = [Match(entry=entry, kinship=kinship(entry.target, asked)) for entry in published(method, data_set=data_set)]
+    found = [
+        Match(entry=entry, kinship=kinship(entry.target, asked))
+        for entry in published(method, data_set=data_set)
+    ]
 
     def order(match: Match) -> tuple[object, ...]:
         entry = match.entry
-        chat = next((place for place, name in enumerate(_CHAT) if name in plain_name(entry.data_set)), len(_CHAT))
+        chat = next(
+            (place for place, name in enumerate(_CHAT) if name in plain_name(entry.data_set)),
+            len(_CHAT),
+        )
         known = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
         far = _size_gap(entry.target, asked) if match.kinship == "family" else 0.0
         return (
@@ -84,7 +99,9 @@ def kinship(published_target: str, asked: str) -> Kinship:
 
 
 def _size_gap(one: str, other: str) -> float:
-    """How many times larger one named model is than another, as a logarithm; 0 where a name tells no size."""
+    """How many times larger one named model is than another, as a logarithm; 0 where a name tells
+    no size.
+    """
     sizes = [re.search(r"-(\d+(?:\.\d+)?)b(?:-|$)", name) for name in (one, other)]
     found = [math.log(float(size[1])) for size in sizes if size]
     return abs(found[0] - found[1]) if len(found) == len(sizes) else 0.0

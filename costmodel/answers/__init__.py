@@ -1,1 +1,3 @@
-"""Answers about one configuration: step time, speed, memory, explanations, break-evens, capacity."""
+"""Answers about one configuration: step time, speed, memory, explanations, break-evens,
+capacity.
+"""

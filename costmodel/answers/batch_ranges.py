@@ -1,8 +1,8 @@
 """Which ranges of batches are worth telling apart?
 
-A kernel's tiles and waves make rates jagged, so that a choice made batch by batch changes back and forth. A range that
-is narrow, or stands between two ranges of one choice, is kept only where what it gains over its neighbour's choice is
-more than the prediction can tell. Leaves out
+A kernel's tiles and waves make rates jagged, so that a choice made batch by batch changes back and
+forth. A range that is narrow, or stands between two ranges of one choice, is kept only where what
+it gains over its neighbour's choice is more than the prediction can tell. Leaves out
 what is chosen, and how sure a gain is (`costmodel.answers.uncertainty`).
 """
 
@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 SHORT_RATIO = 1.125
-"""First batch behind a range over its own first one, below which the range is narrow. ASSUMED: the running batch of an
-engine moves by more than an eighth within seconds."""
+"""First batch behind a range over its own first one, below which the range is narrow. ASSUMED: the
+running batch of an engine moves by more than an eighth within seconds."""
 
 Measure = Callable[[slice, int], float]  # of a range of places, and another choice for it
 
 
-def joined_ranges(batches: NDArray[np.int64], choices: Sequence[int], gain: Measure, doubt: Measure) -> list[int]:
-    """The choices by batch, narrow ranges of little gain joined to a neighbour, that of the least gain first.
+def joined_ranges(
+    batches: NDArray[np.int64], choices: Sequence[int], gain: Measure, doubt: Measure
+) -> list[int]:
+    """The choices by batch, narrow ranges of little gain joined to a neighbour, that of the least
+    gain first.
 
     Example:
         >>> rates = np.array([[1.0, 0.9], [1.0, 1.01], [1.0, 0.9]])
@@ -32,8 +35,8 @@ def joined_ranges(batches: NDArray[np.int64], choices: Sequence[int], gain: Meas
     Args:
         batches: increasing, shape [m].
         choices: number of what is chosen at every batch, shape [m].
-        gain: logarithm of the rate of the first choices over another's, where it is largest in a range; inf where the
-            other does not run.
+        gain: logarithm of the rate of the first choices over another's, where it is largest in a
+            range; inf where the other does not run.
         doubt: half width of the interval of that logarithm.
     """
     chosen = list(choices)

@@ -1,8 +1,9 @@
 """At which acceptance, draft cost and batch does a method stop being faster than plain decoding?
 
-What a step costs may depend on what it accepts (drafts that are made during verification, passes in parts), so the
-speedup itself is solved for the acceptance rate, under the law that predictions take for a stated rate. Batches are
-tried one by one, because tiles and waves make the speedup a little jagged. Leaves out prompt processing and traffic.
+What a step costs may depend on what it accepts (drafts that are made during verification, passes in
+parts), so the speedup itself is solved for the acceptance rate, under the law that predictions take
+for a stated rate. Batches are tried one by one, because tiles and waves make the speedup a little
+jagged. Leaves out prompt processing and traffic.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,11 +35,13 @@ class AcceptanceLaw:
     """A configuration at every value of the one number that a break-even is solved for.
 
     Args:
-        at: the configuration at a value: what it emits, and what its step verifies; more is emitted at a higher value.
+        at: the configuration at a value: what it emits, and what its step verifies; more is emitted
+            at a higher value.
         least: smallest value.
         most: largest value.
-        by_rate: the value is the acceptance rate of one token given that those before it were accepted; otherwise it is
-            the tokens per step themselves, of a shape or method that no single rate describes.
+        by_rate: the value is the acceptance rate of one token given that those before it were
+            accepted; otherwise it is the tokens per step themselves, of a shape or method that no
+            single rate describes.
     """
 
     at: Callable[[float], Acceptance]
@@ -58,13 +61,13 @@ class BreakEven:
         least_tokens_per_step: emitted tokens per step at which the speedup is 1.
         least_tokens_bounds: its interval.
         most_tokens_per_step: what the configuration emits where every draft token is accepted.
-        least_rate: constant acceptance rate of one token at which the speedup is 1; None: not even a rate of 1 is
-            enough, or no rate describes the configuration.
+        least_rate: constant acceptance rate of one token at which the speedup is 1; None: not even
+            a rate of 1 is enough, or no rate describes the configuration.
         least_rate_bounds: its interval; None where no rate is enough.
         draft_s: seconds of the draft passes of a step.
         pass_s: seconds of a plain pass of the target, the unit of ratios.
-        greatest_draft_s: most seconds of draft passes per step at the known acceptance; negative where verifying
-            alone already loses; None where no acceptance is known.
+        greatest_draft_s: most seconds of draft passes per step at the known acceptance; negative
+            where verifying alone already loses; None where no acceptance is known.
         greatest_draft_bounds: its interval.
         speedup: at the known acceptance.
         speedup_bounds: its interval.
@@ -100,10 +103,11 @@ class PayingBatches:
     Args:
         context: cached tokens per request.
         largest: the largest batch that was tried.
-        ranges: inclusive ranges of batches at which the speedup exceeds 1; a narrow range or gap is one only where it
-            does so, or fails to, by more than its interval.
+        ranges: inclusive ranges of batches at which the speedup exceeds 1; a narrow range or gap is
+            one only where it does so, or fails to, by more than its interval.
         last: largest batch at which it pays, after which it stops; None: it pays at no batch.
-        last_bounds: 80 % interval of `last`; 0 where it may not pay at all, `largest` where it may never stop.
+        last_bounds: 80 % interval of `last`; 0 where it may not pay at all, `largest` where it may
+            never stop.
     """
 
     context: int
@@ -165,9 +169,12 @@ def break_even(
     there = law.at(law.most if root is None else root)
     result = estimate(setting, there, batch=batch, context=context, plain=curve.plain)
     drawn = draw_steps(
-        result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
+        result.plain,
+        result.step,
+        setting.device.constants.residual_ratio,
+        setting.overhead,
         generator=generator,
-    )  # fmt: skip
+    )
     plain, step = drawn.plain_s[:, 0], drawn.step_s[:, 0]
     least = float(result.step_s) / float(result.plain.total_s)
     needed = _bounds(step / plain)
@@ -188,14 +195,17 @@ def break_even(
     if not known:
         return solved
     result = estimate(setting, acceptance, batch=batch, context=context, plain=curve.plain)
-    step = step * (float(result.step_s) / (least * float(result.plain.total_s)))  # errs as the step at the root does
+    step = step * (
+        float(result.step_s) / (least * float(result.plain.total_s))
+    )  # errs as the step at the root does
     tokens = _tokens(acceptance, generator)
     draft_s = float(result.step.draft_s)
     rest = step - _drawn_draft(draft_s, float(result.step_s), step)
     return replace(
         solved,
         draft_s=draft_s,
-        greatest_draft_s=acceptance.tokens_per_step * float(result.plain.total_s) - (float(result.step_s) - draft_s),
+        greatest_draft_s=acceptance.tokens_per_step * float(result.plain.total_s)
+        - (float(result.step_s) - draft_s),
         greatest_draft_bounds=_bounds(tokens * plain - rest),
         speedup=float(result.speedup),
         speedup_bounds=_bounds(tokens * plain / step),
@@ -203,7 +213,9 @@ def break_even(
 
 
 class _Curve:
-    """The speedup of a configuration by the number that its law takes; steps of equal cost are priced once."""
+    """The speedup of a configuration by the number that its law takes; steps of equal cost are
+    priced once.
+    """
 
     def __init__(self, setting: Setting, law: AcceptanceLaw, *, batch: int, context: int) -> None:
         self._setting, self._law, self._at = setting, law, {"batch": batch, "context": context}
@@ -222,7 +234,9 @@ class _Curve:
         return None
 
     def _between(self, low: float, high: float, speedup: float) -> float:
-        """The crossing between a value that does not reach the speedup and one that does, which stays on its side."""
+        """The crossing between a value that does not reach the speedup and one that does, which
+        stays on its side.
+        """
         while high - low > _CLOSE * (self._law.most - self._law.least):
             middle = (low + high) / 2.0
             if self._speedup(middle) >= speedup:
@@ -248,7 +262,8 @@ def paying_batches(
     largest: int,
     generator: np.random.Generator,
 ) -> PayingBatches:
-    """Batches at which a configuration pays at one context, each whole number up to `largest` tried.
+    """Batches at which a configuration pays at one context, each whole number up to `largest`
+    tried.
 
     Args:
         setting: target, device, drafter and engine.
@@ -291,15 +306,20 @@ def _drawn_curve(
     batches = np.unique(np.geomspace(1, most, _DRAWN_BATCHES).round())
     result = estimate(setting, a, batch=batches, context=context)
     drawn = draw_steps(
-        result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
+        result.plain,
+        result.step,
+        setting.device.constants.residual_ratio,
+        setting.overhead,
         generator=generator,
-    )  # fmt: skip
+    )
     low, high = interval(_tokens(a, generator)[:, None] * drawn.plain_s / drawn.step_s)
     return _DrawnCurve(batches, low, high)
 
 
 def _joined(batches: Array, speedup: Array, curve: _DrawnCurve) -> npt.NDArray[np.bool_]:
-    """Where it pays, without narrow ranges and gaps whose speedup the interval does not tell from 1."""
+    """Where it pays, without narrow ranges and gaps whose speedup the interval does not tell from
+    1.
+    """
     gains = np.log(speedup)
     half = np.interp(np.log(batches), np.log(curve.batches), np.log(curve.high / curve.low) / 2.0)
 
@@ -314,13 +334,17 @@ def _joined(batches: Array, speedup: Array, curve: _DrawnCurve) -> npt.NDArray[n
 
 
 def _last_bounds(curve: _DrawnCurve, last: int, most: int) -> tuple[int, int]:
-    """Where the lower and the upper bound of the speedup curve fall to 1 for good, around the point estimate."""
+    """Where the lower and the upper bound of the speedup curve fall to 1 for good, around the point
+    estimate.
+    """
     low, high = (_last_crossing(curve.batches, each, most) for each in (curve.low, curve.high))
     return min(low, last), max(high, last)
 
 
 def _last_crossing(batches: Array, speedup: Array, most: int) -> int:
-    """Largest batch at which a curve exceeds 1, between its points in logarithms; 0 where it never does."""
+    """Largest batch at which a curve exceeds 1, between its points in logarithms; 0 where it never
+    does.
+    """
     above = np.flatnonzero(speedup > 1.0)
     if not above.size:
         return 0
@@ -339,7 +363,9 @@ def _ranges(pays: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _tokens(a: Acceptance, generator: np.random.Generator) -> Array:
-    return paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
+    return (
+        paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
+    )
 
 
 def _drawn_draft(draft_s: float, step_s: float, drawn: Array) -> Array:

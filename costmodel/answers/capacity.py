@@ -1,10 +1,11 @@
 """How many devices serve a load within its latency limits, at which batch, power and price?
 
-One replica is a batch of requests in a steady state: each takes its prompt's time and its share of the decode steps.
-There are as many replicas as keep the limits under their share of the load, none of which is sent more than a stated
-share of the requests that it could finish. Leaves out percentiles, bursts, routing and disaggregated prefill (see the
-simulator): limits hold for means. Under a plan every device is taken to draw what one of a tensor-parallel group would
-that held all experts itself.
+One replica is a batch of requests in a steady state: each takes its prompt's time and its share of
+the decode steps. There are as many replicas as keep the limits under their share of the load, none
+of which is sent more than a stated share of the requests that it could finish. Leaves out
+percentiles, bursts, routing and disaggregated prefill (see the simulator): limits hold for means.
+Under a plan every device is taken to draw what one of a tensor-parallel group would that held all
+experts itself.
 """
 
 import math
@@ -27,7 +28,9 @@ from hardware_profiles.units import MILLI
 
 MOST_BATCH = 1024  # requests in flight per scheduler (vLLM's default limit)
 MOST_REPLICAS = 1 << 20  # under whose load nobody meets anybody
-UTILISATION = 0.8  # share of a replica's highest rate that is planned with; ASSUMED, arrivals are never even
+UTILISATION = (
+    0.8  # share of a replica's highest rate that is planned with; ASSUMED, arrivals are never even
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -40,11 +43,12 @@ class Plan:
         room: memory of a device.
         curve: one replica at every batch that fits.
         batch: requests in flight under the highest load of a replica within the limits.
-        binds: what keeps the batch from growing: `tpot`, `ttft`, `memory`, `engine`, or `throughput` where more
-            requests would not be served any faster.
+        binds: what keeps the batch from growing: `tpot`, `ttft`, `memory`, `engine`, or
+            `throughput` where more requests would not be served any faster.
         replicas: replicas needed.
         replicas_bounds: 80 % interval, from the errors of the cost model and the acceptance.
-        utilisation_ratio: share of the requests that a busy replica finishes which the load sends it.
+        utilisation_ratio: share of the requests that a busy replica finishes which the load sends
+            it.
         mean_batch: requests in flight at the load itself.
         tpot_s: at the load itself.
         ttft_s: at the load itself, waiting included.
@@ -111,18 +115,25 @@ def plan(
         load: requests to serve.
         slo: limits on means.
         generator: source of randomness for the interval.
-        utilisation: share of the requests that a busy replica finishes which one is sent at most, in (0, 1).
+        utilisation: share of the requests that a busy replica finishes which one is sent at most,
+            in (0, 1).
         most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
-        token_budget: most query tokens of an iteration, into which prompts are split; None: the engine's default.
+        token_budget: most query tokens of an iteration, into which prompts are split; None: the
+            engine's default.
 
     Raises:
         InputError: a utilisation outside (0, 1).
-        InfeasibleError: memory holds no request, or no batch meets the limits; the message says which.
+        InfeasibleError: memory holds no request, or no batch meets the limits; the message says
+            which.
     """
     if not 0.0 < utilisation < 1.0:
-        raise InputError("must lie between 0 and 1, both excluded", key="utilisation", value=utilisation)
+        raise InputError(
+            "must lie between 0 and 1, both excluded", key="utilisation", value=utilisation
+        )
     if slo.share_ratio is not None:
-        raise InputError("is known of simulations alone; limits hold for means here", key="good_share")
+        raise InputError(
+            "is known of simulations alone; limits hold for means here", key="good_share"
+        )
     most = most_batch or _most_batch(setting)
     token_budget = token_budget or _token_budget(setting)
     refused: list[InfeasibleError] = []
@@ -140,7 +151,9 @@ def plan(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Served:
-    """One configuration that serves the load: its memory, its curve, the place of its batch, its replicas."""
+    """One configuration that serves the load: its memory, its curve, the place of its batch, its
+    replicas.
+    """
 
     acceptance: Acceptance
     space: Room
@@ -150,7 +163,13 @@ class _Served:
 
 
 def _served(
-    setting: Setting, a: Acceptance, load: Load, slo: Limits, utilisation: float, most: int, token_budget: int | None
+    setting: Setting,
+    a: Acceptance,
+    load: Load,
+    slo: Limits,
+    utilisation: float,
+    most: int,
+    token_budget: int | None,
 ) -> _Served:
     """What a configuration needs for the load.
 
@@ -159,11 +178,18 @@ def _served(
     """
     space = room(setting, a, context=load.longest_context)
     require_room(setting, space)
-    curve = replica_curve(setting, a, load, largest=min(space.largest_batch, most), token_budget=token_budget)
+    curve = replica_curve(
+        setting, a, load, largest=min(space.largest_batch, most), token_budget=token_budget
+    )
     replicas = float(
-        least_replicas(curve, load.requests_per_s, curve.batch[-1:], slo, utilisation=utilisation, most=MOST_REPLICAS)[
-            0
-        ]
+        least_replicas(
+            curve,
+            load.requests_per_s,
+            curve.batch[-1:],
+            slo,
+            utilisation=utilisation,
+            most=MOST_REPLICAS,
+        )[0]
     )
     if not math.isfinite(replicas):
         raise InfeasibleError(_least(setting, curve, slo))
@@ -175,14 +201,20 @@ def _served(
 
 def _least(setting: Setting, curve: Curve, slo: Limits) -> str:
     """Which limit not even a request on its own meets."""
-    for name, limit, least in (("TTFT", slo.ttft_s, curve.received_s[0]), ("TPOT", slo.tpot_s, curve.tpot_s[0])):
+    for name, limit, least in (
+        ("TTFT", slo.ttft_s, curve.received_s[0]),
+        ("TPOT", slo.tpot_s, curve.tpot_s[0]),
+    ):
         if limit is not None and least >= limit:
             return (
-                f"SLO: a mean {name} of {limit / MILLI:g} ms cannot be met by {setting.target.name} on "
-                f"{setting.devices} x {setting.device.name}; the least is {least / MILLI:.3g} ms, at batch "
-                f"{curve.batch[0]:.0f}"
+                f"SLO: a mean {name} of {limit / MILLI:g} ms cannot be met by {setting.target.name}"
+                f" on {setting.devices} x {setting.device.name}; the least is {least / MILLI:.3g}"
+                f" ms, at batch {curve.batch[0]:.0f}"
             )
-    return f"SLO: no number of replicas up to {MOST_REPLICAS:,} serves the load on {setting.device.name}"
+    return (
+        f"SLO: no number of replicas up to {MOST_REPLICAS:,} serves the load on"
+        f" {setting.device.name}"
+    )
 
 
 def _plan(
@@ -203,12 +235,21 @@ def _plan(
     step, prompt = _at(curve, curve.step_s, here), _at(curve, curve.prompts.mean_s, here)
     steps = load.output_tokens / a.tokens_per_step
     decode, prefill = _draws(setting, a, load, here)
-    decoding, prefilling = share * steps * step / here, share * prompt / setting.parallel_prompts  # shares of the time
+    decoding, prefilling = (
+        share * steps * step / here,
+        share * prompt / setting.parallel_prompts,
+    )  # shares of the time
     busy = decoding + prefilling
     devices, device = setting.devices, setting.device
-    watts = decoding * decode.watts + prefilling * prefill.watts + max(1.0 - busy, 0.0) * idle_w(device)
+    watts = (
+        decoding * decode.watts + prefilling * prefill.watts + max(1.0 - busy, 0.0) * idle_w(device)
+    )
     watts *= replicas * devices / max(busy, 1.0)
-    hourly = None if device.price_usd_per_hour is None else device.price_usd_per_hour * replicas * devices
+    hourly = (
+        None
+        if device.price_usd_per_hour is None
+        else device.price_usd_per_hour * replicas * devices
+    )
     return Plan(
         setting=setting,
         acceptance=a,
@@ -225,10 +266,13 @@ def _plan(
         watts=watts,
         joules_per_token=watts / load.tokens_per_s,
         decode_joules_per_token=devices * decode.joules / (here * a.tokens_per_step),
-        prefill_joules_per_token=devices / setting.parallel_prompts * prefill.joules / load.mean_prompt_tokens,
+        prefill_joules_per_token=devices
+        / setting.parallel_prompts
+        * prefill.joules
+        / load.mean_prompt_tokens,
         usd_per_hour=hourly,
         usd_per_million_tokens=usd_per_million(hourly, load.tokens_per_s),
-    )  # fmt: skip
+    )
 
 
 def _most_batch(setting: Setting) -> int:
@@ -237,7 +281,9 @@ def _most_batch(setting: Setting) -> int:
 
 
 def _token_budget(setting: Setting) -> int | None:
-    """Most query tokens of an iteration of the engine's scheduler; None where it never splits a prompt."""
+    """Most query tokens of an iteration of the engine's scheduler; None where it never splits a
+    prompt.
+    """
     scheduler = setting.engine.scheduler
     return scheduler.batch_tokens if scheduler is not None and scheduler.chunks else None
 
@@ -248,7 +294,9 @@ def _at(curve: Curve, values: Array, batch: float) -> float:
 
 def _draws(setting: Setting, a: Acceptance, load: Load, batch: float) -> tuple[Draw, Draw]:
     result = estimate(setting, a, batch=batch, context=load.decode_context)
-    return step_draw(setting, result.step), prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens)
+    return step_draw(setting, result.step), prefill_draw(
+        setting, prompt_tokens=load.mean_prompt_tokens
+    )
 
 
 def _binds(curve: Curve, at: int, slo: Limits, space: Room, most: int) -> str:
@@ -266,16 +314,24 @@ def _binds(curve: Curve, at: int, slo: Limits, space: Room, most: int) -> str:
 def _replica_bounds(
     setting: Setting, load: Load, best: _Served, utilisation: float, generator: np.random.Generator
 ) -> tuple[int, int]:
-    """Replicas under drawn errors of the model and of the acceptance, which slow a replica at its largest load."""
+    """Replicas under drawn errors of the model and of the acceptance, which slow a replica at its
+    largest load.
+    """
     a, curve = best.acceptance, best.curve
     at = int(np.argmax(curve.requests_per_s))
     result = estimate(setting, a, batch=curve.batch[at], context=load.decode_context)
     drawn = draw_steps(
-        result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
-        generator=generator, draws=DRAWS,
-    )  # fmt: skip
+        result.plain,
+        result.step,
+        setting.device.constants.residual_ratio,
+        setting.overhead,
+        generator=generator,
+        draws=DRAWS,
+    )
     error = drawn.step_s[:, 0] / float(result.step_s)
-    tokens = paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
+    tokens = (
+        paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
+    )
     each = (
         curve.prompts.mean_s[at] / setting.parallel_prompts
         + load.output_tokens / tokens * curve.step_s[at] / curve.batch[at]
@@ -283,6 +339,8 @@ def _replica_bounds(
     carried = best.replicas  # of which the limits may take more than the rate alone
     alone = math.ceil(load.requests_per_s / (utilisation * curve.requests_per_s[at]) - 1e-9)
     slower = error * each * curve.requests_per_s[at]
-    needed = np.where(alone < carried, carried, load.requests_per_s / (utilisation * curve.requests_per_s[at]))
+    needed = np.where(
+        alone < carried, carried, load.requests_per_s / (utilisation * curve.requests_per_s[at])
+    )
     low, high = interval(np.ceil(needed * slower - 1e-9))
     return max(min(math.floor(low), carried), 1), max(math.ceil(high), carried)

@@ -1,7 +1,7 @@
 """How long do steps of many configurations take, at once?
 
-Chains that differ in their length alone are one evaluation over batch, context and length; all others are evaluated one
-by one. Leaves out what bounds a step and what its parts take (`estimate`).
+Chains that differ in their length alone are one evaluation over batch, context and length; all
+others are evaluated one by one. Leaves out what bounds a step and what its parts take (`estimate`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,9 @@ def step_seconds(
             continue
         if setting.plan is not None:
             chains = [configurations[i] for i in group]
-            seconds[group] = planned_chain_seconds(setting, chains, setting.plan, batch=batch, context=context)
+            seconds[group] = planned_chain_seconds(
+                setting, chains, setting.plan, batch=batch, context=context
+            )
             continue
         lengths, tokens = (
             np.array(values).reshape(-1, *(1 for _ in points))
@@ -65,10 +67,17 @@ def step_seconds(
             )
         )
         step = chain_step(
-            setting.deployment, setting.drafter, setting.overhead, batch=batch, context=context,
-            draft_tokens=lengths, proposal_ratio=first.proposal_ratio,
-        )  # fmt: skip
-        accepted_s = setting.overhead.accepted_s * np.asarray(batch, dtype=np.float64) * (tokens - 1.0)
+            setting.deployment,
+            setting.drafter,
+            setting.overhead,
+            batch=batch,
+            context=context,
+            draft_tokens=lengths,
+            proposal_ratio=first.proposal_ratio,
+        )
+        accepted_s = (
+            setting.overhead.accepted_s * np.asarray(batch, dtype=np.float64) * (tokens - 1.0)
+        )
         seconds[group] = step.total_s + accepted_s
     return seconds
 

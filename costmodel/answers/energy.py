@@ -1,7 +1,9 @@
-"""How much power does a device draw while it decodes, and how many joules and dollars does a token cost?
+"""How much power does a device draw while it decodes, and how many joules and dollars does a token
+cost?
 
-A board power model: idle, a share while passes run, and shares for memory and arithmetic up to the board's limit.
-Leaves out hosts, switches and cooling, clock changes under a power cap, and the energy of each operation.
+A board power model: idle, a share while passes run, and shares for memory and arithmetic up to the
+board's limit. Leaves out hosts, switches and cooling, clock changes under a power cap, and the
+energy of each operation.
 """
 
 from collections.abc import Iterable
@@ -47,10 +49,13 @@ POWER: dict[Literal["gpu", "cpu"], PowerModel] = {
         memory_ratio=0.66,
         compute_ratio=1.06,
         spread_ratio=0.2,
-        source="least squares on the powers that Splitwise measured (Patel et al. 2024, arXiv:2311.18677; its "
-        "simulator's data) for Llama-2-70B on A100 80 GB, 2 to 8 devices: mean draw of decoding at batch 1, peak draw "
-        "of prompts to 1024 tokens; residuals to 0.07. The idle level is the least draw in that data. ASSUMED to hold "
-        "for every GPU as shares of its limit; the spread is ASSUMED",
+        source=(
+            "least squares on the powers that Splitwise measured (Patel et al. 2024,"
+            " arXiv:2311.18677; its simulator's data) for Llama-2-70B on A100 80 GB, 2 to 8"
+            " devices: mean draw of decoding at batch 1, peak draw of prompts to 1024 tokens;"
+            " residuals to 0.07. The idle level is the least draw in that data. ASSUMED to hold for"
+            " every GPU as shares of its limit; the spread is ASSUMED"
+        ),
     ),
     "cpu": PowerModel(
         idle_ratio=0.35,
@@ -58,7 +63,10 @@ POWER: dict[Literal["gpu", "cpu"], PowerModel] = {
         memory_ratio=0.2,
         compute_ratio=0.2,
         spread_ratio=0.3,
-        source="ASSUMED: a server socket idles at about a third of its limit and nears it under vector load",
+        source=(
+            "ASSUMED: a server socket idles at about a third of its limit and nears it under vector"
+            " load"
+        ),
     ),
 }
 
@@ -108,7 +116,8 @@ def board_power_w(device: Device, *, running: Number, memory: Number, compute: N
     m = power_model(device)
     shares = (np.asarray(x, dtype=np.float64) for x in (running, memory, compute))
     ratio = m.idle_ratio + sum(
-        w * x for w, x in zip((m.running_ratio, m.memory_ratio, m.compute_ratio), shares, strict=True)
+        w * x
+        for w, x in zip((m.running_ratio, m.memory_ratio, m.compute_ratio), shares, strict=True)
     )
     return np.asarray(device.power_w * np.clip(ratio, m.idle_ratio, 1.0))
 
@@ -134,9 +143,16 @@ def step_watts(setting: Setting, step: StepCost) -> Array:
 
 
 def prefill_draw(setting: Setting, *, prompt_tokens: float) -> Draw:
-    """Power of one device over the prompt of one request, processed alone, the engine's share included."""
+    """Power of one device over the prompt of one request, processed alone, the engine's share
+    included.
+    """
     cost = pass_cost(
-        setting.deployment, batch=1.0, query_tokens=prompt_tokens, context=0.0, logits="last", prefill=True
+        setting.deployment,
+        batch=1.0,
+        query_tokens=prompt_tokens,
+        context=0.0,
+        logits="last",
+        prefill=True,
     )
     seconds = cost.total_s + setting.plain_overhead.step_s
     return Draw(seconds=float(seconds), watts=float(_watts(setting, [(1.0, cost)], seconds)))
@@ -147,7 +163,9 @@ def _watts(setting: Setting, passes: Iterable[WeightedPass], seconds: Array) -> 
     peak = device.peak(setting.deployment.precision.activations)
 
     def total(of: str) -> Array:
-        return np.asarray(sum((weight * _value(cost, of) for weight, cost in run), start=np.zeros(())))
+        return np.asarray(
+            sum((weight * _value(cost, of) for weight, cost in run), start=np.zeros(()))
+        )
 
     return board_power_w(
         device,

@@ -1,7 +1,9 @@
-"""How fast does a configuration decode, against no speculation at the same batch, context and devices?
+"""How fast does a configuration decode, against no speculation at the same batch, context and
+devices?
 
-The front door of the cost model: a `Setting` (target, device, drafter, engine) and an `Acceptance` give step
-time, tokens per second, speedup and their intervals. Leaves out choosing (`optimizers.search`).
+The front door of the cost model: a `Setting` (target, device, drafter, engine) and an `Acceptance`
+give step time, tokens per second, speedup and their intervals. Leaves out choosing
+(`optimizers.search`).
 """
 
 from collections.abc import Mapping
@@ -9,7 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.steps.planned_step import planned_footprint, planned_pass_seconds, planned_step_cost
+from costmodel.answers.steps.planned_step import (
+    planned_footprint,
+    planned_pass_seconds,
+    planned_step_cost,
+)
 from costmodel.answers.steps.refine_step import refine_footprint
 from costmodel.answers.steps.setting import Setting, group_step_cost
 from costmodel.answers.steps.step import StepCost
@@ -26,7 +32,8 @@ __all__ = ["Setting"]  # which most callers find here, beside what answers it
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Estimate:
-    """Point estimates of one configuration over a grid; arrays have the broadcast shape of batch and context.
+    """Point estimates of one configuration over a grid; arrays have the broadcast shape of batch
+    and context.
 
     Args:
         acceptance: what the configuration emits.
@@ -45,7 +52,9 @@ class Estimate:
     speedup: Array
 
 
-def step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> StepCost:
+def step_cost(
+    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number
+) -> StepCost:
     """Cost of the steps of a configuration; a chain of no tokens is plain decoding.
 
     Args:
@@ -60,7 +69,12 @@ def step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, contex
 
 
 def estimate(
-    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number, plain: StepCost | None = None
+    setting: Setting,
+    acceptance: Acceptance,
+    *,
+    batch: Number,
+    context: Number,
+    plain: StepCost | None = None,
 ) -> Estimate:
     """Tokens per second and speedup of one configuration over a grid.
 
@@ -119,7 +133,8 @@ def intervals(
     draws: int = DRAWS,
     alike: bool = False,
 ) -> Intervals:
-    """Intervals of an estimate: bootstrap draws of acceptance paired with drawn errors of the cost model.
+    """Intervals of an estimate: bootstrap draws of acceptance paired with drawn errors of the cost
+    model.
 
     Args:
         setting: as in `estimate`.
@@ -130,13 +145,24 @@ def intervals(
         alike: every point takes the draws that it would take alone.
     """
     drawn = draw_steps(
-        result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
-        generator=generator, draws=draws, alike=alike,
-    )  # fmt: skip
-    if result.acceptance.draft_tokens == 0:  # one and the same step: nothing to be unsure of in the ratio
+        result.plain,
+        result.step,
+        setting.device.constants.residual_ratio,
+        setting.overhead,
+        generator=generator,
+        draws=draws,
+        alike=alike,
+    )
+    if (
+        result.acceptance.draft_tokens == 0
+    ):  # one and the same step: nothing to be unsure of in the ratio
         drawn = StepDraws(plain_s=drawn.plain_s, step_s=drawn.plain_s)
     known = result.acceptance.samples
-    tokens = paired(known, draws, generator) if known.size else np.full(draws, result.acceptance.tokens_per_step)
+    tokens = (
+        paired(known, draws, generator)
+        if known.size
+        else np.full(draws, result.acceptance.tokens_per_step)
+    )
     shape = result.step_s.shape
     b = np.broadcast_to(np.asarray(batch, dtype=np.float64), shape).reshape(1, -1)
 
@@ -152,7 +178,9 @@ def intervals(
     )
 
 
-def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, drafts: bool = True) -> Array:
+def prefill_s(
+    setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, drafts: bool = True
+) -> Array:
     """Seconds to process prompts of `prompt_tokens` tokens, the drafter's cache included.
 
     Args:
@@ -162,21 +190,30 @@ def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, d
         drafts: the drafter processes the prompt too (where it keeps a cache of its own).
     """
     prompt = np.asarray(prompt_tokens, dtype=np.float64)
-    cost = sum(_pass_seconds(setting, batch, prompt, logits="last", prefill=True).values(), start=np.zeros(()))
+    cost = sum(
+        _pass_seconds(setting, batch, prompt, logits="last", prefill=True).values(),
+        start=np.zeros(()),
+    )
     if drafts:
-        cost = cost + prompt_draft_s(setting.deployment, setting.drafter, batch=batch, prompt_tokens=prompt)
+        cost = cost + prompt_draft_s(
+            setting.deployment, setting.drafter, batch=batch, prompt_tokens=prompt
+        )
     return np.asarray(cost + setting.plain_overhead.step_s)
 
 
-def chunked_prefill_s(setting: Setting, *, prompt_tokens: float, chunk_tokens: Number, drafts: bool = True) -> Array:
-    """Seconds to process one prompt that nobody decodes beside, in passes of at most `chunk_tokens` tokens.
+def chunked_prefill_s(
+    setting: Setting, *, prompt_tokens: float, chunk_tokens: Number, drafts: bool = True
+) -> Array:
+    """Seconds to process one prompt that nobody decodes beside, in passes of at most `chunk_tokens`
+    tokens.
 
     Every pass reads the weights anew, and the cache that the passes before it wrote.
 
     Args:
         setting: target, device, drafter and engine.
         prompt_tokens: tokens of the prompt, > 0.
-        chunk_tokens: most tokens of a pass, >= 1; infinite: the prompt stays whole, as encoders' prompts always do.
+        chunk_tokens: most tokens of a pass, >= 1; infinite: the prompt stays whole, as encoders'
+            prompts always do.
         drafts: the drafter processes the prompt too (where it keeps a cache of its own).
     """
     whole = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts)
@@ -194,7 +231,9 @@ def chunked_prefill_s(setting: Setting, *, prompt_tokens: float, chunk_tokens: N
     passes = full * pass_s(chunk, (full - 1.0) * chunk / 2.0)
     passes = passes + np.where(rest > 0.5, pass_s(np.maximum(rest, 1.0), full * chunk), 0.0)
     if drafts:
-        passes = passes + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
+        passes = passes + prompt_draft_s(
+            setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens
+        )
     return np.asarray(np.where(is_whole, whole, passes))
 
 
@@ -206,35 +245,52 @@ def mixed_prefill_s(
     drafts: bool = True,
     chunk_tokens: Number = np.inf,
 ) -> Array:
-    """Seconds that a prompt adds to steps in which other requests decode: chunked prefill with mixed batches.
+    """Seconds that a prompt adds to steps in which other requests decode: chunked prefill with
+    mixed batches.
 
-    A step reads the weights anyway; a chunk adds its rows to every matrix product, and its own attention, which reads
-    the chunks before it. Of an encoder-decoder, whose prompts stay whole, the encoder's pass comes on top. The
-    decoder's first token joins the step where the encoder reads text; where it reads audio (Whisper), the prompt is
-    the decoder's own and is billed with the encoder's pass.
+    A step reads the weights anyway; a chunk adds its rows to every matrix product, and its own
+    attention, which reads the chunks before it. Of an encoder-decoder, whose prompts stay whole,
+    the encoder's pass comes on top. The decoder's first token joins the step where the encoder
+    reads text; where it reads audio (Whisper), the prompt is the decoder's own and is billed with
+    the encoder's pass.
 
     Args:
         setting: target, device, drafter and engine.
         prompt_tokens: tokens of the prompt.
         decode_rows: query tokens of the requests that decode in the same step, > 0.
-        drafts: the drafter processes the prompt too (where it keeps a cache of its own), in a pass of its own.
+        drafts: the drafter processes the prompt too (where it keeps a cache of its own), in a pass
+            of its own.
         chunk_tokens: most of its tokens that one step takes, >= 1; broadcasts with the rows.
 
     Reference: Agrawal et al. 2023, "SARATHI" (arXiv:2308.16369), section 4.2.
     """
     rows, target = np.asarray(decode_rows, dtype=np.float64), setting.target
     encodes = target.encoder is not None  # whose rows share no product with a decoder's
-    chunk: Number = prompt_tokens if encodes or np.all(chunk_tokens >= prompt_tokens) else np.minimum(
-        chunk_tokens, prompt_tokens
-    )  # fmt: skip
+    chunk: Number = (
+        prompt_tokens
+        if encodes or np.all(chunk_tokens >= prompt_tokens)
+        else np.minimum(chunk_tokens, prompt_tokens)
+    )
     joining = float(not target.source_positions) if encodes else chunk
     together, alone = (_row_seconds(setting, rows + extra) for extra in (joining, 0.0))
-    own = _pass_seconds(setting, 1.0, chunk, context=(prompt_tokens - chunk) / 2.0, prefill=True,
-                        logits="none" if encodes else "last")  # fmt: skip
-    added = together - alone + sum(own[name] for name in (own if encodes else _ATTENTION) if name in own)
+    own = _pass_seconds(
+        setting,
+        1.0,
+        chunk,
+        context=(prompt_tokens - chunk) / 2.0,
+        prefill=True,
+        logits="none" if encodes else "last",
+    )
+    added = (
+        together
+        - alone
+        + sum(own[name] for name in (own if encodes else _ATTENTION) if name in own)
+    )
     added = added * (prompt_tokens / chunk)
     if drafts:
-        added = added + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
+        added = added + prompt_draft_s(
+            setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens
+        )
     return np.asarray(added)
 
 
@@ -271,10 +327,11 @@ def throughput_speedup(
     prompt_tokens: float,
     output_tokens: float,
 ) -> Array:
-    """Speedup of whole requests, prompt processing included, with `batch` of them in flight at any time.
+    """Speedup of whole requests, prompt processing included, with `batch` of them in flight at any
+    time.
 
-    Alone, a request's prompt takes a pass of its own; beside others it joins one of their decode steps. Decode
-    steps are shared by the batch; context is taken at the middle of the output.
+    Alone, a request's prompt takes a pass of its own; beside others it joins one of their decode
+    steps. Decode steps are shared by the batch; context is taken at the middle of the output.
 
     Args:
         setting: target, device, drafter and engine.
@@ -292,18 +349,24 @@ def throughput_speedup(
     def prompt_s(rows_per_request: float, drafts: bool) -> Array:
         alone = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts)
         beside = np.maximum(sharing - 1.0, 1.0) * rows_per_request
-        mixed = mixed_prefill_s(setting, prompt_tokens=prompt_tokens, decode_rows=beside, drafts=drafts)
+        mixed = mixed_prefill_s(
+            setting, prompt_tokens=prompt_tokens, decode_rows=beside, drafts=drafts
+        )
         return np.asarray(np.where(sharing > 1.0, mixed, alone))
 
     verified = 1.0 + acceptance.proposal_ratio * acceptance.proposed_tokens
     plain = prompt_s(1.0, drafts=False) + output_tokens * result.plain.total_s / sharing
     steps = output_tokens / acceptance.tokens_per_step
-    fast = prompt_s(verified, drafts=acceptance.draft_tokens > 0) + steps * result.step.total_s / sharing
+    fast = (
+        prompt_s(verified, drafts=acceptance.draft_tokens > 0)
+        + steps * result.step.total_s / sharing
+    )
     return np.asarray(plain / fast)
 
 
 def reading(setting: Setting, prompt_tokens: float) -> Setting:
-    """The setting where an encoder is known to read prompts of so many tokens, so that its decoder wrote the rest.
+    """The setting where an encoder is known to read prompts of so many tokens, so that its decoder
+    wrote the rest.
 
     Args:
         setting: target, device, drafter and engine; unchanged without an encoder.
@@ -311,11 +374,18 @@ def reading(setting: Setting, prompt_tokens: float) -> Setting:
     """
     if setting.target.encoder is None:
         return setting
-    return replace(setting, deployment=replace(setting.deployment, source_tokens=round(prompt_tokens)))
+    return replace(
+        setting, deployment=replace(setting.deployment, source_tokens=round(prompt_tokens))
+    )
 
 
 def footprint_of(
-    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number, block_tokens: int | None = None
+    setting: Setting,
+    acceptance: Acceptance,
+    *,
+    batch: Number,
+    context: Number,
+    block_tokens: int | None = None,
 ) -> Footprint:
     """Bytes on each device that a configuration needs.
 
@@ -328,7 +398,12 @@ def footprint_of(
     """
     if setting.plan is not None:
         return planned_footprint(
-            setting, acceptance, setting.plan, batch=batch, context=context, block_tokens=block_tokens
+            setting,
+            acceptance,
+            setting.plan,
+            batch=batch,
+            context=context,
+            block_tokens=block_tokens,
         )
     d, drafter = setting.deployment, setting.drafter
     used = acceptance.draft_tokens > 0
@@ -336,22 +411,40 @@ def footprint_of(
     shared = np.minimum(d.shared_prefix_tokens, context)  # held once for all requests
     block = block_tokens or setting.engine.memory.block_tokens
     if drafter.method.refine is not None and used:
-        own = refine_footprint(d, drafter.method, batch=batch, context=context - shared, page_tokens=block)
+        own = refine_footprint(
+            d, drafter.method, batch=batch, context=context - shared, page_tokens=block
+        )
     else:
         own = footprint(
-            setting.target, d.precision, batch=batch, context=context - shared, tensor_parallel=share,
+            setting.target,
+            d.precision,
+            batch=batch,
+            context=context - shared,
+            tensor_parallel=share,
             query_tokens=1 + acceptance.draft_tokens,
             drafter_bytes=drafter_bytes(d, drafter) / share if used else 0.0,
-            drafter_kv_bytes_per_token=drafter_kv_bytes_per_token(d, drafter) / share if used else 0.0,
-            rollback=d.rollback, page_tokens=block,
-        )  # fmt: skip
+            drafter_kv_bytes_per_token=(
+                drafter_kv_bytes_per_token(d, drafter) / share if used else 0.0
+            ),
+            rollback=d.rollback,
+            page_tokens=block,
+        )
     held_once = kv_bytes(
-        setting.target, d.precision, batch=1, context=shared, tensor_parallel=share, page_tokens=block
-    )  # fmt: skip
+        setting.target,
+        d.precision,
+        batch=1,
+        context=shared,
+        tensor_parallel=share,
+        page_tokens=block,
+    )
     on_host = d.host_weights_ratio * layer_weight_bytes(setting.target, d.precision, share)
-    return replace(own, weights_bytes=own.weights_bytes - on_host, cache_bytes=own.cache_bytes + held_once)
+    return replace(
+        own, weights_bytes=own.weights_bytes - on_host, cache_bytes=own.cache_bytes + held_once
+    )
 
 
-def needed_bytes(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> Array:
+def needed_bytes(
+    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number
+) -> Array:
     """All bytes on each device that a configuration needs; see `footprint_of`."""
     return footprint_of(setting, acceptance, batch=batch, context=context).total_bytes

@@ -1,10 +1,12 @@
 """Where does a step's time go, and what would change it?
 
-Splits a step by operation and by roof, takes elasticities of its time and speedup by finite differences on the
-model, and says in one sentence what bounds it. Leaves out what a change would cost, and changes of the draft itself.
+Splits a step by operation and by roof, takes elasticities of its time and speedup by finite
+differences on the model, and says in one sentence what bounds it. Leaves out what a change would
+cost, and changes of the draft itself.
 
-An operation's time is homogeneous of degree one in the inverse rates and the fixed times of its device, so that its
-elasticities to them sum to one: the share of a roof is the elasticity to it, whatever the form of the kernel model.
+An operation's time is homogeneous of degree one in the inverse rates and the fixed times of its
+device, so that its elasticities to them sum to one: the share of a roof is the elasticity to it,
+whatever the form of the kernel model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +16,13 @@ from typing import Literal
 import numpy as np
 
 from costmodel.answers.estimate import Estimate, Setting, estimate
-from costmodel.answers.sensitivity import Elasticity, VarianceShare, elasticities, scaled, variance_shares
+from costmodel.answers.sensitivity import (
+    Elasticity,
+    VarianceShare,
+    elasticities,
+    scaled,
+    variance_shares,
+)
 from costmodel.answers.steps.step import StepCost
 from costmodel.drafters.pass_costs import WeightedPass
 from costmodel.laws.acceptance import Acceptance
@@ -22,7 +30,11 @@ from costmodel.laws.acceptance import Acceptance
 Roof = Literal["bandwidth", "compute", "link", "launch", "overhead"]
 Phase = Literal["draft", "verify", "engine"]
 ROOFS: tuple[Roof, ...] = ("bandwidth", "compute", "link", "launch", "overhead")
-_RATES: tuple[tuple[Roof, str], ...] = (("bandwidth", "bandwidth"), ("compute", "peak"), ("link", "link"))
+_RATES: tuple[tuple[Roof, str], ...] = (
+    ("bandwidth", "bandwidth"),
+    ("compute", "peak"),
+    ("link", "link"),
+)
 _STEP = 1e-4  # of a logarithm, for derivatives with respect to rates
 _WEIGHTS = ("gemm", "head", "moe")
 _CACHE = ("attention", "mla")
@@ -96,7 +108,12 @@ class Explanation:
 
 
 def explain(
-    setting: Setting, acceptance: Acceptance, *, batch: float, context: float, generator: np.random.Generator
+    setting: Setting,
+    acceptance: Acceptance,
+    *,
+    batch: float,
+    context: float,
+    generator: np.random.Generator,
 ) -> Explanation:
     """Explain where the time of one configuration's step goes.
 
@@ -151,7 +168,11 @@ def operation_shares(
     slopes: dict[Roof, dict[_Key, float]] = {}
     for roof, lever in _RATES:
         less, more = (
-            _sums(estimate(scaled(setting, lever, factor), acceptance, batch=batch, context=context).step)
+            _sums(
+                estimate(
+                    scaled(setting, lever, factor), acceptance, batch=batch, context=context
+                ).step
+            )
             for factor in (np.exp(-_STEP), np.exp(_STEP))
         )
         slopes[roof] = {key: (less[key][1] - more[key][1]) / (2.0 * _STEP) for key in base}
@@ -161,22 +182,35 @@ def operation_shares(
         rates = max(seconds, 1e-300)
         found.append(
             OperationShare(
-                phase=key[0], operation=key[1], role=key[2], calls=calls, seconds=seconds,
+                phase=key[0],
+                operation=key[1],
+                role=key[2],
+                calls=calls,
+                seconds=seconds,
                 by_roof_s=_roofs(seconds, {roof: slope[key] for roof, slope in slopes.items()}),
-                flops=flops, bytes=moved,
+                flops=flops,
+                bytes=moved,
                 bandwidth_ratio=moved / rates / device.bandwidth_bytes_per_s,
                 compute_ratio=flops / rates / device.peak(dtype),
             )
-        )  # fmt: skip
+        )
     overhead = float(step.overhead_s)
     if overhead > 0.0:
         only = {roof: overhead if roof == "overhead" else 0.0 for roof in ROOFS}
         found.append(
             OperationShare(
-                phase="engine", operation="overhead", role="", calls=1.0, seconds=overhead, by_roof_s=only,
-                flops=0.0, bytes=0.0, bandwidth_ratio=0.0, compute_ratio=0.0,
+                phase="engine",
+                operation="overhead",
+                role="",
+                calls=1.0,
+                seconds=overhead,
+                by_roof_s=only,
+                flops=0.0,
+                bytes=0.0,
+                bandwidth_ratio=0.0,
+                compute_ratio=0.0,
             )
-        )  # fmt: skip
+        )
     return sorted(found, key=lambda share: -share.seconds)
 
 
@@ -186,7 +220,8 @@ _Key = tuple[Phase, str, str]
 def _sums(step: StepCost) -> dict[_Key, tuple[float, float, float, float]]:
     """Calls, seconds, FLOPs and bytes of every kind of operation in a step at one point.
 
-    Where passes run at the same time, all of them are shortened alike, so that the step's seconds are met.
+    Where passes run at the same time, all of them are shortened alike, so that the step's seconds
+    are met.
     """
     busy_s = float(step.draft_s + step.verify_s)
     alone = 1.0 - float(step.hidden_s) / busy_s if busy_s else 1.0
@@ -221,23 +256,35 @@ def _roofs(seconds: float, slopes: Mapping[Roof, float]) -> dict[Roof, float]:
 
 
 def _sentence(
-    result: Estimate, operations: Sequence[OperationShare], by_roof: Mapping[Roof, float], setting: Setting
+    result: Estimate,
+    operations: Sequence[OperationShare],
+    by_roof: Mapping[Roof, float],
+    setting: Setting,
 ) -> str:
     """What bounds the step and what to change, in plain words."""
     roof = max(ROOFS, key=lambda each: by_roof[each])
     largest = max(operations, key=lambda share: share.by_roof_s[roof])
     total = float(result.step_s)
     share, part = by_roof[roof] / total, largest.by_roof_s[roof] / total
-    most = "" if roof == "overhead" else f", the largest part in {largest.name} ({100 * part:.0f} % of the step)"
-    # rate x1.1 divides its share of the time by 1.1; fixed times are cut by a tenth for the same factor
+    most = (
+        ""
+        if roof == "overhead"
+        else f", the largest part in {largest.name} ({100 * part:.0f} % of the step)"
+    )
+    # rate x1.1 divides its share of the time by 1.1; fixed times are cut by a tenth for the same
+    # factor
     gain = share * (1.0 - 1.0 / 1.1)
     faster = {
-        "bandwidth": "A tenth more bandwidth", "compute": "A tenth more peak", "link": "A link a tenth faster",
-        "launch": "Launches a tenth quicker", "overhead": "An engine a tenth quicker between passes",
-    }[roof]  # fmt: skip
+        "bandwidth": "A tenth more bandwidth",
+        "compute": "A tenth more peak",
+        "link": "A link a tenth faster",
+        "launch": "Launches a tenth quicker",
+        "overhead": "An engine a tenth quicker between passes",
+    }[roof]
     return (
-        f"{_WAITS[roof]} {100 * share:.0f} % of the step{most}. {faster} would give {100 * gain / (1 - gain):.1f} % "
-        f"more tokens/s; {_advice(roof, operations, setting, result)}."
+        f"{_WAITS[roof]} {100 * share:.0f} % of the step{most}. {faster} would give"
+        f" {100 * gain / (1 - gain):.1f} % more tokens/s;"
+        f" {_advice(roof, operations, setting, result)}."
     )
 
 
@@ -250,20 +297,40 @@ _WAITS = {
 }
 
 
-def _advice(roof: Roof, operations: Sequence[OperationShare], setting: Setting, result: Estimate) -> str:
+def _advice(
+    roof: Roof, operations: Sequence[OperationShare], setting: Setting, result: Estimate
+) -> str:
     if roof == "bandwidth":
-        reads = {each: sum(o.by_roof_s[roof] for o in operations if o.operation in each) for each in (_WEIGHTS, _CACHE)}
+        reads = {
+            each: sum(o.by_roof_s[roof] for o in operations if o.operation in each)
+            for each in (_WEIGHTS, _CACHE)
+        }
         if reads[_WEIGHTS] >= reads[_CACHE]:
-            return "so would fewer bits per weight; more requests or draft tokens ride on the same reads"
-        return "so would fewer bits per cached value or a shorter context; draft tokens ride on the same reads"
+            return (
+                "so would fewer bits per weight; more requests or draft tokens ride on the same"
+                " reads"
+            )
+        return (
+            "so would fewer bits per cached value or a shorter context; draft tokens ride on the"
+            " same reads"
+        )
     if roof == "compute":
         fewer = "draft fewer tokens at this batch, or " if result.acceptance.draft_tokens else ""
         return f"{fewer}compute in fewer bits"
     if roof == "link":
         return "use a smaller --tp or faster links"
     if roof == "launch":
-        fixed = {each: sum(o.by_roof_s[roof] for o in operations if o.phase == each) for each in ("draft", "verify")}
+        fixed = {
+            each: sum(o.by_roof_s[roof] for o in operations if o.phase == each)
+            for each in ("draft", "verify")
+        }
         passes = "fewer draft passes or " if fixed["draft"] > fixed["verify"] else ""
-        return f"no faster memory or arithmetic will help: use {passes}fused kernels, or let more requests share them"
+        return (
+            f"no faster memory or arithmetic will help: use {passes}fused kernels, or let more"
+            " requests share them"
+        )
     held = f"{setting.overhead.engine}'s" if setting.overhead.engine != "none" else "the engine's"
-    return f"no faster device will help: cut {held} work per step, or let more requests or accepted tokens share it"
+    return (
+        f"no faster device will help: cut {held} work per step, or let more requests or accepted"
+        " tokens share it"
+    )

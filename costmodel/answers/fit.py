@@ -1,8 +1,8 @@
 """What fits into a device's memory, and how large a batch?
 
-One account for every answer: an engine gives its cache what its record says (`Engine.cache_bytes`), and requests fill
-it. `fits` counts blocks exactly; `room` takes half a block lost per request, as on average. Leaves out prefix sharing,
-swapping and preemption.
+One account for every answer: an engine gives its cache what its record says (`Engine.cache_bytes`),
+and requests fill it. `fits` counts blocks exactly; `room` takes half a block lost per request, as
+on average. Leaves out prefix sharing, swapping and preemption.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ class Room:
         usable_bytes: for weights and cache.
         weight_bytes: of the target.
         drafter_bytes: weights of the drafter.
-        reserve_bytes: the rest of the memory: driver, buffers of the largest pass, and what the engine leaves alone.
+        reserve_bytes: the rest of the memory: driver, buffers of the largest pass, and what the
+            engine leaves alone.
         request_bytes: cache of one request of the target, half a block included.
         waste_bytes: the half block, within `request_bytes`.
         drafter_request_bytes: cache of one request of the drafter.
@@ -52,7 +53,8 @@ class Room:
 
 
 def left_bytes(setting: Setting, needed: Footprint) -> Array:
-    """Bytes of its cache that an engine has left on each device; below 0 where a configuration does not fit.
+    """Bytes of its cache that an engine has left on each device; below 0 where a configuration does
+    not fit.
 
     Args:
         setting: target, device, drafter and engine.
@@ -60,9 +62,14 @@ def left_bytes(setting: Setting, needed: Footprint) -> Array:
     """
     d = setting.deployment
     given = setting.engine.cache_bytes(
-        d.device, d.architecture, d.precision, weights_bytes=needed.weights_bytes, pass_bytes=needed.pass_bytes,
-        tensor_parallel=d.tensor_parallel, devices=setting.devices,
-    )  # fmt: skip
+        d.device,
+        d.architecture,
+        d.precision,
+        weights_bytes=needed.weights_bytes,
+        pass_bytes=needed.pass_bytes,
+        tensor_parallel=d.tensor_parallel,
+        devices=setting.devices,
+    )
     return np.asarray(given - needed.cache_bytes)
 
 
@@ -82,7 +89,9 @@ def fits(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Nu
     >>> fits(setting, geometric(0, 0), batch=np.array([1, 64, 512]), context=4096).tolist()
     [True, True, False]
     """
-    return np.asarray(left_bytes(setting, footprint_of(setting, acceptance, batch=batch, context=context)) >= 0.0)
+    return np.asarray(
+        left_bytes(setting, footprint_of(setting, acceptance, batch=batch, context=context)) >= 0.0
+    )
 
 
 def require_fit(setting: Setting, needed: Footprint, what: str) -> None:
@@ -99,12 +108,14 @@ def require_fit(setting: Setting, needed: Footprint, what: str) -> None:
     left = left_bytes(setting, needed)
     if np.all(left >= 0.0):
         return
-    asked = np.broadcast_to(needed.weights_bytes + needed.cache_bytes, left.shape).flat[int(np.argmin(left))]
+    asked = np.broadcast_to(needed.weights_bytes + needed.cache_bytes, left.shape).flat[
+        int(np.argmin(left))
+    ]
     usable = max(float(asked + np.min(left)), 0.0)
     engine = "" if setting.engine.name == "none" else f" under {setting.engine.name}"
     raise InfeasibleError(
-        f"{what} needs {asked / GIB:.1f} GiB of weights and cache on each {setting.device.name}, which has "
-        f"{usable / GIB:.1f} GiB usable for them{engine}"
+        f"{what} needs {asked / GIB:.1f} GiB of weights and cache on each {setting.device.name},"
+        f" which has {usable / GIB:.1f} GiB usable for them{engine}"
     )
 
 
@@ -129,7 +140,8 @@ def room(setting: Setting, acceptance: Acceptance, *, context: float) -> Room:
 
 
 def rooms(settings: Sequence[Setting], acceptance: Acceptance, *, context: float) -> list[Room]:
-    """The same of settings that differ in nothing but how much of the memory their engines give the cache.
+    """The same of settings that differ in nothing but how much of the memory their engines give the
+    cache.
 
     Args:
         settings: at least one.
@@ -137,25 +149,46 @@ def rooms(settings: Sequence[Setting], acceptance: Acceptance, *, context: float
         context: as of `room`.
     """
     setting = settings[0]
-    block, copies = setting.engine.memory.block_tokens, 1 if setting.plan is None else setting.plan.data
-    pair = footprint_of(setting, acceptance, batch=np.array([1, 2]) * copies, context=context, block_tokens=1)
-    full = footprint_of(setting, acceptance, batch=copies, context=context + block / 2.0, block_tokens=1)
+    block, copies = (
+        setting.engine.memory.block_tokens,
+        1 if setting.plan is None else setting.plan.data,
+    )
+    pair = footprint_of(
+        setting, acceptance, batch=np.array([1, 2]) * copies, context=context, block_tokens=1
+    )
+    full = footprint_of(
+        setting, acceptance, batch=copies, context=context + block / 2.0, block_tokens=1
+    )
     cache, working = (np.broadcast_to(each, 2) for each in (pair.cache_bytes, pair.pass_bytes))
-    one, exact = replace(pair, cache_bytes=cache[0], pass_bytes=working[0]), float(cache[1] - cache[0])
+    one, exact = (
+        replace(pair, cache_bytes=cache[0], pass_bytes=working[0]),
+        float(cache[1] - cache[0]),
+    )
     waste = float(full.cache_bytes - one.cache_bytes) if block > 1 else 0.0
     return [_room(each, acceptance, context, one, exact, waste) for each in settings]
 
 
 def _room(
-    setting: Setting, acceptance: Acceptance, context: float, one: Footprint, exact: float, waste: float
-) -> Room:  # fmt: skip
-    """Room by what one request needs, what a further one adds to the cache, and the half block that each wastes."""
+    setting: Setting,
+    acceptance: Acceptance,
+    context: float,
+    one: Footprint,
+    exact: float,
+    waste: float,
+) -> Room:
+    """Room by what one request needs, what a further one adds to the cache, and the half block that
+    each wastes.
+    """
     d, engine = setting.deployment, setting.engine
     copies = 1 if setting.plan is None else setting.plan.data
     used = 1.0 if acceptance.draft_tokens else 0.0
     drafter_weights = used * drafter_bytes(d, setting.drafter) / d.tensor_parallel
     drafter = drafter_kv_bytes_per_token(d, setting.drafter) / d.tensor_parallel
-    drafted = used * drafter * (context - min(d.shared_prefix_tokens, context) + 1.0 + acceptance.draft_tokens)
+    drafted = (
+        used
+        * drafter
+        * (context - min(d.shared_prefix_tokens, context) + 1.0 + acceptance.draft_tokens)
+    )
     shared = float(one.cache_bytes) - exact  # held once for all requests
     given = _given(setting, one.weights_bytes) - shared
     buffers = engine.buffer_bytes(setting.target, d.precision, d.tensor_parallel)
@@ -187,26 +220,31 @@ def require_room(setting: Setting, space: Room) -> None:
     if space.largest_batch < 1:
         fixed = space.weight_bytes + space.drafter_bytes
         raise InfeasibleError(
-            f"memory: {setting.target.name} takes {fixed / GIB:.1f} GiB of weights and "
-            f"{(space.request_bytes + space.drafter_request_bytes) / GIB:.2f} GiB per request on each "
-            f"{setting.device.name}, which has {max(space.usable_bytes, 0.0) / GIB:.1f} GiB usable for both"
+            f"memory: {setting.target.name} takes {fixed / GIB:.1f} GiB of weights and"
+            f" {(space.request_bytes + space.drafter_request_bytes) / GIB:.2f} GiB per request on"
+            f" each {setting.device.name}, which has {max(space.usable_bytes, 0.0) / GIB:.1f} GiB"
+            " usable for both"
         )
 
 
 def cache_tokens(
-    deployment: Deployment, engine: Engine, *, context: int, drafter: Drafter | None = None,
+    deployment: Deployment,
+    engine: Engine,
+    *,
+    context: int,
+    drafter: Drafter | None = None,
     plan: ParallelPlan | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """Tokens that an engine's cache holds, all devices of the group together.
 
     Args:
-        deployment: model, device and how they run; weights on the host take no room. A prefix that requests share
-            counts once where they are counted, not here.
+        deployment: model, device and how they run; weights on the host take no room. A prefix that
+            requests share counts once where they are counted, not here.
         engine: whose share of the memory counts.
         context: tokens of a request at its end; layers with a window keep less of it.
         drafter: whose weights and cache lie beside the target's.
-        plan: how the target is spread; None: one tensor-parallel group, as the deployment says. Every data copy
-            holds requests of its own.
+        plan: how the target is spread; None: one tensor-parallel group, as the deployment says.
+            Every data copy holds requests of its own.
 
     Raises:
         InfeasibleError: not even one request fits.
@@ -226,13 +264,18 @@ def cache_tokens(
     devices = share if plan is None else plan.devices
     free = float(
         engine.cache_bytes(
-            d.device, d.architecture, form, weights_bytes=weights, tensor_parallel=share, devices=devices
+            d.device,
+            d.architecture,
+            form,
+            weights_bytes=weights,
+            tensor_parallel=share,
+            devices=devices,
         )
     )
     if free < one:
         raise InfeasibleError(
-            f"{d.architecture.name} in {form.label} leaves no room for a request of {context} tokens on "
-            f"{devices} x {d.device.name}"
+            f"{d.architecture.name} in {form.label} leaves no room for a request of {context}"
+            f" tokens on {devices} x {d.device.name}"
         )
     return free / one * copies * context
 

@@ -1,7 +1,7 @@
 """What do requests see under a load, and how few replicas keep limits under theirs?
 
-One replica is known at every batch; requests arrive independently of each other. Leaves out how the curve of a replica
-comes about (`replicas`), percentiles, bursts and routing (see the simulator).
+One replica is known at every batch; requests arrive independently of each other. Leaves out how the
+curve of a replica comes about (`replicas`), percentiles, bursts and routing (see the simulator).
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,9 @@ from costmodel.passes.ops import Array
 
 
 class Loaded(NamedTuple):
-    """A replica under a load: requests in flight on average, and mean times; arrays that broadcast."""
+    """A replica under a load: requests in flight on average, and mean times; arrays that
+    broadcast.
+    """
 
     in_flight: Array
     tpot_s: Array
@@ -28,8 +30,9 @@ class Loaded(NamedTuple):
 class Curve:
     """One replica at every batch; arrays whose last axis is the batch.
 
-    A request that arrives at a replica sees the requests that are in flight on average (arrival theorem): a load under
-    which it is one of b keeps b - 1 in flight. No time under a load is less than under a lighter one.
+    A request that arrives at a replica sees the requests that are in flight on average (arrival
+    theorem): a load under which it is one of b keeps b - 1 in flight. No time under a load is less
+    than under a lighter one.
 
     Args:
         batch: float64[n], requests in flight, rising.
@@ -39,10 +42,11 @@ class Curve:
         tpot_s: mean time per output token, with the prompts of others in between.
         copies: schedulers that share the batch.
         parallel_prompts: prompts that are processed at the same time.
-        composed_iterations: iterations that are composed already when a request arrives, beside the one that runs.
+        composed_iterations: iterations that are composed already when a request arrives, beside the
+            one that runs.
 
-    Reference: Lavenberg and Reiser 1980, "Stationary state probabilities at arrival instants for closed queueing
-    networks"; Sakasegawa 1977, "An approximation formula Lq = a·rho^b/(1-rho)".
+    Reference: Lavenberg and Reiser 1980, "Stationary state probabilities at arrival instants for
+    closed queueing networks"; Sakasegawa 1977, "An approximation formula Lq = a·rho^b/(1-rho)".
     """
 
     batch: Array
@@ -64,7 +68,9 @@ class Curve:
     def received_s(self) -> Array:
         """Mean time to first token under those loads where no request waits for a place."""
         here = (self.batch - self.copies) / self.parallel_prompts
-        busy = -np.expm1(-here)  # somebody is there: the number in flight is taken to follow Poisson's law
+        busy = -np.expm1(
+            -here
+        )  # somebody is there: the number in flight is taken to follow Poisson's law
         others = np.where(here > 0.0, here / np.where(here > 0.0, busy, 1.0), 1.0)
         step = _along(self.batch, self.step_s, others * self.parallel_prompts)
         p, with_it = self.prompts, (1.0 + others) * self.parallel_prompts
@@ -74,7 +80,9 @@ class Curve:
         )
         beside = replace(p, mean_s=mean, square=square, iterations=iterations, filled=filled)
         arrivals = self.load_per_s / self.parallel_prompts
-        among = first_token_s(beside, step, arrivals=arrivals, composed=self.composed_iterations, residual_ratio=0.5)
+        among = first_token_s(
+            beside, step, arrivals=arrivals, composed=self.composed_iterations, residual_ratio=0.5
+        )
         seconds = (1.0 - busy) * p.alone_s + busy * np.maximum(among, p.alone_s)
         return np.maximum.accumulate(np.broadcast_to(seconds, self.load_per_s.shape), axis=-1)
 
@@ -91,31 +99,44 @@ class Curve:
         return _along(self.batch, self._highest_per_s, places)
 
     def under(self, requests_per_s: Array, places: Array) -> Loaded:
-        """What requests see that arrive at a rate; times to first token are infinite where they are too many.
+        """What requests see that arrive at a rate; times to first token are infinite where they are
+        too many.
 
         Args:
             requests_per_s: at one replica; its last axis is that of the places.
             places: requests that are served at once at most, within the batches of the curve.
         """
         highest = self.highest_per_s(places)
-        alone = _along(self.batch, self.load_per_s, places)  # from here on requests wait for places most of the time
+        alone = _along(
+            self.batch, self.load_per_s, places
+        )  # from here on requests wait for places most of the time
         at = _places(self.load_per_s, np.minimum(requests_per_s, alone))
         in_flight = np.where(
-            requests_per_s < alone, _between(self.batch - self.copies, at), requests_per_s / highest * places
+            requests_per_s < alone,
+            _between(self.batch - self.copies, at),
+            requests_per_s / highest * places,
         )
         waits = np.minimum(in_flight / places, 1.0) ** (np.sqrt(2.0 * (places + 1.0)) - 1.0)
         spare = np.asarray(highest - requests_per_s)
         waiting = np.where(spare > 0.0, waits / np.where(spare > 0.0, spare, 1.0), np.inf)
         return Loaded(
-            in_flight=np.minimum(in_flight, places), tpot_s=_between(self._slowest_tpot_s, at),
+            in_flight=np.minimum(in_flight, places),
+            tpot_s=_between(self._slowest_tpot_s, at),
             ttft_s=_between(self.received_s, at) + waiting,
-        )  # fmt: skip
+        )
 
 
 def least_replicas(
-    curve: Curve, requests_per_s: float, places: Array, slo: Limits, *, utilisation: float, most: int
+    curve: Curve,
+    requests_per_s: float,
+    places: Array,
+    slo: Limits,
+    *,
+    utilisation: float,
+    most: int,
 ) -> Array:
-    """The fewest replicas each of which keeps the limits under its share of a load; infinite where no number does.
+    """The fewest replicas each of which keeps the limits under its share of a load; infinite where
+    no number does.
 
     Where so many keep them, more do too: no time is less under a heavier load.
 
@@ -140,22 +161,32 @@ def least_replicas(
     while np.any(low < high):
         middle = np.floor((low + high) / 2.0)
         enough = keeps(middle)
-        high, low = np.where(enough, middle, high), np.where(enough, low, np.minimum(middle + 1.0, high))
+        high, low = (
+            np.where(enough, middle, high),
+            np.where(enough, low, np.minimum(middle + 1.0, high)),
+        )
     return np.where(able, high, np.inf)
 
 
 def _along(batch: Array, values: Array, wanted: Array | float) -> Array:
     """Values at other batches, [..., wanted], linear between those of the curve."""
     at = np.clip(np.searchsorted(batch, wanted), 1, max(batch.size - 1, 1)).astype(np.int64)
-    return _between(values, (at, _share(batch[at - 1], batch[np.minimum(at, batch.size - 1)], np.asarray(wanted))))
+    return _between(
+        values,
+        (at, _share(batch[at - 1], batch[np.minimum(at, batch.size - 1)], np.asarray(wanted))),
+    )
 
 
 def _places(rising: Array, wanted: Array) -> tuple[NDArray[np.int64], Array]:
-    """Between which entries of the last axis values lie, and how far, both of the shape of `wanted`."""
+    """Between which entries of the last axis values lie, and how far, both of the shape of
+    `wanted`.
+    """
     last = rising.shape[-1] - 1
     at = np.clip((rising[..., None, :] < wanted[..., :, None]).sum(axis=-1), min(1, last), last)
     rising = np.broadcast_to(rising, (*at.shape[:-1], last + 1))
-    high, low = (np.take_along_axis(rising, np.maximum(place, 0), axis=-1) for place in (at, at - 1))
+    high, low = (
+        np.take_along_axis(rising, np.maximum(place, 0), axis=-1) for place in (at, at - 1)
+    )
     return at, _share(low, high, wanted)
 
 

@@ -1,7 +1,7 @@
 """Does a model know as many positions as a context asks for?
 
-Learned positions end where their table does. Computed ones can be stretched, so that a longer context has a time but
-perhaps no sense. Leaves out what stretching does to the text.
+Learned positions end where their table does. Computed ones can be stretched, so that a longer
+context has a time but perhaps no sense. Leaves out what stretching does to the text.
 """
 
 import math
@@ -22,7 +22,9 @@ def require_positions(target: Architecture, context: float, key: str = "--contex
         InputError: the model's positions are learned, and end before.
     """
     if target.learned_positions and not _is_known(target, context):
-        known = f"must be at most the {target.max_context:,} positions that {target.name} has learned"
+        known = (
+            f"must be at most the {target.max_context:,} positions that {target.name} has learned"
+        )
         raise InputError(known, key=key, value=math.ceil(context))
 
 
@@ -35,7 +37,8 @@ def context_remark(target: Architecture, context: int) -> str:
     """What to say of a context beyond the longest that a model was published for; empty within it.
 
     Args:
-        target: the model. Where layers keep a state, or an encoder reads the context, nothing is said.
+        target: the model. Where layers keep a state, or an encoder reads the context, nothing is
+            said.
         context: cached tokens per request.
 
     Raises:
@@ -44,5 +47,7 @@ def context_remark(target: Architecture, context: int) -> str:
     if _is_known(target, context):
         return ""
     require_positions(target, context)
-    return (f"context {context:,} is beyond the {target.max_context:,} tokens that {target.name} was published for: "
-            "its positions must be stretched, and the text may suffer")  # fmt: skip
+    return (
+        f"context {context:,} is beyond the {target.max_context:,} tokens that {target.name} was"
+        " published for: its positions must be stretched, and the text may suffer"
+    )

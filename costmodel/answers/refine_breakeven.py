@@ -1,8 +1,9 @@
 """From how many tokens a pass does a masked decoder beat its autoregressive twin?
 
-The twin is the same model decoded one token a pass with a KV cache. What a pass of a masked decoder costs depends on
-how many tokens it commits, because passes that renew a cache are spread over fewer of them: the least pace is searched
-for. Leaves out which batches pay at a given pace (`breakeven.paying_batches`).
+The twin is the same model decoded one token a pass with a KV cache. What a pass of a masked decoder
+costs depends on how many tokens it commits, because passes that renew a cache are spread over fewer
+of them: the least pace is searched for. Leaves out which batches pay at a given pace
+(`breakeven.paying_batches`).
 """
 
 from dataclasses import dataclass
@@ -23,9 +24,10 @@ class NeededPace:
     """The break-even of a masked decoder at one batch and context.
 
     Args:
-        tokens_per_pass: least at which it is as fast as its twin, 1 where any pace is enough; None: not even a pass
-            that commits all of its blocks is.
-        bounds: 80 % interval of it from the cost model, within 1 and `most`; None where no pace is enough.
+        tokens_per_pass: least at which it is as fast as its twin, 1 where any pace is enough; None:
+            not even a pass that commits all of its blocks is.
+        bounds: 80 % interval of it from the cost model, within 1 and `most`; None where no pace is
+            enough.
         most: tokens that a pass commits at most.
         twin_tokens_per_s: of the whole batch, decoded token by token.
     """
@@ -36,7 +38,9 @@ class NeededPace:
     twin_tokens_per_s: float
 
 
-def needed_pace(setting: Setting, *, batch: int, context: int, generator: np.random.Generator) -> NeededPace:
+def needed_pace(
+    setting: Setting, *, batch: int, context: int, generator: np.random.Generator
+) -> NeededPace:
     """Least tokens per pass at which a masked decoder beats its twin.
 
     Args:
@@ -65,20 +69,29 @@ def needed_pace(setting: Setting, *, batch: int, context: int, generator: np.ran
     def log_speedup(tokens: float) -> float:
         """Logarithm of the speedup at a pace."""
         nonlocal plain
-        result = estimate(setting, own_pace(method, tokens), batch=batch, context=context, plain=plain)
+        result = estimate(
+            setting, own_pace(method, tokens), batch=batch, context=context, plain=plain
+        )
         plain = result.plain
         return float(np.log(result.speedup))
 
     least: float | None = 1.0
     if log_speedup(1.0) < 0.0:
-        least = float(brentq(log_speedup, 1.0, most, xtol=1e-6)) if log_speedup(most) >= 0.0 else None
+        least = (
+            float(brentq(log_speedup, 1.0, most, xtol=1e-6)) if log_speedup(most) >= 0.0 else None
+        )
     assert plain is not None
     twin = batch / float(plain.total_s)
     if least is None:
         return NeededPace(tokens_per_pass=None, bounds=None, most=most, twin_tokens_per_s=twin)
     result = estimate(setting, own_pace(method, least), batch=batch, context=context, plain=plain)
-    drawn = draw_steps(result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
-                       generator=generator)  # fmt: skip
+    drawn = draw_steps(
+        result.plain,
+        result.step,
+        setting.device.constants.residual_ratio,
+        setting.overhead,
+        generator=generator,
+    )
     low, high = (float(each) for each in interval(drawn.step_s[:, 0] / drawn.plain_s[:, 0]))
     bounds = min(max(low, 1.0), most), min(max(high, 1.0), most)
     return NeededPace(tokens_per_pass=least, bounds=bounds, most=most, twin_tokens_per_s=twin)

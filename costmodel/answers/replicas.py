@@ -1,8 +1,10 @@
-"""What does one replica do at every batch: requests per second, time per token, time to first token?
+"""What does one replica do at every batch: requests per second, time per token, time to first
+token?
 
-A steady batch in which every request takes its prompt's time and its share of the decode steps. Prompts join decode
-steps, whole or in chunks that a token budget leaves room for. Leaves out what requests see under a load (`loads`), how
-many replicas one needs (`capacity`), percentiles, bursts and routing (see the simulator).
+A steady batch in which every request takes its prompt's time and its share of the decode steps.
+Prompts join decode steps, whole or in chunks that a token budget leaves room for. Leaves out what
+requests see under a load (`loads`), how many replicas one needs (`capacity`), percentiles, bursts
+and routing (see the simulator).
 """
 
 from typing import NamedTuple
@@ -18,7 +20,9 @@ from costmodel.passes.ops import Array, Number
 
 
 class Speeds(NamedTuple):
-    """A busy replica: requests that it finishes per second, and mean times; arrays that broadcast."""
+    """A busy replica: requests that it finishes per second, and mean times; arrays that
+    broadcast.
+    """
 
     requests_per_s: Array
     tpot_s: Array
@@ -30,9 +34,10 @@ def replica_curve(
 ) -> Curve:
     """One replica at every batch from 1 to `largest`, or at every multiple of its data copies.
 
-    A request stays for its prompt's and its steps' time, stretched by the prompts of the others; by Little's law a
-    batch of b finishes b requests in that time. Under a plan the data copies and the stages each process prompts of
-    their own at the same time, and those of one copy and stage wait for each other.
+    A request stays for its prompt's and its steps' time, stretched by the prompts of the others; by
+    Little's law a batch of b finishes b requests in that time. Under a plan the data copies and the
+    stages each process prompts of their own at the same time, and those of one copy and stage wait
+    for each other.
 
     Args:
         setting: target, device, drafter and engine.
@@ -43,17 +48,29 @@ def replica_curve(
     """
     copies = 1 if setting.plan is None else setting.plan.data
     budget, rows = np.inf if token_budget is None else float(token_budget), step_rows(a)
-    most = float(most_sharing(load, rows, budget, load.output_tokens / a.tokens_per_step) * setting.parallel_prompts)
+    most = float(
+        most_sharing(load, rows, budget, load.output_tokens / a.tokens_per_step)
+        * setting.parallel_prompts
+    )
     b = np.arange(copies, max(min(largest, most), copies) + 1, copies, dtype=np.float64)
     step = np.asarray(estimate(setting, a, batch=b, context=load.decode_context).step_s)
-    prompts = replica_prompts(setting, load, batch=b, rows=rows, drafts=a.draft_tokens > 0, token_budget=budget)
+    prompts = replica_prompts(
+        setting, load, batch=b, rows=rows, drafts=a.draft_tokens > 0, token_budget=budget
+    )
     speeds = replica_speeds(
-        setting, b, step, prompts, output_tokens=load.output_tokens, tokens_per_step=a.tokens_per_step
+        setting,
+        b,
+        step,
+        prompts,
+        output_tokens=load.output_tokens,
+        tokens_per_step=a.tokens_per_step,
     )
     return curve_of(setting, b, step, prompts, speeds)
 
 
-def curve_of(setting: Setting, batch: Array, step_s: Array, prompts: Prompts, speeds: Speeds) -> Curve:
+def curve_of(
+    setting: Setting, batch: Array, step_s: Array, prompts: Prompts, speeds: Speeds
+) -> Curve:
     """The curve of a replica whose speeds are known.
 
     Args:
@@ -64,10 +81,15 @@ def curve_of(setting: Setting, batch: Array, step_s: Array, prompts: Prompts, sp
         speeds: of a busy replica.
     """
     return Curve(
-        batch=batch, step_s=step_s, prompts=prompts, requests_per_s=speeds.requests_per_s, tpot_s=speeds.tpot_s,
-        copies=1 if setting.plan is None else setting.plan.data, parallel_prompts=setting.parallel_prompts,
+        batch=batch,
+        step_s=step_s,
+        prompts=prompts,
+        requests_per_s=speeds.requests_per_s,
+        tpot_s=speeds.tpot_s,
+        copies=1 if setting.plan is None else setting.plan.data,
+        parallel_prompts=setting.parallel_prompts,
         composed_iterations=composed_iterations(setting),
-    )  # fmt: skip
+    )
 
 
 def step_rows(a: Acceptance) -> float:
@@ -78,7 +100,8 @@ def step_rows(a: Acceptance) -> float:
 def most_sharing(load: Load, rows: Number, token_budget: Number, steps: Number) -> Array:
     """Requests of one scheduler that can decode while as many prompts pass as they finish.
 
-    Iterations have room for no more prompts beside the decode rows: further requests would only wait for theirs.
+    Iterations have room for no more prompts beside the decode rows: further requests would only
+    wait for theirs.
 
     Args:
         load: whose prompts.
@@ -86,23 +109,32 @@ def most_sharing(load: Load, rows: Number, token_budget: Number, steps: Number) 
         token_budget: most query tokens of an iteration; infinite: there is always room.
         steps: that a request makes until its end.
     """
-    return np.asarray(token_budget / (rows + load.mean_prompt_tokens / np.asarray(steps)), dtype=np.float64)
+    return np.asarray(
+        token_budget / (rows + load.mean_prompt_tokens / np.asarray(steps)), dtype=np.float64
+    )
 
 
 def replica_prompts(
-    setting: Setting, load: Load, *, batch: Array, rows: Number, drafts: bool, token_budget: Number = np.inf
+    setting: Setting,
+    load: Load,
+    *,
+    batch: Array,
+    rows: Number,
+    drafts: bool,
+    token_budget: Number = np.inf,
 ) -> Prompts:
     """What prompts take of a replica beside decoding requests.
 
-    Alone, a prompt takes passes of its own; beside others its chunks join their decode steps. A chunk is what the
-    budget leaves beside the decode rows, or the whole prompt where that is less. A chunk reads the cache of those
-    before it, half of the prompt on average.
+    Alone, a prompt takes passes of its own; beside others its chunks join their decode steps. A
+    chunk is what the budget leaves beside the decode rows, or the whole prompt where that is less.
+    A chunk reads the cache of those before it, half of the prompt on average.
 
     Args:
         setting: target, device, drafter and engine.
         load: whose prompts.
         batch: requests in flight.
-        rows: query tokens of one decoding request's step; broadcasts with the batch, like the budget.
+        rows: query tokens of one decoding request's step; broadcasts with the batch, like the
+            budget.
         drafts: the drafter processes prompts too.
         token_budget: most query tokens of an iteration; infinite: prompts are never split.
     """
@@ -110,23 +142,35 @@ def replica_prompts(
     left = np.asarray(token_budget - np.maximum(sharing - 1.0, 0.0) * rows, dtype=np.float64)
     room = np.maximum(left, 1.0)
     alone = [_alone_s(setting, length, drafts, room) for length in load.prompt_tokens]
-    each = [np.where(sharing > 1.0, _beside_s(setting, length, sharing, rows, drafts, room), by_itself)
-            for length, by_itself in zip(load.prompt_tokens, alone, strict=True)]  # fmt: skip
+    each = [
+        np.where(sharing > 1.0, _beside_s(setting, length, sharing, rows, drafts, room), by_itself)
+        for length, by_itself in zip(load.prompt_tokens, alone, strict=True)
+    ]
     seconds = np.maximum(np.stack(each), 0.0)
     lengths = np.array(load.prompt_tokens).reshape(-1, *(1 for _ in room.shape))
     return Prompts(
-        mean_s=seconds.mean(axis=0), square=(seconds**2).mean(axis=0),
-        iterations=np.maximum(np.ceil(lengths / room - 1e-9), 1.0).mean(axis=0), filled=(lengths / room).mean(axis=0),
+        mean_s=seconds.mean(axis=0),
+        square=(seconds**2).mean(axis=0),
+        iterations=np.maximum(np.ceil(lengths / room - 1e-9), 1.0).mean(axis=0),
+        filled=(lengths / room).mean(axis=0),
         alone_s=np.stack(alone).mean(axis=0),
-    )  # fmt: skip
+    )
 
 
 def replica_speeds(
-    setting: Setting, batch: Array, step_s: Array, prompts: Prompts, *, output_tokens: float, tokens_per_step: Number
+    setting: Setting,
+    batch: Array,
+    step_s: Array,
+    prompts: Prompts,
+    *,
+    output_tokens: float,
+    tokens_per_step: Number,
 ) -> Speeds:
-    """Rate and mean times of a busy replica with so many requests in flight, at most those of `most_sharing`.
+    """Rate and mean times of a busy replica with so many requests in flight, at most those of
+    `most_sharing`.
 
-    Whoever leaves is followed at once, so that nobody waits for a place or for a part of an iteration.
+    Whoever leaves is followed at once, so that nobody waits for a place or for a part of an
+    iteration.
 
     Args:
         setting: how many prompts are processed at the same time.
@@ -143,9 +187,12 @@ def replica_speeds(
     rate = batch / stay
     tpot = (np.maximum(sharing - 1.0, 0.0) * prompt + decode) / output_tokens
     among = first_token_s(
-        prompts, step_s, arrivals=rate / setting.parallel_prompts, composed=composed_iterations(setting),
+        prompts,
+        step_s,
+        arrivals=rate / setting.parallel_prompts,
+        composed=composed_iterations(setting),
         residual_ratio=0.0,
-    )  # fmt: skip
+    )
     ttft = np.where(sharing > 1.0, np.maximum(among, prompt), prompts.alone_s)
     return Speeds(rate, tpot, np.broadcast_to(ttft, np.shape(rate)))
 
@@ -153,11 +200,19 @@ def replica_speeds(
 def _alone_s(setting: Setting, length: float, drafts: bool, room: Array) -> Array:
     """Seconds of one prompt that nobody decodes beside."""
     scheduler = setting.engine.scheduler
-    pass_tokens = scheduler.pass_tokens if scheduler is not None and scheduler.pass_tokens else np.inf
-    return chunked_prefill_s(setting, prompt_tokens=length, chunk_tokens=np.minimum(room, pass_tokens), drafts=drafts)
+    pass_tokens = (
+        scheduler.pass_tokens if scheduler is not None and scheduler.pass_tokens else np.inf
+    )
+    return chunked_prefill_s(
+        setting, prompt_tokens=length, chunk_tokens=np.minimum(room, pass_tokens), drafts=drafts
+    )
 
 
-def _beside_s(setting: Setting, length: float, b: Array, rows: Number, drafts: bool, room: Array) -> Array:
+def _beside_s(
+    setting: Setting, length: float, b: Array, rows: Number, drafts: bool, room: Array
+) -> Array:
     """Seconds that one prompt adds to the steps of the others."""
     beside = np.maximum(b - 1.0, 1.0) * rows
-    return mixed_prefill_s(setting, prompt_tokens=length, decode_rows=beside, drafts=drafts, chunk_tokens=room)
+    return mixed_prefill_s(
+        setting, prompt_tokens=length, decode_rows=beside, drafts=drafts, chunk_tokens=room
+    )

@@ -1,6 +1,7 @@
 """How does a configuration of names become a setting that can be costed?
 
-Resolves model, device, method, engine and precision, applies defaults, and checks that they go together.
+Resolves model, device, method, engine and precision, applies defaults, and checks that they go
+together.
 """
 
 from dataclasses import fields, replace
@@ -36,11 +37,12 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     """The setting that a configuration names.
 
     Args:
-        configuration: model, device, method and formats by name; what it drafts in a step does not matter here.
+        configuration: model, device, method and formats by name; what it drafts in a step does not
+            matter here.
 
     Raises:
-        InputError: an unknown name (the nearest are offered), options that exclude each other, or a plan that does
-            not divide the model.
+        InputError: an unknown name (the nearest are offered), options that exclude each other, or a
+            plan that does not divide the model.
     """
     method = configured_method(configuration)
     require_priced(method)
@@ -50,7 +52,9 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     if names.fidelity == "measured" and names.device.casefold().endswith(".toml"):
         from costmodel.passes.measured import add_results  # which reads tables
 
-        add_results(Path(names.device).parent)  # passes that were measured lie beside the profile made of them
+        add_results(
+            Path(names.device).parent
+        )  # passes that were measured lie beside the profile made of them
     engine = load_engine(names.engine).on(device)
     split = engine.splits_verify(device) if names.split_verify is None else names.split_verify
     eager = not engine.kernels.graphs and device.kind != "cpu"  # a CPU is its own host
@@ -62,7 +66,11 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         fidelity=names.fidelity,
         split_verify=split,
         graphs=engine.kernels.graphs,
-        host_layer_s=engine.host.eager_s(target, device.constants.host_layer_s) / target.layers if eager else 0.0,
+        host_layer_s=(
+            engine.host.eager_s(target, device.constants.host_layer_s) / target.layers
+            if eager
+            else 0.0
+        ),
         host_pass_s=engine.host.pass_s if eager else 0.0,
         shared_prefix_tokens=names.shared_prefix_tokens,
         host_weights_ratio=names.host_weights_ratio,
@@ -74,7 +82,9 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     if plan is not None:
         plan.check(target)
     deployment = apply(deployment, named_transforms(chosen))
-    drafter = _drafter(configuration, method, deployment, named_transforms(chosen, reach_drafter=True))
+    drafter = _drafter(
+        configuration, method, deployment, named_transforms(chosen, reach_drafter=True)
+    )
     drafter = engine.drafting(drafter)
     if names.cache_tokens is not None:
         engine = _holding(engine, names, deployment, drafter)
@@ -89,7 +99,8 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
 
 
 def configured_method(configuration: DecodingConfiguration) -> Method:
-    """The entry that a configuration names, as it runs under the policy and on the canvas that it states.
+    """The entry that a configuration names, as it runs under the policy and on the canvas that it
+    states.
 
     Raises:
         InputError: a method that no policy stands for, or blocks that do not divide the canvas.
@@ -116,23 +127,30 @@ def _with_options(names: DeploymentNames, method: Method) -> DeploymentNames:
 
 
 def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:
-    """An engine whose cache holds as many tokens as it said, of the target and of a drafter that keeps a cache.
+    """An engine whose cache holds as many tokens as it said, of the target and of a drafter that
+    keeps a cache.
 
     Raises:
         InputError: a model that is spread beyond one tensor-parallel group.
     """
     if plan_of(names) is not None:
-        rule = "is known of one tensor-parallel group; leave out pipeline stages, data copies and spread experts"
+        rule = (
+            "is known of one tensor-parallel group; leave out pipeline stages, data copies and"
+            " spread experts"
+        )
         raise InputError(rule, key="deployment.cache_tokens", value=names.cache_tokens)
     share = d.tensor_parallel
     one = {"batch": 1, "context": 1, "tensor_parallel": share, "page_tokens": 1, "states": 0}
     each = float(kv_bytes(d.architecture, d.precision, **one))
     each += drafter_kv_bytes_per_token(d, drafter) / share
-    return replace(engine, memory=replace(engine.memory, stated_bytes=each * float(names.cache_tokens or 0)))
+    return replace(
+        engine, memory=replace(engine.memory, stated_bytes=each * float(names.cache_tokens or 0))
+    )
 
 
 def method_of(trace_method: str) -> str:
-    """The slug of a method that a trace names, by slug (with or without hyphens) or as engines call it (`draft_model`).
+    """The slug of a method that a trace names, by slug (with or without hyphens) or as engines call
+    it (`draft_model`).
 
     Raises:
         InputError: the trace names no method that is known; pass one explicitly.
@@ -146,14 +164,18 @@ def method_of(trace_method: str) -> str:
             return slug
     raise InputError(
         f"the trace names no known method; pass --method, one of {', '.join(method_names())}",
-        key="method", value=trace_method or None,
-    )  # fmt: skip
+        key="method",
+        value=trace_method or None,
+    )
 
 
-def with_match_rate(trace: AcceptanceTrace, method: str, match_rate: float | None) -> AcceptanceTrace:
+def with_match_rate(
+    trace: AcceptanceTrace, method: str, match_rate: float | None
+) -> AcceptanceTrace:
     """A trace whose missing proposals are stood in for by a stated share of steps.
 
-    Only drafters that may propose nothing (n-gram) rest; for the others a match rate means nothing and is left out.
+    Only drafters that may propose nothing (n-gram) rest; for the others a match rate means nothing
+    and is left out.
 
     Args:
         trace: level 1 or more.
@@ -166,12 +188,16 @@ def with_match_rate(trace: AcceptanceTrace, method: str, match_rate: float | Non
     return replace(trace, match_rate=match_rate)
 
 
-def _precision(names: DeploymentNames, target: Architecture, device: Device, engine: Engine) -> Precision:
-    """Formats that are asked for, or those of the published checkpoint as the engine loads it onto the device.
+def _precision(
+    names: DeploymentNames, target: Architecture, device: Device, engine: Engine
+) -> Precision:
+    """Formats that are asked for, or those of the published checkpoint as the engine loads it onto
+    the device.
 
     Raises:
         UnknownNameError: an unknown format.
-        InputError: a format without scales that is asked for and that the device does not compute in.
+        InputError: a format without scales that is asked for and that the device does not compute
+            in.
     """
     weights = names.dtype or target.dtype
     if names.dtype in PLAIN:
@@ -182,11 +208,16 @@ def _precision(names: DeploymentNames, target: Architecture, device: Device, eng
 
 
 def _drafter(
-    configuration: DecodingConfiguration, method: Method, d: Deployment, transforms: tuple[Transform, ...]
+    configuration: DecodingConfiguration,
+    method: Method,
+    d: Deployment,
+    transforms: tuple[Transform, ...],
 ) -> Drafter:
     draft_dtype = configuration.deployment.draft_dtype
     if draft_dtype is not None:
-        recipe_parts(draft_dtype, d.architecture)  # an unknown format is refused before anything is computed
+        recipe_parts(
+            draft_dtype, d.architecture
+        )  # an unknown format is refused before anything is computed
     if configuration.draft_passes is not None and configuration.draft_bytes is not None:
         return custom_drafter(
             method,
@@ -194,17 +225,30 @@ def _drafter(
             name=str(configuration.own_drafter),
             passes=configuration.draft_passes,
             bytes_read=configuration.draft_bytes,
-            weight_bytes=precision(draft_dtype or d.precision.wide, model=d.architecture).weight_bytes,
+            weight_bytes=precision(
+                draft_dtype or d.precision.wide, model=d.architecture
+            ).weight_bytes,
             dtype=draft_dtype,
         )
     name = configuration.draft_model
     if name is not None and not method.drafts_with_weights:
-        raise InputError(f"{method.slug} drafts without a model of its own", key="draft", value=name)
+        raise InputError(
+            f"{method.slug} drafts without a model of its own", key="draft", value=name
+        )
     if name is not None and not loads(method.slug, name):
-        rule = f"is a whole model, and {method.slug} drafts with a head that was trained for its target"
+        rule = (
+            f"is a whole model, and {method.slug} drafts with a head that was trained for its"
+            " target"
+        )
         raise InputError(rule, key="draft", value=name)
-    draft = load_model(name) if name and method.needs_draft_model else None  # a head's price follows from the target
+    draft = (
+        load_model(name) if name and method.needs_draft_model else None
+    )  # a head's price follows from the target
     return build_drafter(
-        method, d.architecture, draft=draft, exit_layer=configuration.exit_layers, transforms=transforms,
+        method,
+        d.architecture,
+        draft=draft,
+        exit_layer=configuration.exit_layers,
+        transforms=transforms,
         dtype=draft_dtype,
-    )  # fmt: skip
+    )

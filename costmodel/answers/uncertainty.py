@@ -1,7 +1,8 @@
 """How sure are we of a step time, a speedup or a rate?
 
-Draws errors of the cost model (from each operation's residuals) and of the acceptance (bootstrap over recorded
-requests) together. Leaves out errors that no residual shows: another engine version, throttling, other traffic.
+Draws errors of the cost model (from each operation's residuals) and of the acceptance (bootstrap
+over recorded requests) together. Leaves out errors that no residual shows: another engine version,
+throttling, other traffic.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,9 @@ from hardware_profiles.profile import Device, Provenance
 
 COVERAGE = 0.8
 HALF_WIDTH_SIGMA = 1.2815515655446004  # standard normal quantile at 0.9
-SHARED_RATIO = 0.5  # share of an operation's log-error variance common to all passes on a device; ASSUMED
+SHARED_RATIO = (
+    0.5  # share of an operation's log-error variance common to all passes on a device; ASSUMED
+)
 DRAWS = 400
 
 # residual of each operation of a pass; others go by their own name, or stand in for want of one
@@ -56,32 +59,45 @@ def draw_steps(
 ) -> StepDraws:
     """Step times under errors of the cost model; what two passes share cancels in their ratio.
 
-    An operation's log-error is normal on either side of its point, with the ends of the profile's 80 % interval in
-    the regime at hand. Part of its variance (`SHARED_RATIO`) is common to the target's and drafter's passes of both
-    steps, the rest is drawn per pass. Attention of a step other than the plain one takes the residual of `verify`.
+    An operation's log-error is normal on either side of its point, with the ends of the profile's
+    80 % interval in the regime at hand. Part of its variance (`SHARED_RATIO`) is common to the
+    target's and drafter's passes of both steps, the rest is drawn per pass. Attention of a step
+    other than the plain one takes the residual of `verify`.
 
     Args:
         plain: a plain step at the same points, or another speculative one.
         step: the speculative step.
-        residual_ratio: half-width of the 80 % interval by operation; a `Residuals` has separate regimes.
+        residual_ratio: half-width of the 80 % interval by operation; a `Residuals` has separate
+            regimes.
         overhead: the engine's share, with its own spread.
         generator: source of randomness.
         draws: number of draws.
-        alike: every point takes the same draws, those that it would take alone, so that its interval does not depend on
-            which others are asked about.
-        shared: standard normal draws that steps of several settings have in common, shape [draws, 1], by operation
-            and for the engine's `host`; None: this call's own.
+        alike: every point takes the same draws, those that it would take alone, so that its
+            interval does not depend on which others are asked about.
+        shared: standard normal draws that steps of several settings have in common, shape [draws,
+            1], by operation and for the engine's `host`; None: this call's own.
 
     Returns:
         Draws for every point of the broadcast of both steps.
     """
     shape = np.broadcast_shapes(plain.total_s.shape, step.total_s.shape)
     points = int(np.prod(shape)) if shape else 1
-    residuals = residual_ratio if isinstance(residual_ratio, Residuals) else Residuals(residual_ratio)
-    names = sorted({_family(name) for cost in (plain, step) for part in (cost.verify, cost.draft) for name in part})
+    residuals = (
+        residual_ratio if isinstance(residual_ratio, Residuals) else Residuals(residual_ratio)
+    )
+    names = sorted(
+        {
+            _family(name)
+            for cost in (plain, step)
+            for part in (cost.verify, cost.draft)
+            for name in part
+        }
+    )
     common = {name: generator.standard_normal((draws, 1)) for name in names} | dict(shared or {})
 
-    def passes(seconds: Mapping[str, Array], runs: Sequence[WeightedPass], verifies: bool = False) -> Array:
+    def passes(
+        seconds: Mapping[str, Array], runs: Sequence[WeightedPass], verifies: bool = False
+    ) -> Array:
         total = np.zeros((draws, points))
         own = {name: generator.standard_normal((draws, 1 if alike else points)) for name in names}
         for operation, value in seconds.items():
@@ -99,8 +115,12 @@ def draw_steps(
         return np.asarray(np.broadcast_to(cost.overhead_s, shape).reshape(1, points) * host)
 
     def speculative(cost: StepCost, *, verifies: bool) -> Array:
-        passed = passes(cost.verify, cost.verify_passes, verifies) + passes(cost.draft, cost.draft_passes)
-        shown = np.broadcast_to(1.0 - cost.hidden_s / (cost.draft_s + cost.verify_s), shape).reshape(1, points)
+        passed = passes(cost.verify, cost.verify_passes, verifies) + passes(
+            cost.draft, cost.draft_passes
+        )
+        shown = np.broadcast_to(
+            1.0 - cost.hidden_s / (cost.draft_s + cost.verify_s), shape
+        ).reshape(1, points)
         return np.asarray(passed * shown + fixed(cost))
 
     drafted = bool(plain.draft) and plain is not step
@@ -125,14 +145,21 @@ def _mean_bounds(
     *,
     verifies: bool,
 ) -> tuple[Array, Array]:
-    """Ends of the interval of an operation's log-error by point, shape [1, points]: means over its calls, by time."""
+    """Ends of the interval of an operation's log-error by point, shape [1, points]: means over its
+    calls, by time.
+    """
     name = _family(operation)
     if verifies and name == "attention" and "verify" in residuals:
         name = "verify"
     if name not in residuals:
         half = np.full((1, 1), np.log1p(_UNKNOWN_RATIO))
         return -half, half
-    calls = [(weight, each) for weight, cost in runs for each in cost.operations if each.name == operation]
+    calls = [
+        (weight, each)
+        for weight, cost in runs
+        for each in cost.operations
+        if each.name == operation
+    ]
     if not calls or name not in residuals.regimes:
         half = np.full((1, 1), np.log1p(residuals[name]))
         return -half, half
@@ -146,8 +173,11 @@ def _mean_bounds(
     return low.reshape(1, -1), high.reshape(1, -1)
 
 
-def dominant_terms(step: StepCost, residual_ratio: Mapping[str, float], overhead: Overhead) -> list[tuple[str, float]]:
-    """Terms of a step by the uncertainty they bring: (name, half-width as a share of the step), largest first.
+def dominant_terms(
+    step: StepCost, residual_ratio: Mapping[str, float], overhead: Overhead
+) -> list[tuple[str, float]]:
+    """Terms of a step by the uncertainty they bring: (name, half-width as a share of the step),
+    largest first.
 
     Args:
         step: a step at one point.
@@ -155,7 +185,9 @@ def dominant_terms(step: StepCost, residual_ratio: Mapping[str, float], overhead
         overhead: the engine's share.
     """
     total = float(np.mean(step.total_s))
-    spread: dict[str, float] = {"overhead": float(np.mean(step.overhead_s)) * overhead.spread_ratio / total}
+    spread: dict[str, float] = {
+        "overhead": float(np.mean(step.overhead_s)) * overhead.spread_ratio / total
+    }
     for phase, seconds in (("draft", step.draft), ("verify", step.verify)):
         for operation, value in seconds.items():
             ratio = residual_ratio.get(_family(operation), _UNKNOWN_RATIO)
@@ -164,7 +196,9 @@ def dominant_terms(step: StepCost, residual_ratio: Mapping[str, float], overhead
 
 
 def term_source(term: str, device: Device, overhead: Overhead) -> Provenance:
-    """Where the spread of a term of `dominant_terms` comes from: measured on this device, carried over, or assumed."""
+    """Where the spread of a term of `dominant_terms` comes from: measured on this device, carried
+    over, or assumed.
+    """
     if term == "overhead":
         assumed = overhead.source.startswith("ASSUMED")
         return Provenance(kind="assumed" if assumed else "measured", source=overhead.source)
@@ -174,5 +208,7 @@ def term_source(term: str, device: Device, overhead: Overhead) -> Provenance:
 
 
 def paired(samples: Array, count: int, generator: np.random.Generator) -> npt.NDArray[np.float64]:
-    """`count` rows of `samples` (along the first axis), drawn with replacement, to pair with other draws."""
+    """`count` rows of `samples` (along the first axis), drawn with replacement, to pair with other
+    draws.
+    """
     return np.asarray(samples[generator.integers(0, len(samples), size=count)], dtype=np.float64)

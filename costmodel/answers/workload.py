@@ -1,7 +1,7 @@
 """What load must a group of replicas carry, and within which limits?
 
-Requests per second with their lengths, as means or from recorded requests. Leaves out bursts: arrivals are taken as
-independent of each other (see the simulator for recorded arrivals).
+Requests per second with their lengths, as means or from recorded requests. Leaves out bursts:
+arrivals are taken as independent of each other (see the simulator for recorded arrivals).
 """
 
 import math
@@ -41,11 +41,20 @@ class Load:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.requests_per_s) and self.requests_per_s > 0.0):
-            raise InputError("must be a positive number of requests per second", key="rate", value=self.requests_per_s)
-        for key, values, least in (("prompt", self.prompt_tokens, 1.0), ("output", (self.output_tokens,), 1.0)):
+            raise InputError(
+                "must be a positive number of requests per second",
+                key="rate",
+                value=self.requests_per_s,
+            )
+        for key, values, least in (
+            ("prompt", self.prompt_tokens, 1.0),
+            ("output", (self.output_tokens,), 1.0),
+        ):
             for value in values:
                 if not least <= value <= MOST_TOKENS:
-                    raise InputError(f"must be {least:g} to {MOST_TOKENS} tokens", key=key, value=value)
+                    raise InputError(
+                        f"must be {least:g} to {MOST_TOKENS} tokens", key=key, value=value
+                    )
 
     @property
     def mean_prompt_tokens(self) -> float:
@@ -65,7 +74,8 @@ class Limits:
     Args:
         ttft_s: time to first token.
         tpot_s: time per output token after the first.
-        share_ratio: share of the requests that must be within both limits, in (0, 1]; None: their means must be.
+        share_ratio: share of the requests that must be within both limits, in (0, 1]; None: their
+            means must be.
 
     Raises:
         InputError: a share outside its range.
@@ -77,7 +87,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.share_ratio is not None and not 0.0 < self.share_ratio <= 1.0:
-            raise InputError("must lie in 0..1, 0 excluded", key="good_share", value=self.share_ratio)
+            raise InputError(
+                "must lie in 0..1, 0 excluded", key="good_share", value=self.share_ratio
+            )
 
     @property
     def limited(self) -> bool:
@@ -88,7 +100,9 @@ class Limits:
         """The limits times ratios."""
         ttft, tpot = self.ttft_s, self.tpot_s
         return replace(
-            self, ttft_s=None if ttft is None else ttft * ttft_ratio, tpot_s=None if tpot is None else tpot * tpot_ratio
+            self,
+            ttft_s=None if ttft is None else ttft * ttft_ratio,
+            tpot_s=None if tpot is None else tpot * tpot_ratio,
         )
 
     def met(self, *, ttft_s: Array, tpot_s: Array) -> Mask:
@@ -118,7 +132,11 @@ class Limits:
         """
         if self.share_ratio is None:
             return " and ".join(f"mean {limit}" for limit in self._bounds)
-        return f"{100 * self.share_ratio:g}% of the requests have {self.request_words}" if self.limited else ""
+        return (
+            f"{100 * self.share_ratio:g}% of the requests have {self.request_words}"
+            if self.limited
+            else ""
+        )
 
     @property
     def request_words(self) -> str:
@@ -156,10 +174,14 @@ def load_of_means(*, requests_per_s: float, prompt_tokens: float, output_tokens:
     )
 
 
-def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None, prompts: int = _QUANTILES) -> Load:
-    """The load of recorded requests: their lengths, and their mean rate unless another is asked about.
+def load_of_requests(
+    trace: RequestTrace, *, requests_per_s: float | None = None, prompts: int = _QUANTILES
+) -> Load:
+    """The load of recorded requests: their lengths, and their mean rate unless another is asked
+    about.
 
-    Requests are in flight in proportion to their outputs, so contexts are weighted by output length.
+    Requests are in flight in proportion to their outputs, so contexts are weighted by output
+    length.
 
     Args:
         trace: recorded requests.
@@ -167,7 +189,8 @@ def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None
         prompts: lengths that stand for those of all prompts; one where all are equally long.
 
     Raises:
-        InputError: a recording without requests, or one that spans no time where its rate is needed.
+        InputError: a recording without requests, or one that spans no time where its rate is
+            needed.
     """
     if not trace.requests:
         raise InputError("must hold at least one request", file=trace.file, key="requests", value=0)
@@ -175,7 +198,9 @@ def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None
     if rate is None:
         span = float(trace.arrival_s[-1] - trace.arrival_s[0]) if trace.requests > 1 else 0.0
         if span <= 0.0:
-            raise InputError("the recorded requests span no time; state a rate", file=trace.file, key="arrival_s")
+            raise InputError(
+                "the recorded requests span no time; state a rate", file=trace.file, key="arrival_s"
+            )
         rate = (trace.requests - 1) / span
     prompt, output = trace.prompt_tokens.astype(np.float64), trace.output_tokens.astype(np.float64)
     prompts = 1 if prompt.min() == prompt.max() else prompts

@@ -1,10 +1,11 @@
 """What is a model made of? Layers, widths and weights, and every count that follows from them.
 
-An architecture holds shapes only. Costs (FLOPs, bytes, seconds) are derived elsewhere, and so is the choice
-of a precision: counts here are of values, not bytes. An encoder-decoder, of text or of audio, is a decoder that holds
-its encoder (`hf.encoder_decoder`). A GEMM is written (name, n_out, k_in): n_out × k_in weights that one token's vector
-is multiplied by. Left out: the order of the layers, activation functions, position encodings, and towers for images and
-audio that feed a decoder's own sequence, none of which moves the time of a decoding pass.
+An architecture holds shapes only. Costs (FLOPs, bytes, seconds) are derived elsewhere, and so is
+the choice of a precision: counts here are of values, not bytes. An encoder-decoder, of text or of
+audio, is a decoder that holds its encoder (`hf.encoder_decoder`). A GEMM is written (name, n_out,
+k_in): n_out × k_in weights that one token's vector is multiplied by. Left out: the order of the
+layers, activation functions, position encodings, and towers for images and audio that feed a
+decoder's own sequence, none of which moves the time of a decoding pass.
 """
 
 from dataclasses import dataclass, replace
@@ -24,8 +25,10 @@ class FeedForward:
         experts: Routed experts; 0: a dense layer.
         experts_per_token: Routed experts that each token visits.
         shared_width: Inner width of the experts that every token visits, all together; 0: none.
-        shared_gate: The shared experts' output is scaled by a learned product with the residual vector.
-        latent: Length of the vector that routed experts work on, projected from and to the residual one; 0: that one.
+        shared_gate: The shared experts' output is scaled by a learned product with the residual
+            vector.
+        latent: Length of the vector that routed experts work on, projected from and to the residual
+            one; 0: that one.
     """
 
     width: int
@@ -43,7 +46,8 @@ class FeedForward:
         return self.experts > 0
 
     def merged(self) -> "FeedForward":
-        """The same layer with its shared experts among the routed ones, where they are alike; every token visits them.
+        """The same layer with its shared experts among the routed ones, where they are alike; every
+        token visits them.
 
         >>> FeedForward(width=64, experts=8, experts_per_token=2, shared_width=64).merged().experts_per_token
         3
@@ -66,16 +70,24 @@ class FeedForward:
         if not self.is_moe:
             return self._matrices(hidden, self.width, "") if self.width else ()
         shared = self._matrices(hidden, self.shared_width, "shared_") if self.shared_width else ()
-        around = (("latent_down", self.latent, hidden), ("latent_up", hidden, self.latent)) if self.latent else ()
+        around = (
+            (("latent_down", self.latent, hidden), ("latent_up", hidden, self.latent))
+            if self.latent
+            else ()
+        )
         return (("router", self.experts, hidden), *shared, *around)
 
     def expert_input(self, hidden: int) -> int:
-        """Length of the vector that a routed expert reads and writes, for residual vectors of length `hidden`."""
+        """Length of the vector that a routed expert reads and writes, for residual vectors of
+        length `hidden`.
+        """
         return self.latent or hidden
 
     def expert_projections(self, hidden: int) -> tuple[Projection, ...]:
         """GEMMs of one routed expert; empty for a dense layer."""
-        return self._matrices(self.expert_input(hidden), self.width, "expert_") if self.is_moe else ()
+        return (
+            self._matrices(self.expert_input(hidden), self.width, "expert_") if self.is_moe else ()
+        )
 
     def expert_parameters(self, hidden: int) -> int:
         """Weights of one routed expert; 0 for a dense layer."""
@@ -92,7 +104,11 @@ class FeedForward:
         return self.parameters(hidden) - unused * self.expert_parameters(hidden)
 
     def _matrices(self, hidden: int, width: int, prefix: str) -> tuple[Projection, ...]:
-        first = (f"{prefix}gate_up", 2 * width, hidden) if self.gated else (f"{prefix}up", width, hidden)
+        first = (
+            (f"{prefix}gate_up", 2 * width, hidden)
+            if self.gated
+            else (f"{prefix}up", width, hidden)
+        )
         return first, (f"{prefix}down", hidden, width)
 
 
@@ -111,8 +127,10 @@ class Block:
         norm_bias: The norms have a bias beside the scale (LayerNorm).
         cross: Attention to an encoder's output, between attention and feed-forward, if any.
         state: The recurrent layer in the place of attention, if any.
-        cross_decoder: The layer stores nothing of its own, so that of a prompt only the last token runs it.
-        extra: GEMMs of parts that few families have: adapters, links between streams, inputs per layer.
+        cross_decoder: The layer stores nothing of its own, so that of a prompt only the last token
+            runs it.
+        extra: GEMMs of parts that few families have: adapters, links between streams, inputs per
+            layer.
         extra_values: Further learned values of the layer, such as the scales of a router.
     """
 
@@ -128,7 +146,9 @@ class Block:
 
     @property
     def sublayers(self) -> int:
-        """Parts that read and add to the residual vector: attention, cross-attention, recurrence, feed-forward."""
+        """Parts that read and add to the residual vector: attention, cross-attention, recurrence,
+        feed-forward.
+        """
         mixers = (self.attention.heads > 0, self.cross is not None, self.state is not None)
         return sum(mixers) + int(self.feed_forward.width > 0)
 
@@ -151,7 +171,9 @@ class Block:
         state = self.state.parameters(hidden) if self.state else 0
         cross = self.cross.parameters(hidden) if self.cross else 0
         own = norms + cross + _weights(self.extra) + self.extra_values
-        return self.attention.parameters(hidden) + state + self.feed_forward.parameters(hidden) + own
+        return (
+            self.attention.parameters(hidden) + state + self.feed_forward.parameters(hidden) + own
+        )
 
     def active_parameters(self, hidden: int) -> int:
         """Weights that one token meets."""
@@ -162,26 +184,35 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Architecture:
-    """A decoder: its blocks, embedding and output head, and the encoder whose output it attends to, if any.
+    """A decoder: its blocks, embedding and output head, and the encoder whose output it attends to,
+    if any.
 
     Attributes:
         name: What the model is called in answers and messages.
         hidden: Length of the residual vector.
         vocab: Rows of the embedding and of the output head, padding rows included.
         tied: The output head is the embedding matrix.
-        blocks: Distinct layers, each with how many of it there are; the order of the layers is not kept.
+        blocks: Distinct layers, each with how many of it there are; the order of the layers is not
+            kept.
         max_context: Longest context the model was published for, in tokens.
-        final_norm: Learned vectors of length `hidden` after the last layer: 1 RMSNorm, 2 LayerNorm, 0 none.
+        final_norm: Learned vectors of length `hidden` after the last layer: 1 RMSNorm, 2 LayerNorm,
+            0 none.
         learned_positions: Rows of a learned position embedding; 0: positions are computed.
         dtype: Number format of the stored matrices, as a device names it ("bf16", "fp8", …).
         model_type: Family the file stated ("llama", "qwen3_moe", …).
-        mtp_layers: Multi-token-prediction layers shipped beside the model; not counted in any total here.
-        repeated_parameters: Weights of layers that are one layer used again: read whenever it runs, held once.
-        layer_embedding_parameters: Values of further embeddings, whose rows enter the layers, and of their norm.
-        encoder: What reads a prompt before this model writes; its last block makes cross-attention's keys and values.
-        source_positions: Vectors that the encoder reads whatever the prompt (audio); 0: the prompt's tokens.
+        mtp_layers: Multi-token-prediction layers shipped beside the model; not counted in any total
+            here.
+        repeated_parameters: Weights of layers that are one layer used again: read whenever it runs,
+            held once.
+        layer_embedding_parameters: Values of further embeddings, whose rows enter the layers, and
+            of their norm.
+        encoder: What reads a prompt before this model writes; its last block makes
+            cross-attention's keys and values.
+        source_positions: Vectors that the encoder reads whatever the prompt (audio); 0: the
+            prompt's tokens.
         source: "shipped", or the path that the architecture was read from.
-        read_as: How a name that is none of ours was understood, in words; "" where it is one, or a path.
+        read_as: How a name that is none of ours was understood, in words; "" where it is one, or a
+            path.
 
     Example:
         >>> attention = Attention(heads=4, kv_heads=2, head_dim=8)
@@ -250,14 +281,16 @@ class Architecture:
     def kv_values_per_token(self) -> int:
         """Values stored in the KV cache per token over all layers, windows not considered.
 
-        Of a text that an encoder reads, its tokens' keys and values for cross-attention are as wide as those of tokens
-        that the decoder writes.
+        Of a text that an encoder reads, its tokens' keys and values for cross-attention are as wide
+        as those of tokens that the decoder writes.
         """
         return sum(count * block.attention.kv_values_per_token for block, count in self.blocks)
 
     @property
     def state_values(self) -> int:
-        """Values of one request's recurrent states over all layers, convolution windows left out."""
+        """Values of one request's recurrent states over all layers, convolution windows left
+        out.
+        """
         return sum(count * block.state.state_values for block, count in self.blocks if block.state)
 
     @property
@@ -269,10 +302,15 @@ class Architecture:
     def weight_values(self) -> int:
         """Values that a decode pass reads when its tokens visit all experts.
 
-        Everything but an encoder and the input embedding, of which only the tokens' rows are read; the head is read
-        whole, even where it is the embedding's own matrix.
+        Everything but an encoder and the input embedding, of which only the tokens' rows are read;
+        the head is read whole, even where it is the embedding's own matrix.
         """
-        read = self.parameters - self._encoder_parameters + self.repeated_parameters - self.embedding_parameters
+        read = (
+            self.parameters
+            - self._encoder_parameters
+            + self.repeated_parameters
+            - self.embedding_parameters
+        )
         return read + (self.head_parameters if self.tied else 0)
 
     @property
@@ -287,8 +325,9 @@ class Architecture:
             layers: Number of layers, at least 0.
 
         Returns:
-            A new architecture; blocks other than the most frequent one are dropped. With recurrent layers all
-            blocks keep their share, but a single layer is one of attention and feed-forward where they exist.
+            A new architecture; blocks other than the most frequent one are dropped. With recurrent
+            layers all blocks keep their share, but a single layer is one of attention and
+            feed-forward where they exist.
         """
         if self.is_recurrent and layers != 1:
             return replace(self, blocks=_shared_out(self.blocks, layers), repeated_parameters=0)
@@ -301,7 +340,10 @@ class Architecture:
     def without_encoder(self) -> "Architecture":
         """The decoder alone, whose layers attend to nothing but what they wrote."""
         blocks = tuple(
-            (block if block.cross is None else replace(block, cross=None, norms=block.norms - 1), count)
+            (
+                block if block.cross is None else replace(block, cross=None, norms=block.norms - 1),
+                count,
+            )
             for block, count in self.blocks
         )
         return replace(self, encoder=None, source_positions=0, blocks=blocks)
@@ -325,16 +367,26 @@ def _weights_and_biases(projections: tuple[Projection, ...], bias: bool) -> int:
 
 
 def _attention_block(blocks: tuple[tuple[Block, int], ...], frequent: Block) -> Block:
-    """A layer of attention and feed-forward, from different blocks where none has both; else the given block."""
-    attending = [block for block, _ in blocks if block.attention.heads and not block.attention.shares_kv]
+    """A layer of attention and feed-forward, from different blocks where none has both; else the
+    given block.
+    """
+    attending = [
+        block for block, _ in blocks if block.attention.heads and not block.attention.shares_kv
+    ]
     feeding = [block.feed_forward for block, _ in blocks if block.feed_forward.width]
     if not attending or not feeding:
         return frequent
     block = attending[0]
-    return block if block.feed_forward.width else replace(block, feed_forward=feeding[0], norms=2 * block.norms)
+    return (
+        block
+        if block.feed_forward.width
+        else replace(block, feed_forward=feeding[0], norms=2 * block.norms)
+    )
 
 
-def _shared_out(blocks: tuple[tuple[Block, int], ...], layers: int) -> tuple[tuple[Block, int], ...]:
+def _shared_out(
+    blocks: tuple[tuple[Block, int], ...], layers: int
+) -> tuple[tuple[Block, int], ...]:
     """`layers` layers in the proportions of `blocks`, by largest remainder."""
     total = sum(count for _, count in blocks)
     quotas = [layers * count / total for _, count in blocks]

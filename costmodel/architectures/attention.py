@@ -1,7 +1,7 @@
 """What does one attention layer hold: grouped-query, latent, factored or indexed?
 
-Shapes and the counts that follow from them; what reading its cache costs is `passes`. A GEMM is written
-(name, n_out, k_in): n_out × k_in weights that one token's vector is multiplied by.
+Shapes and the counts that follow from them; what reading its cache costs is `passes`. A GEMM is
+written (name, n_out, k_in): n_out × k_in weights that one token's vector is multiplied by.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ _SCALE_BYTES = 4.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attention:
-    """One attention layer: grouped-query attention, or latent attention (MLA) where kv_lora_rank > 0.
+    """One attention layer: grouped-query attention, or latent attention (MLA) where kv_lora_rank >
+    0.
 
     Attributes:
         heads: Query heads.
@@ -29,22 +30,28 @@ class Attention:
         sinks: Every head has one learned sink logit.
         gated: The query projection also makes a gate for the output, of the same width.
         shares_kv: Keys and values are another layer's: read, but neither projected nor stored here.
-        value_is_key: One projection makes what keys and values are both normalised from; both are stored.
-        input_ratio: Length of the vector that queries, keys and values are projected from, over that of the residual.
+        value_is_key: One projection makes what keys and values are both normalised from; both are
+            stored.
+        input_ratio: Length of the vector that queries, keys and values are projected from, over
+            that of the residual.
         kv_lora_rank: MLA: length of the latent vector that stands for keys and values.
-        q_lora_rank: Rank of the query projection; 0: not factored. Also without MLA: multi-matrix factorisation
-            attention (MFA), whose query heads share one low-rank product.
-        rope_dim: MLA: rotated part of a key, shared by all heads and stored beside the latent vector.
+        q_lora_rank: Rank of the query projection; 0: not factored. Also without MLA: multi-matrix
+            factorisation attention (MFA), whose query heads share one low-rank product.
+        rope_dim: MLA: rotated part of a key, shared by all heads and stored beside the latent
+            vector.
         nope_dim: MLA: unrotated part of a head's query.
         value_dim: MLA: length of a head's value.
-        index_tokens: Cached tokens that a query token attends to, chosen by an indexer; 0: all of them.
-        index_heads: Query heads of the indexer; 0 with `index_tokens`: an earlier layer's choice is taken over.
-        index_dim: Length of an indexer's query head and of its one key, which is cached beside the latent vector.
-        mask: What a query sees: `causal`, what stands before it; `both_ways`, all of a text that is read at once (an
-            encoder's layers); `source`, the output of an encoder (cross-attention), whose keys and values are made once
-            per request and not here.
-        block_tokens: Under `causal`, new tokens that see each other both ways (block diffusion); 0: all of a pass do,
-            and everything that is cached (masked diffusion).
+        index_tokens: Cached tokens that a query token attends to, chosen by an indexer; 0: all of
+            them.
+        index_heads: Query heads of the indexer; 0 with `index_tokens`: an earlier layer's choice is
+            taken over.
+        index_dim: Length of an indexer's query head and of its one key, which is cached beside the
+            latent vector.
+        mask: What a query sees: `causal`, what stands before it; `both_ways`, all of a text that is
+            read at once (an encoder's layers); `source`, the output of an encoder
+            (cross-attention), whose keys and values are made once per request and not here.
+        block_tokens: Under `causal`, new tokens that see each other both ways (block diffusion); 0:
+            all of a pass do, and everything that is cached (masked diffusion).
     """
 
     heads: int
@@ -93,14 +100,18 @@ class Attention:
 
     @property
     def kv_values_per_token(self) -> int:
-        """Values stored in the KV cache per token by this layer, windows and an indexer's key not considered."""
+        """Values stored in the KV cache per token by this layer, windows and an indexer's key not
+        considered.
+        """
         if self.shares_kv:
             return 0
         return self.kv_width if self.is_mla else 2 * self.kv_width
 
     @property
     def index_bytes_per_token(self) -> float:
-        """Bytes of an indexer's key per token, which the published kernels keep in 8 bits with one 32-bit scale."""
+        """Bytes of an indexer's key per token, which the published kernels keep in 8 bits with one
+        32-bit scale.
+        """
         return self.index_dim + _SCALE_BYTES if self.index_heads else 0.0
 
     @property
@@ -111,8 +122,9 @@ class Attention:
     def projections(self, hidden: int) -> tuple[Projection, ...]:
         """GEMMs that one token runs around the attention itself.
 
-        With MLA, `kv_up` stands for both halves of the key/value up-projection: absorbed into the query and
-        the output, they cost a token the multiplications and weight reads of one matrix of this shape.
+        With MLA, `kv_up` stands for both halves of the key/value up-projection: absorbed into the
+        query and the output, they cost a token the multiplications and weight reads of one matrix
+        of this shape.
 
         Args:
             hidden: Length of the residual vector.
@@ -121,15 +133,20 @@ class Attention:
             (name, n_out, k_in) per GEMM; their products sum to the layer's projection weights.
 
         Reference:
-            DeepSeek-AI, "DeepSeek-V2" (arXiv:2405.04434), §2.1, eqs. 9–19; Hu et al., "Multi-matrix Factorization
-            Attention" (arXiv:2412.19255), for a factored query without MLA.
+            DeepSeek-AI, "DeepSeek-V2" (arXiv:2405.04434), §2.1, eqs. 9–19; Hu et al., "Multi-matrix
+            Factorization Attention" (arXiv:2412.19255), for a factored query without MLA.
         """
         if not self.heads:
             return ()
         output = ("output", hidden, self.output_width)
         rank = self.q_lora_rank
         if not self.is_mla and rank:
-            return ("q_down", rank, hidden), ("q_up", self.query_width, rank), ("kv", 2 * self.kv_width, hidden), output
+            return (
+                ("q_down", rank, hidden),
+                ("q_up", self.query_width, rank),
+                ("kv", 2 * self.kv_width, hidden),
+                output,
+            )
         if not self.is_mla:
             width = self.query_width * (2 if self.gated else 1) + self._projected_kv
             return ("qkv", width, hidden * self.input_ratio), output
@@ -137,17 +154,31 @@ class Attention:
         if rank:
             query = ("q_down", rank, hidden), ("q_up", self.query_width, rank)
         up_width = self.heads * (self.nope_dim + self.value_dim)
-        latent = (*query, ("kv_down", self.kv_width, hidden), ("kv_up", up_width, self.kv_lora_rank), output)
+        latent = (
+            *query,
+            ("kv_down", self.kv_width, hidden),
+            ("kv_up", up_width, self.kv_lora_rank),
+            output,
+        )
         if not self.index_heads:
             return latent
         index_q = ("index_q", self.index_heads * self.index_dim, rank or hidden)
-        return (*latent, index_q, ("index_k", self.index_dim, hidden), ("index_weights", self.index_heads, hidden))
+        return (
+            *latent,
+            index_q,
+            ("index_k", self.index_dim, hidden),
+            ("index_weights", self.index_heads, hidden),
+        )
 
     def parameters(self, hidden: int) -> int:
         """Weights of the layer: projections, biases, head norms and sinks."""
         biases = 0
         if self.bias:
-            biases = self.q_lora_rank + self.kv_width if self.is_mla else self.query_width + self._projected_kv
+            biases = (
+                self.q_lora_rank + self.kv_width
+                if self.is_mla
+                else self.query_width + self._projected_kv
+            )
         norms = self._head_norms + self.q_lora_rank + self.kv_lora_rank
         norms += 2 * self.index_dim if self.index_heads else 0
         extra = hidden * self.output_bias + self.heads * self.sinks

@@ -1,9 +1,9 @@
 """Which architecture does a name or a path stand for?
 
-Shipped models are one TOML file each under `models/`: the keys of the model's own Hugging Face config, the
-names it goes by, the parameter count its makers state, and where both were read; `nulls` lists keys that are null
-there, which TOML cannot say. A user's model is a `config.json`, a folder that holds one, or a TOML file of the
-same form, or a GGUF file, of which the header is read.
+Shipped models are one TOML file each under `models/`: the keys of the model's own Hugging Face
+config, the names it goes by, the parameter count its makers state, and where both were read;
+`nulls` lists keys that are null there, which TOML cannot say. A user's model is a `config.json`, a
+folder that holds one, or a TOML file of the same form, or a GGUF file, of which the header is read.
 Left out: anything that needs a network.
 """
 
@@ -47,7 +47,8 @@ class ModelCard:
     Attributes:
         name: Name of the model; the stem of its file.
         aliases: Other names, Hugging Face ids among them.
-        official_parameters: Parameters as its makers state them, to the digits they give; None: not stated.
+        official_parameters: Parameters as its makers state them, to the digits they give; None: not
+            stated.
         official_source: Where they state it; "not opened" where that place was not seen.
         config_source: Where the shapes were read, and which of them were not; "": not recorded.
         note: What a reader of the count should know.
@@ -82,12 +83,13 @@ def load_model(name_or_path: str | Path) -> Architecture:
     """The architecture of a shipped model, or of a file.
 
     Args:
-        name_or_path: A name of `model_names()` or one of their aliases, in any case ("llama-3.1-8b",
-            "meta-llama/Llama-3.1-8B-Instruct"); an id that says beside it how a model was tuned, dated or quantised
-            ("RedHatAI/Llama-3.1-8B-Instruct-FP8", whose weights are then fp8); a `config.json`, a folder that holds
-            one, a model file in TOML or a GGUF file; such a path followed by " as llama", to read a config as of that
-            family; "dense-13b" for a dense model of which only the parameters are known. A name wins over a file of
-            that name; write "./name" for the file.
+        name_or_path: A name of `model_names()` or one of their aliases, in any case
+            ("llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct"); an id that says beside it how a
+            model was tuned, dated or quantised ("RedHatAI/Llama-3.1-8B-Instruct-FP8", whose weights
+            are then fp8); a `config.json`, a folder that holds one, a model file in TOML or a GGUF
+            file; such a path followed by " as llama", to read a config as of that family;
+            "dense-13b" for a dense model of which only the parameters are known. A name wins over a
+            file of that name; write "./name" for the file.
 
     Returns:
         The architecture; `read_as` says how an id was understood.
@@ -106,7 +108,8 @@ def load_model(name_or_path: str | Path) -> Architecture:
 
 
 def named_model(name: str) -> Architecture:
-    """The architecture of a shipped model by any of its names, or by an id that says more; never that of a file.
+    """The architecture of a shipped model by any of its names, or by an id that says more; never
+    that of a file.
 
     Raises:
         UnknownNameError: There is no such model; the nearest names are offered.
@@ -116,7 +119,8 @@ def named_model(name: str) -> Architecture:
 
 
 def stands_for_a_model(name: str) -> bool:
-    """Whether a name or path is that of a whole model; a draft head, or what is not known here, is none.
+    """Whether a name or path is that of a whole model; a draft head, or what is not known here, is
+    none.
 
     >>> stands_for_a_model("llama-3.2-1b"), stands_for_a_model("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")
     (True, False)
@@ -139,7 +143,8 @@ def _is_known(name: str) -> bool:
 
 
 def head_of(place: str | Path) -> DraftHead | None:
-    """The draft head that a `config.json`, or a folder that holds one, describes; None for a model and other files.
+    """The draft head that a `config.json`, or a folder that holds one, describes; None for a model
+    and other files.
 
     Raises:
         InputError: No such file, or no JSON.
@@ -150,7 +155,8 @@ def head_of(place: str | Path) -> DraftHead | None:
 
 
 def load_reading(name_or_path: str | Path) -> Reading:
-    """What `load_model` reads, with the defaults that were filled in and the quantiser that a config names.
+    """What `load_model` reads, with the defaults that were filled in and the quantiser that a
+    config names.
 
     Raises:
         InputError: As `load_model`.
@@ -171,7 +177,8 @@ def load_reading(name_or_path: str | Path) -> Reading:
 
 
 def _renamed(path: Path) -> Reading:
-    """The model of a GGUF file, by the name of the shipped one of its shapes, of which it may hold fewer layers.
+    """The model of a GGUF file, by the name of the shipped one of its shapes, of which it may hold
+    fewer layers.
 
     Passes are measured under that name, whatever the file is called.
     """
@@ -182,14 +189,19 @@ def _renamed(path: Path) -> Reading:
             shipped = named_model(name)
         except UnknownNameError:
             continue
-        shapes = [(a.hidden, a.vocab, a.tied, tuple(block for block, _ in a.blocks)) for a in (own, shipped)]
+        shapes = [
+            (a.hidden, a.vocab, a.tied, tuple(block for block, _ in a.blocks))
+            for a in (own, shipped)
+        ]
         if shapes[0] == shapes[1]:
             return replace(reading, architecture=replace(own, name=shipped.name))
     return reading
 
 
 def how_read(name: str) -> str:
-    """How a name that is none of ours is understood, in words; "" for names, paths and what nothing carries."""
+    """How a name that is none of ours is understood, in words; "" for names, paths and what nothing
+    carries.
+    """
     text, family = split_family(name)
     if family is not None or _is_path(str(text)) or _shipped_as(str(text)) is not None:
         return ""
@@ -213,7 +225,9 @@ def split_family(name_or_path: str | Path) -> tuple[str | Path, str | None]:
 
 @lru_cache(maxsize=256)
 def _relative(name: str) -> Reading:
-    """A shipped model under a name that says more than which model it is, or a model of so many parameters."""
+    """A shipped model under a name that says more than which model it is, or a model of so many
+    parameters.
+    """
     if (sized := sized_reading(name)) is not None:
         return sized
     parts = name_parts(name)
@@ -224,8 +238,13 @@ def _relative(name: str) -> Reading:
     weights = parts.weights or reading.architecture.dtype
     words = f"{name} is read as {stems[0]} with weights in {weights}"
     if parts.unpriced:
-        words += f"; the format in its name ({', '.join(parts.unpriced)}) is not taken into account, --dtype states one"
-    return replace(reading, architecture=replace(reading.architecture, dtype=weights, read_as=words))
+        words += (
+            f"; the format in its name ({', '.join(parts.unpriced)}) is not taken into account,"
+            " --dtype states one"
+        )
+    return replace(
+        reading, architecture=replace(reading.architecture, dtype=weights, read_as=words)
+    )
 
 
 @cache
@@ -264,7 +283,8 @@ def _shipped_as(name: str) -> ModelCard | None:
     stem = next((each for each in _sorted_names() if each.casefold() == wanted), None)
     if stem is not None:
         return _shipped(stem)
-    # Searching the text before parsing keeps an alias as cheap as a name: one file is parsed, not all.
+    # Searching the text before parsing keeps an alias as cheap as a name: one file is parsed, not
+    # all.
     for each in model_names():
         if f'"{wanted}"' in (_FOLDER / f"{each}.toml").read_text(encoding="utf-8").casefold():
             card = _shipped(each)
@@ -286,7 +306,9 @@ def _all_names() -> list[str]:
 def _is_path(text: str) -> bool:
     """Whether the text can only mean a file: it exists, or it ends as our files do."""
     try:
-        return Path(text).suffix.casefold() in (".gguf", ".json", ".toml") or bool(text and is_place(text))
+        return Path(text).suffix.casefold() in (".gguf", ".json", ".toml") or bool(
+            text and is_place(text)
+        )
     except (OSError, ValueError):
         return False
 
@@ -305,7 +327,9 @@ def _read(path: Path, *, source: str, family: str | None = None) -> ModelCard:
         official_source=table.get("official_source", ""),
         config_source=table.get("config_source", ""),
         note=table.get("note", ""),
-        reading=read_config(config, name=path.stem, file=str(path), source=source, prefix="config.", family=family),
+        reading=read_config(
+            config, name=path.stem, file=str(path), source=source, prefix="config.", family=family
+        ),
     )
 
 
@@ -325,7 +349,11 @@ def _table(path: Path) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, allowed) or not strings:
             mistakes.append(InputError(f"must be {kind}", file=path, key=key, value=value))
     if "config" not in table:
-        mistakes.append(InputError("is missing; it holds the keys of a Hugging Face config", file=path, key="config"))
+        mistakes.append(
+            InputError(
+                "is missing; it holds the keys of a Hugging Face config", file=path, key="config"
+            )
+        )
     if mistakes:
         raise joined(mistakes)
     return table
@@ -347,4 +375,7 @@ def hub_id(name_or_path: str) -> str:
     except UnknownNameError:
         return name_or_path
     ids = [each for each in ids if name_or_path.casefold() in each.casefold()] or ids
-    return next((each for each in ids if each.lower().endswith(("instruct", "-it"))), ids[0] if ids else name_or_path)
+    return next(
+        (each for each in ids if each.lower().endswith(("instruct", "-it"))),
+        ids[0] if ids else name_or_path,
+    )

@@ -1,8 +1,9 @@
 """What do the words in a checkpoint's name say beside which model it is?
 
-Hugging Face ids end in how a model was tuned, when, and in which format its weights are: `-Instruct-2507-FP8`. Those
-words change no shape, so that what is left stands for the architecture. Words that are not known stay, and make a name
-another model: Llama-3.1-8B is no Llama-3.2-8B, and a coder is no base model.
+Hugging Face ids end in how a model was tuned, when, and in which format its weights are:
+`-Instruct-2507-FP8`. Those words change no shape, so that what is left stands for the architecture.
+Words that are not known stay, and make a name another model: Llama-3.1-8B is no Llama-3.2-8B, and a
+coder is no base model.
 """
 
 import re
@@ -11,11 +12,41 @@ from dataclasses import dataclass
 
 from costmodel.architectures.gguf.recipes import RECIPES
 
-_NEUTRAL = frozenset({
-    "instruct", "it", "chat", "base", "hf", "pt", "preview", "latest", "thinking", "reasoning", "text", "meta",
-    "qat", "unsloth", "turbo", "bnb", "dynamic", "static", "block", "pertensor", "perchannel", "kv", "awq", "gptq",
-    "gguf", "marlin", "autoround", "quantized", "quant", "mlx", "ct",
-})  # fmt: skip
+_NEUTRAL = frozenset(
+    {
+        "instruct",
+        "it",
+        "chat",
+        "base",
+        "hf",
+        "pt",
+        "preview",
+        "latest",
+        "thinking",
+        "reasoning",
+        "text",
+        "meta",
+        "qat",
+        "unsloth",
+        "turbo",
+        "bnb",
+        "dynamic",
+        "static",
+        "block",
+        "pertensor",
+        "perchannel",
+        "kv",
+        "awq",
+        "gptq",
+        "gguf",
+        "marlin",
+        "autoround",
+        "quantized",
+        "quant",
+        "mlx",
+        "ct",
+    }
+)
 _DATE = re.compile(r"\d{4}|\d{6}|\d{8}")
 _FORMATS: Mapping[str, str] = {
     "fp8": "fp8",
@@ -46,7 +77,8 @@ class NameParts:
 
     Attributes:
         stem: Words that say which model it is, in order.
-        weights: Number format or recipe of the weights, as `costmodel.passes.formats` names it; None: no word says.
+        weights: Number format or recipe of the weights, as `costmodel.passes.formats` names it;
+            None: no word says.
         unpriced: Words for formats that no number format stands for (I-quants, EXL2).
     """
 
@@ -74,9 +106,13 @@ def name_parts(name: str) -> NameParts:
         elif word not in _NEUTRAL and not _DATE.fullmatch(word):
             stem.append(word)
     if formats:
-        unpriced = [word for word in unpriced if word != "gguf"]  # which says less than the recipe beside it
+        unpriced = [
+            word for word in unpriced if word != "gguf"
+        ]  # which says less than the recipe beside it
     # GPTQ-Int8 says how and how wide: the later word is the narrower statement
-    return NameParts(stem=tuple(stem), weights=formats[-1] if formats else None, unpriced=tuple(unpriced))
+    return NameParts(
+        stem=tuple(stem), weights=formats[-1] if formats else None, unpriced=tuple(unpriced)
+    )
 
 
 def _joined_formats(name: str) -> str:

@@ -1,8 +1,9 @@
 """In which number format is each part of a model's weights, and how is that written as one word?
 
 `bf16/experts=fp4-g32` holds every matrix in 16 bits but the routed experts. A GGUF file may be
-`q4_k:0.8+q6_k:0.2/head=q6_k/embedding=q4_k`: a mix, with an output head and an embedding of their own.
-A part that is not named follows a rule of `costmodel.passes.precision`. Leaves out what formats mean.
+`q4_k:0.8+q6_k:0.2/head=q6_k/embedding=q4_k`: a mix, with an output head and an embedding of their
+own. A part that is not named follows a rule of `costmodel.passes.precision`. Leaves out what
+formats mean.
 """
 
 from collections import Counter
@@ -13,7 +14,9 @@ _LEAST_SHARE = 1e-4  # norms and routers of most models are fewer
 
 
 class PartFormats(NamedTuple):
-    """The formats of a model's parts, each one format or a mix with the share of each; None follows the rule."""
+    """The formats of a model's parts, each one format or a mix with the share of each; None follows
+    the rule.
+    """
 
     matrices: str
     experts: str | None = None

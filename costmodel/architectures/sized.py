@@ -1,8 +1,8 @@
 """Which model stands in for one of which only the number of parameters is known?
 
-A dense decoder of the shapes that most have had since Llama 3: heads of 128, eight of them for keys and values, a gated
-feed-forward of about 3.5 widths, a vocabulary of 128,256. Leaves out models of experts, whose size says little of what
-a token reads.
+A dense decoder of the shapes that most have had since Llama 3: heads of 128, eight of them for keys
+and values, a gated feed-forward of about 3.5 widths, a vocabulary of 128,256. Leaves out models of
+experts, whose size says little of what a token reads.
 """
 
 import re
@@ -18,7 +18,9 @@ WIDTH_PER_LAYER = 115  # 128 of Llama 3 8B, 102 of 70B, 130 of 405B
 FEED_FORWARD_WIDTHS = 3.5
 _VOCABULARY, _HEAD, _KV_HEADS, _FEED_FORWARD_STEP = 128_256, 128, 8, 64
 _WIDTH_STEP, _MOST_WIDTH = _KV_HEADS * _HEAD, 1 << 16  # heads are shared evenly
-_NAME = re.compile(r"dense-(?P<count>[0-9]{1,7}(?:\.[0-9]{1,3})?)(?P<unit>[mb])", re.ASCII | re.IGNORECASE)
+_NAME = re.compile(
+    r"dense-(?P<count>[0-9]{1,7}(?:\.[0-9]{1,3})?)(?P<unit>[mb])", re.ASCII | re.IGNORECASE
+)
 
 
 @lru_cache(maxsize=64)
@@ -41,25 +43,38 @@ def sized_reading(name: str) -> Reading | None:
         return None
     wanted = float(found["count"]) * (GIGA if found["unit"].casefold() == "b" else MEGA)
     if not LEAST_PARAMETERS <= wanted <= MOST_PARAMETERS:
-        rule = f"a dense model has {LEAST_PARAMETERS / MEGA:g} million to {MOST_PARAMETERS / GIGA:g} billion parameters"
+        rule = (
+            f"a dense model has {LEAST_PARAMETERS / MEGA:g} million to {MOST_PARAMETERS / GIGA:g}"
+            " billion parameters"
+        )
         raise InputError(rule, key="model", value=name)
-    return read_config(_config(wanted), name=name.casefold(), file=name, source="number of parameters")
+    return read_config(
+        _config(wanted), name=name.casefold(), file=name, source="number of parameters"
+    )
 
 
 def _config(wanted: float) -> dict[str, object]:
     """The config of the model whose shape is the most usual among those of so many parameters."""
     tied = wanted < TIED_BELOW_PARAMETERS
     widths = (_WIDTH_STEP // 2, *range(_WIDTH_STEP, _MOST_WIDTH, _WIDTH_STEP))
-    shapes = [(width, layers) for width in widths if (layers := _layers(wanted, width, tied=tied)) >= 1]
+    shapes = [
+        (width, layers) for width in widths if (layers := _layers(wanted, width, tied=tied)) >= 1
+    ]
     width, layers = min(shapes, key=lambda shape: abs(shape[0] / shape[1] - WIDTH_PER_LAYER))
     inner = (wanted - _tables(width, tied=tied)) / layers - _attention(width)
     return {
-        "model_type": "llama", "num_hidden_layers": layers, "hidden_size": width,
-        "num_attention_heads": width // _HEAD, "num_key_value_heads": min(_KV_HEADS, width // _HEAD),
-        "head_dim": _HEAD, "intermediate_size": round(inner / (3 * width) / _FEED_FORWARD_STEP) * _FEED_FORWARD_STEP,
-        "vocab_size": _VOCABULARY, "tie_word_embeddings": tied, "max_position_embeddings": 131_072,
+        "model_type": "llama",
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": width // _HEAD,
+        "num_key_value_heads": min(_KV_HEADS, width // _HEAD),
+        "head_dim": _HEAD,
+        "intermediate_size": round(inner / (3 * width) / _FEED_FORWARD_STEP) * _FEED_FORWARD_STEP,
+        "vocab_size": _VOCABULARY,
+        "tie_word_embeddings": tied,
+        "max_position_embeddings": 131_072,
         "torch_dtype": "bfloat16",
-    }  # fmt: skip
+    }
 
 
 def _layers(wanted: float, width: int, *, tied: bool) -> int:

@@ -1,8 +1,8 @@
 """What does a recurrent layer hold: state-space models, gated delta nets, gated memory units?
 
-Such a layer keeps a state of fixed size per request instead of keys and values per token. Weights, matrix
-products and state values follow from its widths. Leaves out what an update costs (`state_update`) and the
-attention layers beside it (`architecture`).
+Such a layer keeps a state of fixed size per request instead of keys and values per token. Weights,
+matrix products and state values follow from its widths. Leaves out what an update costs
+(`state_update`) and the attention layers beside it (`architecture`).
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,13 @@ class StateLayer:
     """One recurrent layer.
 
     Attributes:
-        kind: `mamba` (selective scan with a state row per channel), `mamba2` (one decay per head), `delta` (gated
-            delta rule: decay, erase, write) or `memory` (gates the read-out of another layer; no state).
+        kind: `mamba` (selective scan with a state row per channel), `mamba2` (one decay per head),
+            `delta` (gated delta rule: decay, erase, write) or `memory` (gates the read-out of
+            another layer; no state).
         inner: Channels of the layer's values, all heads together.
         heads: Heads that share a decay; with `mamba` and `memory`, the channels.
-        state_size: State values per channel: N of a state-space model, the key length of a delta rule.
+        state_size: State values per channel: N of a state-space model, the key length of a delta
+            rule.
         groups: Heads of the keys and queries (B and C of a state-space model).
         kernel: Taps of the causal convolution before the update; 0: none.
         rank: `mamba`: rank of the step-size projection.
@@ -68,7 +70,9 @@ class StateLayer:
 
     @property
     def input_values(self) -> int:
-        """Values per token from which its state update can be replayed: value, key, query, decay and step size."""
+        """Values per token from which its state update can be replayed: value, key, query, decay
+        and step size.
+        """
         return 0 if self.kind == "memory" else self.inner + 2 * self.key_width + 2 * self.heads
 
     def state_bytes(self, activation_bytes: float) -> float:
@@ -89,20 +93,32 @@ class StateLayer:
             return ("state_input", self.inner, hidden), output
         if self.kind == "mamba":
             parameters = ("state_x", self.rank + 2 * self.state_size, self.inner)
-            return ("state_input", 2 * self.inner, hidden), parameters, ("state_dt", self.inner, self.rank), output
+            return (
+                ("state_input", 2 * self.inner, hidden),
+                parameters,
+                ("state_dt", self.inner, self.rank),
+                output,
+            )
         if self.kind == "mamba2":
             return ("state_input", 2 * self.inner + 2 * self.key_width + self.heads, hidden), output
         width = 2 * self.inner + 2 * self.key_width
         return ("state_input", width, hidden), ("state_gates", 2 * self.heads, hidden), output
 
     def parameters(self, hidden: int) -> int:
-        """Weights of the layer: projections, convolution, decays, skips, step-size biases and inner norms."""
+        """Weights of the layer: projections, convolution, decays, skips, step-size biases and inner
+        norms.
+        """
         shapes = self.projections(hidden)
         weights = sum(n_out * k_in for _, n_out, k_in in shapes)
-        biases = sum(n for name, n, _ in shapes if name in ("state_input", "state_output")) if self.bias else 0
+        biases = (
+            sum(n for name, n, _ in shapes if name in ("state_input", "state_output"))
+            if self.bias
+            else 0
+        )
         convolution = self.conv_width * (self.kernel + self.conv_bias)
         scalars = {
-            "mamba": self.state_values + 2 * self.inner,  # decay per state value; skip and step-size bias per channel
+            "mamba": self.state_values
+            + 2 * self.inner,  # decay per state value; skip and step-size bias per channel
             "mamba2": 3 * self.heads,
             "delta": 2 * self.heads,
             "memory": 0,

@@ -1,1 +1,3 @@
-"""How well does a device profile time measured kernels, and which constants would time them best?"""
+"""How well does a device profile time measured kernels, and which constants would time them
+best?
+"""

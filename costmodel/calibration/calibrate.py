@@ -1,7 +1,7 @@
 """How well does a profile time a table of kernels, and what would it be after a fit to part of it?
 
-Filters rows, fits constants to a seeded share of them, a quarter unless told otherwise, and scores the others. Leaves
-out reading tables (`tables`) and writing profiles (`hardware_profiles.writer`).
+Filters rows, fits constants to a seeded share of them, a quarter unless told otherwise, and scores
+the others. Leaves out reading tables (`tables`) and writing profiles (`hardware_profiles.writer`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,9 @@ ANCHOR_RATIO = 0.1  # bytes over bandwidth over time, up to which a row's cache 
 FEW_ROWS = 200  # set aside, up to which residuals are those of rows left out in turn
 FOLDS = 6
 LEAST_SPLIT = 8  # rows below which nothing is set aside
-IMPOSSIBLE_RATIO = 1.1  # bytes over bandwidth over time, beyond which a layer cannot have moved the bytes
+IMPOSSIBLE_RATIO = (
+    1.1  # bytes over bandwidth over time, beyond which a layer cannot have moved the bytes
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,13 +45,14 @@ class Score:
         rows: of the operation in the tables.
         rows_used: that pass the filters.
         rows_fitted: that constants were fitted to.
-        rows_scored: of the used rows, those not set aside for fitting; the numbers below are theirs.
+        rows_scored: of the used rows, those not set aside for fitting; the numbers below are
+            theirs.
         median: of |predicted / measured - 1|; NaN without rows.
         p90: its ninetieth percentile.
         p80_ratio: eightieth percentile of |measured / predicted - 1|.
         coverage: share of the scored rows inside the profile's 80 % interval.
-        width_ratio: median width of that interval, upper less lower end of measured / predicted, over the median
-            of |measured / predicted - 1|.
+        width_ratio: median width of that interval, upper less lower end of measured / predicted,
+            over the median of |measured / predicted - 1|.
         form: of `attention_verify`, "split" or "unsplit"; "" for other operations.
         parts: the same by library of an all-reduce, or by routing of experts.
     """
@@ -85,14 +88,16 @@ def calibrate(
     share: float = FITTED_SHARE,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Calibration:
-    """Score a profile on tables, after a fit of its constants to a quarter of the rows where `fit` is set.
+    """Score a profile on tables, after a fit of its constants to a quarter of the rows where `fit`
+    is set.
 
     Args:
         tables: measurements of one device.
         device: its profile.
         fit: fit constants; else the profile is scored as it is, on the same rows.
         dtype: number format whose rows are used; bf16 and fp16 count as one.
-        seed: of the split into the rows that are fitted to, by default a quarter, and those that are scored.
+        seed: of the split into the rows that are fitted to, by default a quarter, and those that
+            are scored.
         share: of the rows to fit to, in (0, 1).
         progress: called with what is being done.
 
@@ -108,19 +113,24 @@ def calibrate(
     scores, narrow = {}, device.in_format(dtype)
     for operation, rows in together(tables).items():
         progress(f"{operation}: {len(rows)} rows")
-        narrow, scores[operation] = _operation(narrow, rows, fit=fit, dtype=dtype, seed=seed, share=share)
+        narrow, scores[operation] = _operation(
+            narrow, rows, fit=fit, dtype=dtype, seed=seed, share=share
+        )
     return Calibration(device=with_format(device, dtype, narrow) if fit else device, scores=scores)
 
 
 def usable(device: Device, rows: Measurements, *, dtype: str = "bf16") -> Mask:
-    """Rows that can be fitted and scored: the dtype's, above the noise floor, and cold where that matters.
+    """Rows that can be fitted and scored: the dtype's, above the noise floor, and cold where that
+    matters.
 
-    Decode operations (`COLD_OPERATIONS`) must touch at least `COLD_RATIO` times the last-level cache: real passes
-    find their weights and caches cold, benchmarks that repeat one shape do not.
+    Decode operations (`COLD_OPERATIONS`) must touch at least `COLD_RATIO` times the last-level
+    cache: real passes find their weights and caches cold, benchmarks that repeat one shape do not.
     """
     kept = _legible(rows, dtype) & rows.cold
     if rows.operation in COLD_OPERATIONS:
-        touched = timed(device, rows, dtype=dtype, matrices=expert_matrices(device, rows, dtype=dtype))[1]
+        touched = timed(
+            device, rows, dtype=dtype, matrices=expert_matrices(device, rows, dtype=dtype)
+        )[1]
         kept &= touched >= COLD_RATIO * device.cache_bytes
     return np.asarray(kept)
 
@@ -132,13 +142,16 @@ def _legible(rows: Measurements, dtype: str) -> Mask:
 
 
 def anchors(device: Device, rows: Measurements, *, dtype: str, count: int, seed: int) -> Mask:
-    """Up to `count` warm rows so small that it does not matter: reading them takes a tenth of their time at most.
+    """Up to `count` warm rows so small that it does not matter: reading them takes a tenth of their
+    time at most.
 
     They tell a fit what a launch costs, which large cold rows cannot; they are never scored.
     """
     chosen = np.zeros(len(rows), dtype=bool)
     if rows.operation in COLD_OPERATIONS:
-        touched = timed(device, rows, dtype=dtype, matrices=expert_matrices(device, rows, dtype=dtype))[1]
+        touched = timed(
+            device, rows, dtype=dtype, matrices=expert_matrices(device, rows, dtype=dtype)
+        )[1]
         small = touched / device.bandwidth_bytes_per_s <= ANCHOR_RATIO * rows.seconds
         warm = touched < COLD_RATIO * device.cache_bytes
         mine = np.flatnonzero(_legible(rows, dtype) & small & warm)
@@ -149,8 +162,9 @@ def anchors(device: Device, rows: Measurements, *, dtype: str, count: int, seed:
 def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") -> Array | None:
     """Weight matrices of an expert by row: 3 gated, 2 plain. None for other operations.
 
-    Tables do not say which. A shape whose balanced rows would have to read three matrices faster than the memory
-    can deliver them (the ninetieth percentile of bytes/bandwidth/time above `IMPOSSIBLE_RATIO`) has two.
+    Tables do not say which. A shape whose balanced rows would have to read three matrices faster
+    than the memory can deliver them (the ninetieth percentile of bytes/bandwidth/time above
+    `IMPOSSIBLE_RATIO`) has two.
     """
     if rows.operation != "moe":
         return None
@@ -169,7 +183,9 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
 
 
 def set_aside(rows: Measurements, seed: int, share: float = FITTED_SHARE) -> Mask:
-    """A share of the rows, drawn within every part; none where a part has fewer than `LEAST_SPLIT` rows."""
+    """A share of the rows, drawn within every part; none where a part has fewer than `LEAST_SPLIT`
+    rows.
+    """
     generator = np.random.default_rng(seed)
     chosen = np.zeros(len(rows), dtype=bool)
     labels = part_labels(rows)
@@ -214,16 +230,26 @@ def _operation(
 
     def score_of(which: Mask, rows_of: int, used_rows: int, fitted_rows: int) -> Score:
         return _score(
-            used, timing, bounds, which, rows=rows_of, used_rows=used_rows, fitted_rows=fitted_rows if values else 0
+            used,
+            timing,
+            bounds,
+            which,
+            rows=rows_of,
+            used_rows=used_rows,
+            fitted_rows=fitted_rows if values else 0,
         )
 
     every, labels = part_labels(rows), part_labels(used)
     parts = {
-        part: score_of(~aside & (labels == part), int((every == part).sum()), int((labels == part).sum()),
-                       int((aside & (labels == part)).sum()))
+        part: score_of(
+            ~aside & (labels == part),
+            int((every == part).sum()),
+            int((labels == part).sum()),
+            int((aside & (labels == part)).sum()),
+        )
         for part in np.unique(every).tolist()
         if part
-    }  # fmt: skip
+    }
     scored = score_of(~aside, len(rows), len(used), int(aside.sum()))
     shown = form if rows.operation == "attention_verify" else ""
     score = replace(scored, form=shown, parts=parts)
@@ -231,7 +257,9 @@ def _operation(
 
 
 def _uncorrected(device: Device, operation: str) -> Device:
-    """The device without the correction of an operation, which is named as its group of constants."""
+    """The device without the correction of an operation, which is named as its group of
+    constants.
+    """
     kept = {name: each for name, each in device.constants.corrections.items() if name != operation}
     return replace(device, constants=replace(device.constants, corrections=kept))
 
@@ -250,7 +278,9 @@ def _crossed(
     constants: Callable[[Mask], dict[str, float]],
     predicted: Callable[[Device, Mask], Timing],
 ) -> Timing:
-    """What constants fitted to the other rows set aside predict for each: a few rows fit themselves too well."""
+    """What constants fitted to the other rows set aside predict for each: a few rows fit themselves
+    too well.
+    """
     mine = np.flatnonzero(aside)
     parts = np.zeros((len(Timing._fields), len(mine)))
     for fold in range(FOLDS):
@@ -263,8 +293,14 @@ def _crossed(
 
 
 def _with_residuals(
-    fresh: Device, rows: Measurements, timing: Timing, form: VerifyForm, values: Mapping[str, float], *, crossed: bool
-) -> Device:  # fmt: skip
+    fresh: Device,
+    rows: Measurements,
+    timing: Timing,
+    form: VerifyForm,
+    values: Mapping[str, float],
+    *,
+    crossed: bool,
+) -> Device:
     table = fresh.constants.corrections.get(rows.operation)
     nodes = len(table.values) if table else 0
     residuals = fitted_residuals(
@@ -278,20 +314,26 @@ def _groups(values: Mapping[str, float]) -> set[str]:
 
 
 def _verify_form(device: Device, rows: Measurements, dtype: str, fit: bool) -> VerifyForm:
-    """Whether the kernel behind the rows splits the cache: what times the rows set aside for fitting better."""
+    """Whether the kernel behind the rows splits the cache: what times the rows set aside for
+    fitting better.
+    """
     if rows.operation != "attention_verify" or not len(rows):
         return "split"
     if (rows.columns["beside_requests"] > 0).any():
-        return "unsplit"  # mixed batches are one call of a kernel that takes every request as it comes
+        return (  # mixed batches are one call of a kernel that takes every request as it comes
+            "unsplit"
+        )
     forms: tuple[VerifyForm, ...] = ("split", "unsplit")
     costs = {}
     for form in forms:
         if fit and len(rows) >= LEAST_SPLIT:
             few = rows.select(np.arange(len(rows)) % max(1, len(rows) // 400) == 0)
             costs[form] = search(
-                device, GROUPS[group_of("attention_verify", form)], few.seconds,
+                device,
+                GROUPS[group_of("attention_verify", form)],
+                few.seconds,
                 lambda d, form=form, few=few: timed(d, few, dtype=dtype, verify=form)[0],  # type: ignore[misc]
-            )[1]  # fmt: skip
+            )[1]
         else:
             predicted = timed(device, rows, dtype=dtype, verify=form)[0]
             costs[form] = float(np.median(np.abs(np.log(predicted / rows.seconds))))
@@ -299,9 +341,15 @@ def _verify_form(device: Device, rows: Measurements, dtype: str, fit: bool) -> V
 
 
 def _score(
-    used: Measurements, timing: Timing, bounds: tuple[Array, Array], which: Mask, *, rows: int, used_rows: int,
+    used: Measurements,
+    timing: Timing,
+    bounds: tuple[Array, Array],
+    which: Mask,
+    *,
+    rows: int,
+    used_rows: int,
     fitted_rows: int,
-) -> Score:  # fmt: skip
+) -> Score:
     measured, predicted = used.seconds[which], timing.seconds[which]
     nothing = not len(measured)
     error, residual = np.abs(predicted / measured - 1.0), np.abs(measured / predicted - 1.0)
@@ -329,14 +377,22 @@ def _with_sources(
         part = score.parts.get({"allreduce": "vllm"}.get(group, group), score)
         origin = Provenance(kind="measured", source=_source(rows, part))
         assert group in OPERATIONS
-        for name in (*(name for name in values if name.startswith(f"{group}_")), f"residual_ratio.{group}"):
+        for name in (
+            *(name for name in values if name.startswith(f"{group}_")),
+            f"residual_ratio.{group}",
+        ):
             origins[f"constants.{name}"] = origin
     launches = [origins[f"constants.{name}_launch_s"].kind for name in ("gemm", "attention")]
-    return replace(fresh, provenance=origins, calibrated=all(kind == "measured" for kind in launches))
+    return replace(
+        fresh, provenance=origins, calibrated=all(kind == "measured" for kind in launches)
+    )
 
 
 def _source(rows: Measurements, score: Score) -> str:
     names = ", ".join(each.replace("\\", "/").rsplit("/", 1)[-1] for each in rows.file.split(", "))
     errors = f"median error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
-    text = f"fitted to {score.rows_fitted} of {score.rows_used} usable rows of {names}; on the other rows {errors}"
+    text = (
+        f"fitted to {score.rows_fitted} of {score.rows_used} usable rows of {names}; on the other"
+        f" rows {errors}"
+    )
     return text if len(text) <= 900 else text[:900]

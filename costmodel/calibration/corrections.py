@@ -1,7 +1,7 @@
 """What do measured rows leave of a fitted form, smooth enough to interpolate in?
 
-Values at the nodes of a fixed grid by robust ridge regression on the rows behind the fit; where no rows are, none.
-Leaves out the rows that are scored.
+Values at the nodes of a fixed grid by robust ridge regression on the rows behind the fit; where no
+rows are, none. Leaves out the rows that are scored.
 """
 
 import numpy as np
@@ -60,6 +60,7 @@ def coordinates(group: str, rows: Measurements, timing: Timing) -> tuple[Array, 
 def _design(axes: tuple[tuple[float, ...], ...], at: tuple[Array, ...], nodes: int) -> Array:
     """Weights of every node at every row, [rows, nodes]."""
     columns = [
-        interpolated(Correction(axes=axes, values=tuple(unit)), *at) for unit in (LARGEST * np.eye(nodes)).tolist()
+        interpolated(Correction(axes=axes, values=tuple(unit)), *at)
+        for unit in (LARGEST * np.eye(nodes)).tolist()
     ]
     return np.stack(columns, axis=1) / LARGEST

@@ -1,7 +1,8 @@
 """Which constants of a device make its profile time measured rows best?
 
-Robust least squares on log ratios (soft L1), bounded, from several starts; constants that the rows cannot tell stay
-where the profile has them. Leaves out which rows to use and how well the outcome does (`calibrate`).
+Robust least squares on log ratios (soft L1), bounded, from several starts; constants that the rows
+cannot tell stay where the profile has them. Leaves out which rows to use and how well the outcome
+does (`calibrate`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,9 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.profile import NEUTRAL, Device
 
 SOFT_RATIO = 0.05  # errors beyond this count linearly instead of squared
-PRIOR_WEIGHT = 0.003  # pull towards the profile's value, per row and per width of a parameter's range
+PRIOR_WEIGHT = (
+    0.003  # pull towards the profile's value, per row and per width of a parameter's range
+)
 LEAST_PULL = 0.1  # of the same, where rows are few: a tenth of a range weighs like an error of 1 %
 CLEARLY = 0.05  # by which a step of a constant has to lower the cost
 WORTH = 0.2  # by which a further mechanism has to
@@ -74,7 +77,12 @@ def fitted(
 
 
 def _fewest(
-    device: Device, parameters: Sequence[Parameter], seconds: Array, predict: Predict, name: str, steps: Sequence[float]
+    device: Device,
+    parameters: Sequence[Parameter],
+    seconds: Array,
+    predict: Predict,
+    name: str,
+    steps: Sequence[float],
 ) -> dict[str, float]:
     """The parameters, those with a neutral value only where they lower the cost by `WORTH`."""
     few = [each for each in parameters if each.name not in NEUTRAL]
@@ -83,13 +91,18 @@ def _fewest(
     if not without:
         return values
     more, less = _stepped(device, parameters, seconds, predict, name, steps)
-    return more if less < (1.0 - WORTH) * cost else values | without | ({name: NEUTRAL[name]} if steps else {})
+    return (
+        more
+        if less < (1.0 - WORTH) * cost
+        else values | without | ({name: NEUTRAL[name]} if steps else {})
+    )
 
 
 def search(
     device: Device, parameters: Sequence[Parameter], seconds: Array, predict: Predict
 ) -> tuple[dict[str, float], float]:
-    """The parameters that minimise the soft-L1 cost of log(predicted/measured), and that cost per row.
+    """The parameters that minimise the soft-L1 cost of log(predicted/measured), and that cost per
+    row.
 
     Args:
         device: profile to start from; a second start takes each parameter's own.
@@ -116,12 +129,16 @@ def search(
     best = None
     for start in (prior, np.array([p.start for p in parameters])):
         unit = np.clip((start - low) / width, 1e-3, 1.0 - 1e-3)
-        found = least_squares(errors, unit, bounds=(0.0, 1.0), loss="soft_l1", f_scale=SOFT_RATIO, x_scale=0.1)
+        found = least_squares(
+            errors, unit, bounds=(0.0, 1.0), loss="soft_l1", f_scale=SOFT_RATIO, x_scale=0.1
+        )
         if best is None or found.cost < best.cost:
             best = found
     assert best is not None
     values = (low + best.x * width).tolist()
-    return dict(zip((p.name for p in parameters), values, strict=True)), float(best.cost) / len(seconds)
+    return dict(zip((p.name for p in parameters), values, strict=True)), float(best.cost) / len(
+        seconds
+    )
 
 
 def _allreduce(device: Device, rows: Measurements) -> dict[str, float]:
@@ -152,14 +169,28 @@ def _allreduce(device: Device, rows: Measurements) -> dict[str, float]:
 
 
 def _trtllm(device: Device, rows: Measurements) -> dict[str, float]:
-    """TensorRT-LLM's constants, the ring's that it hands over to, and the message from which it does."""
+    """TensorRT-LLM's constants, the ring's that it hands over to, and the message from which it
+    does.
+    """
     parameters = (*GROUPS["trtllm"], *GROUPS["nccl"])
     thresholds = tuple(reversed(TRTLLM_MOST_BYTES))
-    return _stepped(device, parameters, rows.seconds, lambda d: timed(d, rows)[0], "trtllm_most_bytes", thresholds)[0]
+    return _stepped(
+        device,
+        parameters,
+        rows.seconds,
+        lambda d: timed(d, rows)[0],
+        "trtllm_most_bytes",
+        thresholds,
+    )[0]
 
 
 def _stepped(
-    device: Device, parameters: Sequence[Parameter], seconds: Array, predict: Predict, name: str, steps: Sequence[float]
+    device: Device,
+    parameters: Sequence[Parameter],
+    seconds: Array,
+    predict: Predict,
+    name: str,
+    steps: Sequence[float],
 ) -> tuple[dict[str, float], float]:
     """The parameters, one more constant that takes one of a few values, and the cost.
 
@@ -177,7 +208,9 @@ def _best(
     predict: Predict,
     choices: Sequence[Mapping[str, float]],
 ) -> tuple[dict[str, float], float]:
-    """The parameters, the further constants with which they fit best, and the cost; later choices as in `_stepped`."""
+    """The parameters, the further constants with which they fit best, and the cost; later choices
+    as in `_stepped`.
+    """
     best: tuple[dict[str, float], float] | None = None
     for choice in choices:
         values, cost = search(with_constants(device, choice), parameters, seconds, predict)

@@ -11,7 +11,8 @@ from hardware_profiles.profile import CONSTANT_NAMES, Device, Provenance
 
 
 def with_format(before: Device, dtype: str, fitted: Device) -> Device:
-    """The fitted device, in which operations that ran in a narrow format left those of 16 bits alone.
+    """The fitted device, in which operations that ran in a narrow format left those of 16 bits
+    alone.
 
     Args:
         before: the device as it was.
@@ -36,13 +37,27 @@ def with_format(before: Device, dtype: str, fitted: Device) -> Device:
     residuals, wide = fitted.constants.residuals, before.constants.residuals
     for operation in FORMAT_OPERATIONS:
         residuals = residuals.changed(operation, wide[operation], wide.regimes.get(operation, ()))
-    others = {name: each for name, each in fitted.constants.corrections.items() if name not in FORMAT_OPERATIONS}
-    own = {name: each for name, each in before.constants.corrections.items() if name in FORMAT_OPERATIONS}
-    constants = replace(fitted.constants, **kept, residual_ratio=residuals, corrections=others | own)
+    others = {
+        name: each
+        for name, each in fitted.constants.corrections.items()
+        if name not in FORMAT_OPERATIONS
+    }
+    own = {
+        name: each
+        for name, each in before.constants.corrections.items()
+        if name in FORMAT_OPERATIONS
+    }
+    constants = replace(
+        fitted.constants, **kept, residual_ratio=residuals, corrections=others | own
+    )
     formats = {**before.formats, dtype: groups} if groups else before.formats
     return replace(
-        fitted, constants=constants, formats=formats, provenance=origins, calibrated=before.calibrated
-    )  # fmt: skip
+        fitted,
+        constants=constants,
+        formats=formats,
+        provenance=origins,
+        calibrated=before.calibrated,
+    )
 
 
 def _group(fitted: Device, operation: str, names: list[str]) -> FormatGroup:

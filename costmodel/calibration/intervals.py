@@ -1,7 +1,7 @@
 """How wide is the interval around a predicted kernel time, and does it hold what was measured?
 
-Residuals of a fit, from the rows that it was made with and no others, and the coverage of intervals on any rows.
-Leaves out steps and passes, whose errors `costmodel.answers.uncertainty` draws.
+Residuals of a fit, from the rows that it was made with and no others, and the coverage of intervals
+on any rows. Leaves out steps and passes, whose errors `costmodel.answers.uncertainty` draws.
 """
 
 from collections.abc import Collection
@@ -44,7 +44,8 @@ class Interval:
 def part_labels(rows: Measurements) -> npt.NDArray[np.str_]:
     """What the rows of an operation are distinguished by in splits and scores.
 
-    The routing of experts; of an all-reduce the library, "eager" outside graphs, and "large" from 16 MiB on.
+    The routing of experts; of an all-reduce the library, "eager" outside graphs, and "large" from
+    16 MiB on.
     """
     if rows.operation != "allreduce":
         return rows.part
@@ -57,10 +58,14 @@ def group_labels(rows: Measurements, form: VerifyForm) -> npt.NDArray[np.str_]:
     """The group of constants, and so of residuals, behind every row."""
     if rows.operation != "allreduce":
         return np.full(len(rows), group_of(rows.operation, form))
-    return np.array([_SMALL.get(label, "nccl") for label in part_labels(rows).tolist()], dtype=np.str_)
+    return np.array(
+        [_SMALL.get(label, "nccl") for label in part_labels(rows).tolist()], dtype=np.str_
+    )
 
 
-def bounds_by_row(constants: Constants, rows: Measurements, timing: Timing, form: VerifyForm) -> tuple[Array, Array]:
+def bounds_by_row(
+    constants: Constants, rows: Measurements, timing: Timing, form: VerifyForm
+) -> tuple[Array, Array]:
     """Ends of the 80 % interval of log(measured / predicted) by row."""
     low, high = np.zeros((2, len(rows)))
     where, labels = place(timing, rows.columns), group_labels(rows, form)
@@ -93,8 +98,8 @@ def fitted_residuals(
 ) -> Residuals:
     """Residuals with those of fitted groups replaced by what the rows behind the fit leave.
 
-    Few rows and fitted constants hide part of the error: the half width is the quantile at 0.8·(n + 1)/n of n rows,
-    times the root of n/(n - constants).
+    Few rows and fitted constants hide part of the error: the half width is the quantile at 0.8·(n +
+    1)/n of n rows, times the root of n/(n - constants).
 
     Args:
         before: residuals of the profile.
@@ -103,11 +108,16 @@ def fitted_residuals(
         form: of `attention_verify`.
         groups: that were fitted.
         nodes: of a correction that was fitted to the same rows.
-        crossed: every row was predicted with constants fitted to others, which leaves nothing hidden.
+        crossed: every row was predicted with constants fitted to others, which leaves nothing
+            hidden.
     """
     labels, where = group_labels(rows, form), place(timing, rows.columns)
     log_error = np.log(rows.seconds / timing.seconds)
-    eager = (rows.part == "vllm") & (rows.columns["graphs"] == 0) if rows.operation == "allreduce" else labels == ""
+    eager = (
+        (rows.part == "vllm") & (rows.columns["graphs"] == 0)
+        if rows.operation == "allreduce"
+        else labels == ""
+    )
     for group in groups:
         mine = (labels == group) & ~eager
         count, parameters = int(mine.sum()), 0 if crossed else len(GROUPS[group]) + nodes

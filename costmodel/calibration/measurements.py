@@ -1,6 +1,7 @@
 """What is one measured operation made of, whatever table it stood in?
 
-Sizes as named columns, seconds, and where they come from. Leaves out reading (`tables`) and timing (`timing`).
+Sizes as named columns, seconds, and where they come from. Leaves out reading (`tables`) and timing
+(`timing`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,16 +24,40 @@ OPERATIONS = (
 )
 COLUMNS: dict[str, tuple[str, ...]] = {
     "gemm": ("rows", "outputs", "inputs", "converts"),
-    "attention_generation": ("requests", "query_tokens", "context", "heads", "kv_heads", "head_dim"),
+    "attention_generation": (
+        "requests",
+        "query_tokens",
+        "context",
+        "heads",
+        "kv_heads",
+        "head_dim",
+    ),
     "attention_context": ("requests", "query_tokens", "context", "heads", "kv_heads", "head_dim"),
     "attention_verify": (
-        "requests", "query_tokens", "context", "heads", "kv_heads", "head_dim", "beside_requests", "beside_context",
+        "requests",
+        "query_tokens",
+        "context",
+        "heads",
+        "kv_heads",
+        "head_dim",
+        "beside_requests",
+        "beside_context",
     ),
     "mla_generation": ("requests", "context", "heads"),
-    "moe": ("tokens", "hidden", "width", "experts", "experts_per_token", "visited", "padded_rows", "least_padded_rows"),
+    "moe": (
+        "tokens",
+        "hidden",
+        "width",
+        "experts",
+        "experts_per_token",
+        "visited",
+        "padded_rows",
+        "least_padded_rows",
+    ),
     "allreduce": ("bytes", "devices", "graphs"),
-}  # fmt: skip
-# flags that a source may leave out: the time of a product holds the conversion of its inputs from 16 bits
+}
+# flags that a source may leave out: the time of a product holds the conversion of its inputs from
+# 16 bits
 ABSENT = {"gemm": {"converts": 0.0}}
 MOST_ROWS = 2_000_000
 
@@ -46,8 +71,8 @@ class Measurements:
         columns: sizes by name, those of `COLUMNS`; flags are 0 or 1.
         seconds: measured time of one call, > 0.
         dtype: number format by row; "" where a table does not say.
-        part: what rows are distinguished by beside the operation: the library of an all-reduce, the routing of
-            experts; "" where there is nothing.
+        part: what rows are distinguished by beside the operation: the library of an all-reduce, the
+            routing of experts; "" where there is nothing.
         cold: False for rows known to have run from a warm cache.
         file: name of the table, or names joined by ", ".
         resolution_s: step that the times were rounded to.
@@ -67,13 +92,19 @@ class Measurements:
 
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
-            raise InputError(f"must be one of {', '.join(OPERATIONS)}", key="operation", value=self.operation)
+            raise InputError(
+                f"must be one of {', '.join(OPERATIONS)}", key="operation", value=self.operation
+            )
         missing = [name for name in COLUMNS[self.operation] if name not in self.columns]
         if missing:
-            raise InputError(f"needs the columns {', '.join(missing)}", file=self.file, key=self.operation)
+            raise InputError(
+                f"needs the columns {', '.join(missing)}", file=self.file, key=self.operation
+            )
         arrays = (*self.columns.values(), self.dtype, self.part, self.cold)
         if any(len(each) != len(self.seconds) for each in arrays):
-            raise InputError("every column needs one value per row", file=self.file, key=self.operation)
+            raise InputError(
+                "every column needs one value per row", file=self.file, key=self.operation
+            )
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -117,7 +148,10 @@ def measurements(
 
     return Measurements(
         operation=operation,
-        columns={name: np.asarray(spread(values, np.float64), dtype=np.float64) for name, values in columns.items()},
+        columns={
+            name: np.asarray(spread(values, np.float64), dtype=np.float64)
+            for name, values in columns.items()
+        },
         seconds=times,
         dtype=np.asarray(spread(dtype, np.str_), dtype=np.str_),
         part=np.asarray(spread(part, np.str_), dtype=np.str_),
@@ -141,7 +175,10 @@ def together(tables: Sequence[Measurements]) -> dict[str, Measurements]:
         if mine:
             found[operation] = Measurements(
                 operation=operation,
-                columns={name: np.concatenate([each.columns[name] for each in mine]) for name in COLUMNS[operation]},
+                columns={
+                    name: np.concatenate([each.columns[name] for each in mine])
+                    for name in COLUMNS[operation]
+                },
                 seconds=np.concatenate([each.seconds for each in mine]),
                 dtype=np.concatenate([each.dtype for each in mine]),
                 part=np.concatenate([each.part for each in mine]),

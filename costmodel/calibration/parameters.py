@@ -1,4 +1,5 @@
-"""Which constants does the form of each operation have, where may they lie, and where does a search start?
+"""Which constants does the form of each operation have, where may they lie, and where does a search
+start?
 
 Leaves out the search (`fit`).
 """
@@ -12,7 +13,9 @@ from hardware_profiles.units import MICRO
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
-    """One constant: its name in the profile, its range and where a search starts beside the profile's value."""
+    """One constant: its name in the profile, its range and where a search starts beside the
+    profile's value.
+    """
 
     name: str
     low: float
@@ -28,9 +31,10 @@ def _share(name: str, start: float) -> Parameter:
     return Parameter(name=name, low=0.05, high=1.5, start=start)
 
 
-# Tables of experts end at 1,024 tokens, where arithmetic hardly shows, so that a fit to them alone may promise prompts
-# more than any kernel reaches. Upper quartile of 16-bit arithmetic over 4-bit experts at 16,384 tokens on an H100 (52
-# shapes of at least 512 columns a device, median 0.32; aiconfigurator's performance database, commit 095f58a).
+# Tables of experts end at 1,024 tokens, where arithmetic hardly shows, so that a fit to them alone
+# may promise prompts more than any kernel reaches. Upper quartile of 16-bit arithmetic over 4-bit
+# experts at 16,384 tokens on an H100 (52 shapes of at least 512 columns a device, median 0.32;
+# aiconfigurator's performance database, commit 095f58a).
 MOST_EXPERT_SHARE = 0.42
 
 
@@ -44,68 +48,116 @@ def _norm(name: str, start: float = 3.0) -> Parameter:
 
 GROUPS: dict[str, tuple[Parameter, ...]] = {
     "gemm": (
-        _time("gemm_launch_s", 6, 60), _share("gemm_compute_efficiency", 0.85),
+        _time("gemm_launch_s", 6, 60),
+        _share("gemm_compute_efficiency", 0.85),
         _share("gemm_bandwidth_efficiency", 0.85),
-        _share("gemm_output_efficiency", 0.7), _norm("gemm_norm"),
-        Parameter(name="gemm_tile_ratio", low=0.0, high=5.0, start=0.2), _rounding("gemm_wave_ratio", 0.2),
+        _share("gemm_output_efficiency", 0.7),
+        _norm("gemm_norm"),
+        Parameter(name="gemm_tile_ratio", low=0.0, high=5.0, start=0.2),
+        _rounding("gemm_wave_ratio", 0.2),
         _rounding("gemm_fill_ratio", 0.2),
     ),
     "attention": (
-        _time("attention_launch_s", 12, 60), _time("attention_wave_s", 2, 40), _time("attention_combine_s", 2, 30),
-        _share("attention_bandwidth_efficiency", 0.8), _share("attention_compute_efficiency", 0.55),
-        _time("attention_tile_s", 1.5, 10), _rounding("attention_wave_ratio"), _time("attention_short_wave_s", 0.2, 40),
+        _time("attention_launch_s", 12, 60),
+        _time("attention_wave_s", 2, 40),
+        _time("attention_combine_s", 2, 30),
+        _share("attention_bandwidth_efficiency", 0.8),
+        _share("attention_compute_efficiency", 0.55),
+        _time("attention_tile_s", 1.5, 10),
+        _rounding("attention_wave_ratio"),
+        _time("attention_short_wave_s", 0.2, 40),
         _time("attention_unit_s", 1.5, 40),
     ),
     "verify": (
-        _time("verify_launch_s", 10, 60), _time("verify_wave_s", 5, 40), _time("verify_combine_s", 2, 30),
-        _share("verify_bandwidth_efficiency", 0.8), _share("verify_compute_efficiency", 0.5),
-        _time("verify_tile_s", 0.5, 10), _rounding("verify_wave_ratio"),
+        _time("verify_launch_s", 10, 60),
+        _time("verify_wave_s", 5, 40),
+        _time("verify_combine_s", 2, 30),
+        _share("verify_bandwidth_efficiency", 0.8),
+        _share("verify_compute_efficiency", 0.5),
+        _time("verify_tile_s", 0.5, 10),
+        _rounding("verify_wave_ratio"),
         Parameter(name="verify_mask_ratio", low=0.4, high=1.3, start=0.8),
     ),
     "unsplit": (
-        _time("unsplit_launch_s", 3, 60), _time("unsplit_unit_s", 3, 40), _time("unsplit_tile_s", 1.4, 10),
-        _rounding("unsplit_wave_ratio", 0.8), Parameter(name="unsplit_reread_ratio", low=0.0, high=10.0, start=1.0),
+        _time("unsplit_launch_s", 3, 60),
+        _time("unsplit_unit_s", 3, 40),
+        _time("unsplit_tile_s", 1.4, 10),
+        _rounding("unsplit_wave_ratio", 0.8),
+        Parameter(name="unsplit_reread_ratio", low=0.0, high=10.0, start=1.0),
         _share("unsplit_bandwidth_efficiency", 0.8),
     ),
     "context": (
-        _time("context_launch_s", 10, 60), _time("context_unit_s", 1, 40), _time("context_tile_s", 0.6, 10),
-        _rounding("context_wave_ratio"), _share("context_bandwidth_efficiency", 0.6),
-        _share("context_compute_efficiency", 0.6), _norm("context_norm"), _rounding("context_width_ratio"),
+        _time("context_launch_s", 10, 60),
+        _time("context_unit_s", 1, 40),
+        _time("context_tile_s", 0.6, 10),
+        _rounding("context_wave_ratio"),
+        _share("context_bandwidth_efficiency", 0.6),
+        _share("context_compute_efficiency", 0.6),
+        _norm("context_norm"),
+        _rounding("context_width_ratio"),
         Parameter(name="context_append_ratio", low=0.0, high=30.0, start=3.0),
     ),
     "mla": (
-        _time("mla_launch_s", 12, 60), _share("mla_bandwidth_efficiency", 0.8), _share("mla_compute_efficiency", 0.6),
-        _time("mla_tile_s", 3, 30), _norm("mla_norm", 2.0),
-        _time("mla_wave_s", 2, 20), Parameter(name="mla_reread_ratio", low=0.0, high=2.0, start=0.3),
+        _time("mla_launch_s", 12, 60),
+        _share("mla_bandwidth_efficiency", 0.8),
+        _share("mla_compute_efficiency", 0.6),
+        _time("mla_tile_s", 3, 30),
+        _norm("mla_norm", 2.0),
+        _time("mla_wave_s", 2, 20),
+        Parameter(name="mla_reread_ratio", low=0.0, high=2.0, start=0.3),
     ),
     "moe": (
-        _time("moe_launch_s", 35, 200), _time("moe_expert_s", 0.2, 10), _share("moe_bandwidth_efficiency", 0.9),
-        Parameter(name="moe_compute_efficiency", low=0.05, high=MOST_EXPERT_SHARE, start=0.4), _norm("moe_norm", 1.5),
+        _time("moe_launch_s", 35, 200),
+        _time("moe_expert_s", 0.2, 10),
+        _share("moe_bandwidth_efficiency", 0.9),
+        Parameter(name="moe_compute_efficiency", low=0.05, high=MOST_EXPERT_SHARE, start=0.4),
+        _norm("moe_norm", 1.5),
     ),
     "allreduce": (
-        _time("allreduce_launch_s", 4, 60), _time("allreduce_hop_s", 0.3, 30), _time("allreduce_two_shot_s", 5, 100),
-        _share("allreduce_one_shot_efficiency", 0.55), _share("allreduce_two_shot_efficiency", 0.7),
+        _time("allreduce_launch_s", 4, 60),
+        _time("allreduce_hop_s", 0.3, 30),
+        _time("allreduce_two_shot_s", 5, 100),
+        _share("allreduce_one_shot_efficiency", 0.55),
+        _share("allreduce_two_shot_efficiency", 0.7),
     ),
     "eager": (_time("allreduce_eager_s", 25, 500),),
     "trtllm": (
-        _time("trtllm_launch_s", 3, 60), _time("trtllm_hop_s", 0.3, 30), _time("trtllm_two_shot_s", 10, 100),
-        _share("trtllm_one_shot_efficiency", 0.5), _share("trtllm_two_shot_efficiency", 0.6),
+        _time("trtllm_launch_s", 3, 60),
+        _time("trtllm_hop_s", 0.3, 30),
+        _time("trtllm_two_shot_s", 10, 100),
+        _share("trtllm_one_shot_efficiency", 0.5),
+        _share("trtllm_two_shot_efficiency", 0.6),
     ),
-    "nccl": (_time("nccl_launch_s", 30, 500), _time("nccl_hop_s", 1, 50), _share("nccl_efficiency", 0.75)),
-}  # fmt: skip
+    "nccl": (
+        _time("nccl_launch_s", 30, 500),
+        _time("nccl_hop_s", 1, 50),
+        _share("nccl_efficiency", 0.75),
+    ),
+}
 
-CONTEXT_ROW_TILES = (64.0, 128.0, 256.0)  # query rows of a block of prompt attention that a fit tries
-MOE_TILES = (  # rows of expert tiles that a fit tries: chosen by the load of an expert, and by the tokens
+CONTEXT_ROW_TILES = (
+    64.0,
+    128.0,
+    256.0,
+)  # query rows of a block of prompt attention that a fit tries
+# rows of expert tiles that a fit tries: chosen by the load of an expert, and by the tokens
+MOE_TILES = (
     {"moe_few_rows": LEAST_ROWS, "moe_many_rows": LEAST_ROWS},
     {"moe_few_rows": FEW_ROWS, "moe_many_rows": MANY_ROWS},
 )
-TRTLLM_MOST_BYTES = tuple(2.0**power for power in range(18, 25))  # thresholds that a fit tries, 256 KiB to 16 MiB
+TRTLLM_MOST_BYTES = tuple(
+    2.0**power for power in range(18, 25)
+)  # thresholds that a fit tries, 256 KiB to 16 MiB
 
 
 def group_of(operation: str, form: VerifyForm = "split") -> str:
     """The group of constants behind an operation other than the all-reduce, which has several."""
     groups = {
-        "gemm": "gemm", "attention_generation": "attention", "attention_context": "context",
-        "attention_verify": "verify" if form == "split" else "unsplit", "mla_generation": "mla", "moe": "moe",
-    }  # fmt: skip
+        "gemm": "gemm",
+        "attention_generation": "attention",
+        "attention_context": "context",
+        "attention_verify": "verify" if form == "split" else "unsplit",
+        "mla_generation": "mla",
+        "moe": "moe",
+    }
     return groups[operation]

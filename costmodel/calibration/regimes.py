@@ -1,7 +1,8 @@
 """Where in its range does a form err little, and where much?
 
-Splits the rows that a form was fitted to by shares of the predicted time and by sizes, where that tells their errors
-apart best, and takes an 80 % interval of each part. Leaves out the rows that are scored.
+Splits the rows that a form was fitted to by shares of the predicted time and by sizes, where that
+tells their errors apart best, and takes an 80 % interval of each part. Leaves out the rows that are
+scored.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ from costmodel.passes.ops import Array, Mask
 from hardware_profiles.fitted.residuals import MOST_REGIMES, SHARES, WHOLE, Regime, Span
 
 FEWEST_ROWS = 80  # below which an operation has one interval everywhere
-LEAST_ROWS = 9  # of a part: the fewest whose extremes hold four fifths of others like them, (n - 1) / (n + 1)
+# of a part: the fewest whose extremes hold four fifths of others like them, (n - 1) / (n + 1)
+LEAST_ROWS = 9
 CUTS = tuple(np.arange(1, 10) / 10.0)  # quantiles that are tried as ends of parts
 FOLDS = 10
 TAIL = 0.1
@@ -25,7 +27,9 @@ Index = npt.NDArray[np.intp]
 
 
 class _Part(NamedTuple):
-    """Rows by ascending error: those that tell the interval and those that it is judged by; limits by axis."""
+    """Rows by ascending error: those that tell the interval and those that it is judged by; limits
+    by axis.
+    """
 
     rows: Index
     judges: Index
@@ -39,12 +43,14 @@ class _Split(NamedTuple):
 
 
 def regimes(where: Place, log_error: Array, parameters: int) -> tuple[Regime, ...]:
-    """Regimes of the rows that a form with `parameters` constants was fitted to; none where there are too few.
+    """Regimes of the rows that a form with `parameters` constants was fitted to; none where there
+    are too few.
 
-    Parts are split off one at a time, the one that lowers the quantile loss most first; there are as many as lose
-    least on rows left out in turn. An interval holds its point: where nearly all errors have one sign it ends there,
-    and still holds four fifths. Ends move outwards for what few rows and fitted constants hide: to the quantile at
-    0.9·(n + 1)/n of n rows, times the root of N/(N - parameters) over all N rows.
+    Parts are split off one at a time, the one that lowers the quantile loss most first; there are
+    as many as lose least on rows left out in turn. An interval holds its point: where nearly all
+    errors have one sign it ends there, and still holds four fifths. Ends move outwards for what few
+    rows and fitted constants hide: to the quantile at 0.9·(n + 1)/n of n rows, times the root of
+    N/(N - parameters) over all N rows.
 
     Args:
         where: shares of launches and arithmetic, and sizes, by row.
@@ -60,15 +66,24 @@ def regimes(where: Place, log_error: Array, parameters: int) -> tuple[Regime, ..
     lost = np.zeros(MOST_REGIMES)
     for fold in range(FOLDS):
         mine = order % FOLDS == fold
-        losses = [_lost(stage, error) for stage in _stages(axes, error, order[~mine], order[mine], MOST_REGIMES)]
+        losses = [
+            _lost(stage, error)
+            for stage in _stages(axes, error, order[~mine], order[mine], MOST_REGIMES)
+        ]
         lost += np.pad(losses, (0, MOST_REGIMES - len(losses)), mode="edge")
     stages = _stages(axes, error, order, order[:0], int(np.argmin(lost)) + 1)
     found = [_regime(part, error) for part in stages[-1]]
-    return tuple(sorted(found, key=lambda each: (each.launch, each.compute, sorted(each.sizes.items()))))
+    return tuple(
+        sorted(found, key=lambda each: (each.launch, each.compute, sorted(each.sizes.items())))
+    )
 
 
-def _stages(axes: Mapping[str, Array], error: Array, rows: Index, judges: Index, most: int) -> list[list[_Part]]:
-    """Parts after every split, the one that gains most first, until there are `most` or nothing gains."""
+def _stages(
+    axes: Mapping[str, Array], error: Array, rows: Index, judges: Index, most: int
+) -> list[list[_Part]]:
+    """Parts after every split, the one that gains most first, until there are `most` or nothing
+    gains.
+    """
     parts = [_Part(rows, judges, {})]
     splits = [_best(axes, error, parts[0])]
     stages = [list(parts)]
@@ -92,7 +107,9 @@ def _best(axes: Mapping[str, Array], error: Array, part: _Part) -> _Split:
         for cut in _cuts(at):
             below = at < cut
             if LEAST_ROWS <= np.count_nonzero(below) <= len(at) - LEAST_ROWS:
-                gain = before - sum(_loss(half, _bounds(half)) for half in (mine[below], mine[~below]))
+                gain = before - sum(
+                    _loss(half, _bounds(half)) for half in (mine[below], mine[~below])
+                )
                 best = max(best, _Split(gain, axis, cut))
     return best
 
@@ -129,18 +146,27 @@ def _share(rows: Mask) -> float:
 def _bounds(ascending: Array) -> tuple[float, float]:
     """An 80 % interval that holds 0, of errors in ascending order."""
     more = 1.0 + 1.0 / len(ascending)
-    low, high = _quantile(ascending, 1.0 - (1.0 - TAIL) * more), _quantile(ascending, (1.0 - TAIL) * more)
+    low, high = (
+        _quantile(ascending, 1.0 - (1.0 - TAIL) * more),
+        _quantile(ascending, (1.0 - TAIL) * more),
+    )
     if low > 0.0:
-        return 0.0, max(_quantile(ascending, (1.0 - 2.0 * TAIL) * more + _share(ascending < 0.0)), 0.0)
+        return 0.0, max(
+            _quantile(ascending, (1.0 - 2.0 * TAIL) * more + _share(ascending < 0.0)), 0.0
+        )
     if high < 0.0:
-        return min(_quantile(ascending, 1.0 - (1.0 - 2.0 * TAIL) * more - _share(ascending > 0.0)), 0.0), 0.0
+        return min(
+            _quantile(ascending, 1.0 - (1.0 - 2.0 * TAIL) * more - _share(ascending > 0.0)), 0.0
+        ), 0.0
     return low, high
 
 
 def _loss(error: Array, bounds: tuple[float, float]) -> float:
     """Quantile loss of both ends, over all rows."""
     below, above = error - bounds[0], error - bounds[1]
-    each = np.maximum(TAIL * below, (TAIL - 1.0) * below) + np.maximum((1.0 - TAIL) * above, -TAIL * above)
+    each = np.maximum(TAIL * below, (TAIL - 1.0) * below) + np.maximum(
+        (1.0 - TAIL) * above, -TAIL * above
+    )
     return float(each.sum())
 
 

@@ -1,7 +1,7 @@
 """How are tokens spread over experts when some experts are chosen more often than others?
 
-Loads drawn from a power law, as kernel benchmarks of expert layers do, at its quantiles instead of at random.
-Leaves out the routing of real models.
+Loads drawn from a power law, as kernel benchmarks of expert layers do, at its quantiles instead of
+at random. Leaves out the routing of real models.
 """
 
 import math
@@ -12,12 +12,15 @@ import numpy.typing as npt
 MOST_SLOTS = 10_000_000
 
 
-def power_law_loads(tokens: int, experts: int, experts_per_token: int, exponent: float) -> npt.NDArray[np.int64]:
+def power_law_loads(
+    tokens: int, experts: int, experts_per_token: int, exponent: float
+) -> npt.NDArray[np.int64]:
     """Tokens that each expert gets, most to least.
 
-    Weights are the (i + 1/2)/E quantiles of a density x^-exponent: on [1, 0.8·tokens] where there are more
-    choices than experts, on [0.01, 2] where there are fewer. Loads are the nearest whole numbers; what rounding
-    leaves over goes to the most loaded experts, and none gets more than `tokens`.
+    Weights are the (i + 1/2)/E quantiles of a density x^-exponent: on [1, 0.8·tokens] where there
+    are more choices than experts, on [0.01, 2] where there are fewer. Loads are the nearest whole
+    numbers; what rounding leaves over goes to the most loaded experts, and none gets more than
+    `tokens`.
 
     Args:
         tokens: T, >= 1.

@@ -1,7 +1,7 @@
 """How does a file of kernel timings become measurements, whoever wrote it?
 
-Parquet or CSV, recognised by its columns; nothing in a file is trusted. What the columns of each layout mean is in
-`layouts`. Leaves out our own kernel traces' schema (`traces.storage.kernels`).
+Parquet or CSV, recognised by its columns; nothing in a file is trusted. What the columns of each
+layout mean is in `layouts`. Leaves out our own kernel traces' schema (`traces.storage.kernels`).
 """
 
 import os
@@ -28,11 +28,12 @@ def read_measurements(path: str | Path, *, model: str | None = None) -> list[Mea
 
     Args:
         path: a kernel trace of ours, or a table in one of `LAYOUTS`.
-        model: shipped model whose shapes a table has that names layers only; None looks for a model's name in
-            the file's.
+        model: shipped model whose shapes a table has that names layers only; None looks for a
+            model's name in the file's.
 
     Raises:
-        InputError: absent, truncated, foreign, or with values out of range; the message names file, column and row.
+        InputError: absent, truncated, foreign, or with values out of range; the message names file,
+            column and row.
     """
     file = str(path)
     table = _parquet(path) if str(path).casefold().endswith(".parquet") else _csv(Path(path))
@@ -62,7 +63,9 @@ def read_all(paths: Sequence[str | Path], *, model: str | None = None) -> list[M
 def _parquet(path: str | Path) -> Any:
     with opened_parquet(path) as parquet:
         if parquet.metadata.num_rows > MOST_ROWS:
-            raise InputError(f"must hold at most {MOST_ROWS} rows", file=path, value=parquet.metadata.num_rows)
+            raise InputError(
+                f"must hold at most {MOST_ROWS} rows", file=path, value=parquet.metadata.num_rows
+            )
         return parquet.read()
 
 
@@ -76,7 +79,9 @@ def _csv(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", file=path) from None
     except (pa.ArrowException, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise InputError(f"is no CSV table ({str(error).splitlines()[0][:200]})", file=path) from None
+        raise InputError(
+            f"is no CSV table ({str(error).splitlines()[0][:200]})", file=path
+        ) from None
     if len(set(table.column_names)) != table.num_columns:
         raise InputError("names a column twice", file=path)
     if table.num_rows > MOST_ROWS or table.num_rows == 0:

@@ -1,8 +1,9 @@
-"""How is a model decoded, and where: one type for what is asked, chosen, exported, simulated and validated.
+"""How is a model decoded, and where: one type for what is asked, chosen, exported, simulated and
+validated.
 
-`optimize` answers with configurations; every other verb takes one. K counts draft tokens per request and step, the
-root never included. Leaves out what a configuration emits (`costmodel.laws`), what it costs (`costmodel.answers`) and
-reading files (`costmodel.configuration.file`).
+`optimize` answers with configurations; every other verb takes one. K counts draft tokens per
+request and step, the root never included. Leaves out what a configuration emits (`costmodel.laws`),
+what it costs (`costmodel.answers`) and reading files (`costmodel.configuration.file`).
 """
 
 from __future__ import annotations
@@ -75,35 +76,41 @@ class DecodingConfiguration:
     Args:
         deployment: model, device, engine and formats, by name.
         method: slug of the published method that drafts and verifies.
-        draft_tokens: K of a chain, 0 to 4,095; the draft tokens of a tree; with a schedule the largest K in it. 0:
-            nothing is drafted.
-        shape: None for a chain, a static tree, or the numbers of a tree that is built anew at every step.
+        draft_tokens: K of a chain, 0 to 4,095; the draft tokens of a tree; with a schedule the
+            largest K in it. 0: nothing is drafted.
+        shape: None for a chain, a static tree, or the numbers of a tree that is built anew at every
+            step.
         stop: when a draft ends before K.
-        schedule: inclusive batch ranges and their K, `((1, 16, 5), (17, 64, 3))`: the first starts at 1, they ascend
-            and do not overlap. A gap, and every batch past the end, keeps the K of the range before it.
+        schedule: inclusive batch ranges and their K, `((1, 16, 5), (17, 64, 3))`: the first starts
+            at 1, they ascend and do not overlap. A gap, and every batch past the end, keeps the K
+            of the range before it.
         draft_model: drafter or draft head, as a shipped name, hub id or path.
         exit_layers: layers of the target that draft, where the method leaves the target early.
-        draft_name: what a drafter is called that `draft_passes` and `draft_bytes` describe, which is neither a method
-            nor a model that is shipped; None: `OWN_DRAFTER`.
-        draft_passes: passes per step of such a drafter, with `draft_bytes`; `draft_model` then names its checkpoint.
+        draft_name: what a drafter is called that `draft_passes` and `draft_bytes` describe, which
+            is neither a method nor a model that is shipped; None: `OWN_DRAFTER`.
+        draft_passes: passes per step of such a drafter, with `draft_bytes`; `draft_model` then
+            names its checkpoint.
         draft_bytes: bytes that one of its passes reads.
         ngram_min: shortest n-gram that is looked up, in tokens.
         ngram_max: longest n-gram that is looked up, in tokens.
         trace: recording whose acceptance the configuration was chosen on: shipped name or path.
         match_rate: share of steps with a proposal, 0 to 1, where the recording does not hold it.
-        acceptance_by_depth: unconditional probability that the first 1..K draft tokens are all accepted, as stated,
-            counted by an engine or published. One entry is the geometric law, unless `known_tokens` says otherwise.
-        known_tokens: draft tokens up to which `acceptance_by_depth` is known; None: as many as it has entries, of one
-            entry any.
+        acceptance_by_depth: unconditional probability that the first 1..K draft tokens are all
+            accepted, as stated, counted by an engine or published. One entry is the geometric law,
+            unless `known_tokens` says otherwise.
+        known_tokens: draft tokens up to which `acceptance_by_depth` is known; None: as many as it
+            has entries, of one entry any.
         tokens_per_step: stated tokens per step of the whole shape, where nothing more is known.
-        refine: how a method that refines masked blocks commits them, in place of its entry's own rule, block and cache;
-            None: the entry's.
-        canvas_tokens: tokens behind the prompt that such a method refines, a multiple of its blocks; None: the entry's.
+        refine: how a method that refines masked blocks commits them, in place of its entry's own
+            rule, block and cache; None: the entry's.
+        canvas_tokens: tokens behind the prompt that such a method refines, a multiple of its
+            blocks; None: the entry's.
         batch: requests that it was chosen for; None: no number of its own.
         context: cached tokens per request that it was chosen for; None: no number of its own.
         max_batch: most requests decoded at once; None leaves it to the engine.
         max_length: most tokens of a request, prompt and answer; None leaves it to the engine.
-        token_budget: most query tokens of an iteration of one scheduler; None leaves it to the engine.
+        token_budget: most query tokens of an iteration of one scheduler; None leaves it to the
+            engine.
         provenance: where it comes from, as short texts and numbers.
 
     Raises:
@@ -153,9 +160,11 @@ class DecodingConfiguration:
 
     @property
     def topology(self) -> str:
-        """`off`, `chain`, `tree` (static), the kind of a shape given by numbers (`dynamic_tree`, ..), or `block`.
+        """`off`, `chain`, `tree` (static), the kind of a shape given by numbers (`dynamic_tree`,
+        ..), or `block`.
 
-        Of masked blocks only a stated policy tells: an entry's own rule is `off` here, as nothing is drafted.
+        Of masked blocks only a stated policy tells: an entry's own rule is `off` here, as nothing
+        is drafted.
         """
         if self.refine is not None:
             return "block"
@@ -196,12 +205,23 @@ class DecodingConfiguration:
 
     @property
     def own_drafter(self) -> str | None:
-        """Name of the drafter that is described by its passes; None where the method's own drafts."""
+        """Name of the drafter that is described by its passes; None where the method's own
+        drafts.
+        """
         return None if self.draft_bytes is None else self.draft_name or OWN_DRAFTER
 
     def without_drafter(self) -> DecodingConfiguration:
-        """The configuration with nothing that belongs to one drafter alone: its checkpoint, exit or description."""
-        return replace(self, draft_model=None, exit_layers=None, draft_name=None, draft_passes=None, draft_bytes=None)
+        """The configuration with nothing that belongs to one drafter alone: its checkpoint, exit or
+        description.
+        """
+        return replace(
+            self,
+            draft_model=None,
+            exit_layers=None,
+            draft_name=None,
+            draft_passes=None,
+            draft_bytes=None,
+        )
 
     def draft_tokens_at(self, batch: int) -> int:
         """K at a batch size of at least 1."""
@@ -209,9 +229,15 @@ class DecodingConfiguration:
         return held[-1] if held else self.draft_tokens
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form: `schema`, then every field; a static tree as parents and ranks, the root included."""
+        """The JSON form: `schema`, then every field; a static tree as parents and ranks, the root
+        included.
+        """
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        shape = self.shape.to_json() if isinstance(self.shape, Tree) else self.shape and asdict(self.shape)
+        shape = (
+            self.shape.to_json()
+            if isinstance(self.shape, Tree)
+            else self.shape and asdict(self.shape)
+        )
         values |= {"deployment": asdict(self.deployment), "shape": shape, "stop": asdict(self.stop)}
         values["refine"] = self.refine and self.refine.as_json()
         values["provenance"] = dict(self.provenance)
@@ -230,9 +256,17 @@ class DecodingConfiguration:
         """
         with naming(file):
             if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
-                found = document.get("schema") if isinstance(document, Mapping) else type(document).__name__
-                raise InputError(f"a configuration is an object with schema {SCHEMA}", key="schema", value=found)
-            given = known_fields(cls, {key: value for key, value in document.items() if key != "schema"})
+                found = (
+                    document.get("schema")
+                    if isinstance(document, Mapping)
+                    else type(document).__name__
+                )
+                raise InputError(
+                    f"a configuration is an object with schema {SCHEMA}", key="schema", value=found
+                )
+            given = known_fields(
+                cls, {key: value for key, value in document.items() if key != "schema"}
+            )
             if "deployment" not in given:
                 raise InputError("must name the model, device and engine", key="deployment")
             where = known_fields(DeploymentNames, document["deployment"], under="deployment")
@@ -265,14 +299,18 @@ def _read_policy(document: object) -> RefinePolicy:
 def _as_lists(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_as_lists(each) for each in value]
-    return {key: _as_lists(each) for key, each in value.items()} if isinstance(value, dict) else value
+    return (
+        {key: _as_lists(each) for key, each in value.items()} if isinstance(value, dict) else value
+    )
 
 
 def _check_types(given: DecodingConfiguration) -> None:
     for name in ("schedule", "acceptance_by_depth"):
         rows = getattr(given, name)
         if isinstance(rows, list | tuple):
-            object.__setattr__(given, name, tuple(tuple(row) if isinstance(row, list) else row for row in rows))
+            object.__setattr__(
+                given, name, tuple(tuple(row) if isinstance(row, list) else row for row in rows)
+            )
     require_types(given)
     require_types(given.stop, under="stop")
     if isinstance(given.shape, Shape):
@@ -280,11 +318,17 @@ def _check_types(given: DecodingConfiguration) -> None:
     for name in ("draft_model", "draft_name", "trace"):
         require_name(getattr(given, name), name)
     if len(given.provenance) > MOST_NAMES:
-        raise InputError(f"must hold at most {MOST_NAMES} entries", key="provenance", value=len(given.provenance))
+        raise InputError(
+            f"must hold at most {MOST_NAMES} entries", key="provenance", value=len(given.provenance)
+        )
     entries: Mapping[Any, Any] = given.provenance
     for key, value in entries.items():
-        if not isinstance(key, str) or not (value is None or isinstance(value, str) or _is_finite(value)):
-            raise InputError("must hold texts and finite numbers", key=f"provenance.{key}", value=value)
+        if not isinstance(key, str) or not (
+            value is None or isinstance(value, str) or _is_finite(value)
+        ):
+            raise InputError(
+                "must hold texts and finite numbers", key=f"provenance.{key}", value=value
+            )
 
 
 def _is_finite(value: object) -> bool:
@@ -301,9 +345,15 @@ def _check_numbers(given: DecodingConfiguration) -> None:
     if given.stop.rule in ("probability", "product") and given.stop.at > 1.0:
         raise InputError("is a probability, in 0..1", key="stop.at", value=given.stop.at)
     if given.ngram_min > given.ngram_max:
-        raise InputError(f"must not exceed ngram_max = {given.ngram_max}", key="ngram_min", value=given.ngram_min)
+        raise InputError(
+            f"must not exceed ngram_max = {given.ngram_max}", key="ngram_min", value=given.ngram_min
+        )
     if (given.draft_passes is None) != (given.draft_bytes is None):
-        raise InputError("--draft-passes and --draft-bytes go together", key="draft_passes", value=given.draft_passes)
+        raise InputError(
+            "--draft-passes and --draft-bytes go together",
+            key="draft_passes",
+            value=given.draft_passes,
+        )
     if given.draft_name is not None and given.draft_bytes is None:
         rule = "names a drafter that --draft-passes and --draft-bytes describe"
         raise InputError(rule, key="draft_name", value=given.draft_name)
@@ -314,12 +364,16 @@ def _check_numbers(given: DecodingConfiguration) -> None:
 
 def _check_shape(given: DecodingConfiguration) -> None:
     if given.speculates and not load_method(given.method).drafts:
-        raise InputError(f"{given.method} drafts nothing", key="draft_tokens", value=given.draft_tokens)
+        raise InputError(
+            f"{given.method} drafts nothing", key="draft_tokens", value=given.draft_tokens
+        )
     shape = given.shape
     if shape is None:
         return
     if isinstance(shape, Shape) and shape.kind not in _SHAPES_OF_NUMBERS:
-        raise InputError(f"must be one of {', '.join(_SHAPES_OF_NUMBERS)}", key="shape.kind", value=shape.kind)
+        raise InputError(
+            f"must be one of {', '.join(_SHAPES_OF_NUMBERS)}", key="shape.kind", value=shape.kind
+        )
     drafted = shape.draft_tokens if isinstance(shape, Tree) else shape.nodes
     if drafted != given.draft_tokens:
         rule = f"must equal the draft tokens of the shape, {drafted}"
@@ -330,16 +384,22 @@ def _check_schedule(given: DecodingConfiguration) -> None:
     if not given.schedule:
         return
     if len(given.schedule) > MOST_RANGES:
-        raise InputError(f"must hold at most {MOST_RANGES} ranges", key="schedule", value=len(given.schedule))
+        raise InputError(
+            f"must hold at most {MOST_RANGES} ranges", key="schedule", value=len(given.schedule)
+        )
     for low, high, draft_tokens in given.schedule:
         if not 1 <= low <= high <= _MOST_REQUESTS or draft_tokens < 0:
             rule = "ranges ascend from at least 1, K is at least 0"
             raise InputError(rule, key="schedule", value=(low, high, draft_tokens))
     if given.schedule[0][0] != 1:
-        raise InputError("the first range must start at batch 1", key="schedule", value=given.schedule[0])
+        raise InputError(
+            "the first range must start at batch 1", key="schedule", value=given.schedule[0]
+        )
     for before, after in pairwise(given.schedule):
         if after[0] <= before[1]:
-            raise InputError("ranges must ascend and not overlap", key="schedule", value=(before, after))
+            raise InputError(
+                "ranges must ascend and not overlap", key="schedule", value=(before, after)
+            )
     if given.shape is not None:
         raise InputError("a schedule belongs to a chain", key="schedule", value=given.schedule)
     largest = max(draft_tokens for _, _, draft_tokens in given.schedule)
@@ -353,8 +413,14 @@ def _check_rates(given: DecodingConfiguration) -> None:
     if rates is None:
         return
     if len(rates) > MOST_DRAFT_TOKENS:
-        raise InputError(f"must hold at most {MOST_DRAFT_TOKENS} rates", key="acceptance_by_depth", value=len(rates))
-    if any(not 0.0 <= rate <= 1.0 for rate in rates) or any(after > before for before, after in pairwise(rates)):
+        raise InputError(
+            f"must hold at most {MOST_DRAFT_TOKENS} rates",
+            key="acceptance_by_depth",
+            value=len(rates),
+        )
+    if any(not 0.0 <= rate <= 1.0 for rate in rates) or any(
+        after > before for before, after in pairwise(rates)
+    ):
         rule = "unconditional rates lie in [0, 1] and never rise with depth"
         raise InputError(rule, key="acceptance_by_depth", value=rates)
 

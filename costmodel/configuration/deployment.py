@@ -1,7 +1,8 @@
-"""Which model runs on which device, under which engine, in which number formats: by name, before any file is read.
+"""Which model runs on which device, under which engine, in which number formats: by name, before
+any file is read.
 
-The settings that these names stand for are made by `costmodel.answers`. Leaves out how the model decodes
-(`costmodel.configuration.decoding`).
+The settings that these names stand for are made by `costmodel.answers`. Leaves out how the model
+decodes (`costmodel.configuration.decoding`).
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ class DeploymentNames:
         engine: engine whose overheads and kernels apply; `none` for passes alone.
         dtype: weight format or recipe; None takes the published checkpoint's.
         kv_dtype: format of the KV cache; None takes 16 bits (32 with 32-bit weights).
-        draft_dtype: weight format of a draft model or head; None: the 16 bits that the target's unquantised parts
-            have, or the format of the drafter's own published checkpoint.
+        draft_dtype: weight format of a draft model or head; None: the 16 bits that the target's
+            unquantised parts have, or the format of the drafter's own published checkpoint.
         tensor_parallel: devices that share every layer.
         pipeline_parallel: stages of consecutive layers.
         expert_parallel: devices that share the routed experts, each expert whole.
         data_parallel: copies of the other layers within one engine.
         context_parallel: devices that share the tokens of every request.
         fidelity: how passes are costed.
-        split_verify: attention splits the cache in verify passes; None looks it up by engine and device.
+        split_verify: attention splits the cache in verify passes; None looks it up by engine and
+            device.
         transforms: names of compression and skipping presets, in order.
-        shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
+        shared_prefix_tokens: cached tokens at the beginning of every request that are the same for
+            all and read once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory, 0 to 1.
-        cache_tokens: that the cache of the running engine holds, as it said itself; None: they follow from the memory.
+        cache_tokens: that the cache of the running engine holds, as it said itself; None: they
+            follow from the memory.
         overrides: `device.KEY=VALUE` settings of the device.
 
     Raises:
@@ -86,7 +90,9 @@ class DeploymentNames:
                 object.__setattr__(self, name, form.casefold())
         for name in ("transforms", "overrides"):
             if len(getattr(self, name)) > MOST_NAMES:
-                raise InputError(f"must hold at most {MOST_NAMES} entries", key=f"deployment.{name}")
+                raise InputError(
+                    f"must hold at most {MOST_NAMES} entries", key=f"deployment.{name}"
+                )
             for each in getattr(self, name):
                 require_name(each, f"deployment.{name}")
 

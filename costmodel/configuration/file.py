@@ -1,7 +1,7 @@
 """Which configuration does a file hold?
 
-A file is one configuration, or an answer of `optimize`, of which one choice or one schedule is taken. Leaves out what
-the keys of a configuration mean (`costmodel.configuration.decoding`).
+A file is one configuration, or an answer of `optimize`, of which one choice or one schedule is
+taken. Leaves out what the keys of a configuration mean (`costmodel.configuration.decoding`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ MAX_FILE_BYTES = 16 << 20
 
 
 def read_configuration(
-    path: str | Path, *, batch: int | None = None, context: int | None = None, scheduled: bool | None = None
+    path: str | Path,
+    *,
+    batch: int | None = None,
+    context: int | None = None,
+    scheduled: bool | None = None,
 ) -> DecodingConfiguration:
     """Read a configuration from a JSON file.
 
@@ -27,9 +31,9 @@ def read_configuration(
         path: a configuration, or an answer of `optimize`.
         batch: of an answer: take the choice at this batch; None: the first one.
         context: of an answer: take the choice at this context; None: the first one.
-        scheduled: of an answer: take the batch schedule of the choice's method at its context in place of the choice,
-            where there is one; None: only where the choice is no speculation or a chain of one length, which a schedule
-            holds too.
+        scheduled: of an answer: take the batch schedule of the choice's method at its context in
+            place of the choice, where there is one; None: only where the choice is no speculation
+            or a chain of one length, which a schedule holds too.
 
     Raises:
         InputError: no such file, no JSON, no configuration, or no choice at this batch and context.
@@ -58,14 +62,20 @@ def _read(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def _choice(document: Mapping[str, Any], file: str, batch: int | None, context: int | None) -> Mapping[str, Any]:
+def _choice(
+    document: Mapping[str, Any], file: str, batch: int | None, context: int | None
+) -> Mapping[str, Any]:
     if document.get("schema") != 1:
-        raise InputError("must be an answer of `rooftree optimize` with schema 1", file=file, key="schema")
+        raise InputError(
+            "must be an answer of `rooftree optimize` with schema 1", file=file, key="schema"
+        )
     choices = _rows(document, "choices", file)
     fits = [
-        each for each in choices
-        if (batch is None or each.get("batch") == batch) and (context is None or each.get("context") == context)
-    ]  # fmt: skip
+        each
+        for each in choices
+        if (batch is None or each.get("batch") == batch)
+        and (context is None or each.get("context") == context)
+    ]
     if not fits:
         there = [(each.get("batch"), each.get("context")) for each in choices]
         rule = f"holds no such choice; (batch, context) are {there}"

@@ -1,7 +1,7 @@
 """Does every field of a record hold what its annotation says, and does a JSON object have its keys?
 
-Frozen records that are read from files are checked here, field by field, with the key that is wrong named. Leaves out
-which values make sense together (the record's own checks).
+Frozen records that are read from files are checked here, field by field, with the key that is wrong
+named. Leaves out which values make sense together (the record's own checks).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def require_types(record: Any, *, under: str = "") -> None:
 
 
 def known_fields(kind: type[Any], document: object, *, under: str = "") -> dict[str, Any]:
-    """The fields of a record that a JSON object states, lists as tuples; absent ones keep their defaults.
+    """The fields of a record that a JSON object states, lists as tuples; absent ones keep their
+    defaults.
 
     Args:
         kind: the dataclass.

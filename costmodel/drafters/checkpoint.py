@@ -1,7 +1,7 @@
 """Which checkpoint can a method draft with, and does the target's own hold what drafts?
 
-By names and configs alone. Leaves out what a drafter costs (`costmodel.drafters.drafter`) and how files name
-it (`app.exporters`).
+By names and configs alone. Leaves out what a drafter costs (`costmodel.drafters.drafter`) and how
+files name it (`app.exporters`).
 """
 
 from costmodel.architectures.library import load_model, stands_for_a_model
@@ -10,7 +10,8 @@ from hardware_profiles.errors import InputError
 
 
 def loads(method: str, checkpoint: str) -> bool:
-    """Whether a method can draft with a checkpoint, as far as its name tells: a whole model is no draft head.
+    """Whether a method can draft with a checkpoint, as far as its name tells: a whole model is no
+    draft head.
 
     Args:
         method: slug.
@@ -20,15 +21,21 @@ def loads(method: str, checkpoint: str) -> bool:
     (True, False, True)
     """
     entry = load_method(method)
-    if entry.needs_draft_model or not entry.drafts_with_weights or not stands_for_a_model(checkpoint):
+    if (
+        entry.needs_draft_model
+        or not entry.drafts_with_weights
+        or not stands_for_a_model(checkpoint)
+    ):
         return entry.drafts_with_weights
     return entry.drafts_with_target_layers and load_model(checkpoint).mtp_layers > 0
 
 
 def brings_its_head(method: str, model: str) -> bool:
-    """Whether a method drafts with layers of the target's checkpoint that this checkpoint does not hold.
+    """Whether a method drafts with layers of the target's checkpoint that this checkpoint does not
+    hold.
 
-    A target that is not known here is taken to hold them, and so is a GGUF file, whose header is read for shapes alone.
+    A target that is not known here is taken to hold them, and so is a GGUF file, whose header is
+    read for shapes alone.
 
     Args:
         method: slug.

@@ -1,7 +1,7 @@
 """What runs to propose tokens: the stages of a method, built for a target.
 
-A drafter is data derived from a method and its target. Leaves out how often its passes run (`passes`) and what they
-cost (`pass_costs`).
+A drafter is data derived from a method and its target. Leaves out how often its passes run
+(`passes`) and what they cost (`pass_costs`).
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,20 @@ class Drafter:
     @property
     def resident_values(self) -> int:
         """Weights held beside the target's, on the target's devices."""
-        return 0 if self.method.batch.own_device else sum(stage.resident_values for stage in self.stages)
+        return (
+            0
+            if self.method.batch.own_device
+            else sum(stage.resident_values for stage in self.stages)
+        )
 
     @property
     def kv_values_per_token(self) -> int:
         """Cached values held beside the target's, on the target's devices."""
         if self.method.batch.own_device:
             return 0
-        return round(sum(stage.kv_values_per_token * stage.draft.context_ratio for stage in self.stages))
+        return round(
+            sum(stage.kv_values_per_token * stage.draft.context_ratio for stage in self.stages)
+        )
 
     @property
     def drafts_level_by_level(self) -> bool:
@@ -60,7 +66,12 @@ class Drafter:
         if len(self.stages) != 1:
             return False
         d = self.stages[0].draft
-        return d.by not in SILENT and d.depths_per_pass == 1 and d.serial_depths is None and not d.passes
+        return (
+            d.by not in SILENT
+            and d.depths_per_pass == 1
+            and d.serial_depths is None
+            and not d.passes
+        )
 
     @property
     def exit_layers(self) -> int | None:
@@ -89,23 +100,28 @@ def build_drafter(
         dtype: format or recipe of the weights of networks of its own.
 
     Raises:
-        InputError: a draft model that is missing or whose vocabulary differs, an exit outside the target, or fields of
-            the method that exclude each other.
+        InputError: a draft model that is missing or whose vocabulary differs, an exit outside the
+            target, or fields of the method that exclude each other.
 
     >>> from costmodel.architectures.library import load_model
     >>> from costmodel.method_library import load_method
     >>> build_drafter(load_method("early-exit"), load_model("llama-3.1-8b"), exit_layer=8).name
     'exit at 8 of 32'
     """
-    stages = tuple(build_stage(each, target, model=draft, exit_layer=exit_layer) for each in method.stages)
+    stages = tuple(
+        build_stage(each, target, model=draft, exit_layer=exit_layer) for each in method.stages
+    )
     if method.verify.remaining_layers and (not method.exits_early or method.may_propose_nothing):
         raise InputError(
-            "verifying the remaining layers needs a draft by the first ones in every step", key="verify",
+            "verifying the remaining layers needs a draft by the first ones in every step",
+            key="verify",
             value=method.slug,
-        )  # fmt: skip
+        )
     if any(each.tokens < 1 for each in method.draft[1:]):
         raise InputError(
-            "a stage that drafts for another needs its draft tokens", key="draft.tokens", value=method.slug
+            "a stage that drafts for another needs its draft tokens",
+            key="draft.tokens",
+            value=method.slug,
         )
     return Drafter(method=method, stages=stages, transforms=tuple(transforms), dtype=dtype)
 
@@ -136,10 +152,13 @@ def custom_drafter(
     """
     if passes < 1 or not 0 < bytes_read < float("inf"):
         raise InputError(
-            "--draft-passes must be >= 1 and --draft-bytes positive and finite", value=(passes, bytes_read)
+            "--draft-passes must be >= 1 and --draft-bytes positive and finite",
+            value=(passes, bytes_read),
         )
     values = round(bytes_read / weight_bytes)
     matrix = ("weights", max(1, values // target.hidden), target.hidden)
     draft = Draft(by="model", passes=passes)
-    stage = Stage(draft=draft, name=name, projections=(matrix,), resident=WeightValues(matrices=values))
+    stage = Stage(
+        draft=draft, name=name, projections=(matrix,), resident=WeightValues(matrices=values)
+    )
     return Drafter(method=replace(method, draft=(draft,)), stages=(stage,), dtype=dtype)

@@ -1,10 +1,11 @@
 """In which number formats does a drafter run, and how many bytes does it hold?
 
-A drafter has formats of its own. Without a statement a network of its own runs in the format that the target's
-unquantised parts have (16 bits; 32 of a target in 32), because heads and draft models are published so; one whose
-checkpoint is quantised runs as it is published, and so does a prediction layer that is part of the target's checkpoint.
-A stage by the target itself runs on the target's own weights. The output head that a drafter shares with its target
-keeps the target's format, and so does the cache. Leaves out what passes then cost (`pass_costs`).
+A drafter has formats of its own. Without a statement a network of its own runs in the format that
+the target's unquantised parts have (16 bits; 32 of a target in 32), because heads and draft models
+are published so; one whose checkpoint is quantised runs as it is published, and so does a
+prediction layer that is part of the target's checkpoint. A stage by the target itself runs on the
+target's own weights. The output head that a drafter shares with its target keeps the target's
+format, and so does the cache. Leaves out what passes then cost (`pass_costs`).
 """
 
 from dataclasses import replace
@@ -31,7 +32,9 @@ def draft_precision(d: Deployment, drafter: Drafter, stage: Stage) -> Precision:
         return d.precision
     published = stage.published if stage.published not in (None, *PLAIN) else None
     name = drafter.dtype or published or d.precision.wide
-    own = precision(name, d.precision.kv, model=stage.architecture or d.architecture, device=d.device)
+    own = precision(
+        name, d.precision.kv, model=stage.architecture or d.architecture, device=d.device
+    )
     if not stage.shares_head:
         return own
     head = d.precision.of("head")
@@ -39,7 +42,8 @@ def draft_precision(d: Deployment, drafter: Drafter, stage: Stage) -> Precision:
 
 
 def drafter_bytes(d: Deployment, drafter: Drafter) -> float:
-    """Bytes that a drafter's weights take beside the target's, of all devices of the group together.
+    """Bytes that a drafter's weights take beside the target's, of all devices of the group
+    together.
 
     Args:
         d: the target as it runs.
@@ -47,11 +51,14 @@ def drafter_bytes(d: Deployment, drafter: Drafter) -> float:
     """
     if drafter.method.batch.own_device:
         return 0.0
-    return sum(stage.resident.stored_bytes(draft_precision(d, drafter, stage)) for stage in drafter.stages)
+    return sum(
+        stage.resident.stored_bytes(draft_precision(d, drafter, stage)) for stage in drafter.stages
+    )
 
 
 def drafter_kv_bytes_per_token(d: Deployment, drafter: Drafter) -> float:
-    """Bytes of a token in a drafter's own cache, which has the format of the target's, of the group together.
+    """Bytes of a token in a drafter's own cache, which has the format of the target's, of the group
+    together.
 
     Args:
         d: the target as it runs.

@@ -1,7 +1,8 @@
-"""What does a draft cost: every pass of every stage, under its own transforms, context and sharing of devices?
+"""What does a draft cost: every pass of every stage, under its own transforms, context and sharing
+of devices?
 
-Nested stages repeat an inner step: the inner stage drafts a few tokens, the outer one verifies them in one pass. Leaves
-out the target's verify pass and the engine (`costmodel.answers.steps.step`).
+Nested stages repeat an inner step: the inner stage drafts a few tokens, the outer one verifies them
+in one pass. Leaves out the target's verify pass and the engine (`costmodel.answers.steps.step`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +42,13 @@ def chain_draft(
 
 
 def _stage_chain(
-    d: Deployment, drafter: Drafter, level: int, *, batch: Number, context: Number, draft_tokens: Array
+    d: Deployment,
+    drafter: Drafter,
+    level: int,
+    *,
+    batch: Number,
+    context: Number,
+    draft_tokens: Array,
 ) -> list[WeightedPass]:
     if level >= len(drafter.stages):
         return []
@@ -49,15 +56,25 @@ def _stage_chain(
     if level + 1 == len(drafter.stages):
         passes = chain_passes(stage.draft, draft_tokens)
         if stage.follows_target and passes:
-            passes.append(DraftPass(np.asarray(draft_tokens > 0, dtype=np.float64), draft_tokens + 1.0))
+            passes.append(
+                DraftPass(np.asarray(draft_tokens > 0, dtype=np.float64), draft_tokens + 1.0)
+            )
         return _costs(d, drafter, stage, passes, batch=batch, context=context)
     inner = drafter.stages[level + 1].draft
     steps = draft_tokens / emitted_by(inner.acceptance, inner.tokens)
     own = DraftPass(steps, inner.tokens + 1.0, 1.0)
     found = _stage_chain(
-        d, drafter, level + 1, batch=batch, context=context, draft_tokens=np.asarray(float(inner.tokens))
+        d,
+        drafter,
+        level + 1,
+        batch=batch,
+        context=context,
+        draft_tokens=np.asarray(float(inner.tokens)),
     )
-    return [*_costs(d, drafter, stage, [own], batch=batch, context=context), *((steps * w, cost) for w, cost in found)]
+    return [
+        *_costs(d, drafter, stage, [own], batch=batch, context=context),
+        *((steps * w, cost) for w, cost in found),
+    ]
 
 
 def emitted_by(acceptance: float, tokens: int) -> float:
@@ -66,7 +83,13 @@ def emitted_by(acceptance: float, tokens: int) -> float:
 
 
 def tree_draft(
-    d: Deployment, drafter: Drafter, widths: Sequence[float], *, batch: Number, context: Number, reread_tokens: float
+    d: Deployment,
+    drafter: Drafter,
+    widths: Sequence[float],
+    *,
+    batch: Number,
+    context: Number,
+    reread_tokens: float,
 ) -> list[WeightedPass]:
     """Draft passes of a step that drafts a tree.
 
@@ -82,7 +105,9 @@ def tree_draft(
         InputError: nested stages, which draft chains alone.
     """
     if len(drafter.stages) > 1:
-        raise InputError("nested stages draft chains, not trees", key="tree", value=drafter.method.slug)
+        raise InputError(
+            "nested stages draft chains, not trees", key="tree", value=drafter.method.slug
+        )
     if not drafter.stages:
         return []
     stage = drafter.stages[0]
@@ -90,7 +115,9 @@ def tree_draft(
     return _costs(d, drafter, stage, passes, batch=batch, context=context)
 
 
-def prompt_draft_s(d: Deployment, drafter: Drafter, *, batch: Number, prompt_tokens: Number) -> Array:
+def prompt_draft_s(
+    d: Deployment, drafter: Drafter, *, batch: Number, prompt_tokens: Number
+) -> Array:
     """Seconds in which the stages that keep a cache of their own read prompts."""
     seconds = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(prompt_tokens)))
     if drafter.method.batch.own_device:
@@ -98,18 +125,34 @@ def prompt_draft_s(d: Deployment, drafter: Drafter, *, batch: Number, prompt_tok
     for stage in drafter.stages:
         if stage.kv_values_per_token:
             rows = np.maximum(np.asarray(prompt_tokens) * stage.draft.context_ratio, 1.0)
-            read = draft_pass(d, drafter, stage, batch=batch, query_tokens=rows, context=0.0, prompt=True)
+            read = draft_pass(
+                d, drafter, stage, batch=batch, query_tokens=rows, context=0.0, prompt=True
+            )
             seconds = seconds + read.total_s
     return seconds
 
 
 def _costs(
-    d: Deployment, drafter: Drafter, stage: Stage, passes: Iterable[DraftPass], *, batch: Number, context: Number
+    d: Deployment,
+    drafter: Drafter,
+    stage: Stage,
+    passes: Iterable[DraftPass],
+    *,
+    batch: Number,
+    context: Number,
 ) -> list[WeightedPass]:
     return [
         (
             each.often,
-            draft_pass(d, drafter, stage, batch=batch, query_tokens=each.rows, context=context, sets=each.sets),
+            draft_pass(
+                d,
+                drafter,
+                stage,
+                batch=batch,
+                query_tokens=each.rows,
+                context=context,
+                sets=each.sets,
+            ),
         )
         for each in passes
     ]
@@ -128,9 +171,10 @@ def draft_pass(
 ) -> PassCost:
     """One pass of a stage over `query_tokens` tokens per request.
 
-    The draft runs in number formats of its own (`drafters.formats`), on the same devices where its heads divide among
-    them. A stage by the target itself runs on the target's weights and cache as they are stored; another network only
-    under the transforms that reach it. A part of the cache that drafts are confined to lies on the device.
+    The draft runs in number formats of its own (`drafters.formats`), on the same devices where its
+    heads divide among them. A stage by the target itself runs on the target's weights and cache as
+    they are stored; another network only under the transforms that reach it. A part of the cache
+    that drafts are confined to lies on the device.
 
     Args:
         d: target, device and how they run.
@@ -156,29 +200,45 @@ def draft_pass(
     own = apply(own, draft.transforms)
     if stage.architecture is None:
         zero = np.zeros(())
-        cost = PassCost(seconds={}, flops=zero, bytes=zero, compute_s=zero, memory_s=zero, launch_s=zero)
+        cost = PassCost(
+            seconds={}, flops=zero, bytes=zero, compute_s=zero, memory_s=zero, launch_s=zero
+        )
     else:
         heads = stage.architecture.blocks[0][0].attention.heads
-        shared = d.tensor_parallel if heads % d.tensor_parallel == 0 and not drafter.method.batch.own_device else 1
+        shared = (
+            d.tensor_parallel
+            if heads % d.tensor_parallel == 0 and not drafter.method.batch.own_device
+            else 1
+        )
         own = replace(
-            own, architecture=stage.architecture, tensor_parallel=shared,
+            own,
+            architecture=stage.architecture,
+            tensor_parallel=shared,
             host_weights_ratio=d.host_weights_ratio if draft.by == "target" else 0.0,
-            host_cache_ratio=d.host_cache_ratio if draft.by == "target" and draft.context_tokens is None else 0.0,
-        )  # fmt: skip
+            host_cache_ratio=d.host_cache_ratio
+            if draft.by == "target" and draft.context_tokens is None
+            else 0.0,
+        )
         encodes = prompt and stage.architecture.encoder is not None
-        cost = pass_cost(own, batch=requests, query_tokens=tokens, context=read, logits="all", prefill=encodes)
+        cost = pass_cost(
+            own, batch=requests, query_tokens=tokens, context=read, logits="all", prefill=encodes
+        )
     cost = _with_projections(own, stage, cost, requests * tokens, sets)
     return with_launches(own, cost, layers=0.0) if stage.architecture is None else cost
 
 
-def _with_projections(d: Deployment, stage: Stage, cost: PassCost, rows: Array, sets: float) -> PassCost:
+def _with_projections(
+    d: Deployment, stage: Stage, cost: PassCost, rows: Array, sets: float
+) -> PassCost:
     if not stage.projections:
         return cost
     tally = Tally()
     for role, whole, inputs in stage.projections:
         p = d.precision.of("head") if role == "head" else d.precision
         outputs = whole / d.tensor_parallel if role in _SHARDED else float(whole)
-        work = ops.gemm(rows, outputs, inputs, weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes)
+        work = ops.gemm(
+            rows, outputs, inputs, weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes
+        )
         if d.fidelity != "datasheet":
             timing = kernels.gemm(d.device, work, rows, p.activations)
         else:
@@ -187,7 +247,10 @@ def _with_projections(d: Deployment, stage: Stage, cost: PassCost, rows: Array, 
         tally.add(Operation("gemm", timing, work, role, calls=sets, sizes=sizes))
     extra = tally.cost()
     return PassCost(
-        seconds={**cost.seconds, "gemm": cost.seconds.get("gemm", np.zeros(())) + extra.seconds["gemm"]},
+        seconds={
+            **cost.seconds,
+            "gemm": cost.seconds.get("gemm", np.zeros(())) + extra.seconds["gemm"],
+        },
         flops=cost.flops + extra.flops,
         bytes=cost.bytes + extra.bytes,
         compute_s=cost.compute_s + extra.compute_s,

@@ -1,7 +1,8 @@
 """How many passes does a draft take, over how many tokens each?
 
-The schedule of one stage for a chain of K tokens or for the levels of a tree: level by level, several levels a pass,
-some levels one by one and the rest at once, or a fixed number of passes. Leaves out seconds (`pass_costs`).
+The schedule of one stage for a chain of K tokens or for the levels of a tree: level by level,
+several levels a pass, some levels one by one and the rest at once, or a fixed number of passes.
+Leaves out seconds (`pass_costs`).
 """
 
 from collections.abc import Sequence
@@ -51,7 +52,10 @@ def chain_passes(draft: Draft, draft_tokens: Array) -> list[DraftPass]:
     if draft.rereads:  # the first pass reads the tokens of the last step besides
         begins_alone = (serial > 0).astype(np.float64)
         first = DraftPass(speculates, k + np.where(begins_alone > 0, 1.0, rows), _sets(draft))
-        serial, together = np.maximum(serial - begins_alone, 0.0), np.maximum(together - (1.0 - begins_alone), 0.0)
+        serial, together = (
+            np.maximum(serial - begins_alone, 0.0),
+            np.maximum(together - (1.0 - begins_alone), 0.0),
+        )
         found = [first, DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
     else:
         found = [DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
@@ -59,7 +63,8 @@ def chain_passes(draft: Draft, draft_tokens: Array) -> list[DraftPass]:
 
 
 def tree_passes(draft: Draft, widths: Sequence[float], *, reread_tokens: float) -> list[DraftPass]:
-    """Passes of a tree whose levels are drafted from `widths` nodes with children each, the root's level first.
+    """Passes of a tree whose levels are drafted from `widths` nodes with children each, the root's
+    level first.
 
     Args:
         draft: the stage.
@@ -84,7 +89,9 @@ def tree_passes(draft: Draft, widths: Sequence[float], *, reread_tokens: float) 
 
 
 def _rows(draft: Draft, width: float, levels: Array | float) -> Array | float:
-    """Heads read one position whatever their number; other drafters read one for every level they draft."""
+    """Heads read one position whatever their number; other drafters read one for every level they
+    draft.
+    """
     return width if draft.by == "heads" else width * levels
 
 

@@ -1,7 +1,7 @@
 """What network does one stage of drafting run, and what does it hold?
 
-Layers, head and further matrices of a `Draft`, built for one target. Leaves out how often it runs (`passes`) and how
-well it guesses (that is the trace's).
+Layers, head and further matrices of a `Draft`, built for one target. Leaves out how often it runs
+(`passes`) and how well it guesses (that is the trace's).
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,9 @@ from costmodel.method import Draft
 from costmodel.passes.memory import NO_WEIGHTS, WeightValues, layer_values, weight_values
 from hardware_profiles.errors import InputError
 
-VOCABULARY_GAP_RATIO = 0.02  # padding by which the vocabularies of a draft model and its target may differ
+VOCABULARY_GAP_RATIO = (
+    0.02  # padding by which the vocabularies of a draft model and its target may differ
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,13 +25,14 @@ class Stage:
         draft: the record that it was built from.
         name: for tables.
         architecture: layers and output head of one pass; None where no layers run.
-        projections: matrices (name, outputs, inputs) that a pass applies beside them; of one level for `heads`.
+        projections: matrices (name, outputs, inputs) that a pass applies beside them; of one level
+            for `heads`.
         resident: weights held beside the target's, by the parts that have formats of their own.
-        published: format of the checkpoint that holds it: a draft model's own, or the target's where its prediction
-            layers are part of it; None: a head in 16 bits.
+        published: format of the checkpoint that holds it: a draft model's own, or the target's
+            where its prediction layers are part of it; None: a head in 16 bits.
         kv_values_per_token: cached values held beside the target's.
-        follows_target: its cache is filled by a pass over whatever the target computes, apart from its drafts, as some
-            engines run draft models.
+        follows_target: its cache is filled by a pass over whatever the target computes, apart from
+            its drafts, as some engines run draft models.
     """
 
     draft: Draft
@@ -52,7 +55,9 @@ class Stage:
         return self.draft.by == "head" and self.draft.vocab is None
 
 
-def build_stage(draft: Draft, target: Architecture, *, model: Architecture | None, exit_layer: int | None) -> Stage:
+def build_stage(
+    draft: Draft, target: Architecture, *, model: Architecture | None, exit_layer: int | None
+) -> Stage:
     """The network of one stage.
 
     Args:
@@ -62,8 +67,8 @@ def build_stage(draft: Draft, target: Architecture, *, model: Architecture | Non
         exit_layer: layers that a stage by `target` runs; None: those of the record.
 
     Raises:
-        InputError: a draft model that is missing or whose vocabulary differs, layers outside the target, fields that
-            the proposer has no use for.
+        InputError: a draft model that is missing or whose vocabulary differs, layers outside the
+            target, fields that the proposer has no use for.
     """
     match draft.by:
         case "lookup" | "rows":
@@ -82,21 +87,29 @@ def build_stage(draft: Draft, target: Architecture, *, model: Architecture | Non
 
 def _model(draft: Draft, target: Architecture, model: Architecture | None) -> Stage:
     if model is None:
-        rule = "must be named, since speculative decoding drafts with a model of its own; or name another --method"
+        rule = (
+            "must be named, since speculative decoding drafts with a model of its own; or name"
+            " another --method"
+        )
         raise InputError(rule, key="--draft")
     if abs(model.vocab - target.vocab) > VOCABULARY_GAP_RATIO * target.vocab:
         raise InputError(
             f"must share the vocabulary of {target.name} ({target.vocab} tokens)",
-            key="draft", value=f"{model.name} with {model.vocab}",
-        )  # fmt: skip
+            key="draft",
+            value=f"{model.name} with {model.vocab}",
+        )
     if draft.layers is not None:
         model = model.with_layers(layer_count(draft.layers, model, "draft"))
     matrices = _matrices(draft, model.hidden)
     return Stage(
-        draft=draft, name=model.name, architecture=_with_vocab(draft, model), projections=matrices,
-        resident=_with_matrices(weight_values(model), matrices), published=model.dtype,
+        draft=draft,
+        name=model.name,
+        architecture=_with_vocab(draft, model),
+        projections=matrices,
+        resident=_with_matrices(weight_values(model), matrices),
+        published=model.dtype,
         kv_values_per_token=model.kv_values_per_token if draft.own_cache else 0,
-    )  # fmt: skip
+    )
 
 
 def _target(draft: Draft, target: Architecture, exit_layer: int | None) -> Stage:
@@ -108,14 +121,19 @@ def _target(draft: Draft, target: Architecture, exit_layer: int | None) -> Stage
         name = f"{'exit at' if draft.first_layers else 'runs'} {layers} of {target.layers}"
     matrices = _matrices(draft, target.hidden)
     return Stage(
-        draft=draft, name=name, architecture=_with_vocab(draft, runs), projections=matrices,
+        draft=draft,
+        name=name,
+        architecture=_with_vocab(draft, runs),
+        projections=matrices,
         resident=_with_matrices(NO_WEIGHTS, matrices),
         kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
-    )  # fmt: skip
+    )
 
 
 def _head(draft: Draft, target: Architecture) -> Stage:
-    """Layers on the target's features: dense ones or the target's own kind, fused inputs, a shared or smaller head."""
+    """Layers on the target's features: dense ones or the target's own kind, fused inputs, a shared
+    or smaller head.
+    """
     h = target.hidden
     layers = (_dense(target) if draft.dense_layers else target).with_layers(int(draft.layers or 1))
     block = layers.blocks[0][0]
@@ -127,11 +145,14 @@ def _head(draft: Draft, target: Architecture) -> Stage:
     runs = _with_vocab(draft, layers)
     own_head = runs.vocab * h if draft.vocab is not None else 0
     return Stage(
-        draft=draft, name=f"head of {layers.layers} on {target.name}", architecture=runs, projections=tuple(extra),
+        draft=draft,
+        name=f"head of {layers.layers} on {target.name}",
+        architecture=runs,
+        projections=tuple(extra),
         resident=_with_matrices(layer_values(layers), tuple(extra))._replace(head=own_head),
         published=target.dtype if target.mtp_layers and not draft.dense_layers else None,
         kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
-    )  # fmt: skip
+    )
 
 
 def _heads(draft: Draft, target: Architecture) -> Stage:
@@ -143,7 +164,9 @@ def _heads(draft: Draft, target: Architecture) -> Stage:
         draft=draft,
         name=f"{draft.heads} heads",
         projections=one,
-        resident=WeightValues(matrices=draft.heads * _values(one[:-1]), head=draft.heads * _values(one[-1:])),
+        resident=WeightValues(
+            matrices=draft.heads * _values(one[:-1]), head=draft.heads * _values(one[-1:])
+        ),
     )
 
 
@@ -166,11 +189,18 @@ def layer_count(layers: float, model: Architecture, key: str) -> int:
 
 def _with_vocab(draft: Draft, runs: Architecture) -> Architecture:
     """The network with an output head of its own, where it has one."""
-    return runs if draft.vocab is None else replace(runs, vocab=min(draft.vocab, runs.vocab), tied=False)
+    return (
+        runs
+        if draft.vocab is None
+        else replace(runs, vocab=min(draft.vocab, runs.vocab), tied=False)
+    )
 
 
 def _matrices(draft: Draft, hidden: int) -> tuple[Projection, ...]:
-    return tuple(("matrix", round(outputs * hidden), round(inputs * hidden)) for outputs, inputs in draft.matrices)
+    return tuple(
+        ("matrix", round(outputs * hidden), round(inputs * hidden))
+        for outputs, inputs in draft.matrices
+    )
 
 
 def _with_matrices(values: WeightValues, matrices: tuple[Projection, ...]) -> WeightValues:
@@ -182,7 +212,9 @@ def _values(projections: tuple[Projection, ...]) -> int:
 
 
 def _dense(target: Architecture) -> Architecture:
-    """The target with its experts replaced by one dense feed-forward of the width that a token visits."""
+    """The target with its experts replaced by one dense feed-forward of the width that a token
+    visits.
+    """
     block, count = target.with_layers(1).blocks[0]
     f = block.feed_forward
     if not f.is_moe:

@@ -1,7 +1,7 @@
 """llama.cpp's server: one contiguous cache, no Python, one draft length for every batch size.
 
-The project numbers builds, not releases, so there are two here: `new` for builds whose `llama-server --help` lists
-`--spec-draft-n-max`, `old` for builds that list `--draft-max`.
+The project numbers builds, not releases, so there are two here: `new` for builds whose
+`llama-server --help` lists `--spec-draft-n-max`, `old` for builds that list `--draft-max`.
 """
 
 from functools import partial
@@ -36,18 +36,26 @@ ENGINE = Engine(
             source="ASSUMED: one thread without a Python scheduler",
         )
     },
-    kernels=Kernels(source="ASSUMED: its kernels split the cache, and passes run from captured graphs"),
-    # common/speculative.cpp: the draft model's context computes every batch of the target's (`process`), and then one
-    # token a pass (`draft`)
+    kernels=Kernels(
+        source="ASSUMED: its kernels split the cache, and passes run from captured graphs"
+    ),
+    # common/speculative.cpp: the draft model's context computes every batch of the target's
+    # (`process`), and then one token a pass (`draft`)
     follows_target=True,
     memory=Memory(
         unseen_bytes=0.5 * GIB,
         group_bytes=0.0,
         pass_tokens=512,
-        source="ASSUMED: one contiguous cache, physical batches of 512 tokens, a driver context of half a GiB",
+        source=(
+            "ASSUMED: one contiguous cache, physical batches of 512 tokens, a driver context of"
+            " half a GiB"
+        ),
     ),
     scheduler=Scheduler(
-        versions="server of October 2026; slots as numbers of --parallel state them, with --cont-batching, its default",
+        versions=(
+            "server of October 2026; slots as numbers of --parallel state them, with"
+            " --cont-batching, its default"
+        ),
         mixes=True,
         chunks=True,
         batch_tokens=2048,
@@ -60,13 +68,15 @@ ENGINE = Engine(
         equal_passes=True,
         drafts_within_output=True,
         source=(
-            "tools/server/server-context.cpp: pre_decode (every decoding slot with its drafts, then prompts in the "
-            "order of slots up to n_batch), get_available_slot (the slot left first), get_n_draft_max (at most what is "
-            "left of the output less one); common/common.h: n_batch 2048, n_ubatch 512; common/arg.cpp: four slots "
-            "where --parallel does not say; src/llama-kv-cache.cpp init_batch: split_equal, as --parallel N gives "
-            "every slot a cache of its own (--kv-unified: equal_passes false). A slot reuses the longest common "
-            "prefix of its latest prompt, and the host keeps others (--cache-ram 8192 MiB): prefixes are shared, "
-            "without the similarity of 0.1 by which such a slot is preferred"
+            "tools/server/server-context.cpp: pre_decode (every decoding slot with its drafts, then"
+            " prompts in the order of slots up to n_batch), get_available_slot (the slot left"
+            " first), get_n_draft_max (at most what is left of the output less one);"
+            " common/common.h: n_batch 2048, n_ubatch 512; common/arg.cpp: four slots where"
+            " --parallel does not say; src/llama-kv-cache.cpp init_batch: split_equal, as"
+            " --parallel N gives every slot a cache of its own (--kv-unified: equal_passes false)."
+            " A slot reuses the longest common prefix of its latest prompt, and the host keeps"
+            " others (--cache-ram 8192 MiB): prefixes are shared, without the similarity of 0.1 by"
+            " which such a slot is preferred"
         ),
     ),
     options=Options(
@@ -91,6 +101,9 @@ ENGINE = Engine(
             "splits layers or rows over devices, which is not the parallelism that was priced",
         ),
         several_requests=_BOTH,
-        source="the project's own documentation of speculative decoding on either side of the renaming of its flags",
+        source=(
+            "the project's own documentation of speculative decoding on either side of the renaming"
+            " of its flags"
+        ),
     ),
 )

@@ -10,6 +10,8 @@ ENGINE = Engine(
     kernels=Kernels(source="no engine: the best kernel there is"),
     keeps_fp32=True,
     memory=Memory(
-        group_bytes=0.0, pass_tokens=0, source="no engine: weights, cache and the pass at hand share all of the memory"
+        group_bytes=0.0,
+        pass_tokens=0,
+        source="no engine: weights, cache and the pass at hand share all of the memory",
     ),
 )

@@ -1,4 +1,6 @@
-"""SGLang, version 0.5: waiting prompts run first and alone, a share of memory set aside for all that is not cache."""
+"""SGLang, version 0.5: waiting prompts run first and alone, a share of memory set aside for all
+that is not cache.
+"""
 
 from functools import partial
 
@@ -15,7 +17,9 @@ _READ = Gate(first="0.5.23")
 _drafting = partial(
     Drafting,
     releases=_READ,
-    static_tree="builds its trees at run time and cannot load a static one; ask for an approximation",
+    static_tree=(
+        "builds its trees at run time and cannot load a static one; ask for an approximation"
+    ),
     dynamic_tree=_READ,
     schedule="only eagle3 and mtp follow a schedule",
     stop="cannot stop a draft on low confidence",
@@ -31,7 +35,10 @@ ENGINE = Engine(
             step_s=0.3e-3,
             draft_s=0.5e-3,
             spread_ratio=0.6,
-            source="ASSUMED: the low end of the 0.2 to 1.2 ms seen over engines; SGLang schedules ahead of the GPU",
+            source=(
+                "ASSUMED: the low end of the 0.2 to 1.2 ms seen over engines; SGLang schedules"
+                " ahead of the GPU"
+            ),
         )
     },
     kernels=Kernels(
@@ -40,12 +47,18 @@ ENGINE = Engine(
         reductions=Reductions(
             backend="vllm",
             most_over_host=2,
-            source="vLLM's kernels; custom_all_reduce_utils.py, can_use_custom_all_reduce_with_nvlink: not on more "
-            "than two GPUs over PCIe alone (as quoted in pull request 2 of haohervchb/sglang-V100)",
+            source=(
+                "vLLM's kernels; custom_all_reduce_utils.py, can_use_custom_all_reduce_with_nvlink:"
+                " not on more than two GPUs over PCIe alone (as quoted in pull request 2 of"
+                " haohervchb/sglang-V100)"
+            ),
         ),
-        source="fa3 on Hopper (server_args.py, attention_backend); ASSUMED: its kernels split the cache; one kernel "
-        "for both norms (qknorm.cuh); inputs are quantised apart (before its pull request 32994); the "
-        "shared expert of DeepSeek-V3 is a routed one (models/deepseek_v2.py, determine_num_fused_shared_experts)",
+        source=(
+            "fa3 on Hopper (server_args.py, attention_backend); ASSUMED: its kernels split the"
+            " cache; one kernel for both norms (qknorm.cuh); inputs are quantised apart (before its"
+            " pull request 32994); the shared expert of DeepSeek-V3 is a routed one"
+            " (models/deepseek_v2.py, determine_num_fused_shared_experts)"
+        ),
     ),
     host=Host(
         idle_s=0.3e-3,
@@ -57,8 +70,9 @@ ENGINE = Engine(
         unseen_bytes=PROCESS_BYTES,
         block_tokens=1,
         source=(
-            "sglang/srt/server_args.py 0.5: mem_fraction_static leaves 512 MiB + 1.5 MiB a token of a chunk of 8192 + "
-            "2 MiB for each of 256 graphed requests + 128 MiB a device (0.835 of an H100); ASSUMED: pages of one token"
+            "sglang/srt/server_args.py 0.5: mem_fraction_static leaves 512 MiB + 1.5 MiB a token of"
+            " a chunk of 8192 + 2 MiB for each of 256 graphed requests + 128 MiB a device (0.835 of"
+            " an H100); ASSUMED: pages of one token"
         ),
     ),
     scheduler=Scheduler(
@@ -71,11 +85,12 @@ ENGINE = Engine(
         shares_prefixes=True,
         overlaps=True,
         source=(
-            "sglang/srt/server_args.py 0.5: chunked_prefill_size 8192 from 25 GB of memory, max_prefill_tokens 16384 "
-            "(the chunk binds first), enable_mixed_chunk False, a radix cache; of an output 0.7 is reserved at first, "
-            "decaying to 0.098 (init_new_token_ratio, 0.14 of it at the least); the next batch is launched before the "
-            "last one is processed (event_loop_overlap, the default since pull request 2067, which names the TTFT "
-            "that it costs)"
+            "sglang/srt/server_args.py 0.5: chunked_prefill_size 8192 from 25 GB of memory,"
+            " max_prefill_tokens 16384 (the chunk binds first), enable_mixed_chunk False, a radix"
+            " cache; of an output 0.7 is reserved at first, decaying to 0.098"
+            " (init_new_token_ratio, 0.14 of it at the least); the next batch is launched before"
+            " the last one is processed (event_loop_overlap, the default since pull request 2067,"
+            " which names the TTFT that it costs)"
         ),
     ),
     options=Options(
@@ -88,7 +103,10 @@ ENGINE = Engine(
                 name="NGRAM",
                 static_tree="NGRAM drafts the branches that its trie holds",
                 dynamic_tree="NGRAM drafts the branches that its trie holds",
-                synthetic="one simulated acceptance length holds for every step of an EAGLE-like chain of one length",
+                synthetic=(
+                    "one simulated acceptance length holds for every step of an EAGLE-like chain of"
+                    " one length"
+                ),
             ),
             "eagle3": _drafting(name="EAGLE3", schedule=_READ),
             "mtp": _drafting(name="NEXTN", schedule=_READ),
@@ -100,10 +118,16 @@ ENGINE = Engine(
             "pipeline": _READ,
             "expert": _READ,
             "data": _READ,
-            "context": "shares the tokens of a request among its tensor-parallel devices, which was not priced",
+            "context": (
+                "shares the tokens of a request among its tensor-parallel devices, which was not"
+                " priced"
+            ),
             "nodes": _READ,
         },
         several_requests=_READ,
-        source="sglang/srt/server_args.py and the speculative workers of the release listed, read from its wheel",
+        source=(
+            "sglang/srt/server_args.py and the speculative workers of the release listed, read from"
+            " its wheel"
+        ),
     ),
 )

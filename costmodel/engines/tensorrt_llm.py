@@ -1,4 +1,6 @@
-"""TensorRT-LLM with its PyTorch backend, versions 1.0 to 1.4: whole prompts, its own all-reduce, no preemption."""
+"""TensorRT-LLM with its PyTorch backend, versions 1.0 to 1.4: whole prompts, its own all-reduce, no
+preemption.
+"""
 
 from functools import partial
 
@@ -44,19 +46,23 @@ ENGINE = Engine(
         reductions=Reductions(
             backend="trtllm",
             most_over_host=1,
-            source="cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation: strategy AUTO is "
-            "NCCL without NVLink; its all-reduces on 2 to 8 RTX PRO 6000 take as long as NCCL's in the tables of "
-            "aiconfigurator",
+            source=(
+                "cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation:"
+                " strategy AUTO is NCCL without NVLink; its all-reduces on 2 to 8 RTX PRO 6000 take"
+                " as long as NCCL's in the tables of aiconfigurator"
+            ),
         ),
         fp8_cache=True,
         source=(
-            "norms of queries and keys fused (its pull request 4611); attention and activation write fp8 "
-            "(_torch/modules/attention.py, out_scale; gated_mlp.py, swiglu with quant_scale); Llama above a width of "
-            "4096 and DeepSeek reduce and normalise in one kernel, Llama quantises there too (its pull request 6205; "
-            "EagerFusionConfig), in one shot up to 128 tokens (allreduceOp.cpp: MIN_LATENCY where it quantises, "
-            "kOneShotMaxToken), Qwen3 does not (modeling_qwen3.py); kv_cache_config.dtype `auto` follows the "
-            "checkpoint, and NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8; the PyTorch backend captures "
-            "graphs of generation-only batches (cuda_graph_config); ASSUMED: its kernels split the cache"
+            "norms of queries and keys fused (its pull request 4611); attention and activation"
+            " write fp8 (_torch/modules/attention.py, out_scale; gated_mlp.py, swiglu with"
+            " quant_scale); Llama above a width of 4096 and DeepSeek reduce and normalise in one"
+            " kernel, Llama quantises there too (its pull request 6205; EagerFusionConfig), in one"
+            " shot up to 128 tokens (allreduceOp.cpp: MIN_LATENCY where it quantises,"
+            " kOneShotMaxToken), Qwen3 does not (modeling_qwen3.py); kv_cache_config.dtype `auto`"
+            " follows the checkpoint, and NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8;"
+            " the PyTorch backend captures graphs of generation-only batches (cuda_graph_config);"
+            " ASSUMED: its kernels split the cache"
         ),
     ),
     host=Host(
@@ -64,8 +70,9 @@ ENGINE = Engine(
         prompt_s=4.9e-3,
         idle_s=0.3e-3,
         source=(
-            "fitted by simulator.closed_loop.fit to measured serving runs of release 1.0.0rc3, Llama-3.1-8B (32 "
-            "layers) and Qwen3-32B (64) on 1 to 8 H100; its PyTorch backend captures no graph of a batch with prompts"
+            "fitted by simulator.closed_loop.fit to measured serving runs of release 1.0.0rc3,"
+            " Llama-3.1-8B (32 layers) and Qwen3-32B (64) on 1 to 8 H100; its PyTorch backend"
+            " captures no graph of a batch with prompts"
         ),
     ),
     memory=Memory(
@@ -73,7 +80,10 @@ ENGINE = Engine(
         of_free=True,
         unseen_bytes=PROCESS_BYTES,
         block_tokens=32,
-        source="tensorrt_llm/llmapi/llm_args.py 1.0: free_gpu_memory_fraction 0.9; ASSUMED: blocks of 32 tokens",
+        source=(
+            "tensorrt_llm/llmapi/llm_args.py 1.0: free_gpu_memory_fraction 0.9; ASSUMED: blocks of"
+            " 32 tokens"
+        ),
     ),
     scheduler=Scheduler(
         versions="1.0-1.3",
@@ -85,9 +95,10 @@ ENGINE = Engine(
         shares_prefixes=True,
         overlaps=True,
         source=(
-            "tensorrt_llm/llmapi/llm_args.py 1.0: max_num_tokens 8192, max_batch_size 2048, enable_chunked_prefill "
-            "False, GUARANTEED_NO_EVICT, kv_cache_config.enable_block_reuse; step n + 1 is launched before the outcome "
-            "of step n is looked at (features/overlap-scheduler of its documentation, on by default)"
+            "tensorrt_llm/llmapi/llm_args.py 1.0: max_num_tokens 8192, max_batch_size 2048,"
+            " enable_chunked_prefill False, GUARANTEED_NO_EVICT,"
+            " kv_cache_config.enable_block_reuse; step n + 1 is launched before the outcome of step"
+            " n is looked at (features/overlap-scheduler of its documentation, on by default)"
         ),
     ),
     options=Options(
@@ -98,7 +109,10 @@ ENGINE = Engine(
             "ngram": _drafting(
                 name="NGram",
                 releases=_BEFORE_1_4,
-                synthetic="forces the number of accepted tokens of drafters inside the target's pass, not of NGram",
+                synthetic=(
+                    "forces the number of accepted tokens of drafters inside the target's pass, not"
+                    " of NGram"
+                ),
                 variants={"SA": _BEFORE_1_4},
             ),
             "suffix_automaton": _drafting(name="SA", releases=_BEFORE_1_4),
@@ -107,7 +121,9 @@ ENGINE = Engine(
             "eagle3": _drafting(
                 name="Eagle3",
                 releases=_READ,
-                static_tree=Gate(first="1.3.0rc27", last="1.3.0rc27", why="eagle_choices was removed in 1.4"),
+                static_tree=Gate(
+                    first="1.3.0rc27", last="1.3.0rc27", why="eagle_choices was removed in 1.4"
+                ),
                 dynamic_tree=_READ,
             ),
             "mtp": _drafting(name="MTP", releases=_READ, dynamic_tree=_READ),
@@ -121,7 +137,10 @@ ENGINE = Engine(
             "nodes": _READ,
         },
         several_requests=_READ,
-        source="tensorrt_llm/llmapi/llm_args.py of the releases listed; a schedule is read as `up to this batch size`, "
-        "which holds since 1.3 (TensorRT-LLM#10860); forced acceptance: InferenceX, golden_al_distribution/README.md",
+        source=(
+            "tensorrt_llm/llmapi/llm_args.py of the releases listed; a schedule is read as `up to"
+            " this batch size`, which holds since 1.3 (TensorRT-LLM#10860); forced acceptance:"
+            " InferenceX, golden_al_distribution/README.md"
+        ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Hugging Face Transformers: eager Python between passes, assisted generation for one request at a time."""
+"""Hugging Face Transformers: eager Python between passes, assisted generation for one request at a
+time.
+"""
 
 from functools import partial
 
@@ -31,7 +33,10 @@ ENGINE = Engine(
             step_s=1.2e-3,
             draft_s=1.0e-3,
             spread_ratio=0.6,
-            source="ASSUMED: the high end of the 0.2 to 1.2 ms seen over engines, eager Python between passes",
+            source=(
+                "ASSUMED: the high end of the 0.2 to 1.2 ms seen over engines, eager Python between"
+                " passes"
+            ),
         )
     },
     kernels=Kernels(
@@ -59,18 +64,24 @@ ENGINE = Engine(
         graphs=False,
         reductions=Reductions(
             backend="nccl",
-            source="ASSUMED: tensor parallelism reduces through torch.distributed "
-            "(transformers/integrations/tensor_parallel.py, not opened)",
+            source=(
+                "ASSUMED: tensor parallelism reduces through torch.distributed "
+                "(transformers/integrations/tensor_parallel.py, not opened)"
+            ),
         ),
-        source="FlashAttention-2's variable-length kernel, which never splits the cache for more than one query token",
+        source=(
+            "FlashAttention-2's variable-length kernel, which never splits the cache for more than"
+            " one query token"
+        ),
     ),
     host=Host(
         layer_ratio=1.63,
         pass_s=0.45e-3,
         source=(
-            "operations that Transformers 5.23 dispatches for Llama with attention written out, 46 a layer (40 with "
-            "its fused attention) and 33 a pass beside them, of 13.5 us each as measured here on an H100's host "
-            "(results/h100-80gb-hbm3, job launch-eager): 0.62 ms a layer over the profiles' 0.38 ms, 0.45 ms a pass"
+            "operations that Transformers 5.23 dispatches for Llama with attention written out, 46"
+            " a layer (40 with its fused attention) and 33 a pass beside them, of 13.5 us each as"
+            " measured here on an H100's host (results/h100-80gb-hbm3, job launch-eager): 0.62 ms a"
+            " layer over the profiles' 0.38 ms, 0.45 ms a pass"
         ),
     ),
     keeps_fp32=True,
@@ -78,7 +89,10 @@ ENGINE = Engine(
         unseen_bytes=1.0 * GIB,
         group_bytes=0.0,
         pass_tokens=0,
-        source="ASSUMED: contiguous caches that grow with the text; a GiB for driver context and allocator gaps",
+        source=(
+            "ASSUMED: contiguous caches that grow with the text; a GiB for driver context and"
+            " allocator gaps"
+        ),
     ),
     options=Options(
         releases=("5.23.0",),
@@ -94,6 +108,9 @@ ENGINE = Engine(
             "the script written here runs one process on one device",
         ),
         several_requests="assisted generation raises an error for more than one request at a time",
-        source="transformers/generation/configuration_utils.py and candidate_generator.py, read from its wheel",
+        source=(
+            "transformers/generation/configuration_utils.py and candidate_generator.py, read from"
+            " its wheel"
+        ),
     ),
 )

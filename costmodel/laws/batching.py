@@ -1,11 +1,12 @@
 """How do draft and verify passes share time, and how many tokens does a step emit on average?
 
-`Batch` of a published system says what happens while the target verifies; here stand the seconds in which both phases
-run, and the long-run means of a request under independent acceptance in closed form. The simulator plays the same rules
-request by request (`simulator.loop.decoders.drafting`, `simulator.loop.passes`). Leaves out what a pass costs and how
-requests differ.
+`Batch` of a published system says what happens while the target verifies; here stand the seconds in
+which both phases run, and the long-run means of a request under independent acceptance in closed
+form. The simulator plays the same rules request by request (`simulator.loop.decoders.drafting`,
+`simulator.loop.passes`). Leaves out what a pass costs and how requests differ.
 
-Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4; Shen et al. 2025, "SpecBranch" (arXiv:2506.01979).
+Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4; Shen et al. 2025, "SpecBranch"
+(arXiv:2506.01979).
 """
 
 from __future__ import annotations
@@ -44,13 +45,19 @@ def check_batch(batch: Batch) -> None:
         if not 0.0 <= getattr(batch, name) <= 1.0:
             raise InputError("must lie in [0, 1]", key=name, value=getattr(batch, name))
     if batch.slots not in ("alike", "likeliest", "by_request"):
-        raise InputError("must be one of alike, likeliest, by_request", key="slots", value=batch.slots)
+        raise InputError(
+            "must be one of alike, likeliest, by_request", key="slots", value=batch.slots
+        )
     if batch.budget_per_request is not None and not 0.0 <= batch.budget_per_request < np.inf:
-        raise InputError("must be finite and >= 0", key="budget_per_request", value=batch.budget_per_request)
+        raise InputError(
+            "must be finite and >= 0", key="budget_per_request", value=batch.budget_per_request
+        )
     if batch.ragged not in ("split", "pad", "regroup"):
         raise InputError("must be one of split, pad, regroup", key="ragged", value=batch.ragged)
     if batch.parts > 1 and batch.ragged != "split":
-        raise InputError("drafts that are verified in parts are not padded", key="ragged", value=batch.ragged)
+        raise InputError(
+            "drafts that are verified in parts are not padded", key="ragged", value=batch.ragged
+        )
 
 
 class LongRun(NamedTuple):
@@ -60,9 +67,10 @@ class LongRun(NamedTuple):
         tokens_per_step: emitted.
         verified_per_step: draft tokens that the target verifies.
         wasted_per_step: draft tokens that come to nothing.
-        unselected_per_step: of those, tokens of branches beside the one draft that could have stayed. The others were
-            rejected or rolled back.
-        query_tokens: of the parts of a step in turn, as means over all requests; those that left count as none.
+        unselected_per_step: of those, tokens of branches beside the one draft that could have
+            stayed. The others were rejected or rolled back.
+        query_tokens: of the parts of a step in turn, as means over all requests; those that left
+            count as none.
     """
 
     tokens_per_step: float
@@ -75,15 +83,16 @@ class LongRun(NamedTuple):
 def hidden_s(batch: Batch, draft_s: Array, verify_s: Array) -> Array:
     """Seconds of the draft and verify passes of a step during which both run.
 
-    Drafting goes on evenly over the step. With several parts, each part is verified while the next one is drafted; with
-    drafting during verification the next step's draft is made meanwhile, too.
+    Drafting goes on evenly over the step. With several parts, each part is verified while the next
+    one is drafted; with drafting during verification the next step's draft is made meanwhile, too.
 
     Args:
         batch: how phases go together.
         draft_s: of all draft passes of the step.
         verify_s: of all parts of its verification, which take equally long.
 
-    Reference: Liu et al. 2024, "PEARL" (arXiv:2408.11850), section 4: a step takes the longer of the two phases.
+    Reference: Liu et al. 2024, "PEARL" (arXiv:2408.11850), section 4: a step takes the longer of
+    the two phases.
     """
     if not batch.drafts_during_verify and batch.parts == 1:
         return np.zeros(())
@@ -92,26 +101,34 @@ def hidden_s(batch: Batch, draft_s: Array, verify_s: Array) -> Array:
     return np.asarray(both * overlapping)
 
 
-def long_run(batch: Batch, draft_tokens: int, acceptance: float, covered: float | None = None) -> LongRun:
-    """Means of a step whose draft tokens all have one acceptance probability, given that those before were accepted.
+def long_run(
+    batch: Batch, draft_tokens: int, acceptance: float, covered: float | None = None
+) -> LongRun:
+    """Means of a step whose draft tokens all have one acceptance probability, given that those
+    before were accepted.
 
-    Where drafting waits for verification every step verifies K tokens. Otherwise a request has nothing, K - 1 or K
-    tokens pending: with nothing, the target decides one token while K are drafted, and where that token was foreseen
-    K - 1 are pending. A wholly accepted draft leaves K pending (0 branches), or K - 1 where the target's token behind
-    it was foreseen. Anything else leaves nothing. The shares of the three states are the fixed point of these moves.
+    Where drafting waits for verification every step verifies K tokens. Otherwise a request has
+    nothing, K - 1 or K tokens pending: with nothing, the target decides one token while K are
+    drafted, and where that token was foreseen K - 1 are pending. A wholly accepted draft leaves K
+    pending (0 branches), or K - 1 where the target's token behind it was foreseen. Anything else
+    leaves nothing. The shares of the three states are the fixed point of these moves.
 
     Args:
         batch: how requests share steps; its drafts branch always.
         draft_tokens: K >= 1.
         acceptance: p in [0, 1].
-        covered: probability that one of the branches begins with the target's token; None: p, as with one branch.
+        covered: probability that one of the branches begins with the target's token; None: p, as
+            with one branch.
     """
     k, p = draft_tokens, acceptance
     if not batch.drafts_during_verify:
         parts = min(batch.parts, k)
         edges = [part * k // parts for part in range(parts + 1)]
         reached = [p**first if batch.prunes else 1.0 for first in edges[:-1]]
-        queries = [share * (end - first) for share, first, end in zip(reached, edges[:-1], edges[1:], strict=True)]
+        queries = [
+            share * (end - first)
+            for share, first, end in zip(reached, edges[:-1], edges[1:], strict=True)
+        ]
         queries[0] += 1.0
         return LongRun(1.0 + _accepted(p, k), float(k), k - _accepted(p, k), 0.0, tuple(queries))
     foreseen = p if covered is None or not batch.branches else covered
@@ -126,7 +143,9 @@ def long_run(batch: Batch, draft_tokens: int, acceptance: float, covered: float 
         else:
             moves[state, 2] = whole
     if k == 1:
-        moves[:] = [[1.0, 0.0, 0.0]] * 3  # the only token is the one that the target decides meanwhile
+        moves[:] = [
+            [1.0, 0.0, 0.0]
+        ] * 3  # the only token is the one that the target decides meanwhile
     share = _stationary(moves)
     verified = float(share @ pending)
     bonus = 1.0 if batch.branches else 0.0
@@ -136,7 +155,13 @@ def long_run(batch: Batch, draft_tokens: int, acceptance: float, covered: float 
         tokens += share[state] * (_accepted(p, m) + 1.0 - p**m + bonus * p**m)
         accepted += share[state] * (_accepted(p, m) + bonus * p**m * foreseen)
     drafts = max(batch.branches, 1)
-    return LongRun(float(tokens), verified, float(drafts * k - accepted), float((drafts - 1) * k), (1.0 + verified,))
+    return LongRun(
+        float(tokens),
+        verified,
+        float(drafts * k - accepted),
+        float((drafts - 1) * k),
+        (1.0 + verified,),
+    )
 
 
 def _accepted(p: float, tokens: int) -> float:
@@ -147,4 +172,6 @@ def _accepted(p: float, tokens: int) -> float:
 def _stationary(moves: NDArray[np.float64]) -> NDArray[np.float64]:
     """Long-run shares of the states; from any state the same ones are reached."""
     equations = np.vstack([moves.T - np.eye(3), np.ones(3)])
-    return np.asarray(np.clip(np.linalg.lstsq(equations, np.array([0.0, 0.0, 0.0, 1.0]), rcond=None)[0], 0.0, 1.0))
+    return np.asarray(
+        np.clip(np.linalg.lstsq(equations, np.array([0.0, 0.0, 0.0, 1.0]), rcond=None)[0], 0.0, 1.0)
+    )

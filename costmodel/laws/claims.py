@@ -1,7 +1,9 @@
-"""How many tokens does a step of a method emit when a rate per token, or the tokens per step of a paper, is stated?
+"""How many tokens does a step of a method emit when a rate per token, or the tokens per step of a
+paper, is stated?
 
-The method's entry says what a stated number means: a chain, a tree of its own shape, a draft made during verification,
-a budget for the whole batch, a masked block. Leaves out recordings (`acceptance.recorded`).
+The method's entry says what a stated number means: a chain, a tree of its own shape, a draft made
+during verification, a budget for the whole batch, a masked block. Leaves out recordings
+(`acceptance.recorded`).
 """
 
 import math
@@ -22,21 +24,22 @@ from traces.replay.statistics import fitted_acceptance
 def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> Acceptance:
     """Acceptance of drafts of K tokens at stated rates.
 
-    One rate of a method that verifies several guesses side by side is that of each of them; rates by position are those
-    of the longest. Drafts that are made during verification have a law for one rate per token: the one that emits as
-    many tokens in a step that waits.
+    One rate of a method that verifies several guesses side by side is that of each of them; rates
+    by position are those of the longest. Drafts that are made during verification have a law for
+    one rate per token: the one that emits as many tokens in a step that waits.
 
     Args:
         method: the entry.
-        rates: unconditional, by depth, as stated, counted or published; one number is the acceptance of each token
-            given that those before were accepted.
+        rates: unconditional, by depth, as stated, counted or published; one number is the
+            acceptance of each token given that those before were accepted.
         draft_tokens: K >= 0; 0 is plain decoding.
 
     Raises:
-        InputError: a number out of range, a method that drafts nothing or refines masked blocks, or more tokens than K
-            can emit.
+        InputError: a number out of range, a method that drafts nothing or refines masked blocks, or
+            more tokens than K can emit.
 
-    Reference: Leviathan et al. 2022 (arXiv:2211.17192), equation 1; Liu et al. 2024 (arXiv:2408.11850), section 4.
+    Reference: Leviathan et al. 2022 (arXiv:2211.17192), equation 1; Liu et al. 2024
+    (arXiv:2408.11850), section 4.
 
     >>> from costmodel.method_library import load_method
     >>> round(rate_claim(load_method("pearl"), 0.8, 4).tokens_per_step, 3)
@@ -50,7 +53,9 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
     if not method.drafts and draft_tokens:
         raise InputError("drafts nothing: ask for 0 draft tokens", key="method", value=method.slug)
     point = _rate_claim(method, rates, draft_tokens)
-    emitted = rates.samples(draft_tokens, lambda case: _rate_claim(method, case, draft_tokens).tokens_per_step)
+    emitted = rates.samples(
+        draft_tokens, lambda case: _rate_claim(method, case, draft_tokens).tokens_per_step
+    )
     return replace(point, samples=emitted)
 
 
@@ -70,14 +75,19 @@ def _rate_claim(method: Method, rates: DepthRates, draft_tokens: int) -> Accepta
         return replace(serial, tokens_per_step=1.0 + rates.proposal_ratio * within)
     if b.drafts_during_verify or b.parts > 1:
         own = 1.0 + math.fsum(rates.at(draft_tokens))
-        rate = rates.by_depth[0] if len(rates.by_depth) == 1 else fitted_acceptance(own, draft_tokens)
+        rate = (
+            rates.by_depth[0] if len(rates.by_depth) == 1 else fitted_acceptance(own, draft_tokens)
+        )
         run = long_run(b, draft_tokens, rate)
-        return replace(serial, tokens_per_step=run.tokens_per_step, proposed_tokens=sum(run.query_tokens) - 1.0)
+        return replace(
+            serial, tokens_per_step=run.tokens_per_step, proposed_tokens=sum(run.query_tokens) - 1.0
+        )
     return serial
 
 
 def step_rates(method: Method, rates: DepthRates, draft_tokens: int) -> DepthRates:
-    """The rates of what a step keeps: of the longest guess, where one rate is stated of each of several.
+    """The rates of what a step keeps: of the longest guess, where one rate is stated of each of
+    several.
 
     Args:
         method: the entry.
@@ -91,18 +101,24 @@ def step_rates(method: Method, rates: DepthRates, draft_tokens: int) -> DepthRat
 
 
 def tokens_claim(
-    method: Method, tokens_per_step: float, shape: int | Tree | Shape | None = None, *, match_rate: float = 1.0
+    method: Method,
+    tokens_per_step: float,
+    shape: int | Tree | Shape | None = None,
+    *,
+    match_rate: float = 1.0,
 ) -> Acceptance:
     """Acceptance of a step whose emitted tokens were measured elsewhere, the bonus token counted.
 
     Args:
         method: the entry.
         tokens_per_step: emitted over all steps, those without a proposal counted.
-        shape: K of a chain, a tree, or how a tree is chosen anew at every step; None: the entry's own.
+        shape: K of a chain, a tree, or how a tree is chosen anew at every step; None: the entry's
+            own.
         match_rate: share of steps with a proposal, for drafters that may have none.
 
     Raises:
-        InputError: fewer tokens than 1, more than the shape can emit, or an entry that states no shape.
+        InputError: fewer tokens than 1, more than the shape can emit, or an entry that states no
+            shape.
 
     >>> from costmodel.method_library import load_method
     >>> tokens_claim(load_method("eagle-2"), 4.0).draft_tokens
@@ -113,7 +129,9 @@ def tokens_claim(
             raise InputError("has a shape of its own", key="method", value=method.slug)
         return own_pace(method, tokens_per_step)
     if not method.drafts:
-        raise InputError("drafts nothing, and emits one token per step", key="method", value=method.slug)
+        raise InputError(
+            "drafts nothing, and emits one token per step", key="method", value=method.slug
+        )
     own = shape if isinstance(shape, Shape) else method.shape
     if isinstance(shape, Shape):
         shape = None
@@ -122,19 +140,26 @@ def tokens_claim(
     if shape is not None:
         return _overlapped(method, stated(tokens_per_step, shape, proposal_ratio=match_rate))
     if not own.nodes or not own.depth:
-        rule = "states no shape of its own: give draft tokens or a tree, a dynamic one with nodes and depth"
+        rule = (
+            "states no shape of its own: give draft tokens or a tree, a dynamic one with nodes and"
+            " depth"
+        )
         raise InputError(rule, key="method", value=method.slug)
     if not 1.0 <= tokens_per_step <= 1.0 + own.depth:
         rule = f"must lie in [1, {1 + own.depth}], what {own.depth} draft levels can emit"
         raise InputError(rule, key="tokens_per_step", value=tokens_per_step)
     return Acceptance(
-        draft_tokens=own.nodes, tokens_per_step=tokens_per_step, proposed_tokens=float(own.nodes), shape=own,
+        draft_tokens=own.nodes,
+        tokens_per_step=tokens_per_step,
+        proposed_tokens=float(own.nodes),
+        shape=own,
         lengths=_tree_lengths(own),
-    )  # fmt: skip
+    )
 
 
 def _overlapped(method: Method, chain: Acceptance) -> Acceptance:
-    """A chain of stated tokens per step that verifies, where phases overlap, what the law of one rate says.
+    """A chain of stated tokens per step that verifies, where phases overlap, what the law of one
+    rate says.
 
     The rate is the one at which the long run emits as many tokens; 1 where not even that does.
     """
@@ -152,7 +177,9 @@ def _overlapped(method: Method, chain: Acceptance) -> Acceptance:
 
 
 def _tree_lengths(own: Shape) -> DraftLengths:
-    """Passes and rows of a tree: what its beam reads at each level, or its nodes shared out evenly."""
+    """Passes and rows of a tree: what its beam reads at each level, or its nodes shared out
+    evenly.
+    """
     read = float(own.beam) if own.beam else max((own.nodes - 1) / own.depth, 1.0)
     rows = np.array([[1.0, *[read] * (own.depth - 1)]])
     ranked = own.kind == "dynamic_tree"

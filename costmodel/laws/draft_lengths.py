@@ -1,9 +1,9 @@
 """How long are drafts that differ from step to step, and what do the drafts of a batch add up to?
 
-The distribution of draft tokens and draft passes over the steps of a request. Requests of a batch are taken as
-independent: the verify pass has the sum of their rows, and drafting goes on until the request with most passes is done.
-Leaves out seconds (`costmodel.answers.steps.dynamic_step`) and where the distributions come from
-(`costmodel.laws.drafting`).
+The distribution of draft tokens and draft passes over the steps of a request. Requests of a batch
+are taken as independent: the verify pass has the sum of their rows, and drafting goes on until the
+request with most passes is done. Leaves out seconds (`costmodel.answers.steps.dynamic_step`) and
+where the distributions come from (`costmodel.laws.drafting`).
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,18 @@ class DraftLengths:
     """Draft tokens and passes of a request's step.
 
     Args:
-        tokens: probability of n draft tokens in the verify pass, n = 0..N; shape [N + 1], sums to 1.
+        tokens: probability of n draft tokens in the verify pass, n = 0..N; shape [N + 1], sums to
+            1.
         passes: probability of p draft passes, p = 0..P; shape [P + 1], sums to 1.
-        rows: mean tokens that a request reads in each pass, among those that take part in it; shape [P].
+        rows: mean tokens that a request reads in each pass, among those that take part in it; shape
+            [P].
         ranked: candidates are ranked once more to choose those that are verified (dynamic trees).
-        shared: one length holds for all requests of a batch's step, as a controller of the batch sets it.
+        shared: one length holds for all requests of a batch's step, as a controller of the batch
+            sets it.
 
     Raises:
-        InputError: probabilities that are negative or do not sum to 1, or rows that do not belong to passes.
+        InputError: probabilities that are negative or do not sum to 1, or rows that do not belong
+            to passes.
     """
 
     tokens: Array
@@ -41,9 +45,13 @@ class DraftLengths:
         for name in ("tokens", "passes"):
             shares = getattr(self, name)
             if shares.ndim != 1 or np.any(shares < 0.0) or not np.isclose(shares.sum(), 1.0):
-                raise InputError("must be probabilities that sum to 1", key=name, value=shares.tolist())
+                raise InputError(
+                    "must be probabilities that sum to 1", key=name, value=shares.tolist()
+                )
         if self.rows.shape != (self.passes.size - 1,) or np.any(self.rows < 0.0):
-            raise InputError("must hold one number >= 0 per pass", key="rows", value=self.rows.tolist())
+            raise InputError(
+                "must hold one number >= 0 per pass", key="rows", value=self.rows.tolist()
+            )
 
     @property
     def mean_tokens(self) -> float:
@@ -61,25 +69,34 @@ class DraftLengths:
         return np.clip(1.0 - np.cumsum(self.passes)[:-1], 0.0, 1.0)
 
     def batch_runs(self, batch: Number) -> list[Array]:
-        """Probability that any request of a batch takes part in pass 1, 2, .. P: each of the batch's shape.
+        """Probability that any request of a batch takes part in pass 1, 2, .. P: each of the
+        batch's shape.
 
         Args:
             batch: requests, > 0.
         """
-        requests = np.ones_like(batch, dtype=np.float64) if self.shared else np.asarray(batch, dtype=np.float64)
+        requests = (
+            np.ones_like(batch, dtype=np.float64)
+            if self.shared
+            else np.asarray(batch, dtype=np.float64)
+        )
         return [1.0 - (1.0 - share) ** requests for share in self.reached.tolist()]
 
     def batch_means(self, batch: Number) -> list[tuple[Array, Array]]:
         """Draft tokens per request of a batch, as two (weight, mean) pairs.
 
         Returns:
-            The two-point distribution with mean, variance and skewness of the mean of so many independent draws; of
-            one request that has only two lengths, the distribution itself.
+            The two-point distribution with mean, variance and skewness of the mean of so many
+            independent draws; of one request that has only two lengths, the distribution itself.
 
         Args:
             batch: requests, > 0.
         """
-        requests = np.ones_like(batch, dtype=np.float64) if self.shared else np.asarray(batch, dtype=np.float64)
+        requests = (
+            np.ones_like(batch, dtype=np.float64)
+            if self.shared
+            else np.asarray(batch, dtype=np.float64)
+        )
         values = np.arange(self.tokens.size)
         mean = self.mean_tokens
         variance = float(self.tokens @ (values - mean) ** 2)
@@ -106,7 +123,8 @@ def draft_lengths(
     Args:
         tokens: draft tokens of every step, whole numbers; shape [steps].
         passes: draft passes of every step; shape [steps].
-        rows: tokens that every step reads in each of its passes, 0 in the others; shape [steps, passes]. None: one.
+        rows: tokens that every step reads in each of its passes, 0 in the others; shape [steps,
+            passes]. None: one.
         weights: how often each step is taken; shape [steps]. None: once each.
         ranked: as in `DraftLengths`.
 
@@ -119,8 +137,14 @@ def draft_lengths(
     counts = np.bincount(np.asarray(passes, dtype=np.int64), often)
     most = counts.size - 1
     taking = np.maximum(np.cumsum(counts[::-1])[::-1][1:], np.finfo(np.float64).tiny)
-    read = np.ones(most) if rows is None else often @ np.asarray(rows, dtype=np.float64)[:, :most] / taking
+    read = (
+        np.ones(most)
+        if rows is None
+        else often @ np.asarray(rows, dtype=np.float64)[:, :most] / taking
+    )
     return DraftLengths(
-        tokens=np.bincount(np.asarray(tokens, dtype=np.int64), often) / often.sum(), passes=counts / often.sum(),
-        rows=np.asarray(read, dtype=np.float64), ranked=ranked,
-    )  # fmt: skip
+        tokens=np.bincount(np.asarray(tokens, dtype=np.int64), often) / often.sum(),
+        passes=counts / often.sum(),
+        rows=np.asarray(read, dtype=np.float64),
+        ranked=ranked,
+    )

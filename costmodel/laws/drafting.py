@@ -1,11 +1,13 @@
-"""How much does a step draft and emit where the drafter decides anew at every step: dynamic trees and early stops?
+"""How much does a step draft and emit where the drafter decides anew at every step: dynamic trees
+and early stops?
 
-Each law replays a recording and adds the distribution of draft lengths to what the replay emits. Leaves out sampled
-drafts and cost (`costmodel.answers.steps.dynamic_step`).
+Each law replays a recording and adds the distribution of draft lengths to what the replay emits.
+Leaves out sampled drafts and cost (`costmodel.answers.steps.dynamic_step`).
 
-Reference: Li et al. 2024, EAGLE-2 (arXiv:2406.16858), section 4; Xiong et al. 2024, DySpec (arXiv:2410.11744),
-algorithm 1; Wang et al. 2024, OPT-Tree (arXiv:2406.17276), section 3; Huang et al. 2024, SpecDec++
-(arXiv:2405.19715), section 3; Liu et al. 2024, Kangaroo (arXiv:2404.18911), section 3.
+Reference: Li et al. 2024, EAGLE-2 (arXiv:2406.16858), section 4; Xiong et al. 2024, DySpec
+(arXiv:2410.11744), algorithm 1; Wang et al. 2024, OPT-Tree (arXiv:2406.17276), section 3; Huang et
+al. 2024, SpecDec++ (arXiv:2405.19715), section 3; Liu et al. 2024, Kangaroo (arXiv:2404.18911),
+section 3.
 """
 
 from dataclasses import replace
@@ -57,12 +59,14 @@ def tree_policy(shape: Shape, stop: Stop | None = None) -> TreePolicy:
 def dynamic_tree(
     trace: AcceptanceTrace, shape: Shape, draws: RequestDraws | None, *, stop: Stop | None = None
 ) -> Acceptance:
-    """What dynamic trees emit and draft, by replay of the trees that the drafter expanded at every position.
+    """What dynamic trees emit and draft, by replay of the trees that the drafter expanded at every
+    position.
 
-    The tree holds the drafter's likeliest tokens, none of them drawn: rejection with certain drafts, siblings tried in
-    turn, then keeps a node as often as the target draws its token, at every temperature. So the nodes that spell the
-    recorded text are kept. Where a recorded tree ends before the policy does, the step counts with its full size and
-    emits what was recorded: a lower bound.
+    The tree holds the drafter's likeliest tokens, none of them drawn: rejection with certain
+    drafts, siblings tried in turn, then keeps a node as often as the target draws its token, at
+    every temperature. So the nodes that spell the recorded text are kept. Where a recorded tree
+    ends before the policy does, the step counts with its full size and emits what was recorded: a
+    lower bound.
 
     Args:
         trace: with expansions, at any temperature.
@@ -79,9 +83,12 @@ def dynamic_tree(
     policy = tree_policy(shape, stop)
     if trace.expansions is None:
         raise InputError(
-            "dynamic trees need a recording with the trees that the drafter expanded (`rooftree record --expansions`)",
-            file=trace.file, key="shape.kind", value=shape.kind,
-        )  # fmt: skip
+            "dynamic trees need a recording with the trees that the drafter expanded (`rooftree"
+            " record --expansions`)",
+            file=trace.file,
+            key="shape.kind",
+            value=shape.kind,
+        )
     if policy.nodes > trace.expansions.nodes:
         rule = f"must lie in 1..{trace.expansions.nodes}, the nodes recorded"
         raise InputError(rule, file=trace.file, key="shape.nodes", value=policy.nodes)
@@ -97,12 +104,17 @@ def dynamic_tree(
 
 
 def stopped_chain(
-    trace: AcceptanceTrace, draft_tokens: int, stop: Stop, draws: RequestDraws | None, law: Law = MATCHING
+    trace: AcceptanceTrace,
+    draft_tokens: int,
+    stop: Stop,
+    draws: RequestDraws | None,
+    law: Law = MATCHING,
 ) -> Acceptance:
     """What a chain emits and drafts that ends where the drafter is unsure.
 
-    How sure the drafter is of a token behind one that was rejected is not recorded: the draft goes on as if the tokens
-    before it had been accepted. How sure it is, is the probability of its likeliest candidate.
+    How sure the drafter is of a token behind one that was rejected is not recorded: the draft goes
+    on as if the tokens before it had been accepted. How sure it is, is the probability of its
+    likeliest candidate.
 
     Args:
         trace: level 3 (probabilities).
@@ -128,11 +140,15 @@ def stopped_chain(
     else:
         replay, often = _drawn(trace, draft_tokens, drafted, law)
     accepted = from_replay(replay, draws, rule=law.rule, note=law.note)
-    return replace(_with_lengths(accepted, draft_lengths(drafted, passes, weights=often)), stop=stop)
+    return replace(
+        _with_lengths(accepted, draft_lengths(drafted, passes, weights=often)), stop=stop
+    )
 
 
 def _drawn(trace: AcceptanceTrace, most: int, drafted: Whole, law: Law) -> tuple[Replayed, Array]:
-    """Expected counts of chains of draws of these lengths, and the probability that a step starts at each position."""
+    """Expected counts of chains of draws of these lengths, and the probability that a step starts
+    at each position.
+    """
     from traces.replay.compiled_sampled import start_probabilities
     from traces.replay.sampled import ExpectedReplay, survival
 
@@ -151,10 +167,10 @@ def stopped(trace: AcceptanceTrace, stop: Stop) -> AcceptanceTrace:
 
     Args:
         trace: level 3 (probabilities).
-        stop: `probability` ends a draft before the first token of a lower draft probability than `stop.at`; `product`
-            behind the token with which 1 - the product of the probabilities exceeds `stop.at`. Either leaves at least
-            `stop.least_tokens`, and at most `stop.most_tokens` where that is not 0. No draft holds the last token of
-            its text.
+        stop: `probability` ends a draft before the first token of a lower draft probability than
+            `stop.at`; `product` behind the token with which 1 - the product of the probabilities
+            exceeds `stop.at`. Either leaves at least `stop.least_tokens`, and at most
+            `stop.most_tokens` where that is not 0. No draft holds the last token of its text.
 
     Raises:
         InputError: another rule, a lower level, or numbers out of range.
@@ -162,19 +178,27 @@ def stopped(trace: AcceptanceTrace, stop: Stop) -> AcceptanceTrace:
     if stop.rule not in ("probability", "product"):
         raise InputError("must be probability or product", key="stop.rule", value=stop.rule)
     if not 0.0 <= stop.at <= 1.0 or stop.least_tokens < 0 or stop.most_tokens < 0:
-        raise InputError("needs a probability, and numbers of tokens >= 0", key="stop.at", value=stop.at)
+        raise InputError(
+            "needs a probability, and numbers of tokens >= 0", key="stop.at", value=stop.at
+        )
     trace.require(3, "ending drafts where the drafter is unsure")
     assert trace.draft_probs is not None and trace.emitted is not None
     place = np.arange(trace.positions)
     left: Whole = np.repeat(trace.offsets[1:], trace.output_tokens) - place
     sure = trace.draft_probs[:, 0].astype(np.float64)
-    ends = _before_unlikely(sure, left, stop) if stop.rule == "probability" else _behind_doubt(sure, left, stop)
+    ends = (
+        _before_unlikely(sure, left, stop)
+        if stop.rule == "probability"
+        else _behind_doubt(sure, left, stop)
+    )
     if stop.most_tokens:
         ends = np.minimum(ends, stop.most_tokens)
     if trace.drafted is not None:
         ends = np.minimum(ends, trace.drafted)
     lengths = np.clip(ends, 0, np.iinfo(np.int16).max - 1).astype(np.int16)
-    return replace(trace, drafted=lengths, match_rate=None, emitted=np.minimum(trace.emitted, lengths + 1))
+    return replace(
+        trace, drafted=lengths, match_rate=None, emitted=np.minimum(trace.emitted, lengths + 1)
+    )
 
 
 def _before_unlikely(sure: Array, left: Whole, stop: Stop) -> Whole:
@@ -183,18 +207,24 @@ def _before_unlikely(sure: Array, left: Whole, stop: Stop) -> Whole:
     last = place + left - 1
     unsure = (sure < stop.at) | (left == 1)
     following = np.minimum.accumulate(np.where(unsure, place, sure.size)[::-1])[::-1]
-    return np.asarray(following[np.minimum(place + stop.least_tokens, last)] - place, dtype=np.int64)
+    return np.asarray(
+        following[np.minimum(place + stop.least_tokens, last)] - place, dtype=np.int64
+    )
 
 
 def _behind_doubt(sure: Array, left: Whole, stop: Stop) -> Whole:
-    """Tokens from every position to the one with which the probability of a rejection exceeds the threshold."""
+    """Tokens from every position to the one with which the probability of a rejection exceeds the
+    threshold.
+    """
     length = np.zeros(sure.size, dtype=np.int64)
     product, open_ = np.ones(sure.size), np.asarray(left > 1)
     while open_.any():
         at = np.flatnonzero(open_)
         product[at] *= sure[at + length[at]]
         length[at] += 1
-        open_[at] = (length[at] < left[at] - 1) & ((1.0 - product[at] <= stop.at) | (length[at] < stop.least_tokens))
+        open_[at] = (length[at] < left[at] - 1) & (
+            (1.0 - product[at] <= stop.at) | (length[at] < stop.least_tokens)
+        )
         if stop.most_tokens:
             open_ &= length < stop.most_tokens
     return length
@@ -203,6 +233,8 @@ def _behind_doubt(sure: Array, left: Whole, stop: Stop) -> Whole:
 def _with_lengths(accepted: Acceptance, lengths: DraftLengths) -> Acceptance:
     proposing = 1.0 - float(lengths.tokens[0])
     return replace(
-        accepted, lengths=lengths, proposal_ratio=proposing,
+        accepted,
+        lengths=lengths,
+        proposal_ratio=proposing,
         proposed_tokens=lengths.mean_tokens / proposing if proposing else 0.0,
-    )  # fmt: skip
+    )

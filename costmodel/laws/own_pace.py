@@ -1,7 +1,8 @@
-"""How many tokens does a step bring where the entry itself says so: masked blocks, spans, samples, routed steps?
+"""How many tokens does a step bring where the entry itself says so: masked blocks, spans, samples,
+routed steps?
 
-Read from `Method.refine` and `Method.advance`, unless the question states a number. Leaves out drafts that are verified
-token by token (`claims`).
+Read from `Method.refine` and `Method.advance`, unless the question states a number. Leaves out
+drafts that are verified token by token (`claims`).
 """
 
 from costmodel.laws.acceptance.per_step import Acceptance
@@ -32,4 +33,6 @@ def own_pace(method: Method, tokens_per_step: float | None = None) -> Acceptance
     if not 1.0 <= tokens < float("inf"):
         raise InputError("must be finite and >= 1", key="tokens_per_step", value=tokens)
     drafted = tokens if isinstance(method.advance, Routing) else 1.0
-    return Acceptance(draft_tokens=max(round(drafted), 1), tokens_per_step=tokens, proposed_tokens=drafted)
+    return Acceptance(
+        draft_tokens=max(round(drafted), 1), tokens_per_step=tokens, proposed_tokens=drafted
+    )

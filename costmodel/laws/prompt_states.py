@@ -1,12 +1,15 @@
-"""How many tokens does a step emit whose tree depends on the prompt tokens that the step before left behind?
+"""How many tokens does a step emit whose tree depends on the prompt tokens that the step before
+left behind?
 
-States are a Markov chain: a step in state s verifies the tree of s, and the prompt tokens behind the last accepted node
-are the next state. Its long-run shares weigh what the trees emit. Leaves out which trees are best
-(`costmodel.optimizers.trees.state_trees`) and what a pass costs (`costmodel.answers.steps.dynamic_step`).
+States are a Markov chain: a step in state s verifies the tree of s, and the prompt tokens behind
+the last accepted node are the next state. Its long-run shares weigh what the trees emit. Leaves out
+which trees are best (`costmodel.optimizers.trees.state_trees`) and what a pass costs
+(`costmodel.answers.steps.dynamic_step`).
 
-Reference: Chen et al. 2024, "Hardware-Aware Parallel Prompt Decoding" (arXiv:2405.18628), section 4.2 and appendix A.
-There a step that accepts nothing counts one step without a tree. The published loop puts all prompt tokens behind the
-root, and so does this law: such a step leads to the last state.
+Reference: Chen et al. 2024, "Hardware-Aware Parallel Prompt Decoding" (arXiv:2405.18628), section
+4.2 and appendix A. There a step that accepts nothing counts one step without a tree. The published
+loop puts all prompt tokens behind the root, and so does this law: such a step leads to the last
+state.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class StateLaw:
     Args:
         moves: probability that a step in state s leads to each state, shape [m, m]; rows sum to 1.
         emitted: tokens of a step in each state, the bonus token counted; shape [m].
-        shares: long-run share of the steps in each state, shape [m]; sums to 1 and is stationary under `moves`.
+        shares: long-run share of the steps in each state, shape [m]; sums to 1 and is stationary
+            under `moves`.
     """
 
     moves: Array
@@ -60,8 +64,8 @@ def state_law(states: StateTrees, vectors: Sequence[Array]) -> StateLaw:
 
     Args:
         states: the trees.
-        vectors: probability that the k-th candidate of a level is the right one, given that those above were; one
-            vector per level, at least m.
+        vectors: probability that the k-th candidate of a level is the right one, given that those
+            above were; one vector per level, at least m.
     """
     moves, emitted = np.zeros((states.levels, states.levels)), np.ones(states.levels)
     for state, tree in enumerate(states.trees, 1):
@@ -85,14 +89,18 @@ def long_run_shares(moves: Array) -> Array:
     >>> long_run_shares(np.array([[0.0, 1.0], [0.5, 0.5]])).round(3).tolist()
     [0.333, 0.667]
     """
-    lazy = (np.eye(len(moves)) + moves) / 2.0  # stays half of the time, so that no chain alternates for ever
+    lazy = (
+        np.eye(len(moves)) + moves
+    ) / 2.0  # stays half of the time, so that no chain alternates for ever
     for _ in range(_SQUARINGS):
         lazy = lazy @ lazy
         lazy /= lazy.sum(axis=1, keepdims=True)
     return np.asarray(lazy[-1])
 
 
-def state_acceptance(states: StateTrees, law: StateLaw, shape: Shape, *, note: str = "") -> Acceptance:
+def state_acceptance(
+    states: StateTrees, law: StateLaw, shape: Shape, *, note: str = ""
+) -> Acceptance:
     """What steps emit and verify in the long run.
 
     Args:
@@ -102,13 +110,21 @@ def state_acceptance(states: StateTrees, law: StateLaw, shape: Shape, *, note: s
         note: what has to be said beside the number.
     """
     emitted = Acceptance(
-        draft_tokens=max(states.sizes), tokens_per_step=law.tokens_per_step, proposed_tokens=0.0, note=note
+        draft_tokens=max(states.sizes),
+        tokens_per_step=law.tokens_per_step,
+        proposed_tokens=0.0,
+        note=note,
     )
     return _with_sizes(emitted, states, law.shares, shape)
 
 
 def recorded_acceptance(
-    trace: AcceptanceTrace, states: StateTrees, draws: RequestDraws | None, shape: Shape, *, note: str = ""
+    trace: AcceptanceTrace,
+    states: StateTrees,
+    draws: RequestDraws | None,
+    shape: Shape,
+    *,
+    note: str = "",
 ) -> Acceptance:
     """What steps emit and verify on a recording, by replay.
 
@@ -123,12 +139,17 @@ def recorded_acceptance(
         InputError: trees that use ranks or levels that were not recorded.
     """
     replay, visits = replay_states(trace, states)
-    return _with_sizes(from_replay(replay, draws, note=note), states, visits.astype(np.float64), shape)
+    return _with_sizes(
+        from_replay(replay, draws, note=note), states, visits.astype(np.float64), shape
+    )
 
 
 def _with_sizes(emitted: Acceptance, states: StateTrees, often: Array, shape: Shape) -> Acceptance:
     sizes = np.asarray(states.sizes)
     lengths = draft_lengths(sizes, np.zeros(sizes.size), weights=often)
     return replace(
-        emitted, proposed_tokens=lengths.mean_tokens, lengths=lengths, shape=replace(shape, nodes=int(sizes.max()))
+        emitted,
+        proposed_tokens=lengths.mean_tokens,
+        lengths=lengths,
+        shape=replace(shape, nodes=int(sizes.max())),
     )

@@ -1,7 +1,8 @@
-"""In how many passes is a masked block committed, of which kinds are they, and how many tokens does a pass commit?
+"""In how many passes is a masked block committed, of which kinds are they, and how many tokens does
+a pass commit?
 
-Read from `Method.refine`. Leaves out recorded confidence, what a pass costs (`costmodel.answers.steps.refine_step`),
-and blocks that differ (`simulator.scenario.block_laws`).
+Read from `Method.refine`. Leaves out recorded confidence, what a pass costs
+(`costmodel.answers.steps.refine_step`), and blocks that differ (`simulator.scenario.block_laws`).
 """
 
 import math
@@ -16,7 +17,9 @@ from costmodel.pace import EVEN_COMMITS
 from costmodel.passes.ops import Array, Number
 from hardware_profiles.errors import InputError
 
-_LONGEST_WAITED = 512  # tokens of a block up to which requests that wait for each other are followed
+_LONGEST_WAITED = (
+    512  # tokens of a block up to which requests that wait for each other are followed
+)
 _NEGLIGIBLE = 1e-12
 
 
@@ -61,12 +64,14 @@ def refined(method: Method, tokens_per_pass: float | None = None) -> Acceptance:
 def blocks_in_flight(method: Method) -> float:
     """Blocks that a pass refines together, mean over an answer of the canvas' length.
 
-    A block takes n passes, and the next begins after a share r of them: N blocks take n (1 + (N - 1) r) passes.
+    A block takes n passes, and the next begins after a share r of them: N blocks take n (1 + (N -
+    1) r) passes.
 
     Raises:
         InputError: a method that does not refine, or a share outside [0, 1].
 
-    Reference: Wang et al. 2025, "Discrete Diffusion Forcing" (arXiv:2508.09192), section 3.3, for the pipeline.
+    Reference: Wang et al. 2025, "Discrete Diffusion Forcing" (arXiv:2508.09192), section 3.3, for
+    the pipeline.
     """
     r = refine_of(method)
     if not 0.0 <= r.begin_ratio <= 1.0:
@@ -81,9 +86,11 @@ def live_tokens(method: Method) -> float:
 
 
 def block_passes(method: Method, tokens_per_pass: float) -> float:
-    """Passes for each block that is committed, full ones counted; a whole number under an even share.
+    """Passes for each block that is committed, full ones counted; a whole number under an even
+    share.
 
-    A cache that is renewed at the start of a block is used `reuses` times at least, on top of the full passes.
+    A cache that is renewed at the start of a block is used `reuses` times at least, on top of the
+    full passes.
 
     Args:
         method: an entry that refines blocks.
@@ -91,7 +98,9 @@ def block_passes(method: Method, tokens_per_pass: float) -> float:
     """
     r = refine_of(method)
     passes = method.shape.nodes / tokens_per_pass
-    least = max(r.full_passes + r.reuses if r.forward != "full" else 1, 1) / blocks_in_flight(method)
+    least = max(r.full_passes + r.reuses if r.forward != "full" else 1, 1) / blocks_in_flight(
+        method
+    )
     whole = r.commit in EVEN_COMMITS
     return max(math.ceil(passes - 1e-9) if whole else passes, least)
 
@@ -104,7 +113,8 @@ def pass_counts(method: Method, passes: Number) -> Mapping[str, Array]:
         passes: that commit, per block.
 
     Returns:
-        `full`: over prompt and canvas; `canvas`: over the canvas on the prompt's cache; `own`: what the entry computes
+        `full`: over prompt and canvas; `canvas`: over the canvas on the prompt's cache; `own`: what
+            the entry computes
         otherwise; `closing`: those that only store.
     """
     r, all_passes = refine_of(method), np.asarray(passes, dtype=np.float64)
@@ -121,7 +131,8 @@ def pass_counts(method: Method, passes: Number) -> Mapping[str, Array]:
 
 
 def group_sizes(method: Method, passes: int) -> tuple[int, ...]:
-    """Tokens of a canvas that its passes commit one after the other, by a schedule that needs no confidence.
+    """Tokens of a canvas that its passes commit one after the other, by a schedule that needs no
+    confidence.
 
     Args:
         method: an entry that refines blocks.
@@ -130,8 +141,9 @@ def group_sizes(method: Method, passes: int) -> tuple[int, ...]:
     Raises:
         InputError: a number out of range.
 
-    Reference: Zhang et al. 2025, "Locality-aware Parallel Decoding" (arXiv:2507.01957), section 3.2, whose groups grow
-    as a cosine falls; Chang et al. 2022, "MaskGIT" (arXiv:2202.04200), section 3.3, for the schedule.
+    Reference: Zhang et al. 2025, "Locality-aware Parallel Decoding" (arXiv:2507.01957), section
+    3.2, whose groups grow as a cosine falls; Chang et al. 2022, "MaskGIT" (arXiv:2202.04200),
+    section 3.3, for the schedule.
 
     >>> from costmodel.method_library import load_method
     >>> group_sizes(load_method("lpd"), 20)[:8], group_sizes(load_method("arpg"), 64)[-3:]
@@ -157,17 +169,20 @@ def group_sizes(method: Method, passes: int) -> tuple[int, ...]:
 
 
 def waiting_ratio(method: Method, tokens_per_pass: float, batch: Number) -> Array:
-    """Passes of a block until the last of `batch` requests is done, over those until one is; 1 where none waits.
+    """Passes of a block until the last of `batch` requests is done, over those until one is; 1
+    where none waits.
 
-    Requests wait where lengths are padded (`Batch.ragged`). Every pass commits each open token with the same
-    probability, and one at least, independently: what a threshold does if confidence is independent of everything.
+    Requests wait where lengths are padded (`Batch.ragged`). Every pass commits each open token with
+    the same probability, and one at least, independently: what a threshold does if confidence is
+    independent of everything.
 
     Args:
         method: an entry that refines blocks.
         tokens_per_pass: mean of one request, >= 1.
         batch: requests; below 1 counts as 1.
 
-    Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), section 3.3, for the threshold and its fallback.
+    Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), section 3.3, for the threshold and
+    its fallback.
     """
     b = np.maximum(np.asarray(batch, dtype=np.float64), 1.0)
     nodes = method.shape.nodes
@@ -181,7 +196,9 @@ def waiting_ratio(method: Method, tokens_per_pass: float, batch: Number) -> Arra
 
 
 def _done_after(nodes: int, ratio: float) -> Array:
-    """Probability that a block is committed after 1, 2, ... passes, of which each commits open tokens with a ratio."""
+    """Probability that a block is committed after 1, 2, ... passes, of which each commits open
+    tokens with a ratio.
+    """
     ways, drawn, left = _draws(nodes)
     moves = ways * ratio**drawn * (1.0 - ratio) ** left  # from so many open tokens to so many
     stays = np.arange(1, nodes + 1)
@@ -198,7 +215,9 @@ def _done_after(nodes: int, ratio: float) -> Array:
 
 @lru_cache(maxsize=32)
 def _draws(nodes: int) -> tuple[Array, Array, Array]:
-    """From n open tokens to m, as [n, m]: ways to draw n - m of n (none for m > n), tokens drawn, tokens left."""
+    """From n open tokens to m, as [n, m]: ways to draw n - m of n (none for m > n), tokens drawn,
+    tokens left.
+    """
     from scipy.special import comb  # type: ignore[import-untyped]
 
     n, m = np.arange(nodes + 1.0)[:, None], np.arange(nodes + 1.0)[None, :]
@@ -208,7 +227,9 @@ def _draws(nodes: int) -> tuple[Array, Array, Array]:
 
 @lru_cache(maxsize=256)
 def _commit_ratio(nodes: int, tokens_per_pass: float) -> float:
-    """Probability of a token in a pass with which a block takes as many passes as are stated, on average."""
+    """Probability of a token in a pass with which a block takes as many passes as are stated, on
+    average.
+    """
     from scipy.optimize import brentq  # type: ignore[import-untyped]
 
     def beyond(ratio: float) -> float:

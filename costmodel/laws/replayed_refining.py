@@ -1,7 +1,8 @@
-"""How many tokens does a pass commit on recorded prompts, under a method's own commit rule or a stated one?
+"""How many tokens does a pass commit on recorded prompts, under a method's own commit rule or a
+stated one?
 
-Leaves out which policy a method's own rule is (`refined_method`), rules that need more than a confidence trace holds,
-and what passes cost (`costmodel.answers.steps.refine_step`).
+Leaves out which policy a method's own rule is (`refined_method`), rules that need more than a
+confidence trace holds, and what passes cost (`costmodel.answers.steps.refine_step`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,9 @@ from traces.replay.confidence.walk import RefineReplay, replay_policy
 
 
 def replayed_refining(
-    method: Method, traces: ConfidenceTrace | Sequence[ConfidenceTrace], policy: RefinePolicy | None = None
+    method: Method,
+    traces: ConfidenceTrace | Sequence[ConfidenceTrace],
+    policy: RefinePolicy | None = None,
 ) -> RefineReplay:
     """The prompts of confidence traces, decoded again by a method.
 

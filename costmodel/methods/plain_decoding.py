@@ -5,7 +5,9 @@ from costmodel.method import Citation, Method
 METHOD = Method(
     slug="plain-decoding",
     title="Autoregressive decoding",
-    citation=Citation(authors="Vaswani et al.", title="Attention Is All You Need", year=2017, arxiv="1706.03762"),
+    citation=Citation(
+        authors="Vaswani et al.", title="Attention Is All You Need", year=2017, arxiv="1706.03762"
+    ),
     group="plain",
     read="paper",
 )

@@ -25,7 +25,8 @@ class Contender:
     """A method in a setting, with the configurations of it to compare.
 
     Args:
-        configuration: deployment, method and drafter by name; what is drafted in a step comes from the candidates.
+        configuration: deployment, method and drafter by name; what is drafted in a step comes from
+            the candidates.
         setting: target, device, drafter and engine.
         candidates: what was measured of each shape; the first is no speculation.
         source: index of the drafter that they are candidates of.
@@ -50,7 +51,8 @@ class Unmet:
         batch: requests.
         context: cached tokens per request.
         contender: whose candidate comes nearest.
-        acceptance: that candidate: plain decoding where memory is missed, else the one of least time per token.
+        acceptance: that candidate: plain decoding where memory is missed, else the one of least
+            time per token.
         misses: `memory`, or the `limits` of latency.
         reason: in words.
     """
@@ -96,7 +98,11 @@ def allowed(
         limits: of means, the first token being that of a prompt of the context's length.
         fitting: it is known to fit everywhere; None: not known.
     """
-    mask = fits(setting, candidate, batch=b, context=c) if fitting is None else np.full(step_s.shape, fitting)
+    mask = (
+        fits(setting, candidate, batch=b, context=c)
+        if fitting is None
+        else np.full(step_s.shape, fitting)
+    )
     if candidate.holds_at is not None:
         mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
     if not limits.limited:
@@ -104,13 +110,19 @@ def allowed(
     first: Array = np.zeros(step_s.shape)
     if limits.ttft_s is not None:
         first = unloaded_first_token_s(
-            setting, prompt_tokens=np.maximum(c, 1.0), batch=b, step_s=step_s, drafts=candidate.draft_tokens > 0
+            setting,
+            prompt_tokens=np.maximum(c, 1.0),
+            batch=b,
+            step_s=step_s,
+            drafts=candidate.draft_tokens > 0,
         )
     mask = mask & limits.met(ttft_s=first, tpot_s=step_s / candidate.tokens_per_step)
     return np.asarray(mask)
 
 
-def meets(setting: Setting, acceptance: Acceptance, limits: Limits, *, batch: int, context: int) -> bool:
+def meets(
+    setting: Setting, acceptance: Acceptance, limits: Limits, *, batch: int, context: int
+) -> bool:
     """Whether a configuration fits and meets the limits at a batch and context.
 
     Args:
@@ -140,23 +152,48 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
     try:
         require_fit(setting, footprint_of(setting, plain, batch=batch, context=context), where)
     except InfeasibleError as error:
-        return Unmet(batch=batch, context=context, contender=first, acceptance=plain, misses="memory",
-                     reason=str(error))  # fmt: skip
+        return Unmet(
+            batch=batch,
+            context=context,
+            contender=first,
+            acceptance=plain,
+            misses="memory",
+            reason=str(error),
+        )
     plain_s = float(step_cost(setting, plain, batch=batch, context=context).total_s)
     at, step = np.asarray(float(batch)), np.asarray(plain_s)
-    ttft = float(unloaded_first_token_s(setting, prompt_tokens=max(context, 1), batch=at, step_s=step, drafts=False))
+    ttft = float(
+        unloaded_first_token_s(
+            setting, prompt_tokens=max(context, 1), batch=at, step_s=step, drafts=False
+        )
+    )
     contender, nearest = min(
-        ((each, a) for each in contenders for a in each.candidates if a.holds_at in (None, (batch, context))),
+        (
+            (each, a)
+            for each in contenders
+            for a in each.candidates
+            if a.holds_at in (None, (batch, context))
+        ),
         key=lambda pair: _tpot_s(pair[0], pair[1], batch, context),
     )
     reason = (
-        f"{where}: no configuration meets {limits.words}; plain decoding has TTFT {ttft / MILLI:.3g} ms "
-        f"and TPOT {plain_s / MILLI:.3g} ms"
+        f"{where}: no configuration meets {limits.words}; plain decoding has TTFT"
+        f" {ttft / MILLI:.3g} ms and TPOT {plain_s / MILLI:.3g} ms"
     )
-    return Unmet(batch=batch, context=context, contender=contender, acceptance=nearest, misses="limits", reason=reason)
+    return Unmet(
+        batch=batch,
+        context=context,
+        contender=contender,
+        acceptance=nearest,
+        misses="limits",
+        reason=reason,
+    )
 
 
 def _tpot_s(contender: Contender, a: Acceptance, batch: int, context: int) -> float:
     if not np.all(fits(contender.setting, a, batch=batch, context=context)):
         return np.inf
-    return float(step_cost(contender.setting, a, batch=batch, context=context).total_s) / a.tokens_per_step
+    return (
+        float(step_cost(contender.setting, a, batch=batch, context=context).total_s)
+        / a.tokens_per_step
+    )

@@ -1,4 +1,5 @@
-"""Which chains of a drafter can a schedule name, and how sure is it that one is faster than another?
+"""Which chains of a drafter can a schedule name, and how sure is it that one is faster than
+another?
 
 Leaves out the schedule (`costmodel.optimizers.schedule`) and the search that asks for it.
 """
@@ -14,18 +15,27 @@ from costmodel.optimizers.schedule import Doubt
 
 
 def chains_of(contender: Contender) -> list[int]:
-    """Places of the candidates that a schedule by batch can name: nothing drafted, and chains of one length."""
-    return [i for i, a in enumerate(contender.candidates) if a.topology in ("off", "chain") and a.lengths is None]
+    """Places of the candidates that a schedule by batch can name: nothing drafted, and chains of
+    one length.
+    """
+    return [
+        i
+        for i, a in enumerate(contender.candidates)
+        if a.topology in ("off", "chain") and a.lengths is None
+    ]
 
 
 def gain_doubt(contender: Contender, context: int) -> Doubt:
-    """How sure the gain of one chain of a drafter over another is: half width of its 80 % interval, in logarithms.
+    """How sure the gain of one chain of a drafter over another is: half width of its 80 % interval,
+    in logarithms.
 
     Args:
         contender: with its candidates.
         context: cached tokens per request.
     """
-    chains = {contender.candidates[i].draft_tokens: contender.candidates[i] for i in chains_of(contender)}
+    chains = {
+        contender.candidates[i].draft_tokens: contender.candidates[i] for i in chains_of(contender)
+    }
     setting = contender.setting
 
     @cache

@@ -1,7 +1,8 @@
 """What does a schedule by batch lose where requests differ in length?
 
-No engine takes draft lengths by context, so one schedule serves all of them. It stands beside the schedules that every
-context would have for itself. Leaves out contexts that are mixed within one batch.
+No engine takes draft lengths by context, so one schedule serves all of them. It stands beside the
+schedules that every context would have for itself. Leaves out contexts that are mixed within one
+batch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +27,8 @@ class ContextSchedule:
         source: index of the drafter.
         configuration: with the ranges as its schedule, at no context.
         schedule: the ranges, and what they lose on average over contexts and batches.
-        losses: by context, what it loses on average over the batches against the best draft length of each, and what
-            the schedule of that context alone loses.
+        losses: by context, what it loses on average over the batches against the best draft length
+            of each, and what the schedule of that context alone loses.
     """
 
     source: int
@@ -38,11 +39,14 @@ class ContextSchedule:
     @property
     def worst_context(self) -> int:
         """The context at which it loses most beyond that context's own schedule."""
-        return max(self.losses, key=lambda context: self.losses[context][0] - self.losses[context][1])
+        return max(
+            self.losses, key=lambda context: self.losses[context][0] - self.losses[context][1]
+        )
 
 
 def context_schedules(contenders: Sequence[Contender], optimum: Optimum) -> list[ContextSchedule]:
-    """One schedule for all contexts, of every drafter with chains; none where one context was asked about.
+    """One schedule for all contexts, of every drafter with chains; none where one context was asked
+    about.
 
     Args:
         contenders: of the search.
@@ -57,7 +61,9 @@ def context_schedules(contenders: Sequence[Contender], optimum: Optimum) -> list
         if len(own) < 2:
             continue
         columns = [column for column, context in enumerate(optimum.contexts) if context in own]
-        rates = np.where(np.isfinite(table[chains]), table[chains], np.nan).transpose(2, 1, 0)[columns]
+        rates = np.where(np.isfinite(table[chains]), table[chains], np.nan).transpose(2, 1, 0)[
+            columns
+        ]
         runs = np.asarray(np.isfinite(rates).any(axis=(0, 2)))
         batches = [batch for batch, ok in zip(optimum.batches, runs.tolist(), strict=True) if ok]
         lengths = [contender.candidates[i].draft_tokens for i in chains]
@@ -67,22 +73,29 @@ def context_schedules(contenders: Sequence[Contender], optimum: Optimum) -> list
         except InfeasibleError:
             continue
         losses = {
-            context: (_loss(shared, batches, lengths, at), _loss(own[context], batches, lengths, at))
+            context: (
+                _loss(shared, batches, lengths, at),
+                _loss(own[context], batches, lengths, at),
+            )
             for context, at in zip(own, rates[:, runs], strict=True)
         }
         chosen = replace(
-            contender.configuration, context=None, schedule=shared.ranges,
+            contender.configuration,
+            context=None,
+            schedule=shared.ranges,
             draft_tokens=max(draft_tokens for *_, draft_tokens in shared.ranges),
-        )  # fmt: skip
+        )
         schedules.append(
-            ContextSchedule(source=contender.source, configuration=chosen, schedule=shared, losses=losses)
-        )  # fmt: skip
+            ContextSchedule(
+                source=contender.source, configuration=chosen, schedule=shared, losses=losses
+            )
+        )
     return schedules
 
 
 def _loss(
     schedule: Schedule, batches: Sequence[int], lengths: Sequence[int], rates: NDArray[np.float64]
-) -> float:  # fmt: skip
+) -> float:
     """What a schedule loses on average over the batches at which anything runs."""
     lost = [
         1.0 - row[lengths.index(schedule.draft_tokens_at(batch))] / np.nanmax(row)

@@ -1,8 +1,8 @@
 """On which device is a token cheapest at a batch and context within limits?
 
-The same drafters on every device, on the fewest devices that hold the question: more of them never make a token
-cheaper, as a step gains less than they cost. Leaves out load (`costmodel.answers.capacity`) and layouts other than
-tensor groups.
+The same drafters on every device, on the fewest devices that hold the question: more of them never
+make a token cheaper, as a step gains less than they cost. Leaves out load
+(`costmodel.answers.capacity`) and layouts other than tensor groups.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,8 @@ class DeviceChoice:
         contender: drafter, with its setting there; None where nothing is allowed.
         acceptance: what it drafts; None where nothing is allowed.
         tokens_per_s: of the whole batch; 0 where nothing is allowed.
-        usd_per_million: dollars per million tokens; None where no price is known or nothing is allowed.
+        usd_per_million: dollars per million tokens; None where no price is known or nothing is
+            allowed.
         reason: why nothing is allowed; empty where something is.
     """
 
@@ -57,7 +58,8 @@ def device_choices(
     sizes: Sequence[int] = SIZES,
     setting_of: Callable[[DecodingConfiguration], Setting] = build_setting,
 ) -> list[DeviceChoice]:
-    """Every device with the smallest tensor group that is allowed, cheapest token first; then those that cannot.
+    """Every device with the smallest tensor group that is allowed, cheapest token first; then those
+    that cannot.
 
     Args:
         contenders: drafters with what of each is compared, on any device.
@@ -70,7 +72,9 @@ def device_choices(
     """
     found = []
     for device in devices:
-        tried = (_on(contenders, device, size, (batch, context, limits), setting_of) for size in sizes)
+        tried = (
+            _on(contenders, device, size, (batch, context, limits), setting_of) for size in sizes
+        )
         found.append(_first_allowed(tried))
     return sorted(found, key=lambda choice: (bool(choice.reason), _price(choice)))
 
@@ -107,13 +111,17 @@ def _on(
         deployment = replace(where, device=device, tensor_parallel=size, overrides=kept)
         configuration = replace(each.configuration, deployment=deployment)
         try:
-            found.append(replace(each, configuration=configuration, setting=setting_of(configuration)))
+            found.append(
+                replace(each, configuration=configuration, setting=setting_of(configuration))
+            )
         except InputError as error:  # a format that the device lacks, heads that do not divide
             return DeviceChoice(device=device, tensor_parallel=size, reason=error.message)
     return _fastest(found, device, size, at)
 
 
-def _fastest(contenders: Sequence[Contender], device: str, size: int, at: tuple[int, int, Limits]) -> DeviceChoice:
+def _fastest(
+    contenders: Sequence[Contender], device: str, size: int, at: tuple[int, int, Limits]
+) -> DeviceChoice:
     batch, context, limits = at
     b, c = np.array([float(batch)]), np.array([float(context)])
     first = contenders[0]
@@ -127,6 +135,10 @@ def _fastest(contenders: Sequence[Contender], device: str, size: int, at: tuple[
     rate, price = float(of[best]), contender.setting.device.price_usd_per_hour
     usd = usd_per_million(None if price is None else price * size, rate)
     return DeviceChoice(
-        device=device, tensor_parallel=size, contender=contender, acceptance=contender.candidates[best],
-        tokens_per_s=rate, usd_per_million=usd,
-    )  # fmt: skip
+        device=device,
+        tensor_parallel=size,
+        contender=contender,
+        acceptance=contender.candidates[best],
+        tokens_per_s=rate,
+        usd_per_million=usd,
+    )

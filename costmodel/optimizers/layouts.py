@@ -1,7 +1,8 @@
 """How fast is every user, and how much does every device bring, over the ways to spread a model?
 
-Tensor groups, and for models of experts data copies that share them; every draft length and every batch of a grid.
-Leaves out pipeline stages, context groups and prompts (`rooftree predict --pp --cp`, `rooftree simulate`).
+Tensor groups, and for models of experts data copies that share them; every draft length and every
+batch of a grid. Leaves out pipeline stages, context groups and prompts (`rooftree predict --pp
+--cp`, `rooftree simulate`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,9 +61,12 @@ class Layout(NamedTuple):
     def on(self, asked: DecodingConfiguration) -> DecodingConfiguration:
         """A configuration spread this way."""
         where = replace(
-            asked.deployment, tensor_parallel=self.tensor, data_parallel=self.data, expert_parallel=self.expert,
+            asked.deployment,
+            tensor_parallel=self.tensor,
+            data_parallel=self.data,
+            expert_parallel=self.expert,
             pipeline_parallel=self.pipeline,
-        )  # fmt: skip
+        )
         return replace(asked, deployment=where)
 
 
@@ -104,7 +108,12 @@ def layouts_of(model: str, asked: int = 1) -> tuple[Layout, ...]:
 
 
 def layout_points(
-    asked: DecodingConfiguration, chains: Sequence[Acceptance], *, context: int, layout: Layout, batches: Sequence[int]
+    asked: DecodingConfiguration,
+    chains: Sequence[Acceptance],
+    *,
+    context: int,
+    layout: Layout,
+    batches: Sequence[int],
 ) -> list[LayoutPoint]:
     """Plain decoding, and the best chain, at every batch that fits.
 
@@ -135,17 +144,26 @@ def layout_points(
             best = int(among.argmax()) if among.size else 0
             if among.size and np.isfinite(among[best]):
                 rate = float(among[best])
-                points.append(LayoutPoint(
-                    layout=layout, batch=batch, draft_tokens=chains[first + best].draft_tokens,
-                    user_tokens_per_s=rate / batch, device_tokens_per_s=rate / layout.devices,
-                ))  # fmt: skip
+                points.append(
+                    LayoutPoint(
+                        layout=layout,
+                        batch=batch,
+                        draft_tokens=chains[first + best].draft_tokens,
+                        user_tokens_per_s=rate / batch,
+                        device_tokens_per_s=rate / layout.devices,
+                    )
+                )
     return points
 
 
 def every_point(
-    asked: DecodingConfiguration, chains: Sequence[Acceptance], *, context: int, batches: Sequence[int],
+    asked: DecodingConfiguration,
+    chains: Sequence[Acceptance],
+    *,
+    context: int,
+    batches: Sequence[int],
     fewest: bool = False,
-) -> tuple[list[LayoutPoint], dict[Layout, str]]:  # fmt: skip
+) -> tuple[list[LayoutPoint], dict[Layout, str]]:
     """The points of all layouts of a model, and why layouts have none.
 
     Args:
@@ -183,11 +201,17 @@ def front_of(points: Iterable[LayoutPoint]) -> list[LayoutPoint]:
     """
     ordered = sorted(points, key=lambda each: (-each.user_tokens_per_s, -each.device_tokens_per_s))
     highest = [-np.inf, *accumulate((each.device_tokens_per_s for each in ordered), max)]
-    return [each for each, before in zip(ordered, highest, strict=False) if each.device_tokens_per_s > before]
+    return [
+        each
+        for each, before in zip(ordered, highest, strict=False)
+        if each.device_tokens_per_s > before
+    ]
 
 
 def most_per_device(points: Iterable[LayoutPoint], user_tokens_per_s: float) -> LayoutPoint | None:
-    """The point with the most tokens per device of those whose users are at least so fast; None where none are."""
+    """The point with the most tokens per device of those whose users are at least so fast; None
+    where none are.
+    """
     able = (each for each in points if each.user_tokens_per_s >= user_tokens_per_s)
     return max(able, key=lambda each: each.device_tokens_per_s, default=None)
 
@@ -206,17 +230,29 @@ def _setting(asked: DecodingConfiguration) -> Setting:
 
 
 @lru_cache(maxsize=2048)
-def _step_s(asked: DecodingConfiguration, shapes: tuple[Shape, ...], context: int, batches: tuple[int, ...]) -> Array:
+def _step_s(
+    asked: DecodingConfiguration, shapes: tuple[Shape, ...], context: int, batches: tuple[int, ...]
+) -> Array:
     """Seconds of a step of every chain at every batch."""
     chains = [
-        Acceptance(draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio)
+        Acceptance(
+            draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio
+        )
         for tokens, proposed, ratio in shapes
     ]
-    return step_seconds(_setting(asked), chains, batch=np.array(batches, dtype=np.float64), context=float(context))
+    return step_seconds(
+        _setting(asked), chains, batch=np.array(batches, dtype=np.float64), context=float(context)
+    )
 
 
 @lru_cache(maxsize=2048)
-def _fits(asked: DecodingConfiguration, draft_tokens: int, context: int, batches: tuple[int, ...]) -> Array:
-    a = Acceptance(draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens))
-    found = fits(_setting(asked), a, batch=np.array(batches, dtype=np.float64), context=float(context))
+def _fits(
+    asked: DecodingConfiguration, draft_tokens: int, context: int, batches: tuple[int, ...]
+) -> Array:
+    a = Acceptance(
+        draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens)
+    )
+    found = fits(
+        _setting(asked), a, batch=np.array(batches, dtype=np.float64), context=float(context)
+    )
     return np.broadcast_to(found, len(batches))

@@ -1,9 +1,11 @@
-"""How narrowly did a choice win: what is as fast and simpler, and could a longer recording change it?
+"""How narrowly did a choice win: what is as fast and simpler, and could a longer recording change
+it?
 
-Two configurations whose predicted tokens per second lie closer than the model tells apart tie; of those the simpler one
-is less to run. A recording is enough where hardly any other draw of its requests, of the same number, would have chosen
-something that is faster by more than the tolerance. Leaves out the error of the cost model itself, which the
-intervals of an estimate hold (`costmodel.answers.estimate`).
+Two configurations whose predicted tokens per second lie closer than the model tells apart tie; of
+those the simpler one is less to run. A recording is enough where hardly any other draw of its
+requests, of the same number, would have chosen something that is faster by more than the tolerance.
+Leaves out the error of the cost model itself, which the intervals of an estimate hold
+(`costmodel.answers.estimate`).
 """
 
 from collections.abc import Sequence
@@ -43,10 +45,10 @@ class Recorded:
 
     Args:
         tokens: recorded.
-        loss_ratio: what the choice may lose against the best candidate of its drafter, since so few requests were
-            recorded: the 90th percentile over draws of its requests.
-        enough_tokens: recorded tokens at which that would be the tolerance, as errors fall with their root; where the
-            loss is within it, the tokens at hand.
+        loss_ratio: what the choice may lose against the best candidate of its drafter, since so few
+            requests were recorded: the 90th percentile over draws of its requests.
+        enough_tokens: recorded tokens at which that would be the tolerance, as errors fall with
+            their root; where the loss is within it, the tokens at hand.
     """
 
     tokens: int
@@ -62,8 +64,8 @@ class Recorded:
 def tied(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> Tie | None:
     """What is simpler than a winner, and as fast as the prediction can tell; None where nothing is.
 
-    No speculation is simplest, then chains, static trees and dynamic ones, without an early stop before with one, and
-    of each the fewer draft tokens.
+    No speculation is simplest, then chains, static trees and dynamic ones, without an early stop
+    before with one, and of each the fewer draft tokens.
 
     Args:
         winner: of a cell of the search.
@@ -75,7 +77,8 @@ def tied(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> T
     simpler = [
         (_complexity(each), place)
         for place, each in enumerate(winner.contender.candidates)
-        if rates[place] > best * (1.0 - TIE_RATIO) and _complexity(each) < _complexity(winner.acceptance)
+        if rates[place] > best * (1.0 - TIE_RATIO)
+        and _complexity(each) < _complexity(winner.acceptance)
     ]
     if not simpler:
         return None
@@ -84,8 +87,11 @@ def tied(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> T
     return Tie(acceptance=winner.contender.candidates[place], lost_ratio=max(lost, 0.0))
 
 
-def recorded(winner: Choice, optimum: Optimum, contenders: Sequence[Contender], tokens: int) -> Recorded | None:
-    """Whether the recording behind a winner suffices; None where its candidates were not drawn from one.
+def recorded(
+    winner: Choice, optimum: Optimum, contenders: Sequence[Contender], tokens: int
+) -> Recorded | None:
+    """Whether the recording behind a winner suffices; None where its candidates were not drawn from
+    one.
 
     Every candidate is drawn with the same requests, and its rate moves as its tokens per step do.
 
@@ -100,11 +106,12 @@ def recorded(winner: Choice, optimum: Optimum, contenders: Sequence[Contender], 
     if not draws:
         return None
     drawn = [
-        rate * (each.samples if each.samples.size == draws else np.full(draws, each.tokens_per_step))
+        rate
+        * (each.samples if each.samples.size == draws else np.full(draws, each.tokens_per_step))
         / each.tokens_per_step
         for rate, each in zip(rates.tolist(), winner.contender.candidates, strict=True)
         if np.isfinite(rate)
-    ]  # fmt: skip
+    ]
     own = winner.tokens_per_s * winner.acceptance.samples / winner.acceptance.tokens_per_step
     loss = max(float(np.quantile(np.max(drawn, axis=0) / own - 1.0, _LOW)), 0.0)
     wanted = round(tokens * (loss / TOLERANCE_RATIO) ** 2)

@@ -1,8 +1,9 @@
 """Why is a choice the best, and not its neighbours?
 
-Sets beside a winner the draft one step shorter and longer, the next smaller and larger tree, the best of every other
-shape and drafter, and no speculation, each with what it loses and through which term; and what the winner loses at the
-neighbouring batches. Leaves out how it is said (`app.reports.neighbour_words`).
+Sets beside a winner the draft one step shorter and longer, the next smaller and larger tree, the
+best of every other shape and drafter, and no speculation, each with what it loses and through which
+term; and what the winner loses at the neighbouring batches. Leaves out how it is said
+(`app.reports.neighbour_words`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,14 +29,16 @@ class Neighbour:
     """A configuration beside the winner.
 
     Args:
-        kind: the next shorter or longer draft (of trees by nodes), the best of another shape of the same drafter, the
-            best of another drafter, or no speculation.
+        kind: the next shorter or longer draft (of trees by nodes), the best of another shape of the
+            same drafter, the best of another drafter, or no speculation.
         source: index of the drafter.
         acceptance: the configuration.
         tokens_per_s: of the batch; 0 where it is not allowed.
-        lost_ratio: share of the winner's tokens per second that it loses; None where it is not allowed.
-        terms: what of `lost_ratio` each of `TERMS` brings, so that they add up to it: fewer tokens per step, and longer
-            draft passes, verify passes and work of the engine; below 0 where the neighbour is the better one.
+        lost_ratio: share of the winner's tokens per second that it loses; None where it is not
+            allowed.
+        terms: what of `lost_ratio` each of `TERMS` brings, so that they add up to it: fewer tokens
+            per step, and longer draft passes, verify passes and work of the engine; below 0 where
+            the neighbour is the better one.
         barred: why it is not allowed: `memory` or `limits`; empty where it is.
     """
 
@@ -54,7 +57,8 @@ class Carried:
 
     Args:
         batch: requests there.
-        lost_ratio: share of the tokens per second of the winner there; None where it is not allowed.
+        lost_ratio: share of the tokens per second of the winner there; None where it is not
+            allowed.
     """
 
     batch: int
@@ -90,14 +94,23 @@ def neighbourhoods(contenders: Sequence[Contender], optimum: Optimum) -> list[Ne
         at = costs.place(winner.batch, winner.context)
         own = contenders.index(winner.contender)
         best = next(i for i, a in enumerate(winner.contender.candidates) if a is winner.acceptance)
-        beside = [_neighbour(costs, at, (own, best), other, kind) for kind, other in _beside(costs, at, own, best)]
+        beside = [
+            _neighbour(costs, at, (own, best), other, kind)
+            for kind, other in _beside(costs, at, own, best)
+        ]
         beside.sort(key=lambda each: np.inf if each.lost_ratio is None else each.lost_ratio)
-        found.append(Neighbourhood(winner=winner, neighbours=beside, carried=_carried(costs, at, (own, best))))
+        found.append(
+            Neighbourhood(
+                winner=winner, neighbours=beside, carried=_carried(costs, at, (own, best))
+            )
+        )
     return found
 
 
 class _Costs:
-    """Rates of all candidates, and seconds of those that are asked about over all points at once."""
+    """Rates of all candidates, and seconds of those that are asked about over all points at
+    once.
+    """
 
     def __init__(self, contenders: Sequence[Contender], optimum: Optimum) -> None:
         self.contenders, self.rates = contenders, optimum.rates
@@ -118,15 +131,23 @@ class _Costs:
         c = np.array(self.contexts, dtype=np.float64)[None, :]
         chosen = self.contenders[contender]
         step = step_cost(chosen.setting, chosen.candidates[candidate], batch=b, context=c)
-        parts = {"draft": step.draft_s - step.hidden_s, "verify": step.verify_s, "overhead": step.overhead_s}
+        parts = {
+            "draft": step.draft_s - step.hidden_s,
+            "verify": step.verify_s,
+            "overhead": step.overhead_s,
+        }
         return {name: np.broadcast_to(value, (b.size, c.size)) for name, value in parts.items()}
 
 
-def _beside(costs: _Costs, at: tuple[int, int], own: int, best: int) -> Iterator[tuple[Kind, tuple[int, int]]]:
+def _beside(
+    costs: _Costs, at: tuple[int, int], own: int, best: int
+) -> Iterator[tuple[Kind, tuple[int, int]]]:
     """The candidates that stand beside the winner."""
     candidates = costs.contenders[own].candidates
     winner = candidates[best]
-    alike = [i for i, a in enumerate(candidates) if _family(a) == _family(winner) and a.draft_tokens]
+    alike = [
+        i for i, a in enumerate(candidates) if _family(a) == _family(winner) and a.draft_tokens
+    ]
     shorter = [i for i in alike if candidates[i].draft_tokens < winner.draft_tokens]
     longer = [i for i in alike if candidates[i].draft_tokens > winner.draft_tokens]
     if winner.draft_tokens:
@@ -143,7 +164,11 @@ def _beside(costs: _Costs, at: tuple[int, int], own: int, best: int) -> Iterator
             yield "drafter", (place, max(every, key=lambda i: costs.rate((place, i), at)))
             continue
         for shape in sorted(shapes):
-            those = [i for i, a in enumerate(contender.candidates) if a.draft_tokens and _family(a) == shape]
+            those = [
+                i
+                for i, a in enumerate(contender.candidates)
+                if a.draft_tokens and _family(a) == shape
+            ]
             yield "shape", (place, max(those, key=lambda i: costs.rate((place, i), at)))
 
 
@@ -158,25 +183,41 @@ def _neighbour(
     contender = costs.contenders[other[0]]
     acceptance, rate = contender.candidates[other[1]], costs.rate(other, at)
     if not np.isfinite(rate):
-        room = fits(contender.setting, acceptance, batch=costs.batches[at[0]], context=costs.contexts[at[1]])
+        room = fits(
+            contender.setting, acceptance, batch=costs.batches[at[0]], context=costs.contexts[at[1]]
+        )
         barred: Literal["memory", "limits"] = "limits" if np.all(room) else "memory"
         return Neighbour(
-            kind=kind, source=contender.source, acceptance=acceptance, tokens_per_s=0.0, lost_ratio=None, terms={},
+            kind=kind,
+            source=contender.source,
+            acceptance=acceptance,
+            tokens_per_s=0.0,
+            lost_ratio=None,
+            terms={},
             barred=barred,
-        )  # fmt: skip
+        )
     return Neighbour(
-        kind=kind, source=contender.source, acceptance=acceptance, tokens_per_s=rate,
-        lost_ratio=1.0 - rate / costs.rate(winner, at), terms=_terms(costs, at, winner, other),
-    )  # fmt: skip
+        kind=kind,
+        source=contender.source,
+        acceptance=acceptance,
+        tokens_per_s=rate,
+        lost_ratio=1.0 - rate / costs.rate(winner, at),
+        terms=_terms(costs, at, winner, other),
+    )
 
 
-def _terms(costs: _Costs, at: tuple[int, int], winner: tuple[int, int], other: tuple[int, int]) -> dict[str, float]:
+def _terms(
+    costs: _Costs, at: tuple[int, int], winner: tuple[int, int], other: tuple[int, int]
+) -> dict[str, float]:
     """What a neighbour loses, by term; the sum is its share of tokens per second lost.
 
-    With steps of s seconds and t tokens the loss is 1 - (t' / s') / (t / s) = sum of (part' - part) / s' over the parts
-    of the step, and s / s' (1 - t' / t) for the tokens.
+    With steps of s seconds and t tokens the loss is 1 - (t' / s') / (t / s) = sum of (part' - part)
+    / s' over the parts of the step, and s / s' (1 - t' / t) for the tokens.
     """
-    before, after = ({name: float(value[at]) for name, value in costs.parts(*each).items()} for each in (winner, other))
+    before, after = (
+        {name: float(value[at]) for name, value in costs.parts(*each).items()}
+        for each in (winner, other)
+    )
     s, s_other = sum(before.values()), sum(after.values())
     t, t_other = (costs.contenders[i].candidates[j].tokens_per_step for i, j in (winner, other))
     tokens = (s / s_other) * (1.0 - t_other / t)

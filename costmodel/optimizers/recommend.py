@@ -1,7 +1,8 @@
-"""Which configuration should be run, given the drafters that compete, and which schedule should an engine load?
+"""Which configuration should be run, given the drafters that compete, and which schedule should an
+engine load?
 
-Takes recordings, engines' counters, stated and published acceptance together, costs each drafter on the device asked
-about, and searches. Leaves out printing and export (`app`).
+Takes recordings, engines' counters, stated and published acceptance together, costs each drafter on
+the device asked about, and searches. Leaves out printing and export (`app`).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,10 @@ from costmodel.laws.acceptance import Acceptance, law_for
 from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender
-from costmodel.optimizers.candidates.dynamic_candidates import dynamic_candidates, stopped_candidates
+from costmodel.optimizers.candidates.dynamic_candidates import (
+    dynamic_candidates,
+    stopped_candidates,
+)
 from costmodel.optimizers.candidates.state_candidates import SIZES, state_candidates
 from costmodel.optimizers.candidates.static_candidates import (
     CHAIN_LENGTHS,
@@ -95,7 +99,9 @@ class Recommendation(Comparison):
         return replace(choice.configuration, provenance=provenance)
 
     def scheduled(self, choice: Choice) -> DecodingConfiguration | None:
-        """The batch schedule of a choice's method at its context; None where no chain was compared."""
+        """The batch schedule of a choice's method at its context; None where no chain was
+        compared.
+        """
         alike = replace(choice.contender.configuration, context=choice.context)
         for found in self.optimum.schedules:
             given = found.configuration
@@ -131,15 +137,17 @@ def recommend(
         [(1, 'chain', 8), (64, 'chain', 2)]
 
     Args:
-        question: deployment (model empty: that of the first trace) and what is known of the drafter; `method` applies
-            where a trace does not name its own, or names one with the same kind of drafter.
+        question: deployment (model empty: that of the first trace) and what is known of the
+            drafter; `method` applies where a trace does not name its own, or names one with the
+            same kind of drafter.
         drafters: one contender each: a source, or the path of a trace.
         batches: batch sizes, increasing, >= 1.
         contexts: cached tokens per request, >= 0.
-        draft_tokens: chain lengths to compare, or sizes of trees that carry prompt tokens; None takes 1 to 8, and up
-            to 16 for n-gram drafters, and of numbers that hold up to some length no longer ones; trees up to 256.
-        tree_sizes: draft tokens of the static trees to build where a trace holds ranks, and of dynamic ones where it
-            holds expansions; empty for none.
+        draft_tokens: chain lengths to compare, or sizes of trees that carry prompt tokens; None
+            takes 1 to 8, and up to 16 for n-gram drafters, and of numbers that hold up to some
+            length no longer ones; trees up to 256.
+        tree_sizes: draft tokens of the static trees to build where a trace holds ranks, and of
+            dynamic ones where it holds expansions; empty for none.
         stop: a rule by which drafts may end early; compared beside those that it does not end.
         limits: latency limits.
         match_rate: share of steps with a proposal, for n-gram traces that did not record it.
@@ -153,15 +161,20 @@ def recommend(
     """
     _check_grid(batches, contexts)
     found = compare(
-        question, drafters, draft_tokens=draft_tokens, tree_sizes=tree_sizes,
-        stop_on=None if stop is None else (stop, batches, contexts), match_rate=match_rate, seed=seed,
+        question,
+        drafters,
+        draft_tokens=draft_tokens,
+        tree_sizes=tree_sizes,
+        stop_on=None if stop is None else (stop, batches, contexts),
+        match_rate=match_rate,
+        seed=seed,
         progress=progress,
-    )  # fmt: skip
+    )
     if progress:
         progress("searching")
     return recommend_among(
         found, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit, seed=seed
-    )  # fmt: skip
+    )
 
 
 def compare(
@@ -175,14 +188,16 @@ def compare(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Replay every drafter and cost it where it is asked about; what is best of it, `recommend_among` says.
+    """Replay every drafter and cost it where it is asked about; what is best of it,
+    `recommend_among` says.
 
     Args:
         question: as for `recommend`.
         drafters: as for `recommend`.
         draft_tokens: as for `recommend`.
         tree_sizes: as for `recommend`.
-        stop_on: a rule by which drafts may end early, and the batches and contexts whose costs it may weigh.
+        stop_on: a rule by which drafts may end early, and the batches and contexts whose costs it
+            may weigh.
         match_rate: as for `recommend`.
         seed: as for `recommend`.
         progress: as for `recommend`.
@@ -193,14 +208,22 @@ def compare(
     known, sources = _on_one_model(question, drafters, match_rate)
     contenders = []
     for index, source in enumerate(sources):
-        generator = np.random.default_rng(seed)  # the draws of a drafter do not depend on its rivals
+        generator = np.random.default_rng(
+            seed
+        )  # the draws of a drafter do not depend on its rivals
         if progress:
-            progress(f"replaying {source.reference}" if source.positions else f"costing {source.method}")
+            progress(
+                f"replaying {source.reference}" if source.positions else f"costing {source.method}"
+            )
         asked = drafter_question(known, source)
         setting = build_setting(asked)
         asked = replace(asked, exit_layers=setting.drafter.exit_layers)
-        candidates = candidates_of(source, setting, draft_tokens, tree_sizes, stop_on, generator, progress)
-        contenders.append(Contender(configuration=asked, setting=setting, candidates=candidates, source=index))
+        candidates = candidates_of(
+            source, setting, draft_tokens, tree_sizes, stop_on, generator, progress
+        )
+        contenders.append(
+            Contender(configuration=asked, setting=setting, candidates=candidates, source=index)
+        )
     return Comparison(question=known, sources=sources, contenders=contenders)
 
 
@@ -213,7 +236,8 @@ def recommend_among(
     drop_unfit: bool = False,
     seed: int = 0,
 ) -> Recommendation:
-    """What `recommend` says of drafters that were compared, or of those of an answer on another grid.
+    """What `recommend` says of drafters that were compared, or of those of an answer on another
+    grid.
 
     Args:
         compared: with a stop rule on the grid that it weighed, if any.
@@ -230,11 +254,19 @@ def recommend_among(
     _check_grid(batches, contexts)
     require_positions(compared.contenders[0].setting.target, max(contexts))
     optimum = search(
-        compared.contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit, seed=seed
+        compared.contenders,
+        batches=batches,
+        contexts=contexts,
+        limits=limits,
+        drop_unfit=drop_unfit,
+        seed=seed,
     )
     return Recommendation(
-        question=compared.question, sources=compared.sources, contenders=compared.contenders, optimum=optimum
-    )  # fmt: skip
+        question=compared.question,
+        sources=compared.sources,
+        contenders=compared.contenders,
+        optimum=optimum,
+    )
 
 
 def _on_one_model(
@@ -244,7 +276,10 @@ def _on_one_model(
     if not drafters:
         raise InputError("at least one trace or stated acceptance is needed", key="drafter")
     named = question.method if load_method(question.method).drafts else ""
-    sources = [each if isinstance(each, Source) else trace_source(each, named, match_rate) for each in drafters]
+    sources = [
+        each if isinstance(each, Source) else trace_source(each, named, match_rate)
+        for each in drafters
+    ]
     model = question.deployment.model or next((s.model for s in sources if s.trace is not None), "")
     if not model:
         raise InputError("must be named: no trace says on which model it was recorded", key="model")
@@ -253,7 +288,8 @@ def _on_one_model(
 
 
 def drafter_question(question: DecodingConfiguration, source: Source) -> DecodingConfiguration:
-    """The question about one drafter, which brings its draft model, or what was described in its place.
+    """The question about one drafter, which brings its draft model, or what was described in its
+    place.
 
     Args:
         question: deployment, and the exit of a target that drafts itself.
@@ -275,7 +311,8 @@ def candidates_of(
     generator: np.random.Generator,
     progress: Progress | None = None,
 ) -> list[Acceptance]:
-    """What of a drafter is compared: no speculation first, then chains, and trees where a recording has ranks.
+    """What of a drafter is compared: no speculation first, then chains, and trees where a recording
+    has ranks.
 
     Args:
         source: the drafter.
@@ -312,8 +349,12 @@ def candidates_of(
     if stop_on is None:
         return found
     stop, batches, contexts = stop_on
-    most = [max(lengths)] if stop.rule == "goodput" else lengths  # that controller picks the shorter ones itself
-    return found + stopped_candidates(setting, trace, most, stop, draws, law, batches=batches, contexts=contexts)
+    most = (
+        [max(lengths)] if stop.rule == "goodput" else lengths
+    )  # that controller picks the shorter ones itself
+    return found + stopped_candidates(
+        setting, trace, most, stop, draws, law, batches=batches, contexts=contexts
+    )
 
 
 def _check_grid(batches: Sequence[int], contexts: Sequence[int]) -> None:

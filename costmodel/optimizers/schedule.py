@@ -1,9 +1,9 @@
 """Which draft length should an engine use at which batch size, in a few ranges?
 
-Turns a table of measured or predicted rates (batches by draft lengths) into inclusive ranges [lo, hi, K] from
-batch 1 on without gaps, as serving engines read them: the fewest ranges that lose little against the best K at every
-single batch, at one context or over several, and of those the ones that lose least. Leaves out how the rates come about
-and how an engine spells ranges.
+Turns a table of measured or predicted rates (batches by draft lengths) into inclusive ranges [lo,
+hi, K] from batch 1 on without gaps, as serving engines read them: the fewest ranges that lose
+little against the best K at every single batch, at one context or over several, and of those the
+ones that lose least. Leaves out how the rates come about and how an engine spells ranges.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,8 @@ from hardware_profiles.errors import InfeasibleError, InputError
 MAX_BATCHES = 65_536
 MAX_CELLS = 1 << 24
 MOST_RANGES = 64
-"""More than any drafter needed on shipped devices; engines read lists of any length, and capture graphs by K."""
+"""More than any drafter needed on shipped devices; engines read lists of any length, and capture
+graphs by K."""
 _EQUAL = 1e-12  # what rounding may add to a loss
 
 Rates = NDArray[np.float64]
@@ -30,9 +31,10 @@ class Schedule:
     """Draft tokens by batch size.
 
     Attributes:
-        ranges: (lo, hi, draft tokens), both ends included, from 1 on without gaps; neighbours differ.
-        loss_ratio: 1 - mean over the batches asked about, uniform in log batch, of rate(schedule) / rate(best draft
-            length there).
+        ranges: (lo, hi, draft tokens), both ends included, from 1 on without gaps; neighbours
+            differ.
+        loss_ratio: 1 - mean over the batches asked about, uniform in log batch, of rate(schedule) /
+            rate(best draft length there).
         worst_loss_ratio: the most that is lost at any of those batches.
     """
 
@@ -49,7 +51,9 @@ class Schedule:
         for low, high, draft_tokens in self.ranges:
             if low <= batch <= high:
                 return draft_tokens
-        raise InputError(f"the schedule covers batches 1..{self.ranges[-1][1]}", key="batch", value=batch)
+        raise InputError(
+            f"the schedule covers batches 1..{self.ranges[-1][1]}", key="batch", value=batch
+        )
 
     def to_json(self) -> list[list[int]]:
         """The ranges as [[lo, hi, draft tokens], ...]."""
@@ -65,33 +69,37 @@ def batch_schedule(
     tolerance_ratio: float = 0.005,
     doubt: Doubt | None = None,
 ) -> Schedule:
-    """The fewest ranges that lose at most `tolerance_ratio` at every batch against the best draft length there.
+    """The fewest ranges that lose at most `tolerance_ratio` at every batch against the best draft
+    length there.
 
-    An engine that moves between ranges pays for it (captured graphs, drafter state), so few are better. Of as few, the
-    ranges are taken that lose least on average over log batch, each batch relative to its own best: exact for the
-    batches given, by dynamic programming over (ranges used, batch, draft length). Between two of them a range ends
-    where the two draft lengths' interpolated rates cross. Where `max_ranges` cannot keep the tolerance, those are taken
-    that lose least on average. Engines know no other key than the batch: several contexts share one schedule and count
-    alike, each batch relative to its own best there; where nothing runs at some context, the others count.
+    An engine that moves between ranges pays for it (captured graphs, drafter state), so few are
+    better. Of as few, the ranges are taken that lose least on average over log batch, each batch
+    relative to its own best: exact for the batches given, by dynamic programming over (ranges used,
+    batch, draft length). Between two of them a range ends where the two draft lengths' interpolated
+    rates cross. Where `max_ranges` cannot keep the tolerance, those are taken that lose least on
+    average. Engines know no other key than the batch: several contexts share one schedule and count
+    alike, each batch relative to its own best there; where nothing runs at some context, the others
+    count.
 
     Args:
         batches: batch sizes [m], increasing, at least 1.
         draft_tokens: candidates [c], increasing, 0 for no speculation.
-        rates: [m, c] or [contexts, m, c], tokens per second or speedup, positive; NaN or 0 where that draft length
-            cannot run.
+        rates: [m, c] or [contexts, m, c], tokens per second or speedup, positive; NaN or 0 where
+            that draft length cannot run.
         max_ranges: most ranges, at least 1.
-        tolerance_ratio: loss at any one batch that one is ready to bear for fewer ranges, 0..1; over several contexts,
-            to add to the least mean loss there.
-        doubt: half width of the interval of the logarithm of the rates' ratio of two draft lengths at a batch: narrow
-            ranges that gain less over a neighbour's draft length are joined to it. None: every range is kept.
+        tolerance_ratio: loss at any one batch that one is ready to bear for fewer ranges, 0..1;
+            over several contexts, to add to the least mean loss there.
+        doubt: half width of the interval of the logarithm of the rates' ratio of two draft lengths
+            at a batch: narrow ranges that gain less over a neighbour's draft length are joined to
+            it. None: every range is kept.
 
     Returns:
         The schedule and what it loses, as means over contexts.
 
     Raises:
         InputError: shapes or values out of range.
-        InfeasibleError: some batch can run no draft length, or none at all contexts that have one, or the ranges
-            allowed cannot avoid those that fail.
+        InfeasibleError: some batch can run no draft length, or none at all contexts that have one,
+            or the ranges allowed cannot avoid those that fail.
 
     Example:
         >>> batch_schedule([1, 8, 64], [0, 3], [[1.0, 2.0], [1.0, 1.5], [1.0, 0.8]]).ranges
@@ -99,27 +107,48 @@ def batch_schedule(
         >>> batch_schedule([1, 64], [0, 3], [[[1.0, 2.0], [1.0, 0.8]], [[1.0, 2.0], [1.0, 1.9]]]).ranges
         ((1, 64, 3),)
     """
-    grid, candidates = _increasing(batches, 1, "batches"), _increasing(draft_tokens, 0, "draft_tokens")
+    grid, candidates = (
+        _increasing(batches, 1, "batches"),
+        _increasing(draft_tokens, 0, "draft_tokens"),
+    )
     tables = _checked_tables((grid.size, candidates.size), rates)
     best = tables.max(axis=2, keepdims=True)
     if not (best > 0).any(axis=0).all():
         idle = int(grid[np.argmin(best.max(axis=(0, 2)))])
         raise InfeasibleError("no draft length runs at this batch", key="rates", value=idle)
     counted = (best > 0).sum(axis=0)
-    shares = np.divide(tables, best, out=np.zeros_like(tables), where=best > 0).sum(axis=0) / counted
+    shares = (
+        np.divide(tables, best, out=np.zeros_like(tables), where=best > 0).sum(axis=0) / counted
+    )
     shares[((tables == 0) & (best > 0)).any(axis=0)] = 0.0  # runs at some contexts alone
     losses = np.where(shares == 0, np.inf, 1.0 - shares)
     weights = _log_weights(grid) * counted[:, 0]
     crossing = tables[0] if len(tables) == 1 else shares
-    return _fewest_ranges(grid, candidates, crossing, losses, weights / weights.sum(), max_ranges, tolerance_ratio,
-                          doubt)  # fmt: skip
+    return _fewest_ranges(
+        grid,
+        candidates,
+        crossing,
+        losses,
+        weights / weights.sum(),
+        max_ranges,
+        tolerance_ratio,
+        doubt,
+    )
 
 
 def _fewest_ranges(
-    grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, losses: Rates, weights: Rates,
-    max_ranges: int, tolerance_ratio: float, doubt: Doubt | None,
-) -> Schedule:  # fmt: skip
-    """The fewest ranges that lose little more than the least at every batch, of losses [batches, candidates]."""
+    grid: NDArray[np.int64],
+    candidates: NDArray[np.int64],
+    table: Rates,
+    losses: Rates,
+    weights: Rates,
+    max_ranges: int,
+    tolerance_ratio: float,
+    doubt: Doubt | None,
+) -> Schedule:
+    """The fewest ranges that lose little more than the least at every batch, of losses [batches,
+    candidates].
+    """
     if max_ranges < 1:
         raise InputError("at least one range is needed", key="max_ranges", value=max_ranges)
     if not 0 <= tolerance_ratio <= 1:
@@ -138,13 +167,18 @@ def _fewest_ranges(
         columns = _joined(grid, candidates, every, columns, doubt)
     lost = every[np.arange(grid.size), columns]
     return Schedule(
-        ranges=_ranges(grid, candidates, table, columns), loss_ratio=max(0.0, float(weights @ lost)),
+        ranges=_ranges(grid, candidates, table, columns),
+        loss_ratio=max(0.0, float(weights @ lost)),
         worst_loss_ratio=max(0.0, float(lost.max())),
-    )  # fmt: skip
+    )
 
 
 def _joined(
-    grid: NDArray[np.int64], candidates: NDArray[np.int64], losses: Rates, columns: list[int], doubt: Doubt
+    grid: NDArray[np.int64],
+    candidates: NDArray[np.int64],
+    losses: Rates,
+    columns: list[int],
+    doubt: Doubt,
 ) -> list[int]:
     """The columns without narrow ranges whose gain over a neighbour's is within its doubt."""
     kept = np.where(np.isfinite(losses), 1.0 - losses, np.nan)
@@ -165,7 +199,9 @@ def _checked_tables(shape: tuple[int, int], rates: ArrayLike) -> Rates:
     """Rates as [contexts, batches, draft lengths]; 0 where that draft length does not run."""
     tables = np.array(rates, dtype=np.float64)
     if tables.ndim not in (2, 3) or tables.shape[-2:] != shape or not len(tables):
-        rule = f"must be [{shape[0]} batches, {shape[1]} draft lengths], or as many for each context"
+        rule = (
+            f"must be [{shape[0]} batches, {shape[1]} draft lengths], or as many for each context"
+        )
         raise InputError(rule, key="rates", value=tables.shape)
     if tables.size > MAX_CELLS:
         raise InputError(f"at most {MAX_CELLS} rates are allowed", key="rates", value=tables.size)
@@ -177,7 +213,11 @@ def _checked_tables(shape: tuple[int, int], rates: ArrayLike) -> Rates:
 
 def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int64]:
     given = np.asarray(values)
-    if given.ndim != 1 or not 1 <= given.size <= MAX_BATCHES or not np.issubdtype(given.dtype, np.integer):
+    if (
+        given.ndim != 1
+        or not 1 <= given.size <= MAX_BATCHES
+        or not np.issubdtype(given.dtype, np.integer)
+    ):
         raise InputError(f"must be a list of 1..{MAX_BATCHES} whole numbers", key=key, value=values)
     if given[0] < lowest or np.any(np.diff(given) <= 0):
         raise InputError(f"must increase, from {lowest} or more", key=key, value=values)
@@ -193,7 +233,9 @@ def _log_weights(grid: NDArray[np.int64]) -> Rates:
 
 
 def _ranges_needed(little: NDArray[np.bool_]) -> int:
-    """Ranges that are needed if a draft length may only be used where it loses little: each as long as can be."""
+    """Ranges that are needed if a draft length may only be used where it loses little: each as long
+    as can be.
+    """
     ranges, open_ = 1, little[0]
     for here in little[1:]:
         if not (open_ & here).any():
@@ -205,8 +247,9 @@ def _ranges_needed(little: NDArray[np.bool_]) -> int:
 def _least_losses(losses: Rates, max_ranges: int) -> tuple[Rates, NDArray[np.int64]]:
     """Least total loss [ranges, candidate at the last batch], and where each state came from.
 
-    `moves[r, j, c]` is the draft length at batch j - 1 when c is used at j in the (r + 1)-th range at most; a
-    different one means that a range ended. Ties keep the range, then take the shorter draft.
+    `moves[r, j, c]` is the draft length at batch j - 1 when c is used at j in the (r + 1)-th range
+    at most; a different one means that a range ended. Ties keep the range, then take the shorter
+    draft.
     """
     batches, width = losses.shape
     totals = np.full((max_ranges, width), np.inf)
@@ -242,7 +285,9 @@ def _ranges(
     for j in range(len(columns) - 1):
         here, there = columns[j], columns[j + 1]
         if here != there:
-            high = _last_before_crossing(grid[j : j + 2], table[j : j + 2, here], table[j : j + 2, there])
+            high = _last_before_crossing(
+                grid[j : j + 2], table[j : j + 2, here], table[j : j + 2, there]
+            )
             ranges.append((low, high, int(candidates[here])))
             low = high + 1
     return (*ranges, (low, int(grid[-1]), int(candidates[columns[-1]])))

@@ -1,8 +1,9 @@
-"""Which configuration is fastest at each batch and context, and which schedule of draft lengths follows?
+"""Which configuration is fastest at each batch and context, and which schedule of draft lengths
+follows?
 
-Evaluates every candidate of every method on the whole grid, drops what does not fit memory or misses a
-latency limit, and ranks the rest by tokens per second. Leaves out traffic: batches are steady (see the
-simulator).
+Evaluates every candidate of every method on the whole grid, drops what does not fit memory or
+misses a latency limit, and ranks the rest by tokens per second. Leaves out traffic: batches are
+steady (see the simulator).
 """
 
 from collections.abc import Sequence
@@ -125,7 +126,8 @@ class Cell:
 
     Args:
         winner: the fastest.
-        runner_up: the fastest of another drafter, or plain decoding; None where nothing else was allowed.
+        runner_up: the fastest of another drafter, or plain decoding; None where nothing else was
+            allowed.
     """
 
     winner: Choice
@@ -134,7 +136,11 @@ class Cell:
     @property
     def lost_ratio(self) -> float | None:
         """Share of the winner's tokens per second that the runner-up loses."""
-        return None if self.runner_up is None else 1.0 - self.runner_up.tokens_per_s / self.winner.tokens_per_s
+        return (
+            None
+            if self.runner_up is None
+            else 1.0 - self.runner_up.tokens_per_s / self.winner.tokens_per_s
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,11 +151,12 @@ class Optimum:
         ranked: for every context and batch, each method's best choice, fastest first.
         schedules: one per method and context.
         dropped_batches: batches that were left out because plain decoding does not fit there.
-        by_topology: for every context, batch and method the fastest of each topology, fastest first.
+        by_topology: for every context, batch and method the fastest of each topology, fastest
+            first.
         cells: winner and runner-up at every context and batch, in the order of `ranked`.
         unmet: contexts and batches at which nothing is allowed; they are absent from the rest.
-        rates: tokens per second of every candidate of every contender, [candidates, batches, contexts]; -inf where one
-            is not allowed.
+        rates: tokens per second of every candidate of every contender, [candidates, batches,
+            contexts]; -inf where one is not allowed.
         batches: of `rates`, those that were not left out.
         contexts: of `rates`.
     """
@@ -192,24 +199,31 @@ def search(
         contenders: methods with their candidates; all on the same target and device.
         batches: batch sizes, increasing.
         contexts: cached tokens per request.
-        seed: of the intervals' draws; every choice takes those that it would take alone, so that its intervals do not
-            depend on what competes.
+        seed: of the intervals' draws; every choice takes those that it would take alone, so that
+            its intervals do not depend on what competes.
         limits: latency limits.
         drop_unfit: leave out batches that do not fit, but for the smallest.
 
     Raises:
-        NothingAllowedError: no configuration fits, or none meets the limits, at any batch and context.
+        NothingAllowedError: no configuration fits, or none meets the limits, at any batch and
+            context.
     """
     bounds = limits or Limits()
     fitting = [b for b in batches if not drop_unfit or _plain_fits(contenders[0], b, max(contexts))]
     if not fitting:
         fitting = list(batches[:1])
-    b, c = np.array(fitting, dtype=np.float64)[:, None], np.array(contexts, dtype=np.float64)[None, :]
+    b, c = (
+        np.array(fitting, dtype=np.float64)[:, None],
+        np.array(contexts, dtype=np.float64)[None, :],
+    )
     tables = [rates_at(contender, b, c, bounds) for contender in contenders]
     ranked, cells, unmet = [], [], []
     for column, context in enumerate(contexts):
         for row, batch in enumerate(fitting):
-            at = [_best(contender, table, row, column) for contender, table in zip(contenders, tables, strict=True)]
+            at = [
+                _best(contender, table, row, column)
+                for contender, table in zip(contenders, tables, strict=True)
+            ]
             found = [
                 _choice(contender, index, batch, context, seed)
                 for contender, index in zip(contenders, at, strict=True)
@@ -224,10 +238,16 @@ def search(
         raise NothingAllowedError(unmet)
     dropped = [x for x in batches if x not in fitting]
     return Optimum(
-        ranked=ranked, schedules=_schedules(contenders, tables, fitting, contexts, bounds), dropped_batches=dropped,
-        by_topology=_topologies(contenders, tables, fitting, contexts), cells=cells, unmet=unmet,
-        rates=tables, batches=list(fitting), contexts=list(contexts),
-    )  # fmt: skip
+        ranked=ranked,
+        schedules=_schedules(contenders, tables, fitting, contexts, bounds),
+        dropped_batches=dropped,
+        by_topology=_topologies(contenders, tables, fitting, contexts),
+        cells=cells,
+        unmet=unmet,
+        rates=tables,
+        batches=list(fitting),
+        contexts=list(contexts),
+    )
 
 
 def _schedules(
@@ -237,19 +257,27 @@ def _schedules(
     contexts: Sequence[int],
     limits: Limits,
 ) -> list[MethodSchedule]:
-    """The schedule of chains of every contender at every context, where it has chains, up to its largest batch."""
+    """The schedule of chains of every contender at every context, where it has chains, up to its
+    largest batch.
+    """
     return [
         MethodSchedule(
-            configuration=_scheduled(contender, schedule, context), schedule=schedule, source=contender.source
+            configuration=_scheduled(contender, schedule, context),
+            schedule=schedule,
+            source=contender.source,
         )
         for contender, table in zip(contenders, tables, strict=True)
         for column, context in enumerate(contexts)
-        if (schedule := _schedule(contender, table[:, :, column], batches, context, limits)) is not None
+        if (schedule := _schedule(contender, table[:, :, column], batches, context, limits))
+        is not None
     ]
 
 
 def _topologies(
-    contenders: Sequence[Contender], tables: Sequence[Array], batches: Sequence[int], contexts: Sequence[int]
+    contenders: Sequence[Contender],
+    tables: Sequence[Array],
+    batches: Sequence[int],
+    contexts: Sequence[int],
 ) -> list[TopologyBest]:
     """The best chain, static tree and dynamic tree of every contender in every cell."""
     return [
@@ -268,7 +296,9 @@ def _cell(
     ranked: Sequence[Choice],
     seed: int,
 ) -> Cell:
-    """The winner, and the best of what is neither it nor another name for it: every drafter can decode plainly."""
+    """The winner, and the best of what is neither it nor another name for it: every drafter can
+    decode plainly.
+    """
     winner, (column, row) = ranked[0], at
     others = [choice for choice in ranked[1:] if choice.topology != "off"]
     rivals: list[tuple[float, Contender, int]] = []
@@ -283,28 +313,41 @@ def _cell(
         rate, contender, index = max(rivals, key=lambda rival: rival[0])
         if not others or rate > others[0].tokens_per_s:
             return Cell(
-                winner=winner, runner_up=_choice(contender, index, winner.batch, winner.context, seed)
-            )  # fmt: skip
+                winner=winner,
+                runner_up=_choice(contender, index, winner.batch, winner.context, seed),
+            )
     return Cell(winner=winner, runner_up=others[0] if others else None)
 
 
-def _by_topology(contender: Contender, rates: Array, batch: int, context: int) -> list[TopologyBest]:
-    """The fastest candidate of every topology, fastest first; `rates` are theirs, -inf where not allowed."""
+def _by_topology(
+    contender: Contender, rates: Array, batch: int, context: int
+) -> list[TopologyBest]:
+    """The fastest candidate of every topology, fastest first; `rates` are theirs, -inf where not
+    allowed.
+    """
     found: dict[str, TopologyBest] = {}
     for index in np.argsort(-rates, kind="stable").tolist():
         candidate = contender.candidates[index]
         if not np.isfinite(rates[index]) or candidate.topology in found:
             continue
         found[candidate.topology] = TopologyBest(
-            batch=batch, context=context, method=contender.method, source=contender.source, acceptance=candidate,
-            tokens_per_s=float(rates[index]), wins=not found,
+            batch=batch,
+            context=context,
+            method=contender.method,
+            source=contender.source,
+            acceptance=candidate,
+            tokens_per_s=float(rates[index]),
+            wins=not found,
             speedup=float(rates[index] / rates[0]) if np.isfinite(rates[0]) else float("nan"),
-        )  # fmt: skip
+        )
     return list(found.values())
 
 
-def rates_at(contender: Contender, b: Array, c: Array, limits: Limits, *, plain: StepCost | None = None) -> Array:
-    """Tokens per second of every candidate over batches and contexts; -inf where one is not allowed.
+def rates_at(
+    contender: Contender, b: Array, c: Array, limits: Limits, *, plain: StepCost | None = None
+) -> Array:
+    """Tokens per second of every candidate over batches and contexts; -inf where one is not
+    allowed.
 
     Args:
         contender: with its candidates.
@@ -320,7 +363,9 @@ def rates_at(contender: Contender, b: Array, c: Array, limits: Limits, *, plain:
     seconds = step_seconds(setting, contender.candidates, batch=b, context=c, plain=plain)
     rates = np.empty_like(seconds)
     longest = max(contender.candidates, key=lambda each: each.draft_tokens)
-    roomy = bool(np.all(fits(setting, longest, batch=b, context=c)))  # then every shorter draft fits, too
+    roomy = bool(
+        np.all(fits(setting, longest, batch=b, context=c))
+    )  # then every shorter draft fits, too
     for place, (candidate, step_s) in enumerate(zip(contender.candidates, seconds, strict=True)):
         meets = allowed(setting, candidate, step_s, b, c, limits, fitting=True if roomy else None)
         rates[place] = np.where(meets, b * candidate.tokens_per_step / step_s, -np.inf)
@@ -349,16 +394,19 @@ def _choice(contender: Contender, index: int, batch: int, context: int, seed: in
 
 def _scheduled(contender: Contender, schedule: Schedule, context: int) -> DecodingConfiguration:
     most = max(draft_tokens for _, _, draft_tokens in schedule.ranges)
-    return replace(contender.configuration, draft_tokens=most, schedule=tuple(schedule.ranges), context=context)
+    return replace(
+        contender.configuration, draft_tokens=most, schedule=tuple(schedule.ranges), context=context
+    )
 
 
 def _schedule(
     contender: Contender, table: Array, batches: Sequence[int], context: int, limits: Limits
 ) -> Schedule | None:
-    """Ranges of draft lengths from the chains alone; None where no chain was compared, or none runs.
+    """Ranges of draft lengths from the chains alone; None where no chain was compared, or none
+    runs.
 
-    Engines meet every batch up to the largest that was asked about and runs, whichever others were, so each is
-    looked at.
+    Engines meet every batch up to the largest that was asked about and runs, whichever others were,
+    so each is looked at.
     """
     places = chains_of(contender)
     asked = np.isfinite(table[places]).any(axis=0)
@@ -366,7 +414,12 @@ def _schedule(
         return None
     chains = [contender.candidates[i] for i in places]
     grid = scheduled_batches(int(np.array(batches)[asked].max()))
-    rates = rates_at(replace(contender, candidates=chains), grid.astype(np.float64), np.array(float(context)), limits).T
+    rates = rates_at(
+        replace(contender, candidates=chains),
+        grid.astype(np.float64),
+        np.array(float(context)),
+        limits,
+    ).T
     runs = np.isfinite(rates).any(axis=1)
     rates = np.where(np.isfinite(rates), rates, np.nan)[runs]
     lengths = [each.draft_tokens for each in chains]
@@ -387,4 +440,6 @@ def scheduled_batches(most: int) -> NDArray[np.int64]:
 
 
 def _plain_fits(contender: Contender, batch: int, context: int) -> bool:
-    return bool(np.all(fits(contender.setting, contender.candidates[0], batch=batch, context=context)))
+    return bool(
+        np.all(fits(contender.setting, contender.candidates[0], batch=batch, context=context))
+    )

@@ -1,1 +1,3 @@
-"""What does a pass cost when a model is spread over many devices, or shares work between requests?"""
+"""What does a pass cost when a model is spread over many devices, or shares work between
+requests?
+"""

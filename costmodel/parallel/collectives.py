@@ -1,7 +1,8 @@
 """How long do messages between devices take?
 
-One message, exchanges of everyone with everyone, rings, and reductions in logarithmic depth, over one or two levels
-of links. The all-reduce inside a node stands in `kernels`. Leaves out traffic of others on the same links.
+One message, exchanges of everyone with everyone, rings, and reductions in logarithmic depth, over
+one or two levels of links. The all-reduce inside a node stands in `kernels`. Leaves out traffic of
+others on the same links.
 """
 
 import math
@@ -16,11 +17,14 @@ from hardware_profiles.profile import Device
 
 def point_to_point(link: Link, message_bytes: Number) -> Array:
     """Seconds of one message: latency + bytes / rate."""
-    return np.asarray(link.latency_s + np.asarray(message_bytes, dtype=np.float64) / link.bytes_per_s)
+    return np.asarray(
+        link.latency_s + np.asarray(message_bytes, dtype=np.float64) / link.bytes_per_s
+    )
 
 
 def all_to_all(link: Link, sent_bytes: Number, devices: int) -> Array:
-    """Seconds in which every device spreads `sent_bytes` evenly over all, its own share staying at home.
+    """Seconds in which every device spreads `sent_bytes` evenly over all, its own share staying at
+    home.
 
     latency + (N - 1)/N · bytes / rate; nothing for one device.
     """
@@ -37,7 +41,8 @@ def ring(link: Link, step_bytes: Number, devices: int) -> Array:
 def tree_reduction(
     device: Device, plan: ParallelPlan, message_bytes: Number, devices: int, *, stride: int = 1
 ) -> Array:
-    """Seconds to combine a message of every device pairwise: log2 N rounds, and as many to hand the result back.
+    """Seconds to combine a message of every device pairwise: log2 N rounds, and as many to hand the
+    result back.
 
     Rounds inside a node run over its links, the others between nodes; all of them are one call.
 
@@ -63,10 +68,10 @@ def all_reduce(
 ) -> Array:
     """Seconds of an all-reduce over the plan's tensor group, across nodes where it spans several.
 
-    In a node: the device's own all-reduce. Across M nodes of m devices: a reduction within the nodes, an all-reduce
-    of 1/m of the message over M ring members, and its return, of which the first and last together cost as much as
-    one all-reduce within a node. Engines' own kernels write into their peers' memory, which ends with the link: what
-    spans nodes is NCCL's.
+    In a node: the device's own all-reduce. Across M nodes of m devices: a reduction within the
+    nodes, an all-reduce of 1/m of the message over M ring members, and its return, of which the
+    first and last together cost as much as one all-reduce within a node. Engines' own kernels write
+    into their peers' memory, which ends with the link: what spans nodes is NCCL's.
     """
     size = np.asarray(message_bytes, dtype=np.float64)
     node = plan.node_of(device)

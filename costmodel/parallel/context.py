@@ -1,7 +1,8 @@
 """What does it cost to split the tokens of a request over devices?
 
-Rings that pass keys and values or queries on (prompts), and the two ways to decode: a ring, or a reduction in
-logarithmic depth. Leaves out uneven splits: tokens are dealt out so that causal work is even.
+Rings that pass keys and values or queries on (prompts), and the two ways to decode: a ring, or a
+reduction in logarithmic depth. Leaves out uneven splits: tokens are dealt out so that causal work
+is even.
 """
 
 from typing import NamedTuple
@@ -32,9 +33,11 @@ class RingTime(NamedTuple):
 
 
 def ring_attention(attention_s: Number, step_s: Number, devices: int) -> tuple[Array, Array]:
-    """Seconds of N steps of attention, the message for the next step on its way meanwhile, and what stays exposed.
+    """Seconds of N steps of attention, the message for the next step on its way meanwhile, and what
+    stays exposed.
 
-    a/N + (N - 1)·max(a/N, s): the last step sends nothing. Between max and sum of the two phases for every input.
+    a/N + (N - 1)·max(a/N, s): the last step sends nothing. Between max and sum of the two phases
+    for every input.
 
     Args:
         attention_s: a, the arithmetic of one device in all steps.
@@ -49,9 +52,15 @@ def ring_attention(attention_s: Number, step_s: Number, devices: int) -> tuple[A
 
 
 def pass_kv(
-    link: Link, attention: Attention, precision: Precision, plan: ParallelPlan, *, new: Number, cached: Number,
+    link: Link,
+    attention: Attention,
+    precision: Precision,
+    plan: ParallelPlan,
+    *,
+    new: Number,
+    cached: Number,
     attention_s: Number,
-) -> RingTime:  # fmt: skip
+) -> RingTime:
     """One layer of a prompt of `new` tokens after `cached` ones; keys and values go round.
 
     A turn passes the share of all keys and values that one device holds, (T + P)/N tokens.
@@ -65,9 +74,12 @@ def pass_kv(
         cached: cached tokens P.
         attention_s: seconds of one device's attention arithmetic over all turns.
 
-    Reference: Yang et al., "Context Parallelism for Scalable Million-Token Inference" (arXiv:2411.01783), 3.5.1.
+    Reference: Yang et al., "Context Parallelism for Scalable Million-Token Inference"
+    (arXiv:2411.01783), 3.5.1.
     """
-    tokens = (np.asarray(new, dtype=np.float64) + np.asarray(cached, dtype=np.float64)) / plan.context
+    tokens = (
+        np.asarray(new, dtype=np.float64) + np.asarray(cached, dtype=np.float64)
+    ) / plan.context
     shared = 1.0 if attention.is_mla else 1.0 / min(plan.tensor, attention.kv_heads)
     message = tokens * attention.kv_values_per_token * shared * precision.residual_bytes
     total, exposed = ring_attention(attention_s, point_to_point(link, message), plan.context)
@@ -75,12 +87,19 @@ def pass_kv(
 
 
 def pass_q(
-    link: Link, attention: Attention, precision: Precision, plan: ParallelPlan, *, new: Number, attention_s: Number
+    link: Link,
+    attention: Attention,
+    precision: Precision,
+    plan: ParallelPlan,
+    *,
+    new: Number,
+    attention_s: Number,
 ) -> RingTime:
-    """One layer of a prompt of `new` tokens; queries go round and partial outputs return at the end.
+    """One layer of a prompt of `new` tokens; queries go round and partial outputs return at the
+    end.
 
-    A turn passes T/N queries. Afterwards every device returns N - 1 partial outputs with their softmax
-    statistics to their owners at once, which nothing hides.
+    A turn passes T/N queries. Afterwards every device returns N - 1 partial outputs with their
+    softmax statistics to their owners at once, which nothing hides.
 
     Args:
         link: between neighbours of the ring.
@@ -99,9 +118,15 @@ def pass_q(
     return RingTime(total + returned, exposed + returned, np.asarray(message))
 
 
-def partial_bytes(attention: Attention, precision: Precision, tensor: int, queries: Number) -> Array:
-    """Bytes of a partial attention result: an output vector and a softmax statistic per head and query."""
-    width = attention.query_width if not attention.is_mla else attention.heads * attention.kv_lora_rank
+def partial_bytes(
+    attention: Attention, precision: Precision, tensor: int, queries: Number
+) -> Array:
+    """Bytes of a partial attention result: an output vector and a softmax statistic per head and
+    query.
+    """
+    width = (
+        attention.query_width if not attention.is_mla else attention.heads * attention.kv_lora_rank
+    )
     per_query = width * precision.residual_bytes + attention.heads * STATISTIC_BYTES
     return np.asarray(np.asarray(queries, dtype=np.float64) * per_query / tensor)
 
@@ -109,10 +134,11 @@ def partial_bytes(attention: Attention, precision: Precision, tensor: int, queri
 def ring_decode(
     link: Link, attention: Attention, precision: Precision, plan: ParallelPlan, *, queries: Number
 ) -> Array:
-    """Seconds that a ring adds to one layer of decoding: N - 1 turns of the queries, then all partial results.
+    """Seconds that a ring adds to one layer of decoding: N - 1 turns of the queries, then all
+    partial results.
 
-    Requests are dealt out to the devices; each turn passes `queries`/N of them, and arithmetic this short hides
-    nothing, which is why decoding slows down with N.
+    Requests are dealt out to the devices; each turn passes `queries`/N of them, and arithmetic this
+    short hides nothing, which is why decoding slows down with N.
 
     Args:
         link: between neighbours.
@@ -126,13 +152,21 @@ def ring_decode(
         return np.zeros(np.shape(queries))
     share = np.ceil(np.asarray(queries, dtype=np.float64) / n)
     turn = share * attention.query_width / plan.tensor * precision.residual_bytes
-    return ring(link, turn, n) + all_to_all(link, n * partial_bytes(attention, precision, plan.tensor, share), n)
+    return ring(link, turn, n) + all_to_all(
+        link, n * partial_bytes(attention, precision, plan.tensor, share), n
+    )
 
 
 def tree_decode(
-    device: Device, attention: Attention, precision: Precision, plan: ParallelPlan, *, queries: Number
+    device: Device,
+    attention: Attention,
+    precision: Precision,
+    plan: ParallelPlan,
+    *,
+    queries: Number,
 ) -> Array:
-    """Seconds that combining partial softmaxes pairwise adds to one layer of decoding: 2·log2 N rounds.
+    """Seconds that combining partial softmaxes pairwise adds to one layer of decoding: 2·log2 N
+    rounds.
 
     Args:
         device: profile of each device.

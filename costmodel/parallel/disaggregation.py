@@ -1,7 +1,8 @@
 """What does it cost to run the phases of a request on different devices?
 
-Prefill disaggregated from decoding, with the cache sent over; attention disaggregated from feed-forward layers, as a
-pipeline of micro-batches. Leaves out queues between the two sides (see `serving` and the simulator).
+Prefill disaggregated from decoding, with the cache sent over; attention disaggregated from
+feed-forward layers, as a pipeline of micro-batches. Leaves out queues between the two sides (see
+`serving` and the simulator).
 """
 
 from typing import NamedTuple
@@ -14,13 +15,18 @@ from costmodel.passes.precision import Precision
 
 
 def cache_bytes(architecture: Architecture, precision: Precision, tokens: Number) -> Array:
-    """Bytes of one request's cache of `tokens` tokens over all layers; windows bound their layers."""
+    """Bytes of one request's cache of `tokens` tokens over all layers; windows bound their
+    layers.
+    """
     count = np.asarray(tokens, dtype=np.float64)
     total = np.zeros(np.shape(count))
     for block, layers in architecture.blocks:
         a = block.attention
         kept = count if a.window is None else np.minimum(count, float(a.window))
-        total = total + layers * (a.kv_values_per_token * precision.kv_bytes + a.index_bytes_per_token) * kept
+        total = (
+            total
+            + layers * (a.kv_values_per_token * precision.kv_bytes + a.index_bytes_per_token) * kept
+        )
     return np.asarray(total)
 
 
@@ -30,8 +36,8 @@ class SplitLayers(NamedTuple):
     Args:
         step_s: seconds in which every micro-batch advances by one token.
         tokens_per_s: of all micro-batches together.
-        limit: the busiest part: `attention`, `feed_forward`, `communication`, or `latency` where the micro-batches
-            are too few to keep any part busy.
+        limit: the busiest part: `attention`, `feed_forward`, `communication`, or `latency` where
+            the micro-batches are too few to keep any part busy.
     """
 
     step_s: Array
@@ -40,14 +46,20 @@ class SplitLayers(NamedTuple):
 
 
 def split_layers(
-    attention_s: Number, feed_forward_s: Number, message_s: Number, *, layers: int, micro_batches: int = 3,
+    attention_s: Number,
+    feed_forward_s: Number,
+    message_s: Number,
+    *,
+    layers: int,
+    micro_batches: int = 3,
     requests: Number = 1.0,
-) -> SplitLayers:  # fmt: skip
-    """Attention-FFN disaggregation: micro-batches circulate between two groups of devices, layer by layer.
+) -> SplitLayers:
+    """Attention-FFN disaggregation: micro-batches circulate between two groups of devices, layer by
+    layer.
 
-    A micro-batch takes a + x + f + x per layer; the two directions of the link are independent, so that the
-    busiest part serves m micro-batches per layer: step = L·max(a + f + 2x, m·max(a, f, x)). Three micro-batches
-    hide communication entirely where a = f = x.
+    A micro-batch takes a + x + f + x per layer; the two directions of the link are independent, so
+    that the busiest part serves m micro-batches per layer: step = L·max(a + f + 2x, m·max(a, f,
+    x)). Three micro-batches hide communication entirely where a = f = x.
 
     Args:
         attention_s: a, seconds of one layer's attention for one micro-batch.

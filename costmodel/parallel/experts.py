@@ -1,7 +1,8 @@
 """What does it cost to keep each expert whole on one of several devices?
 
-Bytes that tokens send to their experts and back, and the work of the busiest device. Leaves out copies of popular
-experts and overlap of the exchange with attention (take the larger of the two where an engine has it).
+Bytes that tokens send to their experts and back, and the work of the busiest device. Leaves out
+copies of popular experts and overlap of the exchange with attention (take the larger of the two
+where an engine has it).
 """
 
 from typing import NamedTuple
@@ -43,13 +44,19 @@ def destinations(experts: int, experts_per_token: int, devices: int) -> float:
 
 
 def exchange(
-    device: Device, plan: ParallelPlan, feed_forward: FeedForward, precision: Precision, *, tokens: Number, hidden: int
+    device: Device,
+    plan: ParallelPlan,
+    feed_forward: FeedForward,
+    precision: Precision,
+    *,
+    tokens: Number,
+    hidden: int,
 ) -> Exchange:
     """Dispatch and combination of one expert layer.
 
-    A token's vector goes once to every device that holds one of its experts, in the format of activations, and
-    comes back from each as a partial sum in 16 bits or wider. The busiest device receives `imbalance` times the
-    mean, and everybody waits for it.
+    A token's vector goes once to every device that holds one of its experts, in the format of
+    activations, and comes back from each as a partial sum in 16 bits or wider. The busiest device
+    receives `imbalance` times the mean, and everybody waits for it.
 
     Args:
         device: profile of each device.
@@ -63,7 +70,10 @@ def exchange(
     """
     copies = destinations(feed_forward.experts, feed_forward.experts_per_token, plan.expert)
     values = np.asarray(tokens, dtype=np.float64) * copies * feed_forward.expert_input(hidden)
-    sent, returned = values * precision.of("experts").activation_bytes, values * precision.residual_bytes
+    sent, returned = (
+        values * precision.of("experts").activation_bytes,
+        values * precision.residual_bytes,
+    )
     link = plan.message_link(device, plan.expert)
     return Exchange(
         dispatch_s=all_to_all(link, plan.imbalance * sent, plan.expert),
@@ -73,11 +83,14 @@ def exchange(
     )
 
 
-def gathered_exchange(link: Link, *, tokens: Number, token_bytes: float, ranks: int, choices: int) -> Exchange:
+def gathered_exchange(
+    link: Link, *, tokens: Number, token_bytes: float, ranks: int, choices: int
+) -> Exchange:
     """Dispatch and combination of one expert layer where every rank gathers the tokens of all.
 
-    What vLLM does where no library for sparse exchanges is installed: an all-gather of vectors and of each token's
-    choices, and a reduce-scatter of the partial sums. Whoever has most tokens decides.
+    What vLLM does where no library for sparse exchanges is installed: an all-gather of vectors and
+    of each token's choices, and a reduce-scatter of the partial sums. Whoever has most tokens
+    decides.
 
     Args:
         link: between neighbouring ranks.
@@ -96,9 +109,11 @@ def gathered_exchange(link: Link, *, tokens: Number, token_bytes: float, ranks: 
     back = np.asarray(tokens, dtype=np.float64) * token_bytes
     there = back + np.asarray(tokens, dtype=np.float64) * choices * _CHOICE_BYTES
     return Exchange(
-        dispatch_s=ring(link, there, ranks), combine_s=ring(link, back, ranks),
-        dispatch_bytes=np.asarray(there * (ranks - 1)), combine_bytes=np.asarray(back * (ranks - 1)),
-    )  # fmt: skip
+        dispatch_s=ring(link, there, ranks),
+        combine_s=ring(link, back, ranks),
+        dispatch_bytes=np.asarray(there * (ranks - 1)),
+        combine_bytes=np.asarray(back * (ranks - 1)),
+    )
 
 
 def busiest_work(
@@ -124,13 +139,24 @@ def busiest_work(
     """
     share, own = plan.imbalance / plan.expert, precision.of("experts")
     held = feed_forward.experts / plan.expert
-    mean = ops.distinct_experts(independent_tokens, feed_forward.experts, feed_forward.experts_per_token) / plan.expert
+    mean = (
+        ops.distinct_experts(
+            independent_tokens, feed_forward.experts, feed_forward.experts_per_token
+        )
+        / plan.expert
+    )
     visited = np.minimum(mean * plan.imbalance, held)
     work = ops.experts(
-        np.asarray(group_tokens, dtype=np.float64) * share, visited, hidden=feed_forward.expert_input(hidden),
-        width=feed_forward.width, matrices=3 if feed_forward.gated else 2,
+        np.asarray(group_tokens, dtype=np.float64) * share,
+        visited,
+        hidden=feed_forward.expert_input(hidden),
+        width=feed_forward.width,
+        matrices=3 if feed_forward.gated else 2,
         experts_per_token=feed_forward.experts_per_token,
-        weight_bytes=own.read_weight_bytes, activation_bytes=own.activation_bytes,
-        experts=max(1, round(held)), few_rows=device.constants.moe_few_rows, many_rows=device.constants.moe_many_rows,
-    )  # fmt: skip
+        weight_bytes=own.read_weight_bytes,
+        activation_bytes=own.activation_bytes,
+        experts=max(1, round(held)),
+        few_rows=device.constants.moe_few_rows,
+        many_rows=device.constants.moe_many_rows,
+    )
     return work, np.asarray(visited)

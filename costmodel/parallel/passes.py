@@ -1,8 +1,9 @@
 """What does a pass cost when its model is spread over devices by a plan?
 
-One device's operations by `forward`, with requests dealt out to data copies, tokens to the context group and experts
-to the expert group; what the devices then exchange; and the stages of the pipeline one after another. Leaves out the
-host, overlap of exchanges with other layers, and schedules that mix several batches within a stage.
+One device's operations by `forward`, with requests dealt out to data copies, tokens to the context
+group and experts to the expert group; what the devices then exchange; and the stages of the
+pipeline one after another. Leaves out the host, overlap of exchanges with other layers, and
+schedules that mix several batches within a stage.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,8 +33,9 @@ class PlanCost:
     """Cost of one batch's pass over all stages; arrays broadcast over the arguments of `plan_cost`.
 
     Args:
-        seconds: by operation as in `PassCost`, and `exchange` (tokens to experts and back), `context` (what the
-            context group tells each other, as far as nothing hides it) and `transfer` (from stage to stage).
+        seconds: by operation as in `PassCost`, and `exchange` (tokens to experts and back),
+            `context` (what the context group tells each other, as far as nothing hides it) and
+            `transfer` (from stage to stage).
         pipeline: latency of the batch, and the interval between batches once the pipeline is full.
         operations: of one device of each stage, in turn.
     """
@@ -70,14 +72,15 @@ def plan_cost(
 ) -> PlanCost:
     """Cost of a pass of `batch` requests over all data copies, with `query_tokens` new tokens each.
 
-    A plan of ones costs what `forward.pass_cost` says. The fullest data copy counts: ⌈batch / data⌉ requests. In a
-    decode or verify pass every device of a context group runs all tokens' linear layers and reads its share of the
-    cache: at once for all requests where partial results are combined in a tree; in a ring turn by turn, each for
-    the requests whose queries have come round. In a prefill it takes its share of the new tokens.
+    A plan of ones costs what `forward.pass_cost` says. The fullest data copy counts: ⌈batch / data⌉
+    requests. In a decode or verify pass every device of a context group runs all tokens' linear
+    layers and reads its share of the cache: at once for all requests where partial results are
+    combined in a tree; in a ring turn by turn, each for the requests whose queries have come round.
+    In a prefill it takes its share of the new tokens.
 
     Args:
-        deployment: model and device; its tensor-parallel degree is replaced by the plan's, and what was measured of
-            whole passes on one device does not count.
+        deployment: model and device; its tensor-parallel degree is replaced by the plan's, and what
+            was measured of whole passes on one device does not count.
         plan: how the model is spread.
         batch: requests of one pass, of all data copies together, > 0.
         query_tokens: new tokens per request, > 0.
@@ -88,8 +91,8 @@ def plan_cost(
         combination: how a context group joins its partial results while decoding.
 
     Raises:
-        InputError: a plan that does not divide the model, recurrent layers with a context group, or a layer schedule
-            with whole experts.
+        InputError: a plan that does not divide the model, recurrent layers with a context group, or
+            a layer schedule with whole experts.
 
     >>> from costmodel.architectures.library import load_model
     >>> from costmodel.passes.precision import Precision
@@ -101,9 +104,13 @@ def plan_cost(
     """
     plan.check(deployment.architecture)
     if plan.context > 1 and deployment.architecture.is_recurrent:
-        raise InputError("recurrent layers cannot share a request's tokens", key="cp", value=plan.context)
+        raise InputError(
+            "recurrent layers cannot share a request's tokens", key="cp", value=plan.context
+        )
     if plan.expert > 1 and deployment.schedule is not None:
-        raise InputError("layers that some tokens skip cannot have whole experts", key="ep", value=plan.expert)
+        raise InputError(
+            "layers that some tokens skip cannot have whole experts", key="ep", value=plan.expert
+        )
     fidelity = "calibrated" if deployment.fidelity == "measured" else deployment.fidelity
     alone = replace(deployment, tensor_parallel=plan.tensor, fidelity=fidelity)
     spread = _Spread(alone, plan, prefill, ring, combination)
@@ -111,18 +118,27 @@ def plan_cost(
     mine = b if plan.data == 1 else np.ceil(b / plan.data)
     inner: list[Operation] = []
     for block, count in deployment.architecture.blocks:
-        inner += [op._replace(calls=count * op.calls) for op in spread.layer(block, mine, n, c, logits)]
+        inner += [
+            op._replace(calls=count * op.calls) for op in spread.layer(block, mine, n, c, logits)
+        ]
     outer = list(spread.forward((), mine, n, c, logits))
     if plan.pipeline == 1:
         return _joined([*inner, *outer], [_total([*inner, *outer])], 0.0)
-    shares = [layers / deployment.architecture.layers for layers in stage_layers(deployment.architecture.layers,
-              plan.pipeline)]  # fmt: skip
+    shares = [
+        layers / deployment.architecture.layers
+        for layers in stage_layers(deployment.architecture.layers, plan.pipeline)
+    ]
     layers_s, end_s = _total(inner), _total(outer)
-    stages = [layers_s * share + (end_s if stage == plan.pipeline - 1 else 0.0) for stage, share in enumerate(shares)]
+    stages = [
+        layers_s * share + (end_s if stage == plan.pipeline - 1 else 0.0)
+        for stage, share in enumerate(shares)
+    ]
     rows = mine * (n / plan.context if prefill else n)
     message = rows * deployment.architecture.hidden * deployment.precision.residual_bytes
     return _joined(
-        [*inner, *outer], stages, point_to_point(plan.message_link(deployment.device, plan.devices), message)
+        [*inner, *outer],
+        stages,
+        point_to_point(plan.message_link(deployment.device, plan.devices), message),
     )
 
 
@@ -136,7 +152,9 @@ def _joined(operations: list[Operation], stages: list[Array], hop_s: Number) -> 
         seconds[op.name] = seconds.get(op.name, np.zeros(())) + op.calls * op.timing.seconds
     if len(stages) > 1:
         seconds["transfer"] = np.asarray((len(stages) - 1) * np.asarray(hop_s))
-    return PlanCost(seconds=seconds, pipeline=pipeline_time(stages, hop_s), operations=tuple(operations))
+    return PlanCost(
+        seconds=seconds, pipeline=pipeline_time(stages, hop_s), operations=tuple(operations)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +168,12 @@ class _Spread:
     combination: Combination
 
     def forward(
-        self, blocks: tuple[tuple[Block, int], ...], b: Array, n: Array, context: Array, logits: Logits
+        self,
+        blocks: tuple[tuple[Block, int], ...],
+        b: Array,
+        n: Array,
+        context: Array,
+        logits: Logits,
     ) -> tuple[Operation, ...]:
         """Operations of the given blocks and, last, of the output head."""
         architecture = replace(self.deployment.architecture, blocks=blocks)
@@ -158,13 +181,17 @@ class _Spread:
         shape = {"batch": b, "query_tokens": n, "context": context}
         return tuple(pass_cost(deployment, **shape, logits=logits, prefill=self.prefill).operations)
 
-    def alone(self, block: Block, b: Array, n: Array, context: Array, logits: Logits) -> tuple[Operation, ...]:
+    def alone(
+        self, block: Block, b: Array, n: Array, context: Array, logits: Logits
+    ) -> tuple[Operation, ...]:
         """Operations of one layer."""
         ends = len(self.forward((), b, n, context, logits))
         operations = self.forward(((block, 1),), b, n, context, logits)
         return operations[: len(operations) - ends]
 
-    def layer(self, block: Block, b: Array, n: Array, context: Array, logits: Logits) -> Iterator[Operation]:
+    def layer(
+        self, block: Block, b: Array, n: Array, context: Array, logits: Logits
+    ) -> Iterator[Operation]:
         parts = self.plan.context
         if self.prefill and parts > 1:
             operations = self.alone(block, b, n / parts, context, logits)
@@ -172,7 +199,9 @@ class _Spread:
         else:
             operations = self.alone(block, b, n, context / parts, logits)
             whole = {}
-            if parts > 1 and self.combination == "ring":  # every turn attends with one device's share of the requests
+            if (
+                parts > 1 and self.combination == "ring"
+            ):  # every turn attends with one device's share of the requests
                 turn = self.alone(block, np.ceil(b / parts), n, context / parts, logits)
                 whole = {op.name: op._replace(calls=parts) for op in turn}
         rows = b * (n / parts if self.prefill else n)
@@ -187,23 +216,35 @@ class _Spread:
                 yield op
 
     def _all_reduce(self, op: Operation, rows: Array) -> Operation:
-        """The all-reduce, which `forward` takes to stay in one node and to run in an engine's own kernels."""
+        """The all-reduce, which `forward` takes to stay in one node and to run in an engine's own
+        kernels.
+        """
         d, plan = self.deployment, self.plan
         if plan.tensor <= plan.node_of(d.device) and plan.backend == "vllm":
             return op
         message = rows * d.architecture.hidden * d.precision.residual_bytes
-        return _communication("allreduce", all_reduce(d.device, plan, message, plan.tensor, graphs=d.graphs))
+        return _communication(
+            "allreduce", all_reduce(d.device, plan, message, plan.tensor, graphs=d.graphs)
+        )
 
-    def _attention(self, block: Block, op: Operation, b: Array, n: Array, context: Array) -> Iterator[Operation]:
-        """Attention of a context group: its share of the arithmetic, and the communication that shows."""
+    def _attention(
+        self, block: Block, op: Operation, b: Array, n: Array, context: Array
+    ) -> Iterator[Operation]:
+        """Attention of a context group: its share of the arithmetic, and the communication that
+        shows.
+        """
         plan, precision, device = self.plan, self.deployment.precision, self.deployment.device
         link = plan.message_link(device, plan.tensor * plan.context)
         if not self.prefill:
             yield op
             if self.combination == "tree":
-                added = tokens_apart.tree_decode(device, block.attention, precision, plan, queries=b * n)
+                added = tokens_apart.tree_decode(
+                    device, block.attention, precision, plan, queries=b * n
+                )
             else:
-                added = tokens_apart.ring_decode(link, block.attention, precision, plan, queries=b * n)
+                added = tokens_apart.ring_decode(
+                    link, block.attention, precision, plan, queries=b * n
+                )
             yield _communication("context", added)
             return
         mine = op._replace(
@@ -213,24 +254,43 @@ class _Spread:
         yield mine
         seconds = mine.timing.seconds
         kv = tokens_apart.pass_kv(
-            link, block.attention, precision, plan, new=b * n, cached=b * context, attention_s=seconds
+            link,
+            block.attention,
+            precision,
+            plan,
+            new=b * n,
+            cached=b * context,
+            attention_s=seconds,
         ).exposed_s
-        queries = tokens_apart.pass_q(link, block.attention, precision, plan, new=b * n, attention_s=seconds).exposed_s
+        queries = tokens_apart.pass_q(
+            link, block.attention, precision, plan, new=b * n, attention_s=seconds
+        ).exposed_s
         added = {"pass_kv": kv, "pass_q": queries, "cheaper": np.minimum(kv, queries)}[self.ring]
         yield _communication("context", added)
 
     def _experts(self, block: Block, b: Array, n: Array) -> Iterator[Operation]:
-        """Whole experts on the devices of a group: tokens go there, the busiest device works, results come back."""
+        """Whole experts on the devices of a group: tokens go there, the busiest device works,
+        results come back.
+        """
         d, plan, feed_forward = self.deployment, self.plan, block.feed_forward
         hidden, precision = d.architecture.hidden, d.precision
         computed = precision.of("experts").activations
-        requests = b / (plan.tensor * plan.context)  # devices that hold the same tokens each send a part of them
-        moved = exchange(d.device, plan, feed_forward, precision, tokens=requests * n, hidden=hidden)
+        requests = b / (
+            plan.tensor * plan.context
+        )  # devices that hold the same tokens each send a part of them
+        moved = exchange(
+            d.device, plan, feed_forward, precision, tokens=requests * n, hidden=hidden
+        )
         independent = ops.independent_tokens(requests * plan.expert, n, d.expert_correlation)
         work, visited = busiest_work(
-            d.device, plan, feed_forward, precision, group_tokens=requests * n * plan.expert,
-            independent_tokens=independent, hidden=hidden,
-        )  # fmt: skip
+            d.device,
+            plan,
+            feed_forward,
+            precision,
+            group_tokens=requests * n * plan.expert,
+            independent_tokens=independent,
+            hidden=hidden,
+        )
         if d.fidelity == "calibrated":
             timing = kernels.experts(d.device, work, visited, computed)
         else:

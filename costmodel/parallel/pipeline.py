@@ -1,7 +1,7 @@
 """How fast is a pipeline of stages?
 
-Latency of one batch, the interval at which batches leave, and the idle share when a prompt is cut into
-micro-batches. Leaves out schedules that interleave several chunks of layers per device.
+Latency of one batch, the interval at which batches leave, and the idle share when a prompt is cut
+into micro-batches. Leaves out schedules that interleave several chunks of layers per device.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from costmodel.passes.ops import Array, Number
 
 
 class PipelineTime(NamedTuple):
-    """Seconds of a pipeline: `latency_s` of one batch, `interval_s` between batches when it is full."""
+    """Seconds of a pipeline: `latency_s` of one batch, `interval_s` between batches when it is
+    full.
+    """
 
     latency_s: Array
     interval_s: Array
@@ -36,12 +38,16 @@ def pipeline_time(stage_s: Sequence[Number], transfer_s: Number = 0.0) -> Pipeli
 def round_time(time: PipelineTime, micro_batches: Number) -> Array:
     """Seconds in which each of `micro_batches` batches in flight advances by one token.
 
-    A batch cannot start its next token before its last one is out, and the slowest stage serves all of them:
-    max(latency, micro-batches · interval).
+    A batch cannot start its next token before its last one is out, and the slowest stage serves all
+    of them: max(latency, micro-batches · interval).
     """
     return np.maximum(time.latency_s, np.asarray(micro_batches, dtype=np.float64) * time.interval_s)
 
 
 def prompt_time(time: PipelineTime, micro_batches: Number) -> Array:
-    """Seconds until the last of `micro_batches` pieces of a prompt is through: latency + (m - 1) · interval."""
-    return np.asarray(time.latency_s + (np.asarray(micro_batches, dtype=np.float64) - 1.0) * time.interval_s)
+    """Seconds until the last of `micro_batches` pieces of a prompt is through: latency + (m - 1) ·
+    interval.
+    """
+    return np.asarray(
+        time.latency_s + (np.asarray(micro_batches, dtype=np.float64) - 1.0) * time.interval_s
+    )

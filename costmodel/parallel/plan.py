@@ -1,8 +1,9 @@
 """How is a model spread over devices, and what does each of them hold?
 
-Sizes of the five ways to divide a model, the links between the devices, and the weights and cache of the fullest
-one. Devices are numbered tensor group first, then context, data and pipeline, so that the tensor group stays in
-one node where it fits. Leaves out time: see `collectives` and `passes`.
+Sizes of the five ways to divide a model, the links between the devices, and the weights and cache
+of the fullest one. Devices are numbered tensor group first, then context, data and pipeline, so
+that the tensor group stays in one node where it fits. Leaves out time: see `collectives` and
+`passes`.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +41,9 @@ class Link:
     def __post_init__(self) -> None:
         if not (self.bytes_per_s > 0.0 and self.latency_s >= 0.0):
             raise InputError(
-                "needs a rate > 0 and a latency >= 0", key="link", value=(self.bytes_per_s, self.latency_s)
+                "needs a rate > 0 and a latency >= 0",
+                key="link",
+                value=(self.bytes_per_s, self.latency_s),
             )
 
 
@@ -51,19 +54,22 @@ class ParallelPlan:
     Args:
         tensor: devices that share every layer.
         pipeline: stages of consecutive layers.
-        expert: devices that share the routed experts of a stage, each whole; they are devices of the stage, and 1
-            leaves the experts split like other weights.
+        expert: devices that share the routed experts of a stage, each whole; they are devices of
+            the stage, and 1 leaves the experts split like other weights.
         data: copies of attention and dense layers, each with its own requests.
         context: devices that share the tokens of every request.
-        node_devices: devices of one node; None takes those that the device's own link joins, 8 where it does not say.
+        node_devices: devices of one node; None takes those that the device's own link joins, 8
+            where it does not say.
         within: link in a node; None takes the device's own.
-        between: link between nodes; None takes 50 GB/s and 10 µs, or the device's own rate where that is lower.
+        between: link between nodes; None takes 50 GB/s and 10 µs, or the device's own rate where
+            that is lower.
         imbalance: load of the busiest expert device over the mean, >= 1.
-        backend: library of the collectives in a node; with `nccl` every other message, too, is a call of its own.
+        backend: library of the collectives in a node; with `nccl` every other message, too, is a
+            call of its own.
 
     Raises:
-        InputError: an unknown backend, a size below 1, an imbalance below 1 or beyond the expert devices, or expert
-            devices that do not divide those of a stage.
+        InputError: an unknown backend, a size below 1, an imbalance below 1 or beyond the expert
+            devices, or expert devices that do not divide those of a stage.
     """
 
     tensor: int = 1
@@ -84,12 +90,18 @@ class ParallelPlan:
                 raise InputError("must be >= 1", key=key, value=size)
         if self.stage_devices % self.expert:
             raise InputError(
-                f"must divide the {self.stage_devices} devices of a stage", key="expert", value=self.expert
+                f"must divide the {self.stage_devices} devices of a stage",
+                key="expert",
+                value=self.expert,
             )
         if self.backend not in BACKENDS:
-            raise InputError(f"must be one of {', '.join(BACKENDS)}", key="backend", value=self.backend)
+            raise InputError(
+                f"must be one of {', '.join(BACKENDS)}", key="backend", value=self.backend
+            )
         if not 1.0 <= self.imbalance <= self.expert:
-            raise InputError(f"must lie in [1, {self.expert}]", key="imbalance", value=self.imbalance)
+            raise InputError(
+                f"must lie in [1, {self.expert}]", key="imbalance", value=self.imbalance
+            )
 
     @property
     def stage_devices(self) -> int:
@@ -105,21 +117,31 @@ class ParallelPlan:
         """Check that the model divides as the plan says.
 
         Raises:
-            InputError: more stages than layers, heads or experts that do not divide, experts asked of a model
-                that has none, an encoder-decoder.
+            InputError: more stages than layers, heads or experts that do not divide, experts asked
+                of a model that has none, an encoder-decoder.
         """
         if architecture.encoder is not None:
-            rule = "is known of models of one stack of layers; spread an encoder-decoder by tp alone"
+            rule = (
+                "is known of models of one stack of layers; spread an encoder-decoder by tp alone"
+            )
             raise InputError(rule, key="plan", value=architecture.name)
         if self.pipeline > architecture.layers:
-            raise InputError(f"{architecture.name} has {architecture.layers} layers", key="pp", value=self.pipeline)
+            raise InputError(
+                f"{architecture.name} has {architecture.layers} layers",
+                key="pp",
+                value=self.pipeline,
+            )
         if self.expert > 1 and not architecture.is_moe:
             raise InputError(f"{architecture.name} has no experts", key="ep", value=self.expert)
         for block, _ in architecture.blocks:
             if block.attention.heads % self.tensor:
-                raise InputError(f"must divide the heads of {architecture.name}", key="tp", value=self.tensor)
+                raise InputError(
+                    f"must divide the heads of {architecture.name}", key="tp", value=self.tensor
+                )
             if block.feed_forward.experts % self.expert:
-                rule = f"must divide the {block.feed_forward.experts} experts of {architecture.name}"
+                rule = (
+                    f"must divide the {block.feed_forward.experts} experts of {architecture.name}"
+                )
                 raise InputError(rule, key="ep", value=self.expert)
 
     def node_of(self, device: Device) -> int:
@@ -136,7 +158,9 @@ class ParallelPlan:
         return self.between or Link(bytes_per_s=slower, latency_s=BETWEEN_NODES_LATENCY_S)
 
     def message_link(self, device: Device, span: int) -> Link:
-        """The link for a message or exchange that is a call of its own: NCCL's takes no less than its launch."""
+        """The link for a message or exchange that is a call of its own: NCCL's takes no less than
+        its launch.
+        """
         link = self.link(device, span)
         if self.backend != "nccl":
             return link
@@ -157,8 +181,11 @@ def plan_of(where: DeploymentNames) -> ParallelPlan | None:
     if pp == ep == dp == cp == 1:
         return None
     if (tp * dp * cp) % ep:
-        raise InputError(f"must divide the {tp * dp * cp} devices of a stage, --tp times --dp times --cp", key="--ep",
-                         value=ep)  # fmt: skip
+        raise InputError(
+            f"must divide the {tp * dp * cp} devices of a stage, --tp times --dp times --cp",
+            key="--ep",
+            value=ep,
+        )
     return ParallelPlan(tensor=tp, pipeline=pp, expert=ep, data=dp, context=cp)
 
 
@@ -180,8 +207,9 @@ def fullest_share(architecture: Architecture, plan: ParallelPlan) -> float:
 def weight_bytes(architecture: Architecture, precision: Precision, plan: ParallelPlan) -> float:
     """Bytes of the weights on the fullest device.
 
-    Layers of different kinds are taken to be spread evenly over the stages; the embedding and the head lie at the
-    two ends of the pipeline, and the larger of them counts where there are several stages.
+    Layers of different kinds are taken to be spread evenly over the stages; the embedding and the
+    head lie at the two ends of the pipeline, and the larger of them counts where there are several
+    stages.
 
     Args:
         architecture: the model.
@@ -190,11 +218,16 @@ def weight_bytes(architecture: Architecture, precision: Precision, plan: Paralle
     """
     plan.check(architecture)
     whole, layers = memory.weight_values(architecture), memory.layer_values(architecture)
-    last = whole._replace(matrices=whole.matrices - layers.matrices, experts=0.0, embedding=0.0).stored_bytes(precision)
+    last = whole._replace(
+        matrices=whole.matrices - layers.matrices, experts=0.0, embedding=0.0
+    ).stored_bytes(precision)
     embedding = whole.embedding * precision.embedding_bytes
     ends = embedding + last if plan.pipeline == 1 else max(embedding, last)
     among = plan.expert if plan.expert > 1 else plan.tensor
-    dense, routed = layers.matrices * precision.weight_bytes, layers.experts * precision.of("experts").weight_bytes
+    dense, routed = (
+        layers.matrices * precision.weight_bytes,
+        layers.experts * precision.of("experts").weight_bytes,
+    )
     held = fullest_share(architecture, plan) * precision.held_layers_ratio
     return held * (dense / plan.tensor + routed / among) + ends / plan.tensor
 
@@ -210,8 +243,8 @@ def kv_bytes(
 ) -> Array:
     """Bytes of the KV cache on the fullest device for `batch` requests of the whole plan.
 
-    Key/value heads are replicated where the tensor group has more devices than heads; requests are dealt out to
-    data copies, and each request's tokens to the context group, both rounded up.
+    Key/value heads are replicated where the tensor group has more devices than heads; requests are
+    dealt out to data copies, and each request's tokens to the context group, both rounded up.
 
     Args:
         architecture: the model.
@@ -222,8 +255,16 @@ def kv_bytes(
         page_tokens: of a page, to which every request is rounded up.
     """
     plan.check(architecture)
-    tokens = np.ceil(np.asarray(context, dtype=np.float64) / (plan.context * page_tokens)) * page_tokens
+    tokens = (
+        np.ceil(np.asarray(context, dtype=np.float64) / (plan.context * page_tokens)) * page_tokens
+    )
     requests = np.ceil(np.asarray(batch, dtype=np.float64) / plan.data)
-    whole = memory.kv_bytes(architecture, precision, batch=requests, context=tokens, tensor_parallel=plan.tensor,
-                             page_tokens=page_tokens)  # fmt: skip
+    whole = memory.kv_bytes(
+        architecture,
+        precision,
+        batch=requests,
+        context=tokens,
+        tensor_parallel=plan.tensor,
+        page_tokens=page_tokens,
+    )
     return np.asarray(fullest_share(architecture, plan) * whole)

@@ -1,7 +1,8 @@
 """Which engines serve together: workers that are alike, and prompts on workers of their own?
 
-One plan for a whole service: how each worker is spread, how many there are, and how long a cache travels from a worker
-that computed a prompt to one that decodes. Leaves out queues between them (the simulator).
+One plan for a whole service: how each worker is spread, how many there are, and how long a cache
+travels from a worker that computed a prompt to one that decodes. Leaves out queues between them
+(the simulator).
 """
 
 from __future__ import annotations
@@ -91,12 +92,19 @@ def workers_of(written: str, *, key: str = "workers") -> Workers:
 
 
 def transfer_seconds(
-    architecture: Architecture, precision: Precision, device: Device, plan: ServingPlan, *, tokens: int
+    architecture: Architecture,
+    precision: Precision,
+    device: Device,
+    plan: ServingPlan,
+    *,
+    tokens: int,
 ) -> tuple[float, float]:
-    """Seconds by which the cache of a prompt arrives: of a transfer however small, and of each token.
+    """Seconds by which the cache of a prompt arrives: of a transfer however small, and of each
+    token.
 
-    Every device of either side moves what it holds of one request over a link of its own, all at once; the side on
-    which a device holds more sets the pace. Services that one link joins use it, others the network between nodes.
+    Every device of either side moves what it holds of one request over a link of its own, all at
+    once; the side on which a device holds more sets the pace. Services that one link joins use it,
+    others the network between nodes.
 
     Args:
         architecture: the model.
@@ -111,6 +119,9 @@ def transfer_seconds(
     if plan.prefill is None:
         raise InputError("needs workers that compute prompts alone", key="prefill")
     sides = (plan.prefill.plan, plan.decode.plan)
-    held = max(float(kv_bytes(architecture, precision, side, batch=1, context=tokens, page_tokens=1)) for side in sides)
+    held = max(
+        float(kv_bytes(architecture, precision, side, batch=1, context=tokens, page_tokens=1))
+        for side in sides
+    )
     link: Link = plan.decode.plan.link(device, plan.devices)
     return link.latency_s, held / tokens / link.bytes_per_s

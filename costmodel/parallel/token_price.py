@@ -1,8 +1,10 @@
-"""What does a decoded token cost at the roofs of a device, when batches are large enough to hide the weights?
+"""What does a decoded token cost at the roofs of a device, when batches are large enough to hide
+the weights?
 
-Three parts that may live on different devices: attention over the cache, the products around it, and feed-forward
-layers. Leaves out weights' traffic, embedding and head, communication, and everything that keeps a device from its
-roofs: a lower bound for comparing models and devices, not a prediction.
+Three parts that may live on different devices: attention over the cache, the products around it,
+and feed-forward layers. Leaves out weights' traffic, embedding and head, communication, and
+everything that keeps a device from its roofs: a lower bound for comparing models and devices, not a
+prediction.
 """
 
 from collections.abc import Sequence
@@ -37,7 +39,9 @@ class TokenWork(NamedTuple):
 
 
 class TokenPrice(NamedTuple):
-    """Dollars of one decoded token: `attention_usd` with its projections, and `feed_forward_usd`."""
+    """Dollars of one decoded token: `attention_usd` with its projections, and
+    `feed_forward_usd`.
+    """
 
     attention_usd: Array
     feed_forward_usd: Array
@@ -58,8 +62,8 @@ def token_work(
         precision: number formats.
         context: cached tokens, >= 0.
         windowed_kv: format of the cache in layers with a window; None: as in the others.
-        whole_latent: with MLA, count the value product over the whole cached vector, its rotary part included, as
-            kernels do that hold both operands in one tile.
+        whole_latent: with MLA, count the value product over the whole cached vector, its rotary
+            part included, as kernels do that hold both operands in one tile.
     """
     tokens = np.asarray(context, dtype=np.float64)
     cache, flops, projections, feed_forward = np.zeros(tokens.shape), np.zeros(tokens.shape), 0, 0
@@ -74,7 +78,11 @@ def token_work(
         flops = flops + count * 2.0 * a.heads * per_pair * read
         projections += count * _multiplications(a.projections(architecture.hidden))
         feed_forward += count * _multiplications(f.projections(architecture.hidden))
-        feed_forward += count * f.experts_per_token * _multiplications(f.expert_projections(architecture.hidden))
+        feed_forward += (
+            count
+            * f.experts_per_token
+            * _multiplications(f.expert_projections(architecture.hidden))
+        )
     return TokenWork(np.asarray(cache), np.asarray(flops), 2.0 * projections, 2.0 * feed_forward)
 
 
@@ -85,7 +93,8 @@ def _multiplications(projections: tuple[Projection, ...]) -> int:
 def token_price(work: TokenWork, device: Device, dtype: str) -> TokenPrice:
     """Dollars of a token's work on a device that runs at its roofs.
 
-    Attention: max(FLOPs / peak, bytes / bandwidth), and its projections' FLOPs / peak; feed-forward: FLOPs / peak.
+    Attention: max(FLOPs / peak, bytes / bandwidth), and its projections' FLOPs / peak;
+    feed-forward: FLOPs / peak.
 
     Args:
         work: of one token.
@@ -98,12 +107,15 @@ def token_price(work: TokenWork, device: Device, dtype: str) -> TokenPrice:
     Reference: Wang et al., "Step-3 is Large yet Affordable" (arXiv:2507.19427), section 4.2.
     """
     if device.price_usd_per_hour is None:
-        raise InputError(f"{device.name} has no price; set device.price_usd_per_hour", key="price_usd_per_hour")
+        raise InputError(
+            f"{device.name} has no price; set device.price_usd_per_hour", key="price_usd_per_hour"
+        )
     usd_per_s = device.price_usd_per_hour / SECONDS_PER_HOUR
     per_flop, per_byte = usd_per_s / device.peak(dtype), usd_per_s / device.bandwidth_bytes_per_s
     core = np.maximum(work.attention_flops * per_flop, work.cache_bytes * per_byte)
     return TokenPrice(
-        np.asarray(core + work.projection_flops * per_flop), np.asarray(work.feed_forward_flops * per_flop)
+        np.asarray(core + work.projection_flops * per_flop),
+        np.asarray(work.feed_forward_flops * per_flop),
     )
 
 
@@ -121,4 +133,6 @@ def cheapest_mix(work: TokenWork, devices: Sequence[tuple[Device, str]]) -> Arra
         raise InputError("needs at least one device", key="devices")
     prices = [token_price(work, device, dtype) for device, dtype in devices]
     attention = np.min(np.stack([price.attention_usd for price in prices]), axis=0)
-    return np.asarray(attention + np.min(np.stack([price.feed_forward_usd for price in prices]), axis=0))
+    return np.asarray(
+        attention + np.min(np.stack([price.feed_forward_usd for price in prices]), axis=0)
+    )

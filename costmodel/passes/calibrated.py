@@ -1,8 +1,9 @@
-"""Which operations make up one pass of one model, and what do they cost by the constants of the device's profile?
+"""Which operations make up one pass of one model, and what do they cost by the constants of the
+device's profile?
 
-Sums the operations of every layer, the output head and the sampler on one device of a tensor-parallel group, at the
-fidelities `datasheet` and `calibrated`. Leaves out passes that were timed whole (`costmodel.passes.measured`), the host
-and everything between passes.
+Sums the operations of every layer, the output head and the sampler on one device of a
+tensor-parallel group, at the fidelities `datasheet` and `calibrated`. Leaves out passes that were
+timed whole (`costmodel.passes.measured`), the host and everything between passes.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,12 +29,31 @@ from hardware_profiles.profile import Device
 
 Logits = Literal["all", "last", "none"]
 # sharded along the inner dimension
-_INPUT_SPLIT = ("output", "down", "shared_down", "expert_down", "state_output", "state_x", "cross_output")
+_INPUT_SPLIT = (
+    "output",
+    "down",
+    "shared_down",
+    "expert_down",
+    "state_output",
+    "state_x",
+    "cross_output",
+)
 _REPLICATED = ("router", "q_down", "kv_down", "index_q", "index_k", "index_weights")
 # products that read the vector of another, which is quantised once for all of them
 _SAME_INPUT = {
     **dict.fromkeys(
-        ("q", "q_down", "kv_down", "kv", "qkv", "state_input", "state_gates", "index_k", "index_weights"), "mixer"
+        (
+            "q",
+            "q_down",
+            "kv_down",
+            "kv",
+            "qkv",
+            "state_input",
+            "state_gates",
+            "index_k",
+            "index_weights",
+        ),
+        "mixer",
     ),
     "index_q": "q_up",
     **dict.fromkeys(("router", "shared_gate_up", "shared_up", "gate_up", "up"), "feed_forward"),
@@ -51,7 +71,8 @@ def calibrated_pass(
     logits: Logits = "all",
     prefill: bool = False,
 ) -> PassCost:
-    """Cost of a pass as the sum of its operations; arguments as in `costmodel.passes.forward.pass_cost`.
+    """Cost of a pass as the sum of its operations; arguments as in
+    `costmodel.passes.forward.pass_cost`.
 
     Raises:
         InputError: a negative, zero or non-finite argument.
@@ -60,11 +81,17 @@ def calibrated_pass(
     deployment, tally = _in_blocks(deployment), Tally()
     schedule = deployment.schedule
     for layer, count in deployment.architecture.blocks:
-        block = replace(layer, feed_forward=layer.feed_forward.merged()) if deployment.merges_experts else layer
+        block = (
+            replace(layer, feed_forward=layer.feed_forward.merged())
+            if deployment.merges_experts
+            else layer
+        )
         once = block.cross_decoder and prefill and logits == "last"
         shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
         if schedule is not None and (schedule.prompts or not prefill):
-            for operation in _scheduled(deployment, schedule, block, count, *shape, prefill and not once):
+            for operation in _scheduled(
+                deployment, schedule, block, count, *shape, prefill and not once
+            ):
                 tally.add(operation)
             continue
         for operation in _block(deployment, block, *shape, prefill and not once):
@@ -75,7 +102,9 @@ def calibrated_pass(
 
 
 def _in_blocks(d: Deployment) -> Deployment:
-    """The deployment with the profile's constants for products with weights in blocks of GGUF, where it has some."""
+    """The deployment with the profile's constants for products with weights in blocks of GGUF,
+    where it has some.
+    """
     if not d.device.formats:
         return d
     form = main_format(d.precision.weights)
@@ -95,9 +124,18 @@ def _device_in(device: Device, form: str) -> Device:
 
 
 def _scheduled(
-    d: Deployment, schedule: LayerSchedule, block: Block, count: int, b: Array, n: Array, context: Array, prefill: bool
+    d: Deployment,
+    schedule: LayerSchedule,
+    block: Block,
+    count: int,
+    b: Array,
+    n: Array,
+    context: Array,
+    prefill: bool,
 ) -> Iterator[Operation]:
-    """The layer's operations where tokens skip layers: parts that run for some tokens, weighted by how often."""
+    """The layer's operations where tokens skip layers: parts that run for some tokens, weighted by
+    how often.
+    """
     hidden, rank = d.architecture.hidden, schedule.substitute_rank
     each = count / len(schedule.shares)
     for share in schedule.shares:
@@ -105,7 +143,9 @@ def _scheduled(
         if share and (schedule.together or share == 1.0):
             for operation in _block(d, block, b, n, cached, prefill):
                 yield operation._replace(calls=each * share)
-        elif share:  # requests go their own ways: the layer runs once any of them needs it, for those alone
+        elif (
+            share
+        ):  # requests go their own ways: the layer runs once any of them needs it, for those alone
             runs = 1.0 - (1.0 - share) ** b
             for operation in _block(d, block, b * share / runs, n, cached, prefill):
                 yield scaled(operation, runs)._replace(calls=each)
@@ -114,7 +154,9 @@ def _scheduled(
                 yield _gemm(d, shape, b * n)._replace(calls=each * (1.0 - share))
 
 
-def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, prefill: bool) -> Iterator[Operation]:
+def _block(
+    d: Deployment, block: Block, b: Array, n: Array, context: Array, prefill: bool
+) -> Iterator[Operation]:
     hidden, distinct, p = d.architecture.hidden, _distinct(b * n), d.precision
     rows, one = distinct.few, np.ones(())
     feed_forward, projections = block.feed_forward, block.projections(hidden)
@@ -133,15 +175,21 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
             yield from _attention(d, block.cross, b, n, source, False)
     if block.state is not None:
         yield _state(d, block.state, b, n, prefill)
-    alike = not (feed_forward.is_moe and d.expert_correlation)  # rows alone say which experts are visited
+    alike = not (
+        feed_forward.is_moe and d.expert_correlation
+    )  # rows alone say which experts are visited
     if feed_forward.is_moe:
         yield distinct.of(_experts(d, block, rows, one)) if alike else _experts(d, block, b, n)
     if p.quantises or p.unpacks or (feed_forward.is_moe and p.of("experts").quantises):
         beside = _beside_products(d, block, projections, *((rows, one) if alike else (b, n)))
         yield from map(distinct.of, beside) if alike else beside
-    width = (feed_forward.shared_width if feed_forward.is_moe else feed_forward.width) / d.tensor_parallel
+    width = (
+        feed_forward.shared_width if feed_forward.is_moe else feed_forward.width
+    ) / d.tensor_parallel
     work = ops.elementwise(rows, hidden, width, activation_bytes=p.residual_bytes)
-    timing = _timed(d, work, lambda: kernels.elementwise(d.device, work, fused=_fused_norms(d)), p.activations)
+    timing = _timed(
+        d, work, lambda: kernels.elementwise(d.device, work, fused=_fused_norms(d)), p.activations
+    )
     yield distinct.of(scaled(Operation("elementwise", timing, work), block.sublayers / 2.0))
     if block.attention.qk_norm and d.head_norm_kernels:
         yield distinct.of(added.head_norms(d, block.attention, rows))
@@ -150,7 +198,12 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
         message = rows * hidden * p.residual_bytes
         backend = d.reductions.on(d.device, d.tensor_parallel)
         timing = kernels.allreduce(
-            d.device, message, d.tensor_parallel, graphs=d.graphs, backend=backend, one_shot=one_shot
+            d.device,
+            message,
+            d.tensor_parallel,
+            graphs=d.graphs,
+            backend=backend,
+            one_shot=one_shot,
         )
         for _ in range(block.sublayers):
             yield distinct.of(Operation("allreduce", timing, Work(np.zeros(()), np.zeros(()))))
@@ -165,9 +218,16 @@ def _beside_products(
     routed = f.is_moe and d.precision.of("experts").quantises
     if shapes and (d.precision.quantises or routed):
         done = d.quantised_inputs
-        read = {role: k for role, (_, k) in shapes.items() if d.precision.quantises and role != "router"}
-        if routed and "experts" not in done:  # what enters an expert enters the router; and its inner vector
-            read |= {"router": shapes["router"][1], "expert_down": f.experts_per_token * f.width / d.tensor_parallel}
+        read = {
+            role: k for role, (_, k) in shapes.items() if d.precision.quantises and role != "router"
+        }
+        if (
+            routed and "experts" not in done
+        ):  # what enters an expert enters the router; and its inner vector
+            read |= {
+                "router": shapes["router"][1],
+                "expert_down": f.experts_per_token * f.width / d.tensor_parallel,
+            }
         inputs = {_SAME_INPUT.get(role, role): k for role, k in read.items()}
         left = [k for name, k in inputs.items() if name not in done]
         if left:
@@ -176,7 +236,9 @@ def _beside_products(
     if d.precision.unpacks and shapes:
         weights = np.asarray(sum(outputs * k for outputs, k in shapes.values()))
         if f.is_moe:
-            weights = weights + _visited(d, block, b, n) * f.expert_parameters(hidden) / d.tensor_parallel
+            weights = (
+                weights + _visited(d, block, b, n) * f.expert_parameters(hidden) / d.tensor_parallel
+            )
         yield added.unpacking(d, weights, 1)
 
 
@@ -208,14 +270,24 @@ def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm"
         return kernels.gemm(d.device, work, rows, p.activations, outputs=n, read=read)
 
     timing = _timed(d, work, calibrated, p.activations)
-    return Operation(name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k})
+    return Operation(
+        name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k}
+    )
 
 
-def _of_parts(d: Deployment, product: Operation, sparse: SparseFeedForward, rows: Array) -> Operation:
-    """A product of which every row uses a part of the weights, and all rows together a larger one."""
+def _of_parts(
+    d: Deployment, product: Operation, sparse: SparseFeedForward, rows: Array
+) -> Operation:
+    """A product of which every row uses a part of the weights, and all rows together a larger
+    one.
+    """
     independent = 1.0 + (np.maximum(rows, 1.0) - 1.0) * (1.0 - sparse.correlation)
     read, work = 1.0 - (1.0 - sparse.active_ratio) ** independent, product.work
-    few = Work(work.flops * sparse.active_ratio, work.bytes * read, work.written_bytes * sparse.active_ratio)
+    few = Work(
+        work.flops * sparse.active_ratio,
+        work.bytes * read,
+        work.written_bytes * sparse.active_ratio,
+    )
     timing = product.timing
     compute, memory = timing.compute_s * sparse.active_ratio, timing.memory_s * read
     saved = np.maximum(timing.compute_s, timing.memory_s) - np.maximum(compute, memory)
@@ -224,7 +296,9 @@ def _of_parts(d: Deployment, product: Operation, sparse: SparseFeedForward, rows
 
 
 class _Rows(NamedTuple):
-    """Rows of products: the distinct ones, and where each point finds its own where many points share few."""
+    """Rows of products: the distinct ones, and where each point finds its own where many points
+    share few.
+    """
 
     few: Array
     back: Index | None
@@ -252,7 +326,9 @@ def _attention(
 ) -> Iterator[Operation]:
     p, dtype = d.precision, _wide(d)
     if d.sparse_attention is not None and not prefill and d.sparse_attention.token_ratio < 1.0:
-        reach = context if attention.window is None else np.minimum(context, float(attention.window))
+        reach = (
+            context if attention.window is None else np.minimum(context, float(attention.window))
+        )
         yield added.selection(d, attention, b, n, reach)
         context = added.selected_tokens(d, reach)
     heads = attention.heads / d.tensor_parallel
@@ -264,40 +340,84 @@ def _attention(
         return
     kv_heads = max(1.0, attention.kv_heads / d.tensor_parallel)
     work = ops.attention(
-        b, n, context, heads=heads, kv_heads=kv_heads, head_dim=attention.head_dim, window=attention.window,
-        kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes, mask=attention.mask,
+        b,
+        n,
+        context,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=attention.head_dim,
+        window=attention.window,
+        kv_bytes=p.kv_bytes,
+        activation_bytes=p.residual_bytes,
+        mask=attention.mask,
         block_tokens=attention.block_tokens,
-    )  # fmt: skip
+    )
     together = attention.block_tokens if attention.mask == "causal" else 0
     work = _with_latest(d, attention, work, b, read)
 
     def calibrated() -> Timing:
         if prefill:
             return kernels.prefill_attention(
-                d.device, work, dtype, requests=b, query_tokens=n, context=read, heads=heads,
-                head_dim=attention.head_dim, block_tokens=together,
-            )  # fmt: skip
+                d.device,
+                work,
+                dtype,
+                requests=b,
+                query_tokens=n,
+                context=read,
+                heads=heads,
+                head_dim=attention.head_dim,
+                block_tokens=together,
+            )
         split = kernels.split_attention(
-            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype,
+            d.device,
+            work,
+            requests=b,
+            query_tokens=n,
+            context=read,
+            heads=heads,
+            kv_heads=kv_heads,
+            dtype=dtype,
             head_dim=attention.head_dim * p.tile_ratio,
-        )  # fmt: skip
+        )
         if d.split_verify:
             return split
         whole = kernels.unsplit_attention(
-            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype,
+            d.device,
+            work,
+            requests=b,
+            query_tokens=n,
+            context=read,
+            heads=heads,
+            kv_heads=kv_heads,
+            dtype=dtype,
             block_tokens=together,
-        )  # fmt: skip
-        alone = Work(work.flops / n, work.bytes)  # kernels of two libraries: several never take less than one
+        )
+        alone = Work(
+            work.flops / n, work.bytes
+        )  # kernels of two libraries: several never take less than one
         one = kernels.split_attention(
-            d.device, alone, requests=b, query_tokens=np.ones_like(n), context=read, heads=heads, kv_heads=kv_heads,
-            dtype=dtype, head_dim=attention.head_dim * p.tile_ratio,
-        )  # fmt: skip
+            d.device,
+            alone,
+            requests=b,
+            query_tokens=np.ones_like(n),
+            context=read,
+            heads=heads,
+            kv_heads=kv_heads,
+            dtype=dtype,
+            head_dim=attention.head_dim * p.tile_ratio,
+        )
         return _where(n > 1, _where(whole.seconds >= one.seconds, whole, one), split)
 
     sizes = {
-        "requests": b, "query_tokens": n, "context": read, "heads": heads, "kv_heads": kv_heads,
-        "head_dim": attention.head_dim, "beside_requests": 0.0, "beside_context": 0.0,
-    }  # fmt: skip
+        "requests": b,
+        "query_tokens": n,
+        "context": read,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": attention.head_dim,
+        "beside_requests": 0.0,
+        "beside_context": 0.0,
+    }
     operation = Operation("attention", _timed(d, work, calibrated, dtype), work, sizes=sizes)
     if prefill and d.sparse_attention is not None and d.sparse_attention.prompt_ratio < 1.0:
         yield added.prompt_selection(d, attention, b, n)
@@ -310,9 +430,16 @@ def _latent_attention(
 ) -> Iterator[Operation]:
     p, heads = d.precision, attention.heads / d.tensor_parallel
     work = ops.latent_attention(
-        b, n, context, heads=heads, latent=attention.kv_lora_rank, rope=attention.rope_dim,
-        kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes, chosen=attention.index_tokens,
-    )  # fmt: skip
+        b,
+        n,
+        context,
+        heads=heads,
+        latent=attention.kv_lora_rank,
+        rope=attention.rope_dim,
+        kv_bytes=p.kv_bytes,
+        activation_bytes=p.residual_bytes,
+        chosen=attention.index_tokens,
+    )
     work = _with_latest(d, attention, work, b, read)
     if attention.index_heads:
         yield added.indexing(d, attention, b, n, context)
@@ -325,9 +452,13 @@ def _latent_attention(
     def latent() -> Timing:
         rows = heads * n
         own = kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=rows)
-        filled = np.maximum(rows, float(kernels.ROW_TILE))  # tiles of few rows read again, a padded one does not
+        filled = np.maximum(
+            rows, float(kernels.ROW_TILE)
+        )  # tiles of few rows read again, a padded one does not
         more = work._replace(flops=work.flops * filled / rows)
-        padded = kernels.latent_attention(device, more, dtype, context=context, requests=b, rows=filled)
+        padded = kernels.latent_attention(
+            device, more, dtype, context=context, requests=b, rows=filled
+        )
         return _where(own.seconds <= padded.seconds, own, padded)
 
     timing = _timed(d, work, latent, dtype)
@@ -349,19 +480,30 @@ def _with_latest(d: Deployment, attention: Attention, work: Work, b: Array, read
 
 
 def _state(d: Deployment, layer: StateLayer, b: Array, n: Array, prefill: bool) -> Operation:
-    """Convolution and state update, on the vector units while decoding; no kernel of these was ever measured here."""
+    """Convolution and state update, on the vector units while decoding; no kernel of these was ever
+    measured here.
+    """
     work = state_update.state_update(
-        layer, b, n, activation_bytes=d.precision.residual_bytes, rollback=d.rollback, prefill=prefill,
+        layer,
+        b,
+        n,
+        activation_bytes=d.precision.residual_bytes,
+        rollback=d.rollback,
+        prefill=prefill,
         share=1.0 / d.tensor_parallel,
-    )  # fmt: skip
+    )
     paired = prefill and layer.kind != "mamba"
     dtype = _wide(d) if paired or "fp32" not in d.device.peak_flops_per_s else "fp32"
-    return Operation("state", _timed(d, work, lambda: kernels.state_update(d.device, work, dtype), dtype), work)
+    return Operation(
+        "state", _timed(d, work, lambda: kernels.state_update(d.device, work, dtype), dtype), work
+    )
 
 
 def _visited(d: Deployment, block: Block, b: Array, n: Array) -> Array:
     tokens = ops.independent_tokens(b, n, d.expert_correlation)
-    return ops.distinct_experts(tokens, block.feed_forward.experts, block.feed_forward.experts_per_token)
+    return ops.distinct_experts(
+        tokens, block.feed_forward.experts, block.feed_forward.experts_per_token
+    )
 
 
 def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
@@ -369,21 +511,32 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
     d = _in_part(d, "experts")
     feed_forward, p = block.feed_forward, d.precision
     work = ops.experts(
-        b * n, visited, hidden=feed_forward.expert_input(d.architecture.hidden),
+        b * n,
+        visited,
+        hidden=feed_forward.expert_input(d.architecture.hidden),
         width=feed_forward.width / d.tensor_parallel,
-        matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
-        weight_bytes=p.read_weight_bytes, experts=feed_forward.experts,
-        few_rows=d.device.constants.moe_few_rows, many_rows=d.device.constants.moe_many_rows,
-        activation_bytes=(p.residual_bytes + p.activation_bytes) / 2.0,  # read as products are, written in 16 bits
-    )  # fmt: skip
+        matrices=3 if feed_forward.gated else 2,
+        experts_per_token=feed_forward.experts_per_token,
+        weight_bytes=p.read_weight_bytes,
+        experts=feed_forward.experts,
+        few_rows=d.device.constants.moe_few_rows,
+        many_rows=d.device.constants.moe_many_rows,
+        activation_bytes=(p.residual_bytes + p.activation_bytes)
+        / 2.0,  # read as products are, written in 16 bits
+    )
     if p.arithmetic_ratio < 1.0:
         work = work._replace(flops=work.flops * p.arithmetic_ratio)
-    timing = _timed(d, work, lambda: kernels.experts(d.device, work, visited, p.activations), p.activations)
+    timing = _timed(
+        d, work, lambda: kernels.experts(d.device, work, visited, p.activations), p.activations
+    )
     sizes: dict[str, Number] = {
-        "tokens": b * n, "hidden": feed_forward.expert_input(d.architecture.hidden),
+        "tokens": b * n,
+        "hidden": feed_forward.expert_input(d.architecture.hidden),
         "width": feed_forward.width / d.tensor_parallel,
-        "experts": feed_forward.experts, "experts_per_token": feed_forward.experts_per_token, "visited": visited,
-    }  # fmt: skip
+        "experts": feed_forward.experts,
+        "experts_per_token": feed_forward.experts_per_token,
+        "visited": visited,
+    }
     return Operation("moe", timing, work, sizes=sizes)
 
 

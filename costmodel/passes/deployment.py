@@ -1,7 +1,7 @@
 """What runs where, and how: the setting of a pass.
 
-A model, one device of its group, number formats, transforms and the few switches that move the cost of a pass.
-Leaves out the drafter and the engine's overhead (`estimate.Setting`).
+A model, one device of its group, number formats, transforms and the few switches that move the cost
+of a pass. Leaves out the drafter and the engine's overhead (`estimate.Setting`).
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,12 @@ from costmodel.passes.kernels.communication import Reductions
 from costmodel.passes.ops import Array
 from costmodel.passes.precision import Precision
 from costmodel.passes.state_update import Rollback
-from costmodel.transforms.declared import ContextTransform, LayerSchedule, SparseAttention, SparseFeedForward
+from costmodel.transforms.declared import (
+    ContextTransform,
+    LayerSchedule,
+    SparseAttention,
+    SparseFeedForward,
+)
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
@@ -30,37 +35,45 @@ class Deployment:
         device: one device of the group.
         precision: number formats.
         tensor_parallel: devices N that share every layer; must divide the query heads.
-        fidelity: `datasheet` (bare roofs), `calibrated` (the profile's constants) or `measured` (the same, corrected
-            by whole passes that were timed on the device; see `measured`).
-        split_verify: the attention kernel can split a request's cache among processors when it has several
-            query tokens; False bills the whole context to one unit.
+        fidelity: `datasheet` (bare roofs), `calibrated` (the profile's constants) or `measured`
+            (the same, corrected by whole passes that were timed on the device; see `measured`).
+        split_verify: the attention kernel can split a request's cache among processors when it has
+            several query tokens; False bills the whole context to one unit.
         graphs: passes are captured in graphs, so that the host costs nothing per layer.
-        host_layer_s: seconds in which the host launches one layer where passes are not captured; the device waits for
-            it, so that a pass takes the longer of both.
+        host_layer_s: seconds in which the host launches one layer where passes are not captured;
+            the device waits for it, so that a pass takes the longer of both.
         host_pass_s: the same for what a pass runs beside its layers.
-        head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
-            part of the rotation.
-        norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel of its own does.
+        head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0
+            where that is part of the rotation.
+        norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel
+            of its own does.
         reductions: whose all-reduce kernels run, and up to how many devices.
-        one_shot_rows: rows up to which the all-reduce exchanges whole messages at once, whatever would be faster.
+        one_shot_rows: rows up to which the all-reduce exchanges whole messages at once, whatever
+            would be faster.
         merges_experts: shared experts run in the kernels of the routed ones.
-        quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of their own does it:
-            `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles of products.
+        quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of
+            their own does it: `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles
+            of products.
         expert_correlation: of the experts that one request's tokens of a pass choose, 0 to 1.
-        rollback: what recurrent layers keep to undo rejected tokens: a state per token, or inputs to replay.
-        shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
-        source_tokens: cached tokens of every request that the encoder of an encoder-decoder read; its decoder wrote the
-            others. None: all of them, which take as much room and traffic. 0: nothing was read or is attended to.
-        host_weights_ratio: share of the layers' weights that stays in the host's memory and is fetched in every pass.
+        rollback: what recurrent layers keep to undo rejected tokens: a state per token, or inputs
+            to replay.
+        shared_prefix_tokens: cached tokens at the beginning of every request that are the same for
+            all and read once.
+        source_tokens: cached tokens of every request that the encoder of an encoder-decoder read;
+            its decoder wrote the others. None: all of them, which take as much room and traffic. 0:
+            nothing was read or is attended to.
+        host_weights_ratio: share of the layers' weights that stays in the host's memory and is
+            fetched in every pass.
         host_cache_ratio: the same of every request's cache.
-        sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`, like the rest.
+        sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`,
+            like the rest.
         text: how much of a text enters the cache; None: all.
         sparse_feed_forward: which part of feed-forward layers tokens use; None: all.
         schedule: which layers tokens run; None: all.
 
     Raises:
-        InputError: a tensor-parallel degree that does not divide the heads, a correlation outside [0, 1], a prefix or
-            streamed weights of an encoder-decoder.
+        InputError: a tensor-parallel degree that does not divide the heads, a correlation outside
+            [0, 1], a prefix or streamed weights of an encoder-decoder.
     """
 
     architecture: Architecture
@@ -92,19 +105,30 @@ class Deployment:
     def __post_init__(self) -> None:
         n = self.tensor_parallel
         encoder = self.architecture.encoder
-        blocks = [block for block, _ in (*self.architecture.blocks, *(encoder.blocks if encoder else ()))]
-        shared = [block.attention.heads for block in blocks] + [block.state.heads for block in blocks if block.state]
+        blocks = [
+            block for block, _ in (*self.architecture.blocks, *(encoder.blocks if encoder else ()))
+        ]
+        shared = [block.attention.heads for block in blocks] + [
+            block.state.heads for block in blocks if block.state
+        ]
         if n < 1 or any(heads % n for heads in shared):
-            raise InputError(f"must be >= 1 and divide the heads of {self.architecture.name}", key="tp", value=n)
+            raise InputError(
+                f"must be >= 1 and divide the heads of {self.architecture.name}", key="tp", value=n
+            )
         for name in ("expert_correlation", "host_weights_ratio", "host_cache_ratio"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError("must lie in [0, 1]", key=name, value=getattr(self, name))
         if self.shared_prefix_tokens < 0:
-            raise InputError("must be >= 0", key="shared_prefix_tokens", value=self.shared_prefix_tokens)
+            raise InputError(
+                "must be >= 0", key="shared_prefix_tokens", value=self.shared_prefix_tokens
+            )
         on_host = self.host_weights_ratio or self.host_cache_ratio
         self._check_encoder()
         if self.fidelity == "measured" and (self.shared_prefix_tokens or on_host):
-            rule = "passes with shared prefixes, weights or caches on the host are not measured; use calibrated"
+            rule = (
+                "passes with shared prefixes, weights or caches on the host are not measured; use"
+                " calibrated"
+            )
             raise InputError(rule, key="fidelity", value=self.fidelity)
 
     def _check_encoder(self) -> None:
@@ -117,11 +141,15 @@ class Deployment:
             raise InputError(rule, key="shared_prefix_tokens", value=self.shared_prefix_tokens)
         for name in ("host_weights_ratio", "host_cache_ratio"):
             if getattr(self, name):
-                rule = "weights and caches are streamed to models of one stack of layers, and this one has an encoder"
+                rule = (
+                    "weights and caches are streamed to models of one stack of layers, and this one"
+                    " has an encoder"
+                )
                 raise InputError(rule, key=name, value=getattr(self, name))
 
     def contexts(self, context: Array) -> tuple[Array, Array]:
-        """Cached tokens that a decoder wrote, and vectors of its encoder's output, of an encoder-decoder's requests.
+        """Cached tokens that a decoder wrote, and vectors of its encoder's output, of an
+        encoder-decoder's requests.
 
         Args:
             context: cached tokens per request; an input of fixed length is none of them.
@@ -129,5 +157,9 @@ class Deployment:
         fixed = self.architecture.source_positions
         if fixed:
             return context, np.full_like(context, float(fixed))
-        source = context if self.source_tokens is None else np.minimum(context, float(self.source_tokens))
+        source = (
+            context
+            if self.source_tokens is None
+            else np.minimum(context, float(self.source_tokens))
+        )
         return context - source, source

@@ -1,8 +1,10 @@
-"""How fast are 8-bit and 4-bit matrix products on a device whose constants were fitted to 16-bit ones?
+"""How fast are 8-bit and 4-bit matrix products on a device whose constants were fitted to 16-bit
+ones?
 
-A profile's constants for the format, where it has some; else fitted constants for Hopper, whose kernels were timed in
-both formats. They are those of the products alone: what quantises their inputs is an operation of its own. Leaves out
-other devices, which keep their constants, and the output head, which `Precision` keeps in 16 bits.
+A profile's constants for the format, where it has some; else fitted constants for Hopper, whose
+kernels were timed in both formats. They are those of the products alone: what quantises their
+inputs is an operation of its own. Leaves out other devices, which keep their constants, and the
+output head, which `Precision` keeps in 16 bits.
 """
 
 from collections.abc import Mapping
@@ -15,10 +17,11 @@ from hardware_profiles.units import MICRO
 Products = Literal["cutlass", "trtllm"]
 _HOPPER = ("h100", "h200", "gh200")
 
-# The 45 fp8 products that real_runs timed on an H100 (cuBLAS, fast accumulation, inputs already in fp8, memory cold):
-# median error 2.5 %, ninetieth percentile 6.6 %. The aiconfigurator kernel tables (Apache-2.0) for H100 SXM time the
-# conversion of the inputs with the product: with a kernel for it beside these, their 2412 cold rows of up to 128 rows
-# of inputs are 4 % too short in the median, median error 7 %.
+# The 45 fp8 products that real_runs timed on an H100 (cuBLAS, fast accumulation, inputs already in
+# fp8, memory cold): median error 2.5 %, ninetieth percentile 6.6 %. The aiconfigurator kernel
+# tables (Apache-2.0) for H100 SXM time the conversion of the inputs with the product: with a kernel
+# for it beside these, their 2412 cold rows of up to 128 rows of inputs are 4 % too short in the
+# median, median error 7 %.
 _LAUNCH_S = 3.74 * MICRO
 _BANDWIDTH_EFFICIENCY = 0.836
 _NORM = 3.35
@@ -32,17 +35,19 @@ class _Share(NamedTuple):
 
 
 _SHARES: Mapping[Products, _Share] = {
-    # the same 45 products; prompts: median of the five of 4096 rows, 0.72 to 0.79. CUTLASS's kernels in vLLM and SGLang
-    # accumulate as fast (KernelTmaWarpSpecializedPingpongFP8FastAccum)
+    # the same 45 products; prompts: median of the five of 4096 rows, 0.72 to 0.79. CUTLASS's
+    # kernels in vLLM and SGLang accumulate as fast (KernelTmaWarpSpecializedPingpongFP8FastAccum)
     "cutlass": _Share(0.764, 0.741),
-    # 441 rows of the tables (TensorRT-LLM's own linear layer) with M from 512 to 1024 and N, K of at least 2048, the
-    # conversion taken off: 2 % too long in the median, median error 19 % (with the share above 20 % too short)
+    # 441 rows of the tables (TensorRT-LLM's own linear layer) with M from 512 to 1024 and N, K of
+    # at least 2048, the conversion taken off: 2 % too long in the median, median error 19 % (with
+    # the share above 20 % too short)
     "trtllm": _Share(0.58, 0.58),
 }
 
 
 def with_eight_bit_products(deployment: Deployment, products: Products = "cutlass") -> Deployment:
-    """The deployment with constants of narrow products, where it computes in such a format and they are known.
+    """The deployment with constants of narrow products, where it computes in such a format and they
+    are known.
 
     Args:
         deployment: model, device and how they run; its constants apply to 16-bit products.
@@ -58,7 +63,9 @@ def with_eight_bit_products(deployment: Deployment, products: Products = "cutlas
     share = _SHARES[products]
     constants = replace(
         device.constants,
-        corrections={name: each for name, each in device.constants.corrections.items() if name != "gemm"},
+        corrections={
+            name: each for name, each in device.constants.corrections.items() if name != "gemm"
+        },
         gemm_launch_s=_LAUNCH_S,
         gemm_compute_efficiency=share.decode,
         gemm_bandwidth_efficiency=_BANDWIDTH_EFFICIENCY,

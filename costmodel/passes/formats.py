@@ -1,10 +1,12 @@
-"""How wide is one value of a number format, which format computes with it, and what do published recipes stand for?
+"""How wide is one value of a number format, which format computes with it, and what do published
+recipes stand for?
 
-A format may name its groups: `int4-g128` has one scale per 128 values (16 bits; 8 bits with `fp4`), `int4-g128-zp` a
-zero point of as many bits as a value beside it, and `fp8-block` one 32-bit scale per 128 x 128 values. Blocks of GGUF
-files have names of their own, and a file that mixes them is the mix: `q4_k:0.83+q6_k:0.17` states the share of the
-weights in each format. A recipe (`awq`, `mxfp4`, `q4_k_m`) is what makers call their checkpoints by, and names a format
-for every part of a model. Leaves out what runs in these formats (`precision`).
+A format may name its groups: `int4-g128` has one scale per 128 values (16 bits; 8 bits with `fp4`),
+`int4-g128-zp` a zero point of as many bits as a value beside it, and `fp8-block` one 32-bit scale
+per 128 x 128 values. Blocks of GGUF files have names of their own, and a file that mixes them is
+the mix: `q4_k:0.83+q6_k:0.17` states the share of the weights in each format. A recipe (`awq`,
+`mxfp4`, `q4_k_m`) is what makers call their checkpoints by, and names a format for every part of a
+model. Leaves out what runs in these formats (`precision`).
 """
 
 import re
@@ -18,11 +20,20 @@ from costmodel.architectures.part_formats import PARTS, PartFormats, read_parts
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS
 
-# Bytes of a block over its values: scales, minima and packed integers (`ggml-common.h` of llama.cpp, `block_q4_0` ...)
+# Bytes of a block over its values: scales, minima and packed integers (`ggml-common.h` of
+# llama.cpp, `block_q4_0` ...)
 _BLOCK_BYTES = {
-    "q4_0": 18 / 32, "q4_1": 20 / 32, "q5_0": 22 / 32, "q5_1": 24 / 32, "q8_0": 34 / 32,
-    "q2_k": 84 / 256, "q3_k": 110 / 256, "q4_k": 144 / 256, "q5_k": 176 / 256, "q6_k": 210 / 256,
-}  # fmt: skip
+    "q4_0": 18 / 32,
+    "q4_1": 20 / 32,
+    "q5_0": 22 / 32,
+    "q5_1": 24 / 32,
+    "q8_0": 34 / 32,
+    "q2_k": 84 / 256,
+    "q3_k": 110 / 256,
+    "q4_k": 144 / 256,
+    "q5_k": 176 / 256,
+    "q6_k": 210 / 256,
+}
 BYTES_PER_VALUE = {
     "fp32": 4.0,
     "bf16": 2.0,
@@ -35,17 +46,26 @@ BYTES_PER_VALUE = {
     **{name: _BLOCK_BYTES[name] for name in WEIGHT_FORMATS},
 }
 _GROUPED = re.compile(r"(fp8|int8|int4|fp4)-g([1-9][0-9]{0,5})|(int8|int4)-g([1-9][0-9]{0,5})-zp")
-_GROUPED_BYTES = {"fp8": (1.0, 2.0), "int8": (1.0, 2.0), "int4": (0.5, 2.0), "fp4": (0.5, 1.0)}  # value, scale
+_GROUPED_BYTES = {
+    "fp8": (1.0, 2.0),
+    "int8": (1.0, 2.0),
+    "int4": (0.5, 2.0),
+    "fp4": (0.5, 1.0),
+}  # value, scale
 _SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 _SHARE_SLACK = 0.002  # shares are written to four digits
 _NAME_LIMIT = 200
 SIXTEEN_BITS = ("bf16", "fp16")
-PLAIN = (*SIXTEEN_BITS, "fp32")  # formats of values without scales, which engines convert into each other
+PLAIN = (
+    *SIXTEEN_BITS,
+    "fp32",
+)  # formats of values without scales, which engines convert into each other
 
-# What the names of published checkpoints stand for, beside the formats above and the recipes of GGUF. The output head
-# and the embedding stay in 16 bits in all of them. AWQ and GPTQ: groups of 128 with a scale and a zero point (AutoAWQ
-# `q_group_size` 128 and `zero_point`; AutoGPTQ writes `qzeros` for symmetric weights too). w4a16 and w8a8 are the
-# schemes of compressed-tensors (scales alone). MXFP4 covers the routed experts (gpt-oss model card, arXiv:2508.10925).
+# What the names of published checkpoints stand for, beside the formats above and the recipes of
+# GGUF. The output head and the embedding stay in 16 bits in all of them. AWQ and GPTQ: groups of
+# 128 with a scale and a zero point (AutoAWQ `q_group_size` 128 and `zero_point`; AutoGPTQ writes
+# `qzeros` for symmetric weights too). w4a16 and w8a8 are the schemes of compressed-tensors (scales
+# alone). MXFP4 covers the routed experts (gpt-oss model card, arXiv:2508.10925).
 RECIPES: Mapping[str, PartFormats] = {
     "awq": PartFormats("int4-g128-zp"),
     "gptq": PartFormats("int4-g128-zp"),
@@ -62,7 +82,8 @@ def recipe_parts(name: str, model: Architecture | None = None) -> PartFormats:
     """The formats of the parts of a checkpoint, by what it is called.
 
     Args:
-        name: a recipe, a format of all matrices, or formats part by part (`bf16/experts=fp4-g32`); in any case.
+        name: a recipe, a format of all matrices, or formats part by part (`bf16/experts=fp4-g32`);
+            in any case.
         model: shares of the blocks of GGUF recipes follow from it.
 
     Raises:
@@ -78,7 +99,11 @@ def recipe_parts(name: str, model: Architecture | None = None) -> PartFormats:
     if own in GGUF_RECIPES and model is not None:
         return recipe_formats(own, model)
     if own in GGUF_RECIPES and own not in BYTES_PER_VALUE:
-        raise InputError("is a mix of formats that follows from the model; name the model", key="dtype", value=name)
+        raise InputError(
+            "is a mix of formats that follows from the model; name the model",
+            key="dtype",
+            value=name,
+        )
     parts = read_parts(own) if "/" in own else PartFormats(own)
     if parts is None:
         rule = f"must be a format, and /PART=FORMAT behind it for the parts {', '.join(PARTS)}"
@@ -97,10 +122,11 @@ def recipe_names() -> tuple[str, ...]:
 def arithmetic(form: str, computed: Collection[str] | None = None) -> str:
     """The format that matrix units compute a product in whose weights are stored in `form`.
 
-    A device that computes in fp8, int8 or fp4 does so with weights in that format; others unpack the weights to 16
-    bits on the way to the matrix units (weight-only kernels such as Marlin's). Groups of integers and the blocks of
-    GGUF are always unpacked (ASSUMED of GGUF: its kernels multiply integers). MXFP4 is multiplied with 8-bit
-    activations on devices with 4-bit matrix units (FlashInfer's and TensorRT-LLM's kernels for gpt-oss).
+    A device that computes in fp8, int8 or fp4 does so with weights in that format; others unpack
+    the weights to 16 bits on the way to the matrix units (weight-only kernels such as Marlin's).
+    Groups of integers and the blocks of GGUF are always unpacked (ASSUMED of GGUF: its kernels
+    multiply integers). MXFP4 is multiplied with 8-bit activations on devices with 4-bit matrix
+    units (FlashInfer's and TensorRT-LLM's kernels for gpt-oss).
 
     Args:
         form: format of the weights, or a mix.
@@ -124,7 +150,8 @@ def bytes_per_value(name: str) -> float:
     """Bytes of one value of a format, its share of the scales included.
 
     Args:
-        name: a format of `BYTES_PER_VALUE`, a quantised one with a group size, or a mix with the share of each.
+        name: a format of `BYTES_PER_VALUE`, a quantised one with a group size, or a mix with the
+            share of each.
 
     Raises:
         UnknownNameError: no such format.
@@ -141,7 +168,9 @@ def bytes_per_value(name: str) -> float:
         return sum(share * bytes_per_value(part) for part, share in _mixed(name))
     grouped = _GROUPED.fullmatch(name)
     if grouped is None:
-        raise UnknownNameError("number format", name[:_NAME_LIMIT], [*recipe_names(), "int4-g128", "fp8-g128"])
+        raise UnknownNameError(
+            "number format", name[:_NAME_LIMIT], [*recipe_names(), "int4-g128", "fp8-g128"]
+        )
     value, scale = _GROUPED_BYTES[grouped[1] or grouped[3]]
     zero_point = value if grouped[3] else 0.0
     return value + (scale + zero_point) / int(grouped[2] or grouped[4])
@@ -151,16 +180,23 @@ def bytes_per_value(name: str) -> float:
 def _mixed(name: str) -> tuple[tuple[str, float], ...]:
     """The formats of a mix and the share of the weights in each, as they are named."""
     parts = [part.partition(":") for part in name.split("+")]
-    if len(parts) > len(BYTES_PER_VALUE) or not all(_SHARE.fullmatch(share) for _, _, share in parts):
-        raise UnknownNameError("number format", name[:_NAME_LIMIT], [*BYTES_PER_VALUE, "q4_k:0.83+q6_k:0.17"])
+    if len(parts) > len(BYTES_PER_VALUE) or not all(
+        _SHARE.fullmatch(share) for _, _, share in parts
+    ):
+        raise UnknownNameError(
+            "number format", name[:_NAME_LIMIT], [*BYTES_PER_VALUE, "q4_k:0.83+q6_k:0.17"]
+        )
     shares = tuple((part, float(share)) for part, _, share in parts)
     if abs(sum(share for _, share in shares) - 1.0) > _SHARE_SLACK:
-        raise InputError("shares of a mix must add up to 1", key="weights", value=name[:_NAME_LIMIT])
+        raise InputError(
+            "shares of a mix must add up to 1", key="weights", value=name[:_NAME_LIMIT]
+        )
     return shares
 
 
 def main_format(name: str) -> str:
-    """The format of most weights: of a mix the one with the largest share, which its products are timed by.
+    """The format of most weights: of a mix the one with the largest share, which its products are
+    timed by.
 
     >>> main_format("q4_k:0.83+q6_k:0.17"), main_format("bf16")
     ('q4_k', 'bf16')
@@ -169,5 +205,7 @@ def main_format(name: str) -> str:
 
 
 def in_blocks(form: str) -> bool:
-    """Whether most of a format's weights are in blocks of GGUF, whose files quantise head and embedding too."""
+    """Whether most of a format's weights are in blocks of GGUF, whose files quantise head and
+    embedding too.
+    """
     return main_format(form) in WEIGHT_FORMATS

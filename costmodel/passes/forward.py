@@ -1,8 +1,8 @@
 """What does one pass of one model cost: b requests of n new tokens each over a cache?
 
-The front door of the passes: it chooses between the calibrated sum of operations and passes that were measured whole,
-and adds what a device waits for: weights from the host's memory, a host that launches layer by layer. Leaves out
-everything between passes (see `costmodel.answers.steps.step`).
+The front door of the passes: it chooses between the calibrated sum of operations and passes that
+were measured whole, and adds what a device waits for: weights from the host's memory, a host that
+launches layer by layer. Leaves out everything between passes (see `costmodel.answers.steps.step`).
 """
 
 from dataclasses import replace
@@ -19,7 +19,15 @@ from costmodel.passes.streaming import with_streaming
 from costmodel.passes.totals import Operation, Operations, PassCost, added
 from costmodel.transforms.declared import ContextTransform
 
-__all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost", "with_launches"]
+__all__ = [
+    "Deployment",
+    "Fidelity",
+    "Logits",
+    "Operation",
+    "PassCost",
+    "pass_cost",
+    "with_launches",
+]
 
 
 def pass_cost(
@@ -31,7 +39,8 @@ def pass_cost(
     logits: Logits = "all",
     prefill: bool = False,
 ) -> PassCost:
-    """Cost of one pass of `batch` requests with `query_tokens` new tokens each over `context` cached ones.
+    """Cost of one pass of `batch` requests with `query_tokens` new tokens each over `context`
+    cached ones.
 
     Example:
         >>> from hardware_profiles.loader import load_device
@@ -48,9 +57,10 @@ def pass_cost(
         batch: requests b, > 0; arrays broadcast, and fractions are allowed (mean values).
         query_tokens: new tokens per request n, > 0.
         context: cached tokens per request, >= 0.
-        logits: rows that reach the output head: `all` tokens (decode, verify), the `last` of each request
-            (prefill), or `none`.
-        prefill: use the prompt-processing form of attention; of an encoder-decoder, run the encoder over these tokens.
+        logits: rows that reach the output head: `all` tokens (decode, verify), the `last` of each
+            request (prefill), or `none`.
+        prefill: use the prompt-processing form of attention; of an encoder-decoder, run the encoder
+            over these tokens.
 
     Raises:
         InputError: a negative, zero or non-finite argument.
@@ -80,16 +90,31 @@ def _one_stack(
         from costmodel.passes.measured import measured_pass
 
         return measured_pass(
-            deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+            deployment,
+            batch=batch,
+            query_tokens=query_tokens,
+            context=context,
+            logits=logits,
+            prefill=prefill,
         )
     prefix = np.minimum(deployment.shared_prefix_tokens, context)
     if np.any(prefix > 0) and not prefill:
         cost = shared_prefix_cost(
-            deployment, batch=batch, query_tokens=query_tokens, prefix=prefix, unique=context - prefix, logits=logits
+            deployment,
+            batch=batch,
+            query_tokens=query_tokens,
+            prefix=prefix,
+            unique=context - prefix,
+            logits=logits,
         )
     else:
         cost = calibrated_pass(
-            deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+            deployment,
+            batch=batch,
+            query_tokens=query_tokens,
+            context=context,
+            logits=logits,
+            prefill=prefill,
         )
     if deployment.host_weights_ratio or deployment.host_cache_ratio:
         cost = with_streaming(deployment, cost, batch=batch, context=context)
@@ -101,7 +126,8 @@ def _one_stack(
 
 
 def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> PassCost:
-    """A pass that is launched layer by layer: the device waits where the host takes longer than its work.
+    """A pass that is launched layer by layer: the device waits where the host takes longer than its
+    work.
 
     Args:
         deployment: gives the host's seconds of a layer and of a pass; 0 where passes are captured.
@@ -115,31 +141,58 @@ def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> P
     zero = np.zeros(())
     host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))
     return replace(
-        cost, seconds={**cost.seconds, "host": waiting}, launch_s=cost.launch_s + waiting,
+        cost,
+        seconds={**cost.seconds, "host": waiting},
+        launch_s=cost.launch_s + waiting,
         operations=Operations(cost.operations, (host,)),
-    )  # fmt: skip
+    )
 
 
 def _encoded(
-    d: Deployment, encoder: Architecture, *, batch: Number, query_tokens: Number, context: Number, logits: Logits
+    d: Deployment,
+    encoder: Architecture,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number,
+    logits: Logits,
 ) -> PassCost:
-    """A prompt of an encoder-decoder: its encoder reads it, and where logits are asked for the decoder begins.
+    """A prompt of an encoder-decoder: its encoder reads it, and where logits are asked for the
+    decoder begins.
 
-    The decoder then has one token, that which begins every output. An input of fixed length is read beside a prompt
-    that the decoder itself takes as any decoder does.
+    The decoder then has one token, that which begins every output. An input of fixed length is read
+    beside a prompt that the decoder itself takes as any decoder does.
     """
     reading = replace(d, architecture=encoder, schedule=None, source_tokens=None)
     fixed = float(d.architecture.source_positions)
     if fixed:
-        heard = pass_cost(reading, batch=batch, query_tokens=fixed, context=0.0, logits="none", prefill=True)
-        own = _one_stack(d, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=True)
+        heard = pass_cost(
+            reading, batch=batch, query_tokens=fixed, context=0.0, logits="none", prefill=True
+        )
+        own = _one_stack(
+            d, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=True
+        )
         return added(heard, own)
-    read = pass_cost(reading, batch=batch, query_tokens=query_tokens, context=context, logits="none", prefill=True)
+    read = pass_cost(
+        reading,
+        batch=batch,
+        query_tokens=query_tokens,
+        context=context,
+        logits="none",
+        prefill=True,
+    )
     if logits == "none":
         return read
     held = np.asarray(query_tokens, dtype=np.float64) + np.asarray(context, dtype=np.float64)
     return added(
-        read, _one_stack(replace(d, source_tokens=None), batch=batch, query_tokens=1.0, context=held, logits=logits)
+        read,
+        _one_stack(
+            replace(d, source_tokens=None),
+            batch=batch,
+            query_tokens=1.0,
+            context=held,
+            logits=logits,
+        ),
     )
 
 
@@ -153,18 +206,30 @@ def _summarised(
     logits: Logits,
     prefill: bool,
 ) -> PassCost:
-    """A pass where fewer vectors stand for a text: decoding reads those, a prompt is read by the encoder first."""
-    whole, before = np.asarray(query_tokens, dtype=np.float64), np.asarray(context, dtype=np.float64)
+    """A pass where fewer vectors stand for a text: decoding reads those, a prompt is read by the
+    encoder first.
+    """
+    whole, before = (
+        np.asarray(query_tokens, dtype=np.float64),
+        np.asarray(context, dtype=np.float64),
+    )
     plain, held = replace(d, text=None), _cached(text, before)
     if not prefill:
         return pass_cost(plain, batch=batch, query_tokens=whole, context=held, logits=logits)
     rows = np.maximum(_cached(text, whole), 1.0)
-    cost = pass_cost(plain, batch=batch, query_tokens=rows, context=held, logits=logits, prefill=True)
+    cost = pass_cost(
+        plain, batch=batch, query_tokens=rows, context=held, logits=logits, prefill=True
+    )
     if not text.encoder_ratio:
         return cost
     layers = max(1, round(text.encoder_ratio * d.architecture.layers))
     encoder = replace(plain, architecture=d.architecture.with_layers(layers))
-    return added(cost, pass_cost(encoder, batch=batch, query_tokens=whole, context=0.0, logits="none", prefill=True))
+    return added(
+        cost,
+        pass_cost(
+            encoder, batch=batch, query_tokens=whole, context=0.0, logits="none", prefill=True
+        ),
+    )
 
 
 def _cached(text: ContextTransform, tokens: Array) -> Array:

@@ -1,9 +1,10 @@
 """How long does a pass take on a device whose whole passes were measured?
 
-The fidelity `measured`: the calibrated form times the ratio that measured passes stand in to it, interpolated over
-query tokens, requests, cached tokens and layers; outside the grid the nearest edge. The ratio is to the profile as it
-is shipped, so that what-if overrides keep their effect. Prompts have a grid of their own, or stay calibrated without.
-Leaves out how passes are timed (`real_runs.kernels.step`, `real_runs.calibration.server`).
+The fidelity `measured`: the calibrated form times the ratio that measured passes stand in to it,
+interpolated over query tokens, requests, cached tokens and layers; outside the grid the nearest
+edge. The ratio is to the profile as it is shipped, so that what-if overrides keep their effect.
+Prompts have a grid of their own, or stay calibrated without. Leaves out how passes are timed
+(`real_runs.kernels.step`, `real_runs.calibration.server`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from hardware_profiles.profile import Device
 from traces.storage.kernels import KernelRow, read_kernels
 
 COVERAGE = 0.8
-PROMPT = "prompt"  # mask of rows that are passes over a prompt, of which the last token alone reaches the output head
+# mask of rows that are passes over a prompt, of which the last token alone reaches the output head
+PROMPT = "prompt"
 _ROOTS: list[Path] = []
 _ADDED: list[Path] = []
 _Axes = tuple[Array, Array, Array]
@@ -44,7 +46,8 @@ class PassGrid:
         layers: layers that the passes ran.
         axes: log2 of query tokens, of requests and of cached tokens + 1, each ascending.
         log_ratio: by those axes; holes are filled with their nearest neighbour.
-        left_out: errors of log ratios when a point is interpolated from its neighbours in query tokens.
+        left_out: errors of log ratios when a point is interpolated from its neighbours in query
+            tokens.
     """
 
     layers: int
@@ -56,8 +59,12 @@ class PassGrid:
         """Log ratio at points, which broadcast; outside the grid that of its edge."""
         from scipy.interpolate import RegularGridInterpolator  # type: ignore[import-untyped]
 
-        points = np.broadcast_arrays(np.log2(query_tokens), np.log2(requests), np.log2(context + 1.0))
-        inside = [np.clip(each, axis[0], axis[-1]) for each, axis in zip(points, self.axes, strict=True)]
+        points = np.broadcast_arrays(
+            np.log2(query_tokens), np.log2(requests), np.log2(context + 1.0)
+        )
+        inside = [
+            np.clip(each, axis[0], axis[-1]) for each, axis in zip(points, self.axes, strict=True)
+        ]
         axes = [place for place, axis in enumerate(self.axes) if len(axis) > 1]
         if not axes:
             return np.full(np.shape(points[0]), float(self.log_ratio.reshape(-1)[0]))
@@ -82,7 +89,13 @@ class MeasuredPasses:
     points: frozenset[tuple[int, int]]
 
     def ratio(
-        self, *, batch: Number, query_tokens: Number, context: Number, layers: int, mask: str = "causal"
+        self,
+        *,
+        batch: Number,
+        query_tokens: Number,
+        context: Number,
+        layers: int,
+        mask: str = "causal",
     ) -> Array:
         """Measured over calibrated time of a pass; arguments broadcast.
 
@@ -97,7 +110,9 @@ class MeasuredPasses:
         grids = self.grids.get(mask) or self.grids["causal"]
         if mask == PROMPT:
             return self._between(grids, n, b, c, layers)
-        if mask != "causal":  # a tree of one token is a chain, and trees are measured from two tokens on
+        if (
+            mask != "causal"
+        ):  # a tree of one token is a chain, and trees are measured from two tokens on
             causal = self.ratio(batch=b, query_tokens=n, context=c, layers=layers)
             return np.asarray(np.where(n > 1.0, self._between(grids, n, b, c, layers), causal))
         return self._between(grids, n, b, c, layers)
@@ -122,10 +137,12 @@ def measured_pass(
     prefill: bool = False,
     mask: str = "causal",
 ) -> PassCost:
-    """A pass at fidelity `measured`; passes without logits stay calibrated, and prompts where none were measured.
+    """A pass at fidelity `measured`; passes without logits stay calibrated, and prompts where none
+    were measured.
 
     Args:
-        deployment: model, device and precision; of the same model, device and format passes must be there.
+        deployment: model, device and precision; of the same model, device and format passes must be
+            there.
         batch: requests.
         query_tokens: new tokens per request.
         context: cached tokens per request.
@@ -138,7 +155,12 @@ def measured_pass(
     """
     plain = replace(deployment, fidelity="calibrated")
     cost = calibrated_pass(
-        plain, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+        plain,
+        batch=batch,
+        query_tokens=query_tokens,
+        context=context,
+        logits=logits,
+        prefill=prefill,
     )
     if (logits == "none" and not prefill) or deployment.tensor_parallel > 1:
         return cost
@@ -150,12 +172,21 @@ def measured_pass(
     else:
         passes = passes_of(deployment)
     ratio = passes.ratio(
-        batch=batch, query_tokens=query_tokens, context=context, layers=deployment.architecture.layers, mask=mask
+        batch=batch,
+        query_tokens=query_tokens,
+        context=context,
+        layers=deployment.architecture.layers,
+        mask=mask,
     )
     operations = tuple(
-        each._replace(timing=each.timing._replace(seconds=each.timing.seconds * ratio)) for each in cost.operations
+        each._replace(timing=each.timing._replace(seconds=each.timing.seconds * ratio))
+        for each in cost.operations
     )
-    return replace(cost, seconds={name: value * ratio for name, value in cost.seconds.items()}, operations=operations)
+    return replace(
+        cost,
+        seconds={name: value * ratio for name, value in cost.seconds.items()},
+        operations=operations,
+    )
 
 
 def passes_of(deployment: Deployment) -> MeasuredPasses:
@@ -175,7 +206,9 @@ def passes_of(deployment: Deployment) -> MeasuredPasses:
 def _passes_or_none(deployment: Deployment) -> MeasuredPasses | None:
     p, model = deployment.precision, deployment.architecture
     for path in measured_files(deployment.device.name):
-        found = _loaded(path, path.stat().st_mtime_ns, _unchanged(deployment.device), model, p.untransformed)
+        found = _loaded(
+            path, path.stat().st_mtime_ns, _unchanged(deployment.device), model, p.untransformed
+        )
         if found is not None:
             return found
     return None
@@ -189,10 +222,18 @@ def measured_files(device: str) -> list[Path]:
     Args:
         device: name of its profile.
     """
-    added = [path for folder in reversed(_ADDED) for path in sorted(folder.glob("kernels*.parquet"))]
-    patterns = ("*/*/kernels*.parquet", "*/*/*/kernels*.parquet")  # of a machine, and of an engine on it
+    added = [
+        path for folder in reversed(_ADDED) for path in sorted(folder.glob("kernels*.parquet"))
+    ]
+    patterns = (
+        "*/*/kernels*.parquet",
+        "*/*/*/kernels*.parquet",
+    )  # of a machine, and of an engine on it
     below = [
-        (path.relative_to(root).parts[1], path) for root in _ROOTS for each in patterns for path in root.glob(each)
+        (path.relative_to(root).parts[1], path)
+        for root in _ROOTS
+        for each in patterns
+        for path in root.glob(each)
     ]
     dated = [path for _, path in sorted(below, key=lambda found: found[0], reverse=True)]
     return [path for path in (*added, *dated) if _profile(path, path.stat().st_mtime_ns) == device]
@@ -211,7 +252,9 @@ def add_results(folder: Path) -> None:
 
 
 def add_results_root(root: Path) -> None:
-    """Let this process find the kernel traces below `root`, in folders `<device>/<date>`, after all added folders."""
+    """Let this process find the kernel traces below `root`, in folders `<device>/<date>`, after all
+    added folders.
+    """
     if root not in _ROOTS:
         _ROOTS.append(root)
 
@@ -225,7 +268,8 @@ def fit_grids(
         rows: of a kernel trace; a captured graph stands before plain launches.
         device: profile that the ratios are to.
         model: shipped name, or the model itself.
-        precision: formats of the passes; rows are those in its main weight format, whatever else a file mixes in.
+        precision: formats of the passes; rows are those in its main weight format, whatever else a
+            file mixes in.
     """
     whole = load_model(model) if isinstance(model, str) else _whole(model)
     form = main_format(precision.weights)
@@ -249,7 +293,9 @@ def fit_grids(
 
 
 def _whole(model: Architecture) -> Architecture:
-    """The shipped model of that name, of which the given one may have fewer layers; the given one where none is."""
+    """The shipped model of that name, of which the given one may have fewer layers; the given one
+    where none is.
+    """
     try:
         return named_model(model.name)
     except UnknownNameError:
@@ -270,16 +316,27 @@ def _grid(
     deployment = Deployment(architecture=architecture, device=device, precision=precision)
     sizes = np.array(list(points), dtype=np.float64)
     calibrated = calibrated_pass(
-        deployment, batch=sizes[:, 1], query_tokens=sizes[:, 0], context=sizes[:, 2],
-        prefill=mask == PROMPT, logits="last" if mask == PROMPT else "all",
-    ).total_s  # fmt: skip
+        deployment,
+        batch=sizes[:, 1],
+        query_tokens=sizes[:, 0],
+        context=sizes[:, 2],
+        prefill=mask == PROMPT,
+        logits="last" if mask == PROMPT else "all",
+    ).total_s
     ratios = np.log(np.array([row.median_s for row in points.values()]) / calibrated)
-    places = np.stack([np.log2(sizes[:, 0]), np.log2(sizes[:, 1]), np.log2(sizes[:, 2] + 1.0)], axis=1)
+    places = np.stack(
+        [np.log2(sizes[:, 0]), np.log2(sizes[:, 1]), np.log2(sizes[:, 2] + 1.0)], axis=1
+    )
     axes: _Axes = (np.unique(places[:, 0]), np.unique(places[:, 1]), np.unique(places[:, 2]))
     mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     nearest = np.square(mesh[..., None, :] - places).sum(axis=-1).argmin(axis=-1)
     log_ratio = ratios[nearest]
-    return PassGrid(layers=architecture.layers, axes=axes, log_ratio=log_ratio, left_out=_left_out(axes[0], log_ratio))
+    return PassGrid(
+        layers=architecture.layers,
+        axes=axes,
+        log_ratio=log_ratio,
+        left_out=_left_out(axes[0], log_ratio),
+    )
 
 
 def _left_out(sizes: Array, log_ratio: Array) -> Array:
@@ -307,7 +364,9 @@ def _unchanged(device: Device) -> Device:
 
 @lru_cache(maxsize=256)
 def _profile(path: Path, changed_ns: int) -> str:
-    """Device profile that a kernel trace names, from its header alone; "" where it cannot be read."""
+    """Device profile that a kernel trace names, from its header alone; "" where it cannot be
+    read.
+    """
     from traces.storage.header import METADATA_KEY, decode_header
 
     del changed_ns

@@ -1,7 +1,8 @@
 """How much memory does a configuration need on each device?
 
-Weights, drafter, KV cache, recurrent states and the activations of a pass, to the byte. Leaves out what an engine
-gives its cache (`costmodel.engines.record.memory`), whether it fits there (`costmodel.answers.fit`) and prefix sharing.
+Weights, drafter, KV cache, recurrent states and the activations of a pass, to the byte. Leaves out
+what an engine gives its cache (`costmodel.engines.record.memory`), whether it fits there
+(`costmodel.answers.fit`) and prefix sharing.
 """
 
 from dataclasses import dataclass
@@ -58,7 +59,8 @@ class WeightValues(NamedTuple):
         """The same with a share of the layers' values alone."""
         less = 1.0 - ratio
         return self._replace(
-            matrices=self.matrices - less * layers.matrices, experts=self.experts - less * layers.experts
+            matrices=self.matrices - less * layers.matrices,
+            experts=self.experts - less * layers.experts,
         )
 
 
@@ -79,11 +81,16 @@ def weight_values(architecture: Architecture) -> WeightValues:
     head = 0 if architecture.tied else architecture.head_parameters
     routed = architecture.routed_parameters
     return WeightValues(
-        matrices=architecture.parameters - embedding - head - routed, experts=routed, head=head, embedding=embedding
+        matrices=architecture.parameters - embedding - head - routed,
+        experts=routed,
+        head=head,
+        embedding=embedding,
     )
 
 
-def weight_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
+def weight_bytes(
+    architecture: Architecture, precision: Precision, tensor_parallel: int = 1
+) -> float:
     """Bytes of the weights on each device, the sum over the parts of the model.
 
     Args:
@@ -97,9 +104,15 @@ def weight_bytes(architecture: Architecture, precision: Precision, tensor_parall
     return values.stored_bytes(precision) / tensor_parallel
 
 
-def layer_weight_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
+def layer_weight_bytes(
+    architecture: Architecture, precision: Precision, tensor_parallel: int = 1
+) -> float:
     """Bytes of the layers' weights on each device, embedding and output head left out."""
-    return layer_values(architecture).stored_bytes(precision) * precision.held_layers_ratio / tensor_parallel
+    return (
+        layer_values(architecture).stored_bytes(precision)
+        * precision.held_layers_ratio
+        / tensor_parallel
+    )
 
 
 def kv_bytes(
@@ -112,13 +125,14 @@ def kv_bytes(
     page_tokens: int = PAGE_TOKENS,
     states: Number = 1,
 ) -> Array:
-    """Bytes that `batch` requests of `context` tokens keep on each device: paged KV cache and recurrent states.
+    """Bytes that `batch` requests of `context` tokens keep on each device: paged KV cache and
+    recurrent states.
 
-    Layers with a sliding window keep at most the window; key/value heads are replicated where there are fewer
-    than devices. Every request is rounded up to pages of `page_tokens`. Layers without attention keep `states`
-    states per request, whatever the context, and cross-attention to an input of fixed length its keys and values;
-    those to a text that an encoder read are as wide as a decoder's own, and its tokens are part of the context.
-    Arguments broadcast.
+    Layers with a sliding window keep at most the window; key/value heads are replicated where there
+    are fewer than devices. Every request is rounded up to pages of `page_tokens`. Layers without
+    attention keep `states` states per request, whatever the context, and cross-attention to an
+    input of fixed length its keys and values; those to a text that an encoder read are as wide as a
+    decoder's own, and its tokens are part of the context. Arguments broadcast.
     """
     tokens = np.ceil(np.asarray(context, dtype=np.float64) / page_tokens) * page_tokens
     each = precision.kv_bytes * precision.held_cache_ratio + precision.label_bytes
@@ -127,22 +141,34 @@ def kv_bytes(
     total = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(context)))
     for block, count in architecture.blocks:
         a, cross = block.attention, block.cross
-        kept = tokens if a.window is None else np.minimum(tokens, np.ceil(a.window / page_tokens) * page_tokens)
+        kept = (
+            tokens
+            if a.window is None
+            else np.minimum(tokens, np.ceil(a.window / page_tokens) * page_tokens)
+        )
         share = 1.0 if a.is_mla else 1.0 / min(tensor_parallel, a.kv_heads)
         held = kept * each
         if latest:
             held = held + np.minimum(kept, latest) * (precision.dense_kv_bytes - precision.kv_bytes)
-        total = total + count * (a.kv_values_per_token * share * held + a.index_bytes_per_token * kept)
+        total = total + count * (
+            a.kv_values_per_token * share * held + a.index_bytes_per_token * kept
+        )
         if cross is not None and architecture.source_positions:
-            total = total + count * 2 * cross.kv_width * share * each * architecture.source_positions
+            total = (
+                total + count * 2 * cross.kv_width * share * each * architecture.source_positions
+            )
     if architecture.is_recurrent:
         state = state_bytes(architecture, precision, tensor_parallel)
         total = total + state * np.asarray(states, dtype=np.float64)
     return np.asarray(total * np.asarray(batch, dtype=np.float64))
 
 
-def state_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
-    """Bytes of one request's recurrent states on each device, convolution windows included; 0 where all attend."""
+def state_bytes(
+    architecture: Architecture, precision: Precision, tensor_parallel: int = 1
+) -> float:
+    """Bytes of one request's recurrent states on each device, convolution windows included; 0 where
+    all attend.
+    """
     each = sum(
         count * block.state.state_bytes(precision.residual_bytes)
         for block, count in architecture.blocks
@@ -152,7 +178,11 @@ def state_bytes(architecture: Architecture, precision: Precision, tensor_paralle
 
 
 def activation_bytes(
-    architecture: Architecture, precision: Precision, *, tokens: Number, logit_rows: Number | None = None
+    architecture: Architecture,
+    precision: Precision,
+    *,
+    tokens: Number,
+    logit_rows: Number | None = None,
 ) -> Array:
     """Peak activations of a pass of `tokens` tokens: the widest layer, and logits in 32 bits.
 
@@ -163,11 +193,17 @@ def activation_bytes(
         logit_rows: tokens that reach the output head; None: all.
     """
     widest = max(
-        block.feed_forward.width * max(block.feed_forward.experts_per_token, 1) * (2 if block.feed_forward.gated else 1)
+        block.feed_forward.width
+        * max(block.feed_forward.experts_per_token, 1)
+        * (2 if block.feed_forward.gated else 1)
         for block, _ in architecture.blocks
     )
     per_token = (4 * architecture.hidden + widest) * precision.residual_bytes
-    logits = np.asarray(tokens if logit_rows is None else logit_rows, dtype=np.float64) * 4.0 * architecture.vocab
+    logits = (
+        np.asarray(tokens if logit_rows is None else logit_rows, dtype=np.float64)
+        * 4.0
+        * architecture.vocab
+    )
     return np.asarray(np.asarray(tokens, dtype=np.float64) * per_token + logits)
 
 
@@ -184,7 +220,8 @@ def footprint(
     rollback: Rollback = "copies",
     page_tokens: int = PAGE_TOKENS,
 ) -> Footprint:
-    """Bytes on each device: weights, drafter, KV of context and tree, states, activations of a verify pass.
+    """Bytes on each device: weights, drafter, KV of context and tree, states, activations of a
+    verify pass.
 
     Args:
         architecture: the target.
@@ -192,20 +229,29 @@ def footprint(
         batch: requests.
         context: tokens per request at the longest.
         tensor_parallel: devices that share the model.
-        query_tokens: tokens per request in a verify pass; their keys and values are written before some are kept.
+        query_tokens: tokens per request in a verify pass; their keys and values are written before
+            some are kept.
         drafter_bytes: weights of the drafter on each device.
         drafter_kv_bytes_per_token: cached bytes of the drafter per token, on each device.
-        rollback: what recurrent layers keep while tokens are verified: a state of each, or one to replay from.
+        rollback: what recurrent layers keep while tokens are verified: a state of each, or one to
+            replay from.
         page_tokens: of a page of the cache, to which every request is rounded up.
     """
     b = np.asarray(batch, dtype=np.float64)
     held = np.asarray(context, dtype=np.float64) + np.asarray(query_tokens, dtype=np.float64)
     cache = kv_bytes(
-        architecture, precision, batch=b, context=held, tensor_parallel=tensor_parallel, page_tokens=page_tokens,
+        architecture,
+        precision,
+        batch=b,
+        context=held,
+        tensor_parallel=tensor_parallel,
+        page_tokens=page_tokens,
         states=held_states(query_tokens, rollback),
-    )  # fmt: skip
+    )
     return Footprint(
         weights_bytes=weight_bytes(architecture, precision, tensor_parallel) + drafter_bytes,
         cache_bytes=np.asarray(cache + b * held * drafter_kv_bytes_per_token),
-        pass_bytes=np.asarray(activation_bytes(architecture, precision, tokens=b * query_tokens) / tensor_parallel),
+        pass_bytes=np.asarray(
+            activation_bytes(architecture, precision, tokens=b * query_tokens) / tensor_parallel
+        ),
     )

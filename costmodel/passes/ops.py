@@ -1,7 +1,7 @@
 """How many FLOPs and bytes does each operation of a pass need?
 
-Counts only, independent of any device; `kernels` turns them into seconds. All arguments broadcast. Leaves out
-cache reuse between operations: every operand is read from memory once per operation.
+Counts only, independent of any device; `kernels` turns them into seconds. All arguments broadcast.
+Leaves out cache reuse between operations: every operand is read from memory once per operation.
 """
 
 from typing import NamedTuple
@@ -18,18 +18,25 @@ Number = float | int | Array
 
 NOTHING: Array = np.zeros(())
 LEAST_ROWS = 8.0  # of a grouped product's tile, in kernels that choose it by the load of an expert
-FEW_ROWS, MANY_ROWS = 16.0, 64.0  # in kernels that go by the tokens: to a token an expert, and beyond
+FEW_ROWS, MANY_ROWS = (
+    16.0,
+    64.0,
+)  # in kernels that go by the tokens: to a token an expert, and beyond
 
 
 class Work(NamedTuple):
-    """FLOPs and bytes of one operation, arrays that broadcast; `written_bytes` where writes differ."""
+    """FLOPs and bytes of one operation, arrays that broadcast; `written_bytes` where writes
+    differ.
+    """
 
     flops: Array
     bytes: Array
     written_bytes: Array = NOTHING
 
 
-def gemm(rows: Number, outputs: Number, inputs: Number, *, weight_bytes: float, activation_bytes: float) -> Work:
+def gemm(
+    rows: Number, outputs: Number, inputs: Number, *, weight_bytes: float, activation_bytes: float
+) -> Work:
     """Matrix product of `rows` tokens with a weight of shape (outputs, inputs).
 
     Args:
@@ -47,10 +54,13 @@ def gemm(rows: Number, outputs: Number, inputs: Number, *, weight_bytes: float, 
     return Work(2.0 * m * n * k, moved, activation_bytes * m * n)
 
 
-def attention_context(query_tokens: Number, context: Number, window: int | None, block_tokens: int = 1) -> Array:
+def attention_context(
+    query_tokens: Number, context: Number, window: int | None, block_tokens: int = 1
+) -> Array:
     """Cached positions that one query token reads on average, with its share of the new tokens.
 
-    With n new tokens in blocks of B that see each other both ways: c + (n + min(n, B))/2; causal is B = 1.
+    With n new tokens in blocks of B that see each other both ways: c + (n + min(n, B))/2; causal is
+    B = 1.
 
     Args:
         query_tokens: new tokens per request n, >= 1.
@@ -78,7 +88,8 @@ def attention(
     mask: AttentionMask = "causal",
     block_tokens: int = 1,
 ) -> Work:
-    """Attention of n new tokens per request over its cache; keys and values are read once per request.
+    """Attention of n new tokens per request over its cache; keys and values are read once per
+    request.
 
     Args:
         requests: batch b.
@@ -90,13 +101,14 @@ def attention(
         window: sliding window in tokens, or None.
         kv_bytes: bytes of one cached value.
         activation_bytes: bytes of one activation.
-        mask: what a query sees; under `source` the new tokens have no keys and values of their own. A text that is
-            read `both_ways` in several parts takes as many products in all as at once: n + 2c pairs per new token.
+        mask: what a query sees; under `source` the new tokens have no keys and values of their own.
+            A text that is read `both_ways` in several parts takes as many products in all as at
+            once: n + 2c pairs per new token.
         block_tokens: under `causal`, new tokens that see each other both ways; 0: all of them.
 
     Returns:
-        FLOPs of the score and value products of the pairs that the mask lets through, bytes of the cache and of queries
-        and outputs; written are the new keys and values.
+        FLOPs of the score and value products of the pairs that the mask lets through, bytes of the
+        cache and of queries and outputs; written are the new keys and values.
     """
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     own = 0.0 if mask == "source" else n
@@ -121,16 +133,21 @@ def latent_attention(
     activation_bytes: float,
     chosen: int = 0,
 ) -> Work:
-    """Absorbed multi-head latent attention: b·ctx·(latent+rope) values, 2·T·h·ctx·(2·latent+rope) FLOPs.
+    """Absorbed multi-head latent attention: b·ctx·(latent+rope) values, 2·T·h·ctx·(2·latent+rope)
+    FLOPs.
 
-    With `chosen` tokens per query, ctx is at most that many, and no more than n times as many are read per request.
+    With `chosen` tokens per query, ctx is at most that many, and no more than n times as many are
+    read per request.
 
-    Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2 and appendix C; DeepSeek-V3.2 (arXiv:2512.02556), 2.1.
+    Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2 and appendix C; DeepSeek-V3.2
+    (arXiv:2512.02556), 2.1.
     """
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     flops = 2.0 * b * n * heads * attention_context(n, c, chosen or None) * (2.0 * latent + rope)
     read = np.minimum(c + n, n * chosen) if chosen else c + n
-    moved = b * (read * (latent + rope) * kv_bytes + n * heads * (2.0 * latent + rope) * activation_bytes)
+    moved = b * (
+        read * (latent + rope) * kv_bytes + n * heads * (2.0 * latent + rope) * activation_bytes
+    )
     return Work(flops, moved)
 
 
@@ -149,7 +166,8 @@ def independent_tokens(requests: Number, query_tokens: Number, correlation: floa
     Args:
         requests: batch b.
         query_tokens: tokens per request n.
-        correlation: of the expert choices of one request's tokens, 0 (independent) to 1 (identical).
+        correlation: of the expert choices of one request's tokens, 0 (independent) to 1
+            (identical).
     """
     b, n = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens))
     return np.asarray(b * (1.0 + (n - 1.0) * (1.0 - correlation)))
@@ -172,9 +190,10 @@ def experts(
 ) -> Work:
     """Expert layers: the weights of the visited experts once, rows per expert padded to tiles.
 
-    Loads of experts differ: an expert with r rows on average pads half a tile on average, and no less than to one tile.
-    Kernels that choose their tiles by the load of an expert pad as little as their smallest tile. Those that go by the
-    number of tokens alone take larger ones once there are more tokens than experts, however few rows each of them has.
+    Loads of experts differ: an expert with r rows on average pads half a tile on average, and no
+    less than to one tile. Kernels that choose their tiles by the load of an expert pad as little as
+    their smallest tile. Those that go by the number of tokens alone take larger ones once there are
+    more tokens than experts, however few rows each of them has.
 
     Args:
         rows: tokens T.
@@ -205,21 +224,29 @@ def experts(
 def elementwise(rows: Number, hidden: int, width: float, *, activation_bytes: float) -> Work:
     """Norms, residual adds, rotary embedding and activation of one layer.
 
-    Two norms with residual read and write four rows of the model width each; the gate reads two and writes one
-    row of the feed-forward width.
+    Two norms with residual read and write four rows of the model width each; the gate reads two and
+    writes one row of the feed-forward width.
     """
     t = np.asarray(rows, dtype=np.float64)
-    return Work(t * (10.0 * hidden + 4.0 * width), t * (8.0 * hidden + 3.0 * width) * activation_bytes)
+    return Work(
+        t * (10.0 * hidden + 4.0 * width), t * (8.0 * hidden + 3.0 * width) * activation_bytes
+    )
 
 
-def checked_sizes(batch: Number, query_tokens: Number, context: Number) -> tuple[Array, Array, Array]:
+def checked_sizes(
+    batch: Number, query_tokens: Number, context: Number
+) -> tuple[Array, Array, Array]:
     """Batch, new tokens and cached tokens of a pass as arrays.
 
     Raises:
         InputError: a negative or non-finite number, or no request or no new token.
     """
     values = []
-    for key, value, least in (("batch", batch, 0.0), ("query_tokens", query_tokens, 0.0), ("context", context, -1.0)):
+    for key, value, least in (
+        ("batch", batch, 0.0),
+        ("query_tokens", query_tokens, 0.0),
+        ("context", context, -1.0),
+    ):
         array = np.asarray(value, dtype=np.float64)
         if not np.all(np.isfinite(array)) or np.any(array <= least) or np.any(array < 0.0):
             rule = "must be finite and > 0" if least == 0.0 else "must be finite and >= 0"

@@ -1,7 +1,8 @@
 """In which formats do the parts of a model run, and how wide are they in memory and in traffic?
 
-Bytes per value of weights, activations and cache, part by part, and which peak rate applies to each; compression is
-included where it was declared. What the names of formats and recipes stand for is in `formats`.
+Bytes per value of weights, activations and cache, part by part, and which peak rate applies to
+each; compression is included where it was declared. What the names of formats and recipes stand for
+is in `formats`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,15 @@ from costmodel.transforms.declared import CacheTransform, WeightTransform
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
-__all__ = ["BYTES_PER_VALUE", "Part", "Precision", "Stored", "bytes_per_value", "main_format", "precision"]
+__all__ = [
+    "BYTES_PER_VALUE",
+    "Part",
+    "Precision",
+    "Stored",
+    "bytes_per_value",
+    "main_format",
+    "precision",
+]
 
 Part = Literal["experts", "head"]
 # between products activations, norms and residuals stay in 16 bits, whatever the format of products
@@ -45,7 +54,8 @@ class Precision:
         activations: format that matrix units compute in; without groups.
         kv: format of cached keys and values.
         experts: the same of routed experts; None: as the other matrices.
-        head: the same of the output head; None: 16 bits, or as the matrices where these are wider or in blocks of GGUF.
+        head: the same of the output head; None: 16 bits, or as the matrices where these are wider
+            or in blocks of GGUF.
         embedding: format of the input embedding in memory; None: by the same rule.
         wide: format of what is not quantised: 16 bits, or 32.
         weight_transform: how weights are stored beyond their format (see `transforms.compose`).
@@ -53,7 +63,8 @@ class Precision:
         held_layers_ratio: layer weights that are held, over those of all layers.
         held_cache_ratio: cached tokens that are held per layer, on average.
         label_bytes: held beside each cached value for sparse attention.
-        name: what the formats of the weights are called in answers; "" is the format of the matrices.
+        name: what the formats of the weights are called in answers; "" is the format of the
+            matrices.
 
     Raises:
         UnknownNameError: a format that nothing carries.
@@ -88,7 +99,12 @@ class Precision:
             part: routed experts or the output head.
         """
         stored = self.experts if part == "experts" else self.head
-        if stored is None and part == "head" and self.weights not in PLAIN and not in_blocks(self.weights):
+        if (
+            stored is None
+            and part == "head"
+            and self.weights not in PLAIN
+            and not in_blocks(self.weights)
+        ):
             stored = Stored(self.wide, self.wide)
         return self if stored in (None, (self.weights, self.activations)) else _in(self, stored)
 
@@ -96,9 +112,13 @@ class Precision:
     def untransformed(self) -> "Precision":
         """The formats alone, without what was declared of compression and skipping."""
         return replace(
-            self, weight_transform=None, cache_transform=None, held_layers_ratio=1.0, held_cache_ratio=1.0,
+            self,
+            weight_transform=None,
+            cache_transform=None,
+            held_layers_ratio=1.0,
+            held_cache_ratio=1.0,
             label_bytes=0.0,
-        )  # fmt: skip
+        )
 
     @property
     def label(self) -> str:
@@ -108,7 +128,9 @@ class Precision:
     @property
     def experts_alone(self) -> bool:
         """Whether routed experts are quantised and the other matrices are not."""
-        return self.experts is not None and self.weights in PLAIN and self.experts.weights not in PLAIN
+        return (
+            self.experts is not None and self.weights in PLAIN and self.experts.weights not in PLAIN
+        )
 
     @property
     def weight_bytes(self) -> float:
@@ -125,7 +147,10 @@ class Precision:
     @property
     def unpacks(self) -> bool:
         """Whether weights are unpacked before products read them."""
-        return self.weight_transform is not None and self.weight_transform.unpack_bytes_per_s is not None
+        return (
+            self.weight_transform is not None
+            and self.weight_transform.unpack_bytes_per_s is not None
+        )
 
     @property
     def arithmetic_ratio(self) -> float:
@@ -135,7 +160,9 @@ class Precision:
 
     @property
     def embedding_bytes(self) -> float:
-        """Bytes of one value of the input embedding: 16 bits or wider unless declared otherwise or in blocks."""
+        """Bytes of one value of the input embedding: 16 bits or wider unless declared otherwise or
+        in blocks.
+        """
         t = self.weight_transform
         form = self.embedding or self.of("head").weights
         wide = bytes_per_value(form)
@@ -148,7 +175,9 @@ class Precision:
 
     @property
     def residual_bytes(self) -> float:
-        """Bytes of one activation between products: in norms, residuals, messages and outputs; 16 bits or wider."""
+        """Bytes of one activation between products: in norms, residuals, messages and outputs; 16
+        bits or wider.
+        """
         return max(BYTES_PER_VALUE[self.activations], AT_REST_BYTES)
 
     @property
@@ -158,7 +187,9 @@ class Precision:
 
     @property
     def attention(self) -> str:
-        """Format that attention computes in: the quantised one only where the cache has it too, else 16 bits."""
+        """Format that attention computes in: the quantised one only where the cache has it too,
+        else 16 bits.
+        """
         return self.wide if self.quantises and self.kv != self.activations else self.activations
 
     @property
@@ -169,35 +200,47 @@ class Precision:
 
     @property
     def tile_ratio(self) -> float:
-        """Time of a tile of cached tokens over that of a 16-bit one: the ratio of their bytes (ASSUMED, unmeasured)."""
+        """Time of a tile of cached tokens over that of a 16-bit one: the ratio of their bytes
+        (ASSUMED, unmeasured).
+        """
         return min(1.0, self.kv_bytes / AT_REST_BYTES)
 
     @property
     def dense_kv_bytes(self) -> float:
-        """Bytes of one cached value of the latest tokens, which a cache transform may leave as they are."""
+        """Bytes of one cached value of the latest tokens, which a cache transform may leave as they
+        are.
+        """
         return bytes_per_value(self.kv)
 
 
 @lru_cache(maxsize=512)
 def _in(whole: Precision, stored: Stored) -> Precision:
-    return replace(whole, weights=stored.weights, activations=stored.activations, experts=None, head=None)
+    return replace(
+        whole, weights=stored.weights, activations=stored.activations, experts=None, head=None
+    )
 
 
 def precision(
-    weights: str, kv: str | None = None, *, model: Architecture | None = None, device: Device | None = None
+    weights: str,
+    kv: str | None = None,
+    *,
+    model: Architecture | None = None,
+    device: Device | None = None,
 ) -> Precision:
     """The precision of a checkpoint, part by part, as a device runs it.
 
-    A format that the device has no arithmetic of is stored as it is and computed in one that the device has, without
-    widening in memory (weight-only kernels). Formats without scales (bf16, fp16, fp32) are converted when the weights
-    are loaded: a part that is stated in one the device lacks is held in another that it has.
+    A format that the device has no arithmetic of is stored as it is and computed in one that the
+    device has, without widening in memory (weight-only kernels). Formats without scales (bf16,
+    fp16, fp32) are converted when the weights are loaded: a part that is stated in one the device
+    lacks is held in another that it has.
 
     Args:
-        weights: a recipe or format (`formats.recipe_parts`): `bf16`, `fp8`, `awq`, `mxfp4`, `q4_k_m`, `int4-g128`, ...
+        weights: a recipe or format (`formats.recipe_parts`): `bf16`, `fp8`, `awq`, `mxfp4`,
+            `q4_k_m`, `int4-g128`, ...
         kv: format of the KV cache; None takes 16 bits, or 32 where the weights have 32.
         model: the shares of the blocks of GGUF recipes follow from it.
-        device: that computes; None: one with 16 and 32 bits, fp8 and int8. A profile with constants of its own for
-            blocks of GGUF computes by those (see `passes.calibrated`).
+        device: that computes; None: one with 16 and 32 bits, fp8 and int8. A profile with constants
+            of its own for blocks of GGUF computes by those (see `passes.calibrated`).
 
     Raises:
         UnknownNameError: an unknown format.

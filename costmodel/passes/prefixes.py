@@ -1,8 +1,8 @@
 """What does a pass cost when requests share the beginning of their context?
 
-The shared prefix's keys and values are read once for all requests, as one product with many query rows; each
-request's own suffix is attended to separately; and the two partial results are joined by their softmax sums. Leaves out
-several prefixes at once and how requests come to share one.
+The shared prefix's keys and values are read once for all requests, as one product with many query
+rows; each request's own suffix is attended to separately; and the two partial results are joined by
+their softmax sums. Leaves out several prefixes at once and how requests come to share one.
 """
 
 from dataclasses import replace
@@ -21,7 +21,9 @@ from hardware_profiles.errors import InputError
 STATISTIC_BYTES = 4.0  # one logarithm of a softmax sum, per head and query
 
 
-def prefix_work(deployment: Deployment, attention: Attention, *, queries: Number, prefix: Number) -> Work:
+def prefix_work(
+    deployment: Deployment, attention: Attention, *, queries: Number, prefix: Number
+) -> Work:
     """FLOPs and bytes of all requests' queries over their shared prefix, nothing masked.
 
     Args:
@@ -42,10 +44,14 @@ def prefix_work(deployment: Deployment, attention: Attention, *, queries: Number
 
 
 def combination_work(deployment: Deployment, attention: Attention, queries: Number) -> Work:
-    """FLOPs and bytes of joining two partial results: two vectors and sums read per head and query, one written."""
+    """FLOPs and bytes of joining two partial results: two vectors and sums read per head and query,
+    one written.
+    """
     values = np.asarray(queries, dtype=np.float64) * attention.heads / deployment.tensor_parallel
     vectors = 3.0 * attention.head_dim * deployment.precision.residual_bytes
-    return Work(values * (3.0 * attention.head_dim + 6.0), values * (vectors + 2.0 * STATISTIC_BYTES))
+    return Work(
+        values * (3.0 * attention.head_dim + 6.0), values * (vectors + 2.0 * STATISTIC_BYTES)
+    )
 
 
 def shared_attention(
@@ -74,7 +80,9 @@ def shared_attention(
     Reference: Juravsky et al., "Hydragen" (arXiv:2402.05099), section 3.
     """
     if attention.is_mla or attention.window is not None:
-        raise InputError("needs attention with cached heads and no window", key="prefix", value=prefix)
+        raise InputError(
+            "needs attention with cached heads and no window", key="prefix", value=prefix
+        )
     d, dtype, n = deployment.device, deployment.precision.attention, deployment.tensor_parallel
     queries = np.asarray(batch, dtype=np.float64) * np.asarray(query_tokens, dtype=np.float64)
     work = prefix_work(deployment, attention, queries=queries, prefix=prefix)
@@ -85,9 +93,16 @@ def shared_attention(
             Operation("combine", kernels.roofline(d, joining, dtype), joining),
         )
     timing = kernels.split_attention(
-        d, work, requests=1.0, query_tokens=np.maximum(queries, 1.0), context=prefix, heads=attention.heads / n,
-        kv_heads=max(1.0, attention.kv_heads / n), dtype=dtype, head_dim=attention.head_dim,
-    )  # fmt: skip
+        d,
+        work,
+        requests=1.0,
+        query_tokens=np.maximum(queries, 1.0),
+        context=prefix,
+        heads=attention.heads / n,
+        kv_heads=max(1.0, attention.kv_heads / n),
+        dtype=dtype,
+        head_dim=attention.head_dim,
+    )
     c = d.constants
     moved = joining.bytes / (d.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
     launch = np.asarray(c.elementwise_kernel_s)
@@ -128,11 +143,15 @@ def shared_prefix_cost(
     """
     if not np.all(np.asarray(batch) >= 1.0) or np.any(np.asarray(prefix) < 0):
         raise InputError("needs at least one request and a length >= 0", key="prefix", value=prefix)
-    own = calibrated_pass(deployment, batch=batch, query_tokens=query_tokens, context=unique, logits=logits)
+    own = calibrated_pass(
+        deployment, batch=batch, query_tokens=query_tokens, context=unique, logits=logits
+    )
     added: list[Operation] = []
     for block, count in deployment.architecture.blocks:
         if block.attention.heads:
-            pair = shared_attention(deployment, block.attention, batch=batch, query_tokens=query_tokens, prefix=prefix)
+            pair = shared_attention(
+                deployment, block.attention, batch=batch, query_tokens=query_tokens, prefix=prefix
+            )
             added += [operation._replace(calls=count) for operation in pair]
     return _with(own, added)
 
@@ -142,10 +161,22 @@ def _with(cost: PassCost, added: list[Operation]) -> PassCost:
     totals: list[Array] = [cost.flops, cost.bytes, cost.compute_s, cost.memory_s, cost.launch_s]
     for op in added:
         seconds[op.name] = seconds.get(op.name, np.zeros(())) + op.calls * op.timing.seconds
-        parts = (op.work.flops, op.work.bytes, op.timing.compute_s, op.timing.memory_s, op.timing.launch_s)
+        parts = (
+            op.work.flops,
+            op.work.bytes,
+            op.timing.compute_s,
+            op.timing.memory_s,
+            op.timing.launch_s,
+        )
         totals = [total + op.calls * part for total, part in zip(totals, parts, strict=True)]
     flops, moved, compute, memory, launch = totals
     return replace(
-        cost, seconds=seconds, flops=flops, bytes=moved, compute_s=compute, memory_s=memory, launch_s=launch,
+        cost,
+        seconds=seconds,
+        flops=flops,
+        bytes=moved,
+        compute_s=compute,
+        memory_s=memory,
+        launch_s=launch,
         operations=Operations(cost.operations, added),
-    )  # fmt: skip
+    )

@@ -1,6 +1,8 @@
-"""How fast is attention over prompts in a library's kernels, where they are not those of the device's profile?
+"""How fast is attention over prompts in a library's kernels, where they are not those of the
+device's profile?
 
-FlashAttention 3 on Hopper, whose profiles hold the kernels of TensorRT-LLM. Leaves out decoding and other devices.
+FlashAttention 3 on Hopper, whose profiles hold the kernels of TensorRT-LLM. Leaves out decoding and
+other devices.
 """
 
 from collections.abc import Mapping
@@ -15,9 +17,10 @@ PromptAttention = Literal["profile", "flash-attention-3"]
 _MEASURED = "h100-sxm"  # whose kernels other Hopper devices share
 _HOPPER = ("h100", "h200", "h20", "h800", "gh200")
 
-# vLLM's build of FlashAttention 3 as real_runs timed it on an H100: 32 captured calls of 1 and 4 requests, 128 to 8192
-# new tokens over up to 32768 cached ones, 32 query and 8 key/value heads of width 128; median error 3.0 %, ninetieth
-# percentile 8.3 %. The profile's constants take 20 % longer in the median, 63 % at the ninetieth percentile.
+# vLLM's build of FlashAttention 3 as real_runs timed it on an H100: 32 captured calls of 1 and 4
+# requests, 128 to 8192 new tokens over up to 32768 cached ones, 32 query and 8 key/value heads of
+# width 128; median error 3.0 %, ninetieth percentile 8.3 %. The profile's constants take 20 %
+# longer in the median, 63 % at the ninetieth percentile.
 _FLASH_ATTENTION_3: Mapping[str, float] = {
     "context_launch_s": 9.34 * MICRO,
     "context_unit_s": 2.22 * MICRO,
@@ -42,9 +45,15 @@ def with_prompt_attention(deployment: Deployment, kernels: PromptAttention) -> D
         kernels: whose run: those behind the device's profile, or FlashAttention 3's.
     """
     device = deployment.device
-    if kernels == "profile" or device.constants_from != _MEASURED or not device.name.startswith(_HOPPER):
+    if (
+        kernels == "profile"
+        or device.constants_from != _MEASURED
+        or not device.name.startswith(_HOPPER)
+    ):
         return deployment
     said = {name for name, origin in device.provenance.items() if origin.source == SOURCE}
-    known = {name: value for name, value in _FLASH_ATTENTION_3.items() if f"constants.{name}" not in said}
+    known = {
+        name: value for name, value in _FLASH_ATTENTION_3.items() if f"constants.{name}" not in said
+    }
     constants = replace(device.constants, **known)  # type: ignore[arg-type]
     return replace(deployment, device=replace(device, constants=constants))

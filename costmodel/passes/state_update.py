@@ -1,8 +1,8 @@
 """What does the update of recurrent states need: decoding, verifying drafts, processing prompts?
 
-FLOPs and bytes of the convolution and the recurrence. `rollback` names what is kept so that a draft can be
-rejected: one state per verified token, or the inputs to replay. Leaves out the projections, which are matrix
-products like any other (`state_layers`), and device times (`forward`).
+FLOPs and bytes of the convolution and the recurrence. `rollback` names what is kept so that a draft
+can be rejected: one state per verified token, or the inputs to replay. Leaves out the projections,
+which are matrix products like any other (`state_layers`), and device times (`forward`).
 """
 
 from typing import Literal
@@ -16,7 +16,12 @@ Rollback = Literal["copies", "replay"]
 
 CHUNK_TOKENS = 64.0  # tokens of a prompt that chunked kernels turn into matrix products at once
 KERNELS = 2  # the convolution and the update of the state
-_UPDATE_FLOPS = {"mamba": 7.0, "mamba2": 5.0, "delta": 7.0, "memory": 0.0}  # per state value and token
+_UPDATE_FLOPS = {
+    "mamba": 7.0,
+    "mamba2": 5.0,
+    "delta": 7.0,
+    "memory": 0.0,
+}  # per state value and token
 
 
 def state_update(
@@ -31,12 +36,12 @@ def state_update(
 ) -> Work:
     """Convolution and state update of n new tokens per request; no term depends on the context.
 
-    One token reads and writes the state once. With several, `copies` writes a state per token, so that any of
-    them can be the last one kept; `replay` reads the state once, works the tokens out against each other (a
-    masked product of n·(n+1)/2 pairs, which serves a tree as well as a chain) and writes the state once, from
-    stored inputs of the tokens that were kept. A prompt needs no way back: one read and one write per pass, in
-    chunks of `CHUNK_TOKENS` that are matrix products, except `mamba`, whose decay differs per state value and is
-    scanned token by token.
+    One token reads and writes the state once. With several, `copies` writes a state per token, so
+    that any of them can be the last one kept; `replay` reads the state once, works the tokens out
+    against each other (a masked product of n·(n+1)/2 pairs, which serves a tree as well as a chain)
+    and writes the state once, from stored inputs of the tokens that were kept. A prompt needs no
+    way back: one read and one write per pass, in chunks of `CHUNK_TOKENS` that are matrix products,
+    except `mamba`, whose decay differs per state value and is scanned token by token.
 
     Args:
         layer: the layer.
@@ -51,8 +56,9 @@ def state_update(
         FLOPs, and bytes of states, inputs and outputs.
 
     Reference:
-        Gu, Dao, "Mamba" (arXiv:2312.00752), eq. 2; Dao, Gu, "Transformers are SSMs" (arXiv:2405.21060), §6; Yang,
-        Kautz, Hatamizadeh, "Gated Delta Networks" (arXiv:2412.06464), eq. 10; Wu et al., "STree" (arXiv:2505.14969).
+        Gu, Dao, "Mamba" (arXiv:2312.00752), eq. 2; Dao, Gu, "Transformers are SSMs"
+        (arXiv:2405.21060), §6; Yang, Kautz, Hatamizadeh, "Gated Delta Networks" (arXiv:2412.06464),
+        eq. 10; Wu et al., "STree" (arXiv:2505.14969).
     """
     b, n = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens))
     state, window = layer.state_values * STATE_BYTES, layer.conv_values * activation_bytes
@@ -66,20 +72,30 @@ def state_update(
         flops, moved = steps, (1.0 + n) * (state + window) + inputs
     else:
         flops = np.where(n > 1.0, steps + _paired(layer, n, n), steps)
-        moved = 2.0 * (state + window) + inputs + np.where(n > 1.0, 2.0 * n * layer.input_values * activation_bytes, 0)
+        moved = (
+            2.0 * (state + window)
+            + inputs
+            + np.where(n > 1.0, 2.0 * n * layer.input_values * activation_bytes, 0)
+        )
     return Work(np.asarray(b * (flops + convolution) * share), np.asarray(b * moved * share))
 
 
 def _paired(layer: StateLayer, n: Array, chunk: Array) -> Array:
-    """FLOPs of n tokens in chunks: pairs within a chunk as products, the state read and written once per token."""
+    """FLOPs of n tokens in chunks: pairs within a chunk as products, the state read and written
+    once per token.
+    """
     pairs = n * (chunk + 1.0) / 2.0
     within = 2.0 * pairs * (layer.key_width + layer.inner)
-    if layer.kind == "delta":  # the chunk's triangular system, solved once more over keys and values
+    if (
+        layer.kind == "delta"
+    ):  # the chunk's triangular system, solved once more over keys and values
         within = 2.0 * within
     return np.asarray(within + 4.0 * n * layer.state_values)
 
 
 def held_states(query_tokens: Number, rollback: Rollback) -> Array:
-    """States that a request holds while n tokens are verified: one each, or one that is replayed from."""
+    """States that a request holds while n tokens are verified: one each, or one that is replayed
+    from.
+    """
     n = np.asarray(query_tokens, dtype=np.float64)
     return np.maximum(n, 1.0) if rollback == "copies" else np.ones_like(n)

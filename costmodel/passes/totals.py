@@ -20,15 +20,16 @@ class Operation(NamedTuple):
     """One operation of a pass.
 
     Args:
-        name: which sum it belongs to: gemm, attention, mla, state, moe, elementwise, allreduce, head,
-            sampler.
+        name: which sum it belongs to: gemm, attention, mla, state, moe, elementwise, allreduce,
+            head, sampler.
         timing: seconds of one call.
         work: FLOPs and bytes of one call.
         role: the projection that a matrix product applies; empty for other operations.
         calls: how often it runs in the pass, on average.
-        sizes: what it is called with, as tables of kernels name it; arrays that broadcast with its seconds.
-        back: where each point finds its own, of arrays that have one entry per distinct number of rows; None: every
-            array has one entry per point.
+        sizes: what it is called with, as tables of kernels name it; arrays that broadcast with its
+            seconds.
+        back: where each point finds its own, of arrays that have one entry per distinct number of
+            rows; None: every array has one entry per point.
     """
 
     name: str
@@ -44,7 +45,9 @@ class Operation(NamedTuple):
         back = self.back
         if back is None:
             return self
-        sizes = self.sizes and {name: _at(np.asarray(size), back) for name, size in self.sizes.items()}
+        sizes = self.sizes and {
+            name: _at(np.asarray(size), back) for name, size in self.sizes.items()
+        }
         timing, work = (
             Timing(*(_at(part, back) for part in self.timing)),
             Work(*(_at(part, back) for part in self.work)),
@@ -57,7 +60,9 @@ def _at(values: Array, back: Index) -> Array:
 
 
 class Operations(Sequence[Operation]):
-    """Operations of a pass, each spread over its points when it is first looked at: most passes are only summed."""
+    """Operations of a pass, each spread over its points when it is first looked at: most passes are
+    only summed.
+    """
 
     __slots__ = ("_compact", "_whole")
 
@@ -88,7 +93,8 @@ class PassCost:
     """Cost of a pass; every array broadcasts over the batch, query-token and context arguments.
 
     Args:
-        seconds: by operation: gemm, attention, mla, state, moe, elementwise, allreduce, head, sampler.
+        seconds: by operation: gemm, attention, mla, state, moe, elementwise, allreduce, head,
+            sampler.
         flops: of all operations, one device.
         bytes: moved from memory, one device.
         compute_s: time the arithmetic alone would take.
@@ -112,7 +118,9 @@ class PassCost:
 
     @property
     def limit(self) -> Array:
-        """What bounds the pass: `bandwidth`, `compute` or `launch`, whichever alone would take longest."""
+        """What bounds the pass: `bandwidth`, `compute` or `launch`, whichever alone would take
+        longest.
+        """
         parts = np.stack(np.broadcast_arrays(self.memory_s, self.compute_s, self.launch_s))
         return np.asarray(np.array(["bandwidth", "compute", "launch"])[np.argmax(parts, axis=0)])
 
@@ -122,7 +130,9 @@ def added(one: PassCost, other: PassCost) -> PassCost:
     names = dict.fromkeys((*one.seconds, *other.seconds))
     zero = np.zeros(())
     return PassCost(
-        seconds={name: one.seconds.get(name, zero) + other.seconds.get(name, zero) for name in names},
+        seconds={
+            name: one.seconds.get(name, zero) + other.seconds.get(name, zero) for name in names
+        },
         flops=one.flops + other.flops,
         bytes=one.bytes + other.bytes,
         compute_s=one.compute_s + other.compute_s,
@@ -139,7 +149,9 @@ def scaled(operation: Operation, ratio: Array | float) -> Operation:
     if np.ndim(ratio):
         operation = operation.whole()
     timing, w = Timing(*(ratio * part for part in operation.timing)), operation.work
-    return operation._replace(timing=timing, work=Work(ratio * w.flops, ratio * w.bytes, ratio * w.written_bytes))
+    return operation._replace(
+        timing=timing, work=Work(ratio * w.flops, ratio * w.bytes, ratio * w.written_bytes)
+    )
 
 
 class _Sums:
@@ -148,10 +160,21 @@ class _Sums:
     def __init__(self) -> None:
         self.seconds: dict[str, Array] = {}
         zero = np.zeros(())
-        self.flops, self.bytes, self.compute, self.memory, self.launch = zero, zero, zero, zero, zero
+        self.flops, self.bytes, self.compute, self.memory, self.launch = (
+            zero,
+            zero,
+            zero,
+            zero,
+            zero,
+        )
 
     def add(self, operation: Operation) -> None:
-        name, timing, work, count = operation.name, operation.timing, operation.work, operation.calls
+        name, timing, work, count = (
+            operation.name,
+            operation.timing,
+            operation.work,
+            operation.calls,
+        )
         self.seconds[name] = self.seconds.get(name, np.zeros(())) + count * timing.seconds
         self.flops = self.flops + count * work.flops
         self.bytes = self.bytes + count * work.bytes

@@ -1,10 +1,11 @@
 """How do several transforms go together on one deployment?
 
-Transforms of different kinds are independent and commute. Of one kind: pruning and masks multiply and commute;
-pruning comes before quantising, and both before a lossless code that products cannot read; only one transform may
-quantise, code, select tokens or parts of layers, summarise text or schedule layers. What deals out or fuses layers
-makes another model, of which the others then hold. Anything else is refused.
-Transforms that change nothing leave the deployment as it was. Leaves out what a pass then costs (`forward`).
+Transforms of different kinds are independent and commute. Of one kind: pruning and masks multiply
+and commute; pruning comes before quantising, and both before a lossless code that products cannot
+read; only one transform may quantise, code, select tokens or parts of layers, summarise text or
+schedule layers. What deals out or fuses layers makes another model, of which the others then hold.
+Anything else is refused. Transforms that change nothing leave the deployment as it was. Leaves out
+what a pass then costs (`forward`).
 """
 
 from collections.abc import Iterable
@@ -34,8 +35,8 @@ def apply(deployment: Deployment, transforms: Iterable[Transform]) -> Deployment
         transforms: what to apply.
 
     Raises:
-        InputError: transforms that exclude each other or come in the wrong order, or one that the model, its number
-            formats or the device does not allow.
+        InputError: transforms that exclude each other or come in the wrong order, or one that the
+            model, its number formats or the device does not allow.
 
     >>> from costmodel.passes.precision import Precision
     >>> from costmodel.architectures.library import load_model
@@ -52,14 +53,27 @@ def apply(deployment: Deployment, transforms: Iterable[Transform]) -> Deployment
 
 
 def without_transforms(deployment: Deployment) -> Deployment:
-    """The deployment as it was before any transform, but for layers that were dealt out or fused."""
-    plain, stored = deployment.precision.untransformed, (
-        deployment.sparse_attention, deployment.schedule, deployment.text, deployment.sparse_feed_forward
-    )  # fmt: skip
+    """The deployment as it was before any transform, but for layers that were dealt out or
+    fused.
+    """
+    plain, stored = (
+        deployment.precision.untransformed,
+        (
+            deployment.sparse_attention,
+            deployment.schedule,
+            deployment.text,
+            deployment.sparse_feed_forward,
+        ),
+    )
     if all(each is None for each in stored) and plain == deployment.precision:
         return deployment
     return replace(
-        deployment, precision=plain, sparse_attention=None, schedule=None, text=None, sparse_feed_forward=None
+        deployment,
+        precision=plain,
+        sparse_attention=None,
+        schedule=None,
+        text=None,
+        sparse_feed_forward=None,
     )
 
 
@@ -67,36 +81,67 @@ def _applied(d: Deployment, transform: Transform) -> Deployment:
     changed = d
     match transform:
         case WeightTransform():
-            changed = replace(d, precision=replace(d.precision, weight_transform=_weights(d, transform)))
-        case CacheTransform():
-            changed = replace(d, precision=replace(d.precision, cache_transform=_cache(d, transform)))
-        case SparseAttention():
-            _require(d.sparse_attention is None, d.sparse_attention, transform, "attention is sparse only once")
             changed = replace(
-                d, sparse_attention=transform, precision=replace(d.precision, label_bytes=transform.label_bytes)
+                d, precision=replace(d.precision, weight_transform=_weights(d, transform))
+            )
+        case CacheTransform():
+            changed = replace(
+                d, precision=replace(d.precision, cache_transform=_cache(d, transform))
+            )
+        case SparseAttention():
+            _require(
+                d.sparse_attention is None,
+                d.sparse_attention,
+                transform,
+                "attention is sparse only once",
+            )
+            changed = replace(
+                d,
+                sparse_attention=transform,
+                precision=replace(d.precision, label_bytes=transform.label_bytes),
             )
         case LayerSchedule():
             _require(d.schedule is None, d.schedule, transform, "layers follow one schedule")
-            held = d.precision.held_cache_ratio * (1.0 if transform.keeps_cache else transform.mean_share)
-            formats = replace(d.precision, held_layers_ratio=transform.unique_ratio, held_cache_ratio=held)
+            held = d.precision.held_cache_ratio * (
+                1.0 if transform.keeps_cache else transform.mean_share
+            )
+            formats = replace(
+                d.precision, held_layers_ratio=transform.unique_ratio, held_cache_ratio=held
+            )
             changed = replace(d, schedule=transform, precision=formats)
         case ContextTransform():
             _require(d.text is None, d.text, transform, "a text is summarised only once")
             if d.architecture.encoder is not None:
                 raise InputError(
-                    "texts are read by the model's own encoder", key=transform.name, value=d.architecture.name
+                    "texts are read by the model's own encoder",
+                    key=transform.name,
+                    value=d.architecture.name,
                 )
             held = d.precision.held_cache_ratio * transform.kept_ratio
-            changed = replace(d, text=transform, precision=replace(d.precision, held_cache_ratio=held))
+            changed = replace(
+                d, text=transform, precision=replace(d.precision, held_cache_ratio=held)
+            )
         case SparseFeedForward():
-            _require(d.sparse_feed_forward is None, d.sparse_feed_forward, transform, "parts are chosen only once")
+            _require(
+                d.sparse_feed_forward is None,
+                d.sparse_feed_forward,
+                transform,
+                "parts are chosen only once",
+            )
             changed = replace(d, sparse_feed_forward=transform)
         case EncoderSplit():
             if d.text is not None:
-                raise InputError("texts that are summarised reach no encoder", key=transform.name, value=d.text.name)
+                raise InputError(
+                    "texts that are summarised reach no encoder",
+                    key=transform.name,
+                    value=d.text.name,
+                )
             changed = replace(d, architecture=dealt_out(d.architecture, transform.encoder_ratio))
         case FusedFeedForward():
-            ratios = {key: getattr(transform, key) for key in ("attention_ratio", "fused_ratio", "width_ratio")}
+            ratios = {
+                key: getattr(transform, key)
+                for key in ("attention_ratio", "fused_ratio", "width_ratio")
+            }
             changed = replace(d, architecture=fused(d.architecture, **ratios))
     return changed
 
@@ -114,8 +159,15 @@ def _weights(d: Deployment, new: WeightTransform) -> WeightTransform:
     coded = old.coded_ratio < 1.0 or old.unpack_bytes_per_s is not None
     codes = new.coded_ratio < 1.0 or new.unpack_bytes_per_s is not None
     _require(not coded, old, new, "a lossless code comes last")
-    _require(not (codes and old.skips_zeros), old, new, "unpacked weights are dense: their zeros are not skipped")
-    _require(not (old.skips_zeros and new.skips_zeros), old, new, "zeros are skipped in one pattern")
+    _require(
+        not (codes and old.skips_zeros),
+        old,
+        new,
+        "unpacked weights are dense: their zeros are not skipped",
+    )
+    _require(
+        not (old.skips_zeros and new.skips_zeros), old, new, "zeros are skipped in one pattern"
+    )
     return WeightTransform(
         name=f"{old.name}+{new.name}",
         kept_ratio=old.kept_ratio * new.kept_ratio,
@@ -138,10 +190,20 @@ def _cache(d: Deployment, new: CacheTransform) -> CacheTransform:
         return new
     quantised, quantises = old.bits is not None, new.bits is not None
     _require(not (quantised and quantises), old, new, "a cache is quantised once")
-    _require(not (quantised and new.drops_values), old, new, "what is dropped goes before the rest is quantised")
+    _require(
+        not (quantised and new.drops_values),
+        old,
+        new,
+        "what is dropped goes before the rest is quantised",
+    )
     _require(not (old.expands and new.expands), old, new, "a cache is a low-rank product once")
     if old.dense_tokens != new.dense_tokens:
-        _require(not (old.drops_values and new.drops_values), old, new, "leave different tokens as they were")
+        _require(
+            not (old.drops_values and new.drops_values),
+            old,
+            new,
+            "leave different tokens as they were",
+        )
     return CacheTransform(
         name=f"{old.name}+{new.name}",
         key_ratio=old.key_ratio * new.key_ratio,

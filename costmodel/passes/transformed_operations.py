@@ -1,8 +1,9 @@
 """Which operations do transforms, quantised formats and norms of queries and keys add to a pass?
 
-Narrowing activations before products, unpacking weights, choosing and expanding what attention reads, compressing
-what it stored. Leaves out what becomes smaller by itself because fewer bytes are read (`forward`). No kernel of
-these was measured here: launches and bandwidth are those of the device's elementwise and attention kernels.
+Narrowing activations before products, unpacking weights, choosing and expanding what attention
+reads, compressing what it stored. Leaves out what becomes smaller by itself because fewer bytes are
+read (`forward`). No kernel of these was measured here: launches and bandwidth are those of the
+device's elementwise and attention kernels.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from costmodel.passes.totals import Operation
 
 
 def narrowing(d: Deployment, values: Number, launches: int) -> Operation:
-    """Activations quantised before matrix products: read in 16 bits, written quantised, one launch per vector.
+    """Activations quantised before matrix products: read in 16 bits, written quantised, one launch
+    per vector.
 
     Args:
         d: the deployment.
@@ -44,7 +46,8 @@ def head_norms(d: Deployment, attention: Attention, rows: Number) -> Operation:
 
 
 def unpacking(d: Deployment, weights: Number, launches: int) -> Operation:
-    """Weights unpacked to their format before products read them: the slower of traffic and processors.
+    """Weights unpacked to their format before products read them: the slower of traffic and
+    processors.
 
     Args:
         d: a deployment whose weights are unpacked.
@@ -60,7 +63,9 @@ def unpacking(d: Deployment, weights: Number, launches: int) -> Operation:
         return plain
     work_s = made / (t.unpack_bytes_per_s * d.device.processors)
     memory, launch = plain.timing.memory_s, plain.timing.launch_s
-    return plain._replace(timing=Timing(launch + np.maximum(work_s, memory), work_s, memory, launch))
+    return plain._replace(
+        timing=Timing(launch + np.maximum(work_s, memory), work_s, memory, launch)
+    )
 
 
 def selected_tokens(d: Deployment, context: Array) -> Array:
@@ -126,11 +131,17 @@ def choosing(d: Deployment, rows: Number, hidden: int, launches: int) -> Operati
         hidden: width of their vectors.
         launches: kernels that do it.
     """
-    return _small(d, "select", np.asarray(rows, dtype=np.float64) * hidden * d.precision.residual_bytes, launches)
+    return _small(
+        d,
+        "select",
+        np.asarray(rows, dtype=np.float64) * hidden * d.precision.residual_bytes,
+        launches,
+    )
 
 
 def indexing(d: Deployment, attention: Attention, b: Array, n: Array, context: Array) -> Operation:
-    """Scoring all cached tokens by the keys of a model's own indexer, and choosing among them: two kernels.
+    """Scoring all cached tokens by the keys of a model's own indexer, and choosing among them: two
+    kernels.
 
     Args:
         d: the deployment.
@@ -140,13 +151,20 @@ def indexing(d: Deployment, attention: Attention, b: Array, n: Array, context: A
         context: cached tokens per request before them.
     """
     work = Work(
-        2.0 * b * n * ops.attention_context(n, context, None) * attention.index_heads * attention.index_dim,
+        2.0
+        * b
+        * n
+        * ops.attention_context(n, context, None)
+        * attention.index_heads
+        * attention.index_dim,
         b * (context + n) * attention.index_bytes_per_token,
     )
     return _reading(d, attention, "index", work, 2)
 
 
-def cache_operations(d: Deployment, attention: Attention, b: Array, n: Array, context: Array) -> Iterator[Operation]:
+def cache_operations(
+    d: Deployment, attention: Attention, b: Array, n: Array, context: Array
+) -> Iterator[Operation]:
     """Multiplying out low-rank keys and values that are read, and compressing the new ones.
 
     Args:
@@ -162,17 +180,23 @@ def cache_operations(d: Deployment, attention: Attention, b: Array, n: Array, co
     sides = 1.0 if attention.is_mla else 2.0
     if t.expands:
         rows = np.maximum(b * np.maximum(context - t.dense_tokens, 0.0), 1.0)
-        work = Work(2.0 * rows * (t.key_ratio + t.value_ratio) * attention.kv_width * width, np.zeros(()))
+        work = Work(
+            2.0 * rows * (t.key_ratio + t.value_ratio) * attention.kv_width * width, np.zeros(())
+        )
         timing = kernels.roofline(d.device, work, p.activations)
         if d.fidelity == "calibrated":
             timing = kernels.gemm(d.device, work, rows, p.activations, outputs=2.0 * width)
         yield Operation("attention", timing, work, "expand")
     if t.kernels and attention.mask != "source":  # what was made once is compressed with the prompt
-        yield _small(d, "compress", b * n * sides * width * (p.dense_kv_bytes + p.kv_bytes), t.kernels)
+        yield _small(
+            d, "compress", b * n * sides * width * (p.dense_kv_bytes + p.kv_bytes), t.kernels
+        )
 
 
 def dense_bytes(d: Deployment, attention: Attention, b: Array, read: Array) -> Array:
-    """Bytes that attention reads beyond compressed ones because the latest tokens are stored as they were."""
+    """Bytes that attention reads beyond compressed ones because the latest tokens are stored as
+    they were.
+    """
     p, t = d.precision, d.precision.cache_transform
     assert t is not None
     width, _ = _key_widths(d, attention)
@@ -194,14 +218,20 @@ def _small(d: Deployment, role: str, moved: Array, launches: int) -> Operation:
     """An elementwise kernel or several: launches and traffic."""
     work = Work(np.zeros(()), moved)
     if d.fidelity == "datasheet":
-        return Operation("elementwise", kernels.roofline(d.device, work, d.precision.activations), work, role)
+        return Operation(
+            "elementwise", kernels.roofline(d.device, work, d.precision.activations), work, role
+        )
     c = d.device.constants
     memory = moved / (d.device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
     launch = np.asarray(launches * c.elementwise_kernel_s)
-    return Operation("elementwise", Timing(launch + memory, np.zeros(()), memory, launch), work, role)
+    return Operation(
+        "elementwise", Timing(launch + memory, np.zeros(()), memory, launch), work, role
+    )
 
 
-def _reading(d: Deployment, attention: Attention, role: str, work: Work, launches: int) -> Operation:
+def _reading(
+    d: Deployment, attention: Attention, role: str, work: Work, launches: int
+) -> Operation:
     """A kernel that reads part of the cache: launches and the larger of both roofs."""
     name, dtype = "mla" if attention.is_mla else "attention", d.precision.activations
     timing = kernels.roofline(d.device, work, dtype)

@@ -46,7 +46,8 @@ def in_unit(unit: str, tokens: float, step_s: float, batch: float) -> float:
     """A step's speed in a published unit.
 
     Args:
-        unit: such as `ms/token`, `s/token`, `ms/step`, `tok/s` or `ktok/s`; what stands in parentheses says nothing.
+        unit: such as `ms/token`, `s/token`, `ms/step`, `tok/s` or `ktok/s`; what stands in
+            parentheses says nothing.
         tokens: emitted per step and request.
         step_s: seconds of a step, > 0.
         batch: requests.
@@ -81,6 +82,9 @@ def plain_reason(error: RooftreeError) -> str:
     if isinstance(error, UnknownNameError):
         if not error.name:
             return f"names no {error.kind}"
-        return f"{error.name}: no {'entry of the catalogue' if error.kind == 'system' else error.kind} of that name"
+        return (
+            f"{error.name}: no {'entry of the catalogue' if error.kind == 'system' else error.kind}"
+            " of that name"
+        )
     value = "" if error.value is None else f": {str(error.value)[:80]}"
     return " ".join(f"{error.message}{value}".split())

@@ -33,6 +33,10 @@ def _speaks_of(entry: Mapping[str, Any], row: PublishedRow) -> bool:
     if systems is not None and system_name(row.system) not in systems:
         return False
     parts = {
-        "sources": row.source, "hardware": row.hardware, "targets": row.target, "units": row.unit, "words": row.notes
-    }  # fmt: skip
+        "sources": row.source,
+        "hardware": row.hardware,
+        "targets": row.target,
+        "units": row.unit,
+        "words": row.notes,
+    }
     return all(any(word in parts[key] for word in entry[key]) for key in parts if key in entry)

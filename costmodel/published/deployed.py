@@ -1,6 +1,8 @@
-"""What does a row say that a system ran on: which model, devices, engine and formats, at which batch?
+"""What does a row say that a system ran on: which model, devices, engine and formats, at which
+batch?
 
-Every guess is a remark; what is not stated or not known is refused. Leaves out drafts and acceptance (`question`).
+Every guess is a remark; what is not stated or not known is refused. Leaves out drafts and
+acceptance (`question`).
 """
 
 import re
@@ -32,14 +34,21 @@ def batch_of(row: PublishedRow) -> int:
     """
     if re.fullmatch(r"[1-9]\d{0,8}", row.batch):
         return int(row.batch)
-    raise InputError("states no batch" if not row.batch else "states no single batch", key="batch",
-                     value=row.batch or None)  # fmt: skip
+    raise InputError(
+        "states no batch" if not row.batch else "states no single batch",
+        key="batch",
+        value=row.batch or None,
+    )
 
 
-def settings_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) -> tuple[Setting, Setting, list[str]]:
-    """The deployment, drafter and engine of a row, those of what it is compared with, and what was assumed of them.
+def settings_of(
+    row: PublishedRow, method: Method, drafting: StatedDraftCost
+) -> tuple[Setting, Setting, list[str]]:
+    """The deployment, drafter and engine of a row, those of what it is compared with, and what was
+    assumed of them.
 
-    Drafting is compared with plain steps of the same target, and a target that is changed with the one that is not.
+    Drafting is compared with plain steps of the same target, and a target that is changed with the
+    one that is not.
 
     Args:
         row: the row.
@@ -49,7 +58,11 @@ def settings_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) ->
     Raises:
         InputError: hardware or models that are not stated or not known.
     """
-    model, engine, (device, count, device_remark) = model_of(row.target), engine_of(row), device_of(row)
+    model, engine, (device, count, device_remark) = (
+        model_of(row.target),
+        engine_of(row),
+        device_of(row),
+    )
     remarks = [model.remark, engine.remark, device_remark]
     stated = drafting.seconds(1, 1.0) is not None
     draft = None
@@ -65,13 +78,18 @@ def settings_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) ->
         setting = build_setting(DecodingConfiguration(deployment=names))
         setting = replace(setting, drafter=build_drafter(method, setting.target))
     else:
-        setting = build_setting(DecodingConfiguration(deployment=names, method=method.slug, draft_model=draft))
+        setting = build_setting(
+            DecodingConfiguration(deployment=names, method=method.slug, draft_model=draft)
+        )
     plain = setting if method.drafts else build_setting(DecodingConfiguration(deployment=names))
     if "kv offload" in row.hardware.casefold():
         held = offloaded_cache(row, count)
         if held is None:
-            raise InputError("does not state how much of the cache lies in the host's memory", key="hardware",
-                             value=row.hardware)  # fmt: skip
+            raise InputError(
+                "does not state how much of the cache lies in the host's memory",
+                key="hardware",
+                value=row.hardware,
+            )
         remarks.append(held.remark)
         setting = _fetching(setting, held.row)
         plain = _fetching(plain, held.row if held.baseline is None else held.baseline)
@@ -102,7 +120,9 @@ def device_of(row: PublishedRow) -> tuple[str, int, str]:
     return found.profile, max(count, 1), remark
 
 
-def _names(row: PublishedRow, model: str, engine: Named, device: str, count: int) -> tuple[DeploymentNames, list[str]]:
+def _names(
+    row: PublishedRow, model: str, engine: Named, device: str, count: int
+) -> tuple[DeploymentNames, list[str]]:
     """The deployment by names."""
     remarks, overrides = [], []
     offloads = "cpu offload" in row.hardware.casefold()
@@ -115,9 +135,15 @@ def _names(row: PublishedRow, model: str, engine: Named, device: str, count: int
         remarks.append(f"layers lie on {count} devices and run one after another")
     transforms = ("dfloat11",) if row.precision.casefold().startswith("df11") else ()
     return DeploymentNames(
-        model=model, device=device, engine=load_engine(name).name, dtype=dtype_of(row), tensor_parallel=devices,
-        transforms=transforms, host_weights_ratio=1.0 if offloads else 0.0, overrides=tuple(overrides),
-    ), remarks  # fmt: skip
+        model=model,
+        device=device,
+        engine=load_engine(name).name,
+        dtype=dtype_of(row),
+        tensor_parallel=devices,
+        transforms=transforms,
+        host_weights_ratio=1.0 if offloads else 0.0,
+        overrides=tuple(overrides),
+    ), remarks
 
 
 def dtype_of(row: PublishedRow) -> str | None:
@@ -128,6 +154,8 @@ def dtype_of(row: PublishedRow) -> str | None:
     """
     words = row.precision.casefold()
     if "nf4" in words or "int4" in words:
-        raise InputError("is a format of weights that is not priced", key="precision", value=row.precision)
+        raise InputError(
+            "is a format of weights that is not priced", key="precision", value=row.precision
+        )
     found = next((name for name in ("bf16", "fp16", "fp8", "int8") if name in words), None)
     return None if words.startswith("df11") else found

@@ -1,6 +1,8 @@
-"""Which forwards does a row of a masked model describe: those of which entry, with which canvas, block and pace?
+"""Which forwards does a row of a masked model describe: those of which entry, with which canvas,
+block and pace?
 
-By what its system is called, and by what the row says of blocks and lengths. Leaves out what forwards cost (`refined`).
+By what its system is called, and by what the row says of blocks and lengths. Leaves out what
+forwards cost (`refined`).
 """
 
 import re
@@ -16,7 +18,8 @@ from hardware_profiles.errors import InputError, UnknownNameError
 _TPF = re.compile(r"(?:TPF|tau|S=?)\s*=?\s*(\d+(?:\.\d+)?)")
 _USUAL_CANVAS, _USUAL_BLOCK = 256, 32
 _ONE_A_FORWARD = ("llada", "one token a pass")  # what entries call a static baseline
-# what systems are called, in the order in which their names are read; other names are titles, or compute whole canvases
+# what systems are called, in the order in which their names are read; other names are titles, or
+# compute whole canvases
 _ENTRIES = tuple(
     (re.compile(words, re.IGNORECASE), slug)
     for words, slug in (
@@ -56,7 +59,9 @@ def tokens_per_forward(row: PublishedRow) -> float:
 
 
 def plain_tokens(row: PublishedRow) -> float | None:
-    """Tokens per forward of a baseline that is the same model with a static schedule; None for another one."""
+    """Tokens per forward of a baseline that is the same model with a static schedule; None for
+    another one.
+    """
     if row.baseline_unit in _ONE_A_FORWARD:
         return 1.0
     steps, canvas = number(row.plain_steps), token_count(row.output)
@@ -64,7 +69,8 @@ def plain_tokens(row: PublishedRow) -> float | None:
 
 
 def method_of_row(row: PublishedRow, tokens: float) -> Method:
-    """The entry that a row's forwards are priced as, with its canvas, block and tokens of a pass that commits.
+    """The entry that a row's forwards are priced as, with its canvas, block and tokens of a pass
+    that commits.
 
     Args:
         row: of a masked model.
@@ -74,18 +80,25 @@ def method_of_row(row: PublishedRow, tokens: float) -> Method:
     refine = own.refine
     assert refine is not None
     canvas, block = token_count(row.output) or _USUAL_CANVAS, token_count(row.shape) or _USUAL_BLOCK
-    if refine.canvas_tokens == own.shape.nodes:  # one block is the whole canvas, or its cache is exact
+    if (
+        refine.canvas_tokens == own.shape.nodes
+    ):  # one block is the whole canvas, or its cache is exact
         canvas = block = block if refine.forward == "block" else canvas
     block = min(block, canvas)
     return replace(
         own,
         shape=Shape(kind="block", nodes=block),
-        refine=replace(refine, canvas_tokens=canvas, tokens_per_pass=_committing(tokens, block, refine.closing_passes)),
+        refine=replace(
+            refine,
+            canvas_tokens=canvas,
+            tokens_per_pass=_committing(tokens, block, refine.closing_passes),
+        ),
     )
 
 
 def canvas_method(canvas: int, block: int, tokens: float) -> Method:
-    """Every forward over prompt and canvas, with so many tokens committed on average, not in a whole number of passes.
+    """Every forward over prompt and canvas, with so many tokens committed on average, not in a
+    whole number of passes.
 
     Args:
         canvas: tokens behind the prompt.

@@ -1,8 +1,8 @@
 """How far apart are two sources that measured the same thing?
 
-Plain decoding of one model on one device under one engine, and the speedup that a token more per step brings to one
-system on one model and device. No prediction of both can be nearer to them than half of what lies between. Leaves out
-what one source measured twice.
+Plain decoding of one model on one device under one engine, and the speedup that a token more per
+step brings to one system on one model and device. No prediction of both can be nearer to them than
+half of what lies between. Leaves out what one source measured twice.
 """
 
 import re
@@ -16,7 +16,9 @@ from costmodel.published.reading.stated import stated_acceptance
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
-LONG_TOKENS = 2048  # contexts beyond which the cache's length, which differs between sources, counts
+LONG_TOKENS = (
+    2048  # contexts beyond which the cache's length, which differs between sources, counts
+)
 _ARXIV = re.compile(r"(\d{4}\.\d{4,5})")
 _OWNER = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+")
 _Key = tuple[str, str, str, str, int]
@@ -71,13 +73,25 @@ def noise_floor(rows: Iterable[PublishedRow]) -> list[Spread]:
     for (what, target, device, engine, batch), by_source in found.items():
         medians = sorted(sorted(values)[len(values) // 2] for values in by_source.values())
         if len(medians) > 1:
-            spreads.append(Spread(what=what, target=target, device=device, engine=engine, batch=batch,
-                                  sources=len(medians), lowest=medians[0], highest=medians[-1]))  # fmt: skip
+            spreads.append(
+                Spread(
+                    what=what,
+                    target=target,
+                    device=device,
+                    engine=engine,
+                    batch=batch,
+                    sources=len(medians),
+                    lowest=medians[0],
+                    highest=medians[-1],
+                )
+            )
     return sorted(spreads, key=lambda each: -each.ratio)
 
 
 def source_of(row: PublishedRow) -> str:
-    """The publication of a row, without tables and pages: its arXiv number, else the repository or the first word."""
+    """The publication of a row, without tables and pages: its arXiv number, else the repository or
+    the first word.
+    """
     number = _ARXIV.search(row.source)
     if number:
         return number[1]
@@ -96,8 +110,12 @@ def _measured(row: PublishedRow) -> Iterator[tuple[_Key, float]]:
     if long or "offload" in f"{row.hardware} {row.baseline_unit}".casefold():
         return
     device, count, _ = device_of(row)
-    place = (model_of(row.target).name, f"{count} x {device}" if count > 1 else device, engine_of(row).name,
-             batch_of(row))  # fmt: skip
+    place = (
+        model_of(row.target).name,
+        f"{count} x {device}" if count > 1 else device,
+        engine_of(row).name,
+        batch_of(row),
+    )
     plain = _milliseconds(row.baseline, row.baseline_unit)
     if not method.drafts:
         plain = _milliseconds(row.value, row.unit)

@@ -1,7 +1,7 @@
 """What does the cost model say of every row of a table, and why of some nothing?
 
-The front door: finds who answers a row, and turns refusals into reasons. Leaves out how far off the answers are
-(`app.answers.reproduction`).
+The front door: finds who answers a row, and turns refusals into reasons. Leaves out how far off the
+answers are (`app.answers.reproduction`).
 """
 
 import re
@@ -15,7 +15,14 @@ from costmodel.published.noise import source_of
 from costmodel.published.prediction import drafting_prediction
 from costmodel.published.reading.names import system_name
 from costmodel.published.reading.table import PublishedRow
-from costmodel.published.serving import chunked, context_parallel, prefixes, rooflines, split_layers, token_cost
+from costmodel.published.serving import (
+    chunked,
+    context_parallel,
+    prefixes,
+    rooflines,
+    split_layers,
+    token_cost,
+)
 from hardware_profiles.errors import RooftreeError
 
 _VERIFYING = re.compile(r"verify \d+(?:\.\d+)? ms per round")
@@ -42,8 +49,8 @@ def predictions(
 
     Args:
         rows: that are asked about.
-        table: where they stand, whose rows of the same source may lend them what was measured beside them; empty: as
-            if the rows were the whole table.
+        table: where they stand, whose rows of the same source may lend them what was measured
+            beside them; empty: as if the rows were the whole table.
         progress: told what is at work.
     """
     beside: dict[str, list[PublishedRow]] = defaultdict(list)
@@ -59,7 +66,9 @@ def predictions(
     return found
 
 
-def _prediction(row: PublishedRow, beside: tuple[PublishedRow, ...], published: tuple[PublishedRow, ...]) -> Prediction:
+def _prediction(
+    row: PublishedRow, beside: tuple[PublishedRow, ...], published: tuple[PublishedRow, ...]
+) -> Prediction:
     if row.problem:
         return Prediction(row=row, reason=row.problem)
     if row.published is None:
@@ -70,7 +79,9 @@ def _prediction(row: PublishedRow, beside: tuple[PublishedRow, ...], published: 
         return Prediction(row=row, reason=plain_reason(error))
 
 
-def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...], published: tuple[PublishedRow, ...]) -> Prediction:
+def _answered(
+    row: PublishedRow, beside: tuple[PublishedRow, ...], published: tuple[PublishedRow, ...]
+) -> Prediction:
     if row.kind == "refining":
         if refined.drafts(row):
             return replace(drafting_prediction(refined.as_drafting(row)), row=row)
@@ -78,21 +89,29 @@ def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...], published: tu
     for answers, predict in _SERVED:
         if answers(row):
             return predict(row, beside)
-    return replace(drafting_prediction(_with_verifying(_with_shape(row, beside), published)), row=row)
+    return replace(
+        drafting_prediction(_with_verifying(_with_shape(row, beside), published)), row=row
+    )
 
 
 def _with_verifying(row: PublishedRow, published: tuple[PublishedRow, ...]) -> PublishedRow:
-    """A row with what verifying takes on the host, where rows of the same publication state it of the same system."""
+    """A row with what verifying takes on the host, where rows of the same publication state it of
+    the same system.
+    """
     if "verify" in row.draft_cost:
         return row
     name = system_name(row.system)
-    stated = (_VERIFYING.search(each.draft_cost) for each in published if system_name(each.system) == name)
+    stated = (
+        _VERIFYING.search(each.draft_cost) for each in published if system_name(each.system) == name
+    )
     found = next((each[0] for each in stated if each), "")
     return replace(row, draft_cost=f"{row.draft_cost}; {found}") if found else row
 
 
 def _with_shape(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> PublishedRow:
-    """A row whose draft is another system's tree, with the shape that rows of the same source state of that one."""
+    """A row whose draft is another system's tree, with the shape that rows of the same source state
+    of that one.
+    """
     named = _TREE_OF.search(row.shape)
     if named is None:
         return row

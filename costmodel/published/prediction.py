@@ -1,8 +1,9 @@
 """What does the cost model say of a published number, from the inputs that stand beside it?
 
-One answer per row: the number predicted in the row's own unit, its speedup and baseline where they are stated too, what
-was assumed, or why nothing can be said. Leaves out masked blocks (`refined`) and whole services (`serving`), which
-answer in the same form, and how far off the answers are (`app.answers.reproduction`).
+One answer per row: the number predicted in the row's own unit, its speedup and baseline where they
+are stated too, what was assumed, or why nothing can be said. Leaves out masked blocks (`refined`)
+and whole services (`serving`), which answer in the same form, and how far off the answers are
+(`app.answers.reproduction`).
 """
 
 import re
@@ -18,7 +19,9 @@ from costmodel.published.reading.stated import stated_acceptance, stated_draft_c
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import UnknownNameError
 
-_SPEEDUP = re.compile(r"x\b(?!.*\b(bytes|passes|flops)\b)", re.IGNORECASE)  # units of ratios of times
+_SPEEDUP = re.compile(
+    r"x\b(?!.*\b(bytes|passes|flops)\b)", re.IGNORECASE
+)  # units of ratios of times
 
 
 def drafting_prediction(row: PublishedRow) -> Prediction:
@@ -58,9 +61,15 @@ def _answered(row: PublishedRow, asked: Question) -> Prediction:
         if stated_s is not None:
             step_s += stated_s - float(step.draft_s) - setting.overhead.draft_s
         step_s += asked.drafting.verify_s
-    other = "offload" in row.baseline_unit.casefold()  # a baseline that runs another way than the system itself
+    other = (
+        "offload" in row.baseline_unit.casefold()
+    )  # a baseline that runs another way than the system itself
     speedup = None if other else tokens * plain_s / step_s
-    baseline = in_unit(row.baseline_unit, 1.0, plain_s, batch) if row.baseline is not None and not other else None
+    baseline = (
+        in_unit(row.baseline_unit, 1.0, plain_s, batch)
+        if row.baseline is not None and not other
+        else None
+    )
     if _SPEEDUP.match(row.unit):
         predicted = speedup
     elif row.value is not None:
@@ -68,18 +77,27 @@ def _answered(row: PublishedRow, asked: Question) -> Prediction:
     else:
         predicted = speedup if row.speedup is not None else baseline
     return Prediction(
-        row=row, predicted=predicted, speedup=speedup, baseline=baseline, remarks=asked.remarks,
+        row=row,
+        predicted=predicted,
+        speedup=speedup,
+        baseline=baseline,
+        remarks=asked.remarks,
         method=setting.drafter.method.slug,
-    )  # fmt: skip
+    )
 
 
 def _captured_draft_s(asked: Question) -> float:
     """Seconds of drafting whose passes are replayed from captured graphs."""
     assert asked.acceptance is not None
     captured = replace(
-        asked.setting, deployment=replace(asked.setting.deployment, graphs=True, host_layer_s=0.0, host_pass_s=0.0)
+        asked.setting,
+        deployment=replace(
+            asked.setting.deployment, graphs=True, host_layer_s=0.0, host_pass_s=0.0
+        ),
     )
-    step = estimate(captured, asked.acceptance, batch=float(asked.batch), context=float(asked.context)).step
+    step = estimate(
+        captured, asked.acceptance, batch=float(asked.batch), context=float(asked.context)
+    ).step
     return float(step.draft_s)
 
 
@@ -92,11 +110,19 @@ def _by_theorem(row: PublishedRow, target: str) -> Prediction:
     Reference: Leviathan et al. 2022 (arXiv:2211.17192), theorem 3.8.
     """
     method, _ = method_of_system(row.system)
-    rate, cost = stated_acceptance(row.acceptance, row.notes).rate, stated_draft_cost(row.draft_cost).ratio
+    rate, cost = (
+        stated_acceptance(row.acceptance, row.notes).rate,
+        stated_draft_cost(row.draft_cost).ratio,
+    )
     if rate is None or cost is None or not row.unit.startswith("x"):
         raise UnknownNameError("model", target, ())
     length = stated_shape(row.shape, method).levels
     tokens = geometric(rate, length).tokens_per_step
     speedup = tokens / (length * cost + 1.0)
-    remark = f"{target} is not priced: its pass over {length + 1} tokens is taken to cost what a plain one does"
-    return Prediction(row=row, predicted=speedup, speedup=speedup, remarks=(remark,), method=method.slug)
+    remark = (
+        f"{target} is not priced: its pass over {length + 1} tokens is taken to cost what a plain"
+        " one does"
+    )
+    return Prediction(
+        row=row, predicted=speedup, speedup=speedup, remarks=(remark,), method=method.slug
+    )

@@ -1,7 +1,9 @@
-"""What does a row ask of the cost model: which deployment, which draft, what is accepted, at which batch and context?
+"""What does a row ask of the cost model: which deployment, which draft, what is accepted, at which
+batch and context?
 
-Rows of drafting and plain decoding. Every guess is a remark; what cannot be told ends in a refusal with its reason.
-Leaves out masked blocks (`refined`), tables of whole services (`serving`), and the answer (`prediction`).
+Rows of drafting and plain decoding. Every guess is a remark; what cannot be told ends in a refusal
+with its reason. Leaves out masked blocks (`refined`), tables of whole services (`serving`), and the
+answer (`prediction`).
 """
 
 import math
@@ -16,9 +18,19 @@ from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.method import Method
 from costmodel.published.deployed import batch_of, settings_of
 from costmodel.published.reading.amounts import token_count
-from costmodel.published.reading.names import captures_drafts, context_of, method_of_system, model_of
+from costmodel.published.reading.names import (
+    captures_drafts,
+    context_of,
+    method_of_system,
+    model_of,
+)
 from costmodel.published.reading.shapes import StatedShape, assisted_length, stated_shape
-from costmodel.published.reading.stated import StatedAcceptance, StatedDraftCost, stated_acceptance, stated_draft_cost
+from costmodel.published.reading.stated import (
+    StatedAcceptance,
+    StatedDraftCost,
+    stated_acceptance,
+    stated_draft_cost,
+)
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
@@ -58,7 +70,8 @@ def question_of(row: PublishedRow) -> Question:
     """What a row of drafting or plain decoding asks.
 
     Raises:
-        InputError: something that a prediction needs is not stated, not known or not priced; the message says what.
+        InputError: something that a prediction needs is not stated, not known or not priced; the
+            message says what.
     """
     method, as_priced = _priced(row)
     batch = batch_of(row)
@@ -75,14 +88,21 @@ def question_of(row: PublishedRow) -> Question:
     setting = _with_budget(setting, row)
     told = (as_priced, *remarks, assumed_context, shape.remark, about)
     return Question(
-        setting=setting, plain=plain, acceptance=acceptance, batch=batch, context=context, drafting=drafting,
-        levels=shape.levels, captured_drafts=captures_drafts(row),
+        setting=setting,
+        plain=plain,
+        acceptance=acceptance,
+        batch=batch,
+        context=context,
+        drafting=drafting,
+        levels=shape.levels,
+        captured_drafts=captures_drafts(row),
         remarks=tuple(dict.fromkeys(each for each in told if each)),
-    )  # fmt: skip
+    )
 
 
 def tokens_of(row: PublishedRow) -> tuple[float, Method, tuple[str, ...]]:
-    """Tokens per step of a row that asks for nothing else, with the entry and what was assumed; no device is needed.
+    """Tokens per step of a row that asks for nothing else, with the entry and what was assumed; no
+    device is needed.
 
     Raises:
         InputError: an unknown system, or no acceptance beside the number itself.
@@ -106,19 +126,30 @@ def _priced(row: PublishedRow) -> tuple[Method, str]:
     if method.has_own_pace:
         raise InputError("sets its own pace, which rows of this kind do not describe", key="system")
     if method.deployment:
-        raise InputError("is an option of a deployment, whose extent rows of this kind do not state", key="system")
+        raise InputError(
+            "is an option of a deployment, whose extent rows of this kind do not state",
+            key="system",
+        )
     return method, as_priced
 
 
-def _drafted(row: PublishedRow, method: Method, known: StatedAcceptance) -> tuple[StatedShape, Acceptance, str]:
-    """The shape of a row's drafts, what a step emits, and where that is from where the row does not state it."""
+def _drafted(
+    row: PublishedRow, method: Method, known: StatedAcceptance
+) -> tuple[StatedShape, Acceptance, str]:
+    """The shape of a row's drafts, what a step emits, and where that is from where the row does not
+    state it.
+    """
     least = math.ceil(max((known.tokens_per_step or 1.0) - 1.0 - 1e-9, 1.0))
     shape = stated_shape(row.shape, method, least_levels=least)
     if "HF assisted" in row.shape and known.tokens_per_step is not None:
         length = max(assisted_length(known.tokens_per_step), least)
         told = f"the length follows Transformers' schedule, which settles at {length} tokens"
         shape = StatedShape(chain=length, remark=told)
-    if method.stop.rule != "length" and shape.chain is not None and known.tokens_per_step is not None:
+    if (
+        method.stop.rule != "length"
+        and shape.chain is not None
+        and known.tokens_per_step is not None
+    ):
         told = f"drafts end early: {least + 1} tokens ASSUMED, one more than stay"
         shape = StatedShape(chain=least + 1, remark=told)
     return shape, *_accepted(row, method, known, shape)
@@ -127,9 +158,14 @@ def _drafted(row: PublishedRow, method: Method, known: StatedAcceptance) -> tupl
 def _riding(setting: Setting, shape: StatedShape) -> Setting:
     """The setting whose verify pass carries the rows that ride on it."""
     own = setting.drafter.method
-    if shape.shape is None or (shape.shape.riding, shape.shape.guesses) == (own.shape.riding, own.shape.guesses):
+    if shape.shape is None or (shape.shape.riding, shape.shape.guesses) == (
+        own.shape.riding,
+        own.shape.guesses,
+    ):
         return setting
-    return replace(setting, drafter=replace(setting.drafter, method=replace(own, shape=shape.shape)))
+    return replace(
+        setting, drafter=replace(setting.drafter, method=replace(own, shape=shape.shape))
+    )
 
 
 def _with_budget(setting: Setting, row: PublishedRow) -> Setting:
@@ -141,7 +177,9 @@ def _with_budget(setting: Setting, row: PublishedRow) -> Setting:
     return replace(setting, drafter=replace(setting.drafter, stages=(first, *stages[1:])))
 
 
-def _accepted(row: PublishedRow, method: Method, known: StatedAcceptance, shape: StatedShape) -> tuple[Acceptance, str]:
+def _accepted(
+    row: PublishedRow, method: Method, known: StatedAcceptance, shape: StatedShape
+) -> tuple[Acceptance, str]:
     """What a step emits, and where that is from where the row does not state it.
 
     Raises:
@@ -150,30 +188,51 @@ def _accepted(row: PublishedRow, method: Method, known: StatedAcceptance, shape:
     claimed, measures_tokens = shape.claimed, row.unit.startswith("tokens/step")
     if known.tokens_per_step is not None and not measures_tokens:
         return tokens_claim(method, known.tokens_per_step, claimed), ""
-    rates = DepthRates(by_depth=known.by_depth, measured=len(known.by_depth)) if known.by_depth else None
+    rates = (
+        DepthRates(by_depth=known.by_depth, measured=len(known.by_depth))
+        if known.by_depth
+        else None
+    )
     if rates is None and known.rate is not None:
         rates = DepthRates(by_depth=(known.rate,))
     if known.siblings and isinstance(claimed, int):
         first = DepthRates(by_depth=known.siblings[:1])
-        return rate_claim(method, first, claimed), "the stated vector's first entry is the rate at every position"
+        return rate_claim(
+            method, first, claimed
+        ), "the stated vector's first entry is the rate at every position"
     if known.siblings:
         if not isinstance(claimed, Tree):
-            raise InputError("states acceptance by sibling for a tree whose nodes are not known", key="tree_or_gamma")
-        return _from_siblings(known.siblings, claimed), "further siblings follow the last stated one as rank^-1.06"
+            raise InputError(
+                "states acceptance by sibling for a tree whose nodes are not known",
+                key="tree_or_gamma",
+            )
+        return _from_siblings(
+            known.siblings, claimed
+        ), "further siblings follow the last stated one as rank^-1.06"
     if rates is not None and isinstance(claimed, int):
         return rate_claim(method, rates, claimed), ""
     if rates is not None and isinstance(claimed, Tree):
         return stated_tree(rates, claimed), ASSUMED_SIBLINGS
     if measures_tokens:
-        raise InputError("states the number itself and no acceptance that it would follow from", key="alpha_or_tau")
+        raise InputError(
+            "states the number itself and no acceptance that it would follow from",
+            key="alpha_or_tau",
+        )
     match = best_match(method.slug, model_of(row.target).name) if isinstance(claimed, int) else None
-    if match is not None and match.kinship == "own" and match.entry.shape == "chain" and match.entry.counted == "steps":
+    if (
+        match is not None
+        and match.kinship == "own"
+        and match.entry.shape == "chain"
+        and match.entry.counted == "steps"
+    ):
         return match.entry.acceptance(shape.levels), f"the row states no acceptance: {match.label}"
     raise InputError("states no acceptance: neither a rate nor tokens per step", key="alpha_or_tau")
 
 
 def _from_siblings(vector: tuple[float, ...], tree: Tree) -> Acceptance:
-    """What a tree emits where the k-th child of any node is the accepted one with the k-th probability."""
+    """What a tree emits where the k-th child of any node is the accepted one with the k-th
+    probability.
+    """
     width, last = max(tree.ranks) + 1, len(vector)
     tail = [vector[-1] * (last / (rank + 1)) ** FALL_WITH_RANK for rank in range(last, width)]
     whole = sum(vector) + sum(tail)
@@ -182,6 +241,10 @@ def _from_siblings(vector: tuple[float, ...], tree: Tree) -> Acceptance:
     for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
         reached.append(reached[parent] * chances[rank])
     return replace(
-        geometric(0.0, 0), draft_tokens=tree.draft_tokens, tokens_per_step=math.fsum(reached), proposal_ratio=1.0,
-        proposed_tokens=float(tree.draft_tokens), tree=tree,
-    )  # fmt: skip
+        geometric(0.0, 0),
+        draft_tokens=tree.draft_tokens,
+        tokens_per_step=math.fsum(reached),
+        proposal_ratio=1.0,
+        proposed_tokens=float(tree.draft_tokens),
+        tree=tree,
+    )

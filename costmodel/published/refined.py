@@ -1,8 +1,10 @@
-"""What does the cost model say of a masked model's rows: forwards over a canvas, over what lies behind, over blocks?
+"""What does the cost model say of a masked model's rows: forwards over a canvas, over what lies
+behind, over blocks?
 
-Tokens per forward come from the row, the kind of forward from the entry that its system stands for (`forwards`); the
-pass is priced by `costmodel.answers.steps.refine_step`. Rows of the same tables that decode one token after another go
-to `prediction`. Leaves out when a policy commits which token.
+Tokens per forward come from the row, the kind of forward from the entry that its system stands for
+(`forwards`); the pass is priced by `costmodel.answers.steps.refine_step`. Rows of the same tables
+that decode one token after another go to `prediction`. Leaves out when a policy commits which
+token.
 """
 
 import re
@@ -20,7 +22,12 @@ from costmodel.method import Method
 from costmodel.passes.ops import Array, Number
 from costmodel.published.answer import Prediction, in_unit, plain_reason
 from costmodel.published.deployed import batch_of, device_of, dtype_of
-from costmodel.published.forwards import canvas_method, method_of_row, plain_tokens, tokens_per_forward
+from costmodel.published.forwards import (
+    canvas_method,
+    method_of_row,
+    plain_tokens,
+    tokens_per_forward,
+)
 from costmodel.published.reading.amounts import number
 from costmodel.published.reading.names import ASSUMED_CONTEXT, context_of, engine_of, model_of
 from costmodel.published.reading.table import PublishedRow
@@ -32,7 +39,9 @@ _LONGEST_PROMPT = 8192
 
 
 def drafts(row: PublishedRow) -> bool:
-    """Whether a row of a refining table decodes by drafting: one pass verifies a window or a draft."""
+    """Whether a row of a refining table decodes by drafting: one pass verifies a window or a
+    draft.
+    """
     return _DRAFTING.match(row.system) is not None
 
 
@@ -44,7 +53,11 @@ def as_drafting(row: PublishedRow) -> PublishedRow:
     with suppress(InputError):
         words = f"tau={tokens_per_forward(row)}"
     return replace(
-        row, kind="drafting", acceptance=words, shape=shape, draft="0.5B dLLM" if "DEER" in row.system else ""
+        row,
+        kind="drafting",
+        acceptance=words,
+        shape=shape,
+        draft="0.5B dLLM" if "DEER" in row.system else "",
     )
 
 
@@ -69,11 +82,22 @@ def refined_prediction(row: PublishedRow) -> Prediction:
         told = "every forward covers the whole canvas, on whatever hardware"
         predicted = speedup if row.value is None else None
         reason = "" if predicted is not None else plain_reason(error)
-        return Prediction(row=row, predicted=predicted, speedup=speedup, reason=reason, remarks=(told,),
-                          method=method.slug)  # fmt: skip
+        return Prediction(
+            row=row,
+            predicted=predicted,
+            speedup=speedup,
+            reason=reason,
+            remarks=(told,),
+            method=method.slug,
+        )
     model, engine = model_of(row.target), engine_of(row)
-    names = DeploymentNames(model=model.name, device=device, engine=engine.name, dtype=dtype_of(row),
-                            tensor_parallel=count)  # fmt: skip
+    names = DeploymentNames(
+        model=model.name,
+        device=device,
+        engine=engine.name,
+        dtype=dtype_of(row),
+        tensor_parallel=count,
+    )
     setting = build_setting(DecodingConfiguration(deployment=names, method=method.slug))
     setting = replace(setting, drafter=replace(setting.drafter, method=method))
     static = _static(row, setting, method)
@@ -81,13 +105,18 @@ def refined_prediction(row: PublishedRow) -> Prediction:
     remarks = tuple(filter(None, (model.remark, engine.remark, device_remark, assumed)))
     found = _answered(row, setting, static, tokens, prompt, remarks)
     if row.value is not None and _UNTIL_END.search(row.notes):
-        reason = "counts the tokens of the text alone, whose number the row does not state; the ratio stands beside"
+        reason = (
+            "counts the tokens of the text alone, whose number the row does not state; the ratio"
+            " stands beside"
+        )
         return replace(found, predicted=None, baseline=None, reason=reason)
     return replace(found, baseline=None) if by_baseline else found
 
 
 def _static(row: PublishedRow, setting: Setting, method: Method) -> Setting | None:
-    """The same model with a static schedule, which a row's baseline is; None where it is another one."""
+    """The same model with a static schedule, which a row's baseline is; None where it is another
+    one.
+    """
     tokens = plain_tokens(row)
     if tokens is None or method.refine is None:
         return None
@@ -97,14 +126,16 @@ def _static(row: PublishedRow, setting: Setting, method: Method) -> Setting | No
 
 def _static_s(static: Setting, batch: int, prompt: Number) -> Array:
     """Seconds of a forward of a static schedule."""
-    return estimate(static, refined(static.drafter.method), batch=float(batch), context=prompt).step.total_s
+    return estimate(
+        static, refined(static.drafter.method), batch=float(batch), context=prompt
+    ).step.total_s
 
 
 def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str]:
     """Tokens of the prompt, whether the baseline tells them, and what was assumed.
 
-    A static baseline computes prompt and canvas in every forward: its speed says how long they are together, where the
-    row says nothing of the prompt.
+    A static baseline computes prompt and canvas in every forward: its speed says how long they are
+    together, where the row says nothing of the prompt.
     """
     stated, assumed = context_of(replace(row, prompt="" if "shot" in row.prompt else row.prompt), 0)
     is_told = static is not None and row.baseline is not None and not _UNTIL_END.search(row.notes)
@@ -113,14 +144,26 @@ def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str
     assert static is not None and row.baseline is not None
     lengths = np.arange(0.0, _LONGEST_PROMPT + 1.0, 32.0)
     batch, tokens = batch_of(row), refined(static.drafter.method).tokens_per_step
-    found = np.interp(batch * tokens / row.baseline, np.maximum.accumulate(_static_s(static, batch, lengths)), lengths)
-    return float(found), True, f"a prompt of {found:.0f} tokens, with which the baseline is as fast as stated"
+    found = np.interp(
+        batch * tokens / row.baseline,
+        np.maximum.accumulate(_static_s(static, batch, lengths)),
+        lengths,
+    )
+    return (
+        float(found),
+        True,
+        f"a prompt of {found:.0f} tokens, with which the baseline is as fast as stated",
+    )
 
 
 def _answered(
-    row: PublishedRow, setting: Setting, static: Setting | None, tokens: float, prompt: float,
+    row: PublishedRow,
+    setting: Setting,
+    static: Setting | None,
+    tokens: float,
+    prompt: float,
     remarks: tuple[str, ...],
-) -> Prediction:  # fmt: skip
+) -> Prediction:
     batch, method = batch_of(row), setting.drafter.method
     result = estimate(setting, refined(method), batch=float(batch), context=prompt)
     step_s = float(result.step.total_s)
@@ -136,9 +179,18 @@ def _answered(
         speedup = float(result.speedup)  # over plain decoding of the same model
     number_asked = predicted if row.value is not None else speedup
     if number_asked is None:
-        raise InputError("states a speedup over another model, whose passes the row does not describe", key="speedup")
-    return Prediction(row=row, predicted=number_asked, speedup=speedup, baseline=baseline, remarks=remarks,
-                      method=method.slug)  # fmt: skip
+        raise InputError(
+            "states a speedup over another model, whose passes the row does not describe",
+            key="speedup",
+        )
+    return Prediction(
+        row=row,
+        predicted=number_asked,
+        speedup=speedup,
+        baseline=baseline,
+        remarks=remarks,
+        method=method.slug,
+    )
 
 
 def _hardware_free_speedup(row: PublishedRow, method: Method, tokens: float) -> float | None:

@@ -1,7 +1,8 @@
-"""How far do measured times of an operation differ from its fitted form, as a small table to interpolate in?
+"""How far do measured times of an operation differ from its fitted form, as a small table to
+interpolate in?
 
-Values at the nodes of a grid, as logarithms of measured / predicted. Leaves out the coordinates, which belong to the
-operation, and the interpolation.
+Values at the nodes of a grid, as logarithms of measured / predicted. Leaves out the coordinates,
+which belong to the operation, and the interpolation.
 """
 
 import math
@@ -41,15 +42,23 @@ class Correction:
 
     def __post_init__(self) -> None:
         for axis in self.axes:
-            if len(axis) < 2 or not all(map(math.isfinite, axis)) or any(a >= b for a, b in pairwise(axis)):
-                raise InputError("needs at least two nodes, rising", key="correction.axes", value=axis)
+            if (
+                len(axis) < 2
+                or not all(map(math.isfinite, axis))
+                or any(a >= b for a, b in pairwise(axis))
+            ):
+                raise InputError(
+                    "needs at least two nodes, rising", key="correction.axes", value=axis
+                )
         count = math.prod(len(axis) for axis in self.axes)
         if not self.axes or count > MOST_NODES or len(self.values) != count:
             rule = f"needs one value per node, {count}, and at most {MOST_NODES}"
             raise InputError(rule, key="correction.values", value=len(self.values))
         wrong = [each for each in self.values if not abs(each) <= LARGEST]
         if wrong:
-            raise InputError(f"must lie within {LARGEST:g} of 0", key="correction.values", value=wrong[0])
+            raise InputError(
+                f"must lie within {LARGEST:g} of 0", key="correction.values", value=wrong[0]
+            )
 
     @cached_property
     def grid(self) -> "npt.NDArray[np.float64]":
@@ -60,5 +69,7 @@ class Correction:
 
     @cached_property
     def columns(self) -> dict[tuple[float, float], list[float]]:
-        """Values along the first axis at other coordinates, by those, as whoever interpolates has found them."""
+        """Values along the first axis at other coordinates, by those, as whoever interpolates has
+        found them.
+        """
         return {}

@@ -1,7 +1,8 @@
 """Which constants does an operation have when it computes in fewer than 16 bits?
 
-Kernels of 8 and 4 bits are other kernels: a profile may hold fitted constants of theirs beside those of 16 bits, which
-stand in where it has none. Formats of weights alone have shares of the 16-bit peak. Leaves out how they are fitted.
+Kernels of 8 and 4 bits are other kernels: a profile may hold fitted constants of theirs beside
+those of 16 bits, which stand in where it has none. Formats of weights alone have shares of the
+16-bit peak. Leaves out how they are fitted.
 """
 
 from collections.abc import Mapping
@@ -11,9 +12,15 @@ from hardware_profiles.fitted.corrections import Correction
 from hardware_profiles.fitted.residuals import Regime
 from hardware_profiles.frozen_table import FrozenTable
 
-# blocks of integers with their scales, as GGUF files hold weights: devices compute on them, but have no peak in them
+# blocks of integers with their scales, as GGUF files hold weights: devices compute on them, but
+# have no peak in them
 WEIGHT_FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k")
-FORMATS = ("fp8", "int8", "fp4", *WEIGHT_FORMATS)  # number formats that may have constants of their own
+FORMATS = (
+    "fp8",
+    "int8",
+    "fp4",
+    *WEIGHT_FORMATS,
+)  # number formats that may have constants of their own
 FORMAT_OPERATIONS = ("gemm", "mla", "moe", "prefill")  # what differs in them
 
 

@@ -1,7 +1,8 @@
 """How is a regime written in a device file?
 
-As a line, `launch 0..0.2, rows 64..inf: -0.05..0.1`: where it holds, and the ends of measured / predicted - 1 there;
-`everywhere: -0.05..0.1` where nothing bounds it. Leaves out what regimes mean (`residuals`).
+As a line, `launch 0..0.2, rows 64..inf: -0.05..0.1`: where it holds, and the ends of measured /
+predicted - 1 there; `everywhere: -0.05..0.1` where nothing bounds it. Leaves out what regimes mean
+(`residuals`).
 """
 
 from functools import lru_cache
@@ -19,7 +20,9 @@ def regime_line(regime: Regime) -> str:
     >>> regime_line(Regime(launch=(0.0, 0.2), sizes={"rows": (64, float("inf"))}, low_ratio=-0.05, high_ratio=0.1))
     'launch 0..0.2, rows 64..inf: -0.05..0.1'
     """
-    spans = {name: getattr(regime, name) for name in SHARES if getattr(regime, name) != WHOLE} | dict(regime.sizes)
+    spans = {
+        name: getattr(regime, name) for name in SHARES if getattr(regime, name) != WHOLE
+    } | dict(regime.sizes)
     where = ", ".join(f"{name} {_written(span)}" for name, span in spans.items())
     return f"{where or EVERYWHERE}: {_written((regime.low_ratio, regime.high_ratio))}"
 

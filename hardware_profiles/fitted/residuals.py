@@ -1,8 +1,9 @@
-"""How far do measurements of an operation stand from what its form predicts, and where in its range?
+"""How far do measurements of an operation stand from what its form predicts, and where in its
+range?
 
-One half width per operation, and, where there were enough rows, an interval of its own for each regime: by the share of
-launches in the time, by the share of arithmetic in arithmetic plus traffic, and by sizes. Leaves out how they are
-found.
+One half width per operation, and, where there were enough rows, an interval of its own for each
+regime: by the share of launches in the time, by the share of arithmetic in arithmetic plus traffic,
+and by sizes. Leaves out how they are found.
 """
 
 import math
@@ -22,9 +23,24 @@ MOST_REGIMES = 64
 SHARES = ("launch", "compute")
 # what tables of kernels and passes of models both know about a call
 SIZES = (
-    "rows", "outputs", "inputs", "requests", "query_tokens", "context", "heads", "kv_heads", "head_dim",
-    "beside_requests", "beside_context", "tokens", "hidden", "width", "experts", "experts_per_token", "visited",
-)  # fmt: skip
+    "rows",
+    "outputs",
+    "inputs",
+    "requests",
+    "query_tokens",
+    "context",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "beside_requests",
+    "beside_context",
+    "tokens",
+    "hidden",
+    "width",
+    "experts",
+    "experts_per_token",
+    "visited",
+)
 WHOLE = (0.0, 1.0)
 Span = tuple[float, float]
 
@@ -34,10 +50,11 @@ class Regime:
     """A part of an operation's range and the 80 % interval of measured / predicted - 1 there.
 
     Attributes:
-        launch: from and to which share of launches in the predicted time, within [0, 1]; the end is left out
-            unless it is 1.
+        launch: from and to which share of launches in the predicted time, within [0, 1]; the end is
+            left out unless it is 1.
         compute: from and to which share of arithmetic in arithmetic plus traffic, in the same form.
-        sizes: from and to which size of the call, by name of `SIZES`; the end is left out, and may be infinite.
+        sizes: from and to which size of the call, by name of `SIZES`; the end is left out, and may
+            be infinite.
         low_ratio: lower end of measured / predicted - 1, in (-1, 0].
         high_ratio: its upper end, >= 0.
 
@@ -61,7 +78,9 @@ class Regime:
             if name not in SIZES:
                 raise UnknownNameError("size", name, list(SIZES), key="regimes.sizes")
             if not 0.0 <= low < high:
-                raise InputError("must rise from 0 or more", key=f"regimes.sizes.{name}", value=(low, high))
+                raise InputError(
+                    "must rise from 0 or more", key=f"regimes.sizes.{name}", value=(low, high)
+                )
         if not -1.0 < self.low_ratio <= 0.0:
             raise InputError("must lie in (-1, 0]", key="regimes.low_ratio", value=self.low_ratio)
         if not 0.0 <= self.high_ratio <= 10.0:
@@ -69,11 +88,17 @@ class Regime:
 
     def wider(self, factor: float) -> "Regime":
         """The regime with both ends `factor` times as far away, in logarithms; `factor` >= 1."""
-        low, high = (math.expm1(factor * math.log1p(end)) for end in (self.low_ratio, self.high_ratio))
-        return replace(self, low_ratio=max(low, min(self.low_ratio, -0.95)), high_ratio=min(high, 10.0))
+        low, high = (
+            math.expm1(factor * math.log1p(end)) for end in (self.low_ratio, self.high_ratio)
+        )
+        return replace(
+            self, low_ratio=max(low, min(self.low_ratio, -0.95)), high_ratio=min(high, 10.0)
+        )
 
     def span(self, axis: str) -> Span:
-        """Lower and upper end (excluded) on an axis, a share or a size; the whole axis where nothing limits it."""
+        """Lower and upper end (excluded) on an axis, a share or a size; the whole axis where
+        nothing limits it.
+        """
         if axis in SHARES:
             low, high = getattr(self, axis)
             return low, math.inf if high == 1.0 else high
@@ -87,21 +112,27 @@ class Regimes(tuple[Regime, ...]):
     def axes(self) -> tuple[str, ...]:
         """Shares and sizes by which at least one regime is bounded."""
         names = (*SHARES, *SIZES)
-        return tuple(name for name in names if any(each.span(name) != (0.0, math.inf) for each in self))
+        return tuple(
+            name for name in names if any(each.span(name) != (0.0, math.inf) for each in self)
+        )
 
     @cached_property
     def spans(self) -> "npt.NDArray[np.float64]":
         """Where every regime begins and ends on every axis, [axes, regimes, 2]."""
         import numpy as np
 
-        return np.array([[each.span(axis) for each in self] for axis in self.axes], dtype=np.float64)
+        return np.array(
+            [[each.span(axis) for each in self] for axis in self.axes], dtype=np.float64
+        )
 
     @cached_property
     def log_ends(self) -> "npt.NDArray[np.float64]":
         """Ends of the intervals of log(measured / predicted), [regimes, 2]."""
         import numpy as np
 
-        return np.log1p(np.array([(each.low_ratio, each.high_ratio) for each in self], dtype=np.float64))
+        return np.log1p(
+            np.array([(each.low_ratio, each.high_ratio) for each in self], dtype=np.float64)
+        )
 
     @cached_property
     def by_regime(self) -> tuple[tuple[tuple[Span, ...], Span], ...]:
@@ -113,7 +144,8 @@ class Regimes(tuple[Regime, ...]):
 
 
 class Residuals(FrozenTable[float]):
-    """Half width of the 80 % interval of measured / predicted - 1 by operation; regimes of some beside it.
+    """Half width of the 80 % interval of measured / predicted - 1 by operation; regimes of some
+    beside it.
 
     Args:
         entries: half width by operation.
@@ -122,7 +154,9 @@ class Residuals(FrozenTable[float]):
 
     __slots__ = ("regimes",)
 
-    def __init__(self, entries: Mapping[str, float], regimes: Mapping[str, Iterable[Regime]] | None = None) -> None:
+    def __init__(
+        self, entries: Mapping[str, float], regimes: Mapping[str, Iterable[Regime]] | None = None
+    ) -> None:
         super().__init__(entries)
         tables = {name: Regimes(each) for name, each in (regimes or {}).items()}
         self.regimes = FrozenTable({name: table for name, table in tables.items() if table})
@@ -132,7 +166,9 @@ class Residuals(FrozenTable[float]):
 
     def changed(self, operation: str, ratio: float, regimes: Sequence[Regime] = ()) -> "Residuals":
         """A copy in which the half width and the regimes of one operation are replaced."""
-        others: dict[str, Iterable[Regime]] = {name: each for name, each in self.regimes.items() if name != operation}
+        others: dict[str, Iterable[Regime]] = {
+            name: each for name, each in self.regimes.items() if name != operation
+        }
         return Residuals({**self._entries, operation: ratio}, others | {operation: regimes})
 
     def only(self, operation: str) -> "Residuals":

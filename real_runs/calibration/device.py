@@ -1,9 +1,9 @@
 """What are the constants of the device at hand?
 
-Measures copies, matrix products, attention and whole passes with a campaign of its own, fits the nearest profile's
-constants to them, and lays what whole passes take beyond their operations on the small kernels and the sampler.
-Leaves out timing (`kernels`), the fit of single operations (`costmodel.calibration`), and what a decoding loop adds
-(`validation`).
+Measures copies, matrix products, attention and whole passes with a campaign of its own, fits the
+nearest profile's constants to them, and lays what whole passes take beyond their operations on the
+small kernels and the sampler. Leaves out timing (`kernels`), the fit of single operations
+(`costmodel.calibration`), and what a decoding loop adds (`validation`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def calibrate_device(
     Args:
         out: folder for the rows, the campaign and the profile.
         device: torch device.
-        model: shipped name; the shapes that are measured. None: SmolLM2-135M on a CPU, Llama-3.1-8B elsewhere.
+        model: shipped name; the shapes that are measured. None: SmolLM2-135M on a CPU, Llama-3.1-8B
+            elsewhere.
         dtype: number format; None: fp32 on a CPU, bf16 elsewhere.
         threads: CPU threads; the profile holds for that many.
         budget_s: wall time, > 0; what does not fit is left out, largest shapes first.
@@ -96,7 +97,8 @@ def calibrate_device(
         progress: called with what is under way.
 
     Raises:
-        InputError: no such device or model, a folder that holds results, or too little was measured.
+        InputError: no such device or model, a folder that holds results, or too little was
+            measured.
     """
     kind = device.split(":", maxsplit=1)[0]
     form = dtype or ("fp32" if kind == "cpu" else "bf16")
@@ -112,7 +114,9 @@ def calibrate_device(
     asked = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
     with whole_file(plan) as part:
         part.write_text(yaml.safe_dump(asked, sort_keys=False), encoding="utf-8")
-    report = run_campaign(plan, budget_s=budget_s, out=out, resume=resume, isolate=isolate, progress=progress)
+    report = run_campaign(
+        plan, budget_s=budget_s, out=out, resume=resume, isolate=isolate, progress=progress
+    )
     progress("fitting")
     return _fitted(report, kind=kind, dtype=form, base=base, progress=progress)
 
@@ -132,11 +136,15 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
 
 
 def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:
-    """Jobs with shares of the budget as estimates; a campaign lets each one run half as long again."""
+    """Jobs with shares of the budget as estimates; a campaign lets each one run half as long
+    again.
+    """
     layers = load_model(model).layers
     part = max(1, round(layers / 3))
     batches = [1, 2, 4] if cpu else [1, 4, 16, 64]
-    tokens = [*range(1, 10), 13, 17, 25, 33] if cpu else [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256]
+    tokens = (
+        [*range(1, 10), 13, 17, 25, 33] if cpu else [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256]
+    )
     few = [1, 2, 4, 8, 16, 32] if cpu else [1, 2, 4, 8, 16, 32, 64, 128]
     trees = [5, 9, 17] if cpu else [8, 16, 32, 64, 128, 256]
     contexts = list(CONTEXTS) if cpu else [160, 1472, 6144, 24576]
@@ -146,45 +154,121 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
     every: dict[str, Any] = {"dtype": dtype, "repeats": 9, "budget_s": 0.06, "kernel_names": False}
     every |= {"rounds": _CPU_ROUNDS} if cpu else {}
     forms = {"implementations": ["sdpa-packed"] if cpu else list(_GPU_FORMS)}
-    passes = every | {"budget_s": 0.4, "repeats": 8, "longest_call_s": 3.0, "model": model, "requests": batches}
+    passes = every | {
+        "budget_s": 0.4,
+        "repeats": 8,
+        "longest_call_s": 3.0,
+        "model": model,
+        "requests": batches,
+    }
     listed: list[tuple[float, dict[str, Any]]] = [
         (0.02, {"name": "copy", "kind": "copy", "sizes_bytes": [m << 20 for m in megabytes]}),
-        (0.16, {"name": "passes", "kind": "steps", "query_tokens": tokens, "context": contexts, **passes,
-                "requests": batches[:1]}),
-        (0.40, {"name": "batch-passes", "kind": "steps", "query_tokens": tokens[:-2], "context": contexts,
-                **passes, "requests": batches[1:]}),
-        (0.04, {"name": "part-passes", "kind": "steps", "query_tokens": few[:4], "context": contexts[1:2],
-                "layers": part, **passes}),
-        (0.12, {"name": "tree-passes", "kind": "steps", "masks": ["tree"], "query_tokens": trees,
-                "context": contexts, **passes}),
+        (
+            0.16,
+            {
+                "name": "passes",
+                "kind": "steps",
+                "query_tokens": tokens,
+                "context": contexts,
+                **passes,
+                "requests": batches[:1],
+            },
+        ),
+        (
+            0.40,
+            {
+                "name": "batch-passes",
+                "kind": "steps",
+                "query_tokens": tokens[:-2],
+                "context": contexts,
+                **passes,
+                "requests": batches[1:],
+            },
+        ),
+        (
+            0.04,
+            {
+                "name": "part-passes",
+                "kind": "steps",
+                "query_tokens": few[:4],
+                "context": contexts[1:2],
+                "layers": part,
+                **passes,
+            },
+        ),
+        (
+            0.12,
+            {
+                "name": "tree-passes",
+                "kind": "steps",
+                "masks": ["tree"],
+                "query_tokens": trees,
+                "context": contexts,
+                **passes,
+            },
+        ),
         (0.12, {"name": "gemm", "kind": "gemm", "models": [model], "rows": rows}),
-        (0.09, {"name": "attention", "kind": "attention", "model": model, "requests": batches,
-                "query_tokens": few, "context": sorted([*contexts, *between]), **forms}),
-        (0.05, {"name": "prefill", "kind": "prefill", "model": model, "requests": [1],
-                "chunk": [128, 512] if cpu else [512, 2048, 8192], "prefix": [0, 512]}),
-    ]  # fmt: skip
+        (
+            0.09,
+            {
+                "name": "attention",
+                "kind": "attention",
+                "model": model,
+                "requests": batches,
+                "query_tokens": few,
+                "context": sorted([*contexts, *between]),
+                **forms,
+            },
+        ),
+        (
+            0.05,
+            {
+                "name": "prefill",
+                "kind": "prefill",
+                "model": model,
+                "requests": [1],
+                "chunk": [128, 512] if cpu else [512, 2048, 8192],
+                "prefix": [0, 512],
+            },
+        ),
+    ]
     usable = max(budget_s - len(listed) * _START_S, 0.3 * budget_s)
     return [
-        every | {"priority": place + 1, "estimate_s": round(max(1.0, share * usable / 1.5), 1)} | job
+        every
+        | {"priority": place + 1, "estimate_s": round(max(1.0, share * usable / 1.5), 1)}
+        | job
         for place, (share, job) in enumerate(listed)
     ]
 
 
 def _fitted(
-    report: CampaignReport, *, kind: str, dtype: str, base: str | None, progress: Callable[[str], None]
+    report: CampaignReport,
+    *,
+    kind: str,
+    dtype: str,
+    base: str | None,
+    progress: Callable[[str], None],
 ) -> DeviceCalibration:
     found = read_results(report.out)
     steps = [row for row in found.rows if row.operation == "step"] if found else []
     if found is None or len(steps) < PASS_FLOOR_ROWS:
-        rule = f"too little was measured: {len(steps)} whole passes, at least {PASS_FLOOR_ROWS}; raise the budget"
+        rule = (
+            f"too little was measured: {len(steps)} whole passes, at least {PASS_FLOOR_ROWS}; raise"
+            " the budget"
+        )
         raise InputError(rule, key="--budget")
-    near = base or _base(found.provenance.device, profile_of(found.provenance.device), cpu=kind == "cpu")
+    near = base or _base(
+        found.provenance.device, profile_of(found.provenance.device), cpu=kind == "cpu"
+    )
     start = _start(found, near, dtype, cpu=kind == "cpu")
     tables = [table for path in kernel_files(report.out) for table in trace_measurements(path)]
     fitted, scores = fit_operations(tables, start, dtype=dtype)
     progress("fitting whole passes")
     passes = fit_passes(fitted, steps, dtype=dtype)
-    kinds = {passes.device.provenance[f"constants.{name}_launch_s"].kind for name in ("gemm", "attention")}
+    kinds = {
+        passes.device.provenance[f"constants.{name}_launch_s"].kind
+        for name in ("gemm", "attention")
+    }
     calibrated = kinds == {"measured"}
     device = replace(passes.device, calibrated=calibrated, constants_from=passes.device.name)
     trace = replace(found, provenance=replace(found.provenance, profile=device.name))
@@ -195,7 +279,12 @@ def _fitted(
     profile = report.out / f"{device.name}.toml"
     write_device(device, profile)
     return DeviceCalibration(
-        device=device, scores=scores, passes=passes.score, profile=profile, trace=place, seconds=report.seconds
+        device=device,
+        scores=scores,
+        passes=passes.score,
+        profile=profile,
+        trace=place,
+        seconds=report.seconds,
     )
 
 
@@ -203,23 +292,38 @@ def _base(title: str, own: str, *, cpu: bool) -> str:
     """The profile to start from where none was named: the device's own.
 
     Raises:
-        InputError: a GPU that no shipped profile is of; constants of another one would go unnoticed.
+        InputError: a GPU that no shipped profile is of; constants of another one would go
+            unnoticed.
     """
     if not own and not cpu:
-        raise InputError("must name the nearest shipped profile, for none is that of", key="--base", value=title)
+        raise InputError(
+            "must name the nearest shipped profile, for none is that of", key="--base", value=title
+        )
     return own or _CPU_BASE
 
 
 def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
-    """The profile that a fit starts from; on a CPU with its own roofs, for no datasheet knows the threads' share."""
+    """The profile that a fit starts from; on a CPU with its own roofs, for no datasheet knows the
+    threads' share.
+    """
     near, about = load_device(base), trace.provenance
     if not cpu:
         near.peak(dtype)
         return replace(near, name=profile_name(about.device, 1), title=about.device)
-    moved = [row.bytes / row.median_s for row in trace.rows if row.operation in ("copy", "read", "write") and row.cold]
-    rates = [row.flops / row.median_s for row in trace.rows if row.operation == "gemm" and row.dtype == dtype]
+    moved = [
+        row.bytes / row.median_s
+        for row in trace.rows
+        if row.operation in ("copy", "read", "write") and row.cold
+    ]
+    rates = [
+        row.flops / row.median_s
+        for row in trace.rows
+        if row.operation == "gemm" and row.dtype == dtype
+    ]
     if not moved or not rates:
-        raise InputError("neither copies nor matrix products were measured; raise the budget", key="--budget")
+        raise InputError(
+            "neither copies nor matrix products were measured; raise the budget", key="--budget"
+        )
     threads = f"{about.threads} thread" + ("s" if about.threads > 1 else "")
     bandwidth, peak = max(moved), float(np.max(rates))
     timed = Provenance(kind="measured", source=f"timed with {threads}, torch {about.torch}")
@@ -242,14 +346,26 @@ def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
         if not name.startswith("peak_flops_per_s.") or name.split(".", 1)[1] in kept
     }
     return replace(
-        near, name=profile_name(about.device, about.threads), title=f"{about.device.removeprefix('CPU: ')}, {threads}",
-        vendor=_vendor(about.device), bandwidth_bytes_per_s=bandwidth, peak_flops_per_s=kept, processors=about.threads,
-        cache_bytes=about.cache_bytes, host_link_bytes_per_s=bandwidth / 2,
-        link_bytes_per_s=min(near.link_bytes_per_s, bandwidth / 2), provenance=origins,
-    )  # fmt: skip
+        near,
+        name=profile_name(about.device, about.threads),
+        title=f"{about.device.removeprefix('CPU: ')}, {threads}",
+        vendor=_vendor(about.device),
+        bandwidth_bytes_per_s=bandwidth,
+        peak_flops_per_s=kept,
+        processors=about.threads,
+        cache_bytes=about.cache_bytes,
+        host_link_bytes_per_s=bandwidth / 2,
+        link_bytes_per_s=min(near.link_bytes_per_s, bandwidth / 2),
+        provenance=origins,
+    )
 
 
 def _vendor(title: str) -> str:
     return next(
-        (name for name in ("AMD", "Intel", "ARM", "Apple", "IBM") if name.casefold() in title.casefold()), "generic"
+        (
+            name
+            for name in ("AMD", "Intel", "ARM", "Apple", "IBM")
+            if name.casefold() in title.casefold()
+        ),
+        "generic",
     )

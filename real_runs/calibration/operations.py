@@ -1,8 +1,8 @@
 """Which constants make a device's profile time the operations that were measured on it?
 
-The cost model's own search over a few constants per operation, as many as a short calibration can determine. Rows
-rotated through memory larger than the cache, so each of them is cold, whatever its size. Leaves out whole passes
-(`real_runs.calibration.passes`).
+The cost model's own search over a few constants per operation, as many as a short calibration can
+determine. Rows rotated through memory larger than the cache, so each of them is cold, whatever its
+size. Leaves out whole passes (`real_runs.calibration.passes`).
 """
 
 from __future__ import annotations
@@ -19,20 +19,29 @@ from costmodel.calibration.timing import timed
 from costmodel.passes.ops import Array
 from hardware_profiles.profile import Device, Provenance
 
-OPERATIONS = {  # of a trace, the group of constants behind each, and the constants that are distinguished
+# of a trace, the group of constants behind each, and the constants that are distinguished
+OPERATIONS = {
     "gemm": ("gemm", ("launch_s", "compute_efficiency", "bandwidth_efficiency", "norm")),
-    "attention_generation": ("attention", ("launch_s", "wave_s", "bandwidth_efficiency", "compute_efficiency")),
-    "attention_verify": ("verify", ("launch_s", "wave_s", "bandwidth_efficiency", "compute_efficiency")),
+    "attention_generation": (
+        "attention",
+        ("launch_s", "wave_s", "bandwidth_efficiency", "compute_efficiency"),
+    ),
+    "attention_verify": (
+        "verify",
+        ("launch_s", "wave_s", "bandwidth_efficiency", "compute_efficiency"),
+    ),
     "attention_context": ("context", ("launch_s", "compute_efficiency", "bandwidth_efficiency")),
 }
-ROOMY = 12.0  # so many times the usual range of launches: a CPU's library call takes longer than a kernel launch
+# so many times the usual range of launches: a CPU's library call takes longer than a kernel launch
+ROOMY = 12.0
 LAUNCH_S = (1e-6, 5e-5)
 _LEAST_RATIO, _MOST_RATIO = 0.011, 0.95
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationScore:
-    """Errors of one operation: |predicted / measured - 1|, on rows that were not fitted where there were enough.
+    """Errors of one operation: |predicted / measured - 1|, on rows that were not fitted where there
+    were enough.
 
     Attributes:
         rows: measured.
@@ -76,11 +85,23 @@ def fit_operations(
 
 
 def _verified(device: Device) -> Device:
-    """Verification that could not be fitted is timed as decoding, or it would mix constants of two devices."""
+    """Verification that could not be fitted is timed as decoding, or it would mix constants of two
+    devices.
+    """
     if device.provenance["constants.residual_ratio.verify"].kind == "measured":
         return device
-    names = ("launch_s", "wave_s", "combine_s", "bandwidth_efficiency", "compute_efficiency", "tile_s", "wave_ratio")
-    return with_constants(device, {f"verify_{name}": getattr(device.constants, f"attention_{name}") for name in names})
+    names = (
+        "launch_s",
+        "wave_s",
+        "combine_s",
+        "bandwidth_efficiency",
+        "compute_efficiency",
+        "tile_s",
+        "wave_ratio",
+    )
+    return with_constants(
+        device, {f"verify_{name}": getattr(device.constants, f"attention_{name}") for name in names}
+    )
 
 
 def _parameters(group: str, names: Sequence[str]) -> list[Parameter]:
@@ -92,14 +113,25 @@ def _parameters(group: str, names: Sequence[str]) -> list[Parameter]:
 def _roomy(parameter: Parameter) -> Parameter:
     """A CPU's constants lie further out than a GPU's; a launch takes 1 to 50 µs anywhere."""
     if parameter.name.endswith("launch_s"):
-        return replace(parameter, low=LAUNCH_S[0], high=LAUNCH_S[1], start=min(parameter.start, 1e-5))
+        return replace(
+            parameter, low=LAUNCH_S[0], high=LAUNCH_S[1], start=min(parameter.start, 1e-5)
+        )
     if parameter.name.endswith("_s"):
         return replace(parameter, high=parameter.high * ROOMY)
-    return replace(parameter, low=0.01, high=1.9) if parameter.name.endswith("efficiency") else parameter
+    return (
+        replace(parameter, low=0.01, high=1.9)
+        if parameter.name.endswith("efficiency")
+        else parameter
+    )
 
 
 def _fitted(
-    device: Device, rows: Measurements, parameters: Sequence[Parameter], group: str, dtype: str, seed: int
+    device: Device,
+    rows: Measurements,
+    parameters: Sequence[Parameter],
+    group: str,
+    dtype: str,
+    seed: int,
 ) -> tuple[Device, OperationScore]:
     least = LEAST_ROWS * len(parameters)
     aside = np.zeros(len(rows), dtype=bool)
@@ -110,21 +142,29 @@ def _fitted(
     fixed = {f"{group}_{name}": 0.0 for name in ("combine_s", "tile_s", "unit_s", "wave_ratio")}
     if group == "attention":
         fixed["attention_short_wave_s"] = 0.0
-    start = with_constants(device, {name: value for name, value in fixed.items() if hasattr(device.constants, name)})
+    start = with_constants(
+        device, {name: value for name, value in fixed.items() if hasattr(device.constants, name)}
+    )
     if group == "gemm":
         start = with_constants(start, {"gemm_tile_ratio": 0.0})
-    values, _ = search(start, parameters, chosen.seconds, lambda d: timed(_whole(d, group), chosen, dtype=dtype)[0])
+    values, _ = search(
+        start, parameters, chosen.seconds, lambda d: timed(_whole(d, group), chosen, dtype=dtype)[0]
+    )
     fresh = _whole(with_constants(start, values), group)
     left = rows.select(~aside) if (~aside).sum() >= len(parameters) else rows
     score = _score(left, timed(fresh, left, dtype=dtype)[0], fitted_rows=int(aside.sum()))
-    return _with_sources(fresh, replace(score, rows=len(rows)), group), replace(score, rows=len(rows))
+    return _with_sources(fresh, replace(score, rows=len(rows)), group), replace(
+        score, rows=len(rows)
+    )
 
 
 def _whole(device: Device, group: str) -> Device:
     """Constants that follow from others: outputs move like weights, short caches like long ones."""
     c = device.constants
     if group == "gemm":
-        return with_constants(device, {"gemm_output_efficiency": min(c.gemm_bandwidth_efficiency, 2.0)})
+        return with_constants(
+            device, {"gemm_output_efficiency": min(c.gemm_bandwidth_efficiency, 2.0)}
+        )
     if group == "attention":
         return with_constants(device, {"attention_short_wave_s": c.attention_wave_s})
     return device
@@ -133,16 +173,21 @@ def _whole(device: Device, group: str) -> Device:
 def _score(rows: Measurements, predicted: Array, *, fitted_rows: int) -> OperationScore:
     error, residual = np.abs(predicted / rows.seconds - 1), np.abs(rows.seconds / predicted - 1)
     return OperationScore(
-        rows=len(rows), rows_fitted=fitted_rows, rows_scored=len(rows), median=float(np.median(error)),
-        p90=float(np.quantile(error, 0.9)), p80_ratio=float(np.quantile(residual, 0.8)),
-    )  # fmt: skip
+        rows=len(rows),
+        rows_fitted=fitted_rows,
+        rows_scored=len(rows),
+        median=float(np.median(error)),
+        p90=float(np.quantile(error, 0.9)),
+        p80_ratio=float(np.quantile(residual, 0.8)),
+    )
 
 
 def _with_sources(device: Device, score: OperationScore, group: str) -> Device:
     """The device with provenance and residual of a group."""
     source = (
-        f"fitted to {score.rows_fitted} of {score.rows} rows timed on this device; on {score.rows_scored} rows median "
-        f"error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
+        f"fitted to {score.rows_fitted} of {score.rows} rows timed on this device; on"
+        f" {score.rows_scored} rows median error {score.median:.1%}, ninetieth percentile"
+        f" {score.p90:.1%}"
     )
     origin = Provenance(kind="measured", source=source)
     origins, residuals = dict(device.provenance), dict(device.constants.residual_ratio)
@@ -151,4 +196,6 @@ def _with_sources(device: Device, score: OperationScore, group: str) -> Device:
             origins[name] = origin
     origins[f"constants.residual_ratio.{group}"] = origin
     residuals[group] = float(np.clip(score.p80_ratio, _LEAST_RATIO, _MOST_RATIO))
-    return replace(device, constants=replace(device.constants, residual_ratio=residuals), provenance=origins)
+    return replace(
+        device, constants=replace(device.constants, residual_ratio=residuals), provenance=origins
+    )

@@ -1,8 +1,9 @@
 """What do whole passes take beyond the operations that were timed by themselves?
 
-Fits the constants of the small kernels and of the sampler to whole passes, operations held at what their own
-measurements say: a cost per layer, per layer and row, per pass, and per row of logits. On a CPU these are the
-interpreter and the library around the kernels. Leaves out the operations themselves (`costmodel.calibration`).
+Fits the constants of the small kernels and of the sampler to whole passes, operations held at what
+their own measurements say: a cost per layer, per layer and row, per pass, and per row of logits. On
+a CPU these are the interpreter and the library around the kernels. Leaves out the operations
+themselves (`costmodel.calibration`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class PassScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassFit:
-    """A device whose small kernels and sampler fit whole passes, and how well: on rows set aside."""
+    """A device whose small kernels and sampler fit whole passes, and how well: on rows set
+    aside.
+    """
 
     device: Device
     score: PassScore
@@ -69,8 +72,8 @@ def fit_passes(device: Device, rows: Sequence[KernelRow], *, dtype: str) -> Pass
 
     Args:
         device: with constants of its products and attention.
-        rows: rows of the operation "step"; those of another format, and plain launches beside a captured graph, are
-            left out.
+        rows: rows of the operation "step"; those of another format, and plain launches beside a
+            captured graph, are left out.
         dtype: number format.
     """
     usable = pass_rows(rows, dtype=dtype)
@@ -79,15 +82,22 @@ def fit_passes(device: Device, rows: Sequence[KernelRow], *, dtype: str) -> Pass
     aside = np.zeros(len(usable), dtype=bool)
     aside[order[::2]] = True
     fitted = [row for row, chosen in zip(usable, aside, strict=True) if chosen]
-    values, _ = search(device, PARAMETERS, seconds[aside], lambda d: predicted_passes(d, fitted, dtype=dtype))
+    values, _ = search(
+        device, PARAMETERS, seconds[aside], lambda d: predicted_passes(d, fitted, dtype=dtype)
+    )
     fresh = with_constants(device, values)
     predicted = predicted_passes(fresh, usable, dtype=dtype)[~aside]
     measured = seconds[~aside]
     error, residual = np.abs(predicted / measured - 1), np.abs(measured / predicted - 1)
     score = PassScore(
-        rows=len(rows), rows_used=len(usable), rows_fitted=int(aside.sum()), rows_scored=len(measured),
-        median=float(np.median(error)), p90=float(np.quantile(error, 0.9)), p80_ratio=float(np.quantile(residual, 0.8)),
-    )  # fmt: skip
+        rows=len(rows),
+        rows_used=len(usable),
+        rows_fitted=int(aside.sum()),
+        rows_scored=len(measured),
+        median=float(np.median(error)),
+        p90=float(np.quantile(error, 0.9)),
+        p80_ratio=float(np.quantile(residual, 0.8)),
+    )
     return PassFit(device=_with_sources(fresh, score, values), score=score)
 
 
@@ -98,7 +108,10 @@ def pass_rows(rows: Sequence[KernelRow], *, dtype: str) -> list[KernelRow]:
         if row.operation != "step" or row.dtype != dtype:
             continue
         shape = (row.model, row.layers, row.mask, row.requests, row.query_tokens, row.context)
-        if shape not in best or (row.graph, -row.median_s) > (best[shape].graph, -best[shape].median_s):
+        if shape not in best or (row.graph, -row.median_s) > (
+            best[shape].graph,
+            -best[shape].median_s,
+        ):
             best[shape] = row
     return list(best.values())
 
@@ -113,7 +126,10 @@ def predicted_passes(device: Device, rows: Sequence[KernelRow], *, dtype: str) -
         whole = load_model(model)
         architecture = whole if layers in (0, whole.layers) else whole.with_layers(layers)
         deployment = Deployment(
-            architecture=architecture, device=device, precision=precision(dtype, dtype), fidelity="calibrated"
+            architecture=architecture,
+            device=device,
+            precision=precision(dtype, dtype),
+            fidelity="calibrated",
         )
         b, n, c = (
             np.array([float(getattr(rows[place], name)) for place in places])
@@ -125,8 +141,8 @@ def predicted_passes(device: Device, rows: Sequence[KernelRow], *, dtype: str) -
 
 def _with_sources(device: Device, score: PassScore, values: dict[str, float]) -> Device:
     source = (
-        f"fitted to {score.rows_fitted} of {score.rows_used} whole passes; on the others median error "
-        f"{score.median:.1%}, ninetieth percentile {score.p90:.1%}"
+        f"fitted to {score.rows_fitted} of {score.rows_used} whole passes; on the others median"
+        f" error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
     )
     origin = Provenance(kind="measured", source=source)
     origins, residuals = dict(device.provenance), dict(device.constants.residual_ratio)
@@ -135,4 +151,6 @@ def _with_sources(device: Device, score: PassScore, values: dict[str, float]) ->
     for group in ("elementwise", "sampler"):
         residuals[group] = float(np.clip(score.p80_ratio, _LEAST_RATIO, _MOST_RATIO))
         origins[f"constants.residual_ratio.{group}"] = origin
-    return replace(device, constants=replace(device.constants, residual_ratio=residuals), provenance=origins)
+    return replace(
+        device, constants=replace(device.constants, residual_ratio=residuals), provenance=origins
+    )

@@ -1,9 +1,9 @@
 """How does a list of jobs run within a time budget, unattended?
 
-Jobs run by priority, each in a process of its own, while their estimates fit in what is left. A job that
-fails, hangs or loses its device becomes a record and the next one runs; what is finished is on disk at any
-moment and is not run again on resume, and jobs that were cut go on with what they have left. Leaves out what
-jobs measure (`job_process`) and what lies where afterwards (`results`).
+Jobs run by priority, each in a process of its own, while their estimates fit in what is left. A job
+that fails, hangs or loses its device becomes a record and the next one runs; what is finished is on
+disk at any moment and is not run again on resume, and jobs that were cut go on with what they have
+left. Leaves out what jobs measure (`job_process`) and what lies where afterwards (`results`).
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ class JobOutcome:
 
     Attributes:
         name: of the job.
-        state: "finished"; "cut" (ended before all was done: a later call goes on with what is left); "failed" (the
-            reason says how; rows that were written by then are kept); "skipped" (did not fit in the time left, or
-            its model is not there); "stopped" by a signal.
+        state: "finished"; "cut" (ended before all was done: a later call goes on with what is
+            left); "failed" (the reason says how; rows that were written by then are kept);
+            "skipped" (did not fit in the time left, or its model is not there); "stopped" by a
+            signal.
         reason: in words; "" where finished.
         seconds: wall time.
         rows: rows, runs or trace files that the results hold of it.
@@ -77,7 +78,9 @@ class JobOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CampaignReport:
-    """What a campaign left: its folder, the outcome of every job in the order they were tried, and `measures`."""
+    """What a campaign left: its folder, the outcome of every job in the order they were tried, and
+    `measures`.
+    """
 
     out: Path
     outcomes: tuple[JobOutcome, ...]
@@ -117,15 +120,17 @@ def run_campaign(
         file: YAML file.
         budget_s: wall time for everything, > 0.
         out: folder for the results, `summary.json` and `log.txt`.
-        resume: go on in a folder that holds results; finished jobs with the same parameters are kept.
+        resume: go on in a folder that holds results; finished jobs with the same parameters are
+            kept.
         isolate: run each job in a process of its own; false runs them in this one.
         model_file: model of the recordings and decode jobs that name none.
         progress: called with what is under way.
 
     Raises:
-        InputError: a bad file, no such GPU, or a folder that holds results and `resume` was not asked for, or where
-            another campaign is at work.
-        OSError: the disk is full or fails; what was measured is kept, and a call with `resume` goes on.
+        InputError: a bad file, no such GPU, or a folder that holds results and `resume` was not
+            asked for, or where another campaign is at work.
+        OSError: the disk is full or fails; what was measured is kept, and a call with `resume` goes
+            on.
     """
     campaign = _with_model(read_campaign(file), model_file)
     if not budget_s > 0:
@@ -136,12 +141,21 @@ def run_campaign(
     with locked(out) as lock, stopping() as stop, _keeping():
         earlier = read_summary(out)
         if (earlier or kernel_files(out)) and not resume:
-            raise InputError("holds results: pass --resume to go on, or name another folder", file=out)
+            raise InputError(
+                "holds results: pass --resume to go on, or name another folder", file=out
+            )
         call = _Call(
-            campaign=campaign, file=file, out=out, budget_s=budget_s, isolate=isolate, started=time.time(),
+            campaign=campaign,
+            file=file,
+            out=out,
+            budget_s=budget_s,
+            isolate=isolate,
+            started=time.time(),
             command=shlex.join(["rooftree", "campaign", file.name, "--budget", f"{budget_s:g}s"]),
-            stop=stop, lock=lock, begun=_cut_before(earlier, campaign),
-        )  # fmt: skip
+            stop=stop,
+            lock=lock,
+            begun=_cut_before(earlier, campaign),
+        )
         outcomes = _earlier_outcomes(earlier, campaign)
         bring_back_unfinished(out)
         _forget_other_work(out, campaign, outcomes)
@@ -156,7 +170,9 @@ def run_campaign(
         _save(call, outcomes, dropped=dropped)
         found = measures(out)
     ordered = tuple(outcomes[job.name] for job in campaign.by_priority())
-    return CampaignReport(out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=found)
+    return CampaignReport(
+        out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=found
+    )
 
 
 @contextmanager
@@ -181,9 +197,15 @@ def _check_card(device: str) -> None:
     import torch
 
     if torch.cuda.device_count() <= int(index or 0):
-        seen = "is built for CPUs alone" if torch.version.cuda is None and torch.version.hip is None else "sees none"
+        seen = (
+            "is built for CPUs alone"
+            if torch.version.cuda is None and torch.version.hip is None
+            else "sees none"
+        )
         raise InputError(
-            f"must be a GPU of this machine, and torch {torch.__version__} {seen}", key="device", value=device
+            f"must be a GPU of this machine, and torch {torch.__version__} {seen}",
+            key="device",
+            value=device,
         )
 
 
@@ -191,13 +213,18 @@ def _tried(call: _Call, job: Job, left: float, progress: Callable[[str], None]) 
     """Run a job if it fits in the time left."""
     needed = min(job.estimate_s, LEAST_RESUMABLE_S) if job.resumable else job.estimate_s
     if call.stop:
-        return JobOutcome(name=job.name, state="stopped", reason="the campaign was stopped before it")
+        return JobOutcome(
+            name=job.name, state="stopped", reason="the campaign was stopped before it"
+        )
     if needed > left:
         reason = f"estimated at {job.estimate_s:g} s with {max(left, 0):.0f} s left"
         return JobOutcome(name=job.name, state="skipped", reason=reason)
     progress(f"{job.name}: about {job.estimate_s:g} s, {left:.0f} s left")
     outcome = _run(call, job, min(left, OVERRUN * job.estimate_s + START_S))
-    progress(f"{job.name}: {outcome.state}, {outcome.rows} rows, {outcome.seconds:.0f} s {outcome.reason}")
+    progress(
+        f"{job.name}: {outcome.state}, {outcome.rows} rows, {outcome.seconds:.0f} s"
+        f" {outcome.reason}"
+    )
     return outcome
 
 
@@ -205,15 +232,20 @@ def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
     """Run one job and put what it left into the results, whatever became of it.
 
     Raises:
-        OSError: the disk is full or fails; what the job left stays in its folder, and a later call puts it in place.
+        OSError: the disk is full or fails; what the job left stays in its folder, and a later call
+            puts it in place.
     """
     started, folder = time.monotonic(), work_folder(call.out, call.campaign, job)
-    waits = any((folder / name).exists() for name in (ROWS, STATE))  # of a call that was killed, or found no room
+    waits = any(
+        (folder / name).exists() for name in (ROWS, STATE)
+    )  # of a call that was killed, or found no room
     state: State
     try:
         if not waits:
             _perform(call, job, limit_s)
-        state, reason = _reported_state(folder / STATE) if (folder / STATE).exists() else ("cut", "")
+        state, reason = (
+            _reported_state(folder / STATE) if (folder / STATE).exists() else ("cut", "")
+        )
     except Exception as error:  # a campaign outlives its jobs
         state, reason = "failed", f"{type(error).__name__}: {error}"[:500]
     rows = 0
@@ -230,28 +262,47 @@ def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
         state = "stopped"
     seconds = round(time.monotonic() - started, 3)
     known = digest(call.campaign, job)
-    return JobOutcome(name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=known)
+    return JobOutcome(
+        name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=known
+    )
 
 
 def _perform(call: _Call, job: Job, limit_s: float) -> None:
     """Perform a job in a process of its own, or in this one."""
     if call.isolate:
         asked = {
-            "job": job.name, "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
-            "out": str(call.out.resolve()), "deadline_epoch_s": time.time() + limit_s, "command": call.command,
+            "job": job.name,
+            "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
+            "out": str(call.out.resolve()),
+            "deadline_epoch_s": time.time() + limit_s,
+            "command": call.command,
             "begun": job.name in call.begun,
-        }  # fmt: skip
-        run_child(asked, call.out, module=_MODULE, title=job.name, limit_s=limit_s, stop=call.stop, lock=call.lock)
+        }
+        run_child(
+            asked,
+            call.out,
+            module=_MODULE,
+            title=job.name,
+            limit_s=limit_s,
+            stop=call.stop,
+            lock=call.lock,
+        )
     else:
         perform(
-            job, call.campaign, call.out,
-            deadline=time.monotonic() + limit_s, should_stop=lambda: bool(call.stop), command=call.command,
+            job,
+            call.campaign,
+            call.out,
+            deadline=time.monotonic() + limit_s,
+            should_stop=lambda: bool(call.stop),
+            command=call.command,
             begun=job.name in call.begun,
-        )  # fmt: skip
+        )
 
 
 def _clear(folder: Path, *, whole: bool = False) -> None:
-    """Delete what a job left to be put into the results; with `whole` also what it would go on from."""
+    """Delete what a job left to be put into the results; with `whole` also what it would go on
+    from.
+    """
     if whole:
         shutil.rmtree(folder, ignore_errors=True)
     for name in (ROWS, STATE):
@@ -261,7 +312,9 @@ def _clear(folder: Path, *, whole: bool = False) -> None:
 def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
     """Put rows, runs or trace files into the results; how many there are."""
     if isinstance(job, RecordJob):
-        files = trace_files(work_folder(call.out, call.campaign, job)) if state == "finished" else {}
+        files = (
+            trace_files(work_folder(call.out, call.campaign, job)) if state == "finished" else {}
+        )
         if files:
             merge_recordings(call.out, job.name, files)
         return len(files)
@@ -283,12 +336,17 @@ def _earlier_outcomes(earlier: Mapping[str, Any], campaign: Campaign) -> dict[st
     """Jobs that an earlier call has done with, whose parameters are still the same."""
     return {
         name: JobOutcome(
-            name=name, state="finished", reason=str(entry.get("reason", "")), digest=str(entry["digest"]),
-            seconds=float(entry.get("seconds", 0.0)), rows=int(entry.get("rows", 0)), resumed=True,
+            name=name,
+            state="finished",
+            reason=str(entry.get("reason", "")),
+            digest=str(entry["digest"]),
+            seconds=float(entry.get("seconds", 0.0)),
+            rows=int(entry.get("rows", 0)),
+            resumed=True,
         )
         for name, entry in _same_entries(earlier, campaign).items()
         if entry.get("state") == "finished"
-    }  # fmt: skip
+    }
 
 
 def _cut_before(earlier: Mapping[str, Any], campaign: Campaign) -> frozenset[str]:
@@ -321,15 +379,19 @@ def _with_model(campaign: Campaign, model_file: Path | None) -> Campaign:
     if model_file is None:
         return campaign
     jobs = [
-        job.model_copy(update={"model_file": str(model_file)})
-        if isinstance(job, ModelJob) and job.model_file is None
-        else job
+        (
+            job.model_copy(update={"model_file": str(model_file)})
+            if isinstance(job, ModelJob) and job.model_file is None
+            else job
+        )
         for job in campaign.jobs
     ]
     return campaign.model_copy(update={"jobs": jobs})
 
 
-def _save(call: _Call, outcomes: Mapping[str, JobOutcome], dropped: list[str] | None = None) -> None:
+def _save(
+    call: _Call, outcomes: Mapping[str, JobOutcome], dropped: list[str] | None = None
+) -> None:
     kept = ("state", "reason", "seconds", "rows", "digest")
     campaign = call.campaign.model_dump(by_alias=True, mode="json")
     for job in campaign["jobs"]:  # where a file lay is nobody's business
@@ -344,7 +406,9 @@ def _save(call: _Call, outcomes: Mapping[str, JobOutcome], dropped: list[str] | 
             "budget_s": call.budget_s,
             "started_epoch_s": round(call.started, 3),
             "campaign": campaign,
-            "jobs": {name: {key: getattr(each, key) for key in kept} for name, each in outcomes.items()},
+            "jobs": {
+                name: {key: getattr(each, key) for key in kept} for name, each in outcomes.items()
+            },
             "measures": measures(call.out),
             **({"unfinished_dropped": dropped} if dropped else {}),
         },

@@ -1,8 +1,8 @@
 """How fast does decoding a real request get with a drafter, and without?
 
-Plain decoding and every configuration in turn on every prompt, several rounds, one request at a time. A run is
-stored the moment it is finished, so that a job that is killed goes on where it stopped. Leaves out what the runs add up
-to (`decode_summary`).
+Plain decoding and every configuration in turn on every prompt, several rounds, one request at a
+time. A run is stored the moment it is finished, so that a job that is killed goes on where it
+stopped. Leaves out what the runs add up to (`decode_summary`).
 """
 
 from __future__ import annotations
@@ -66,12 +66,14 @@ def run_decode(
         job: model, prompts and configurations.
         campaign: device and threads.
         folder: keeps the runs and what drafters were fitted on.
-        deadline: `time.monotonic()` at which to end; no run is begun that would take longer than the longest so far.
+        deadline: `time.monotonic()` at which to end; no run is begun that would take longer than
+            the longest so far.
         should_stop: asked between runs.
         command: for the provenance.
 
     Raises:
-        InputError: no model or prompts there, options that do not fit the model, or runs begun with another setup.
+        InputError: no model or prompts there, options that do not fit the model, or runs begun with
+            another setup.
         UnknownNameError: no such drafter.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,18 +83,33 @@ def run_decode(
         _check_shape(each, made[each.drafter])
     with RecordingLog(folder / "runs.part.jsonl", setup, resume=True) as log:
         missing = _make_missing(target, job, made, log, deadline, should_stop)
-        runs = sorted((DecodeRun(**entry) for entry in log.finished), key=lambda r: (r.round, r.prompt, r.order))
-    about = {**setup, "command": command, "started": datetime.now(UTC).isoformat(timespec="seconds")}
+        runs = sorted(
+            (DecodeRun(**entry) for entry in log.finished),
+            key=lambda r: (r.round, r.prompt, r.order),
+        )
+    about = {
+        **setup,
+        "command": command,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     return DecodeReport(table=DecodeTable(runs=tuple(runs), provenance=about), missing=missing)
 
 
 def _make_missing(
-    target: Target, job: DecodeJob, drafters: dict[str, Drafter], log: RecordingLog, deadline: float,
+    target: Target,
+    job: DecodeJob,
+    drafters: dict[str, Drafter],
+    log: RecordingLog,
+    deadline: float,
     should_stop: Callable[[], bool],
-) -> int:  # fmt: skip
+) -> int:
     """Make the runs that the log does not hold yet, in their order; how many are still missing."""
     finished = {(entry["round"], entry["prompt"], entry["configuration"]) for entry in log.finished}
-    wanted = [each for each in _order(job, target.prompts) if (each[0], each[1].id, each[2]) not in finished]
+    wanted = [
+        each
+        for each in _order(job, target.prompts)
+        if (each[0], each[1].id, each[2]) not in finished
+    ]
     longest_s = max((entry["wall_s"] for entry in log.finished), default=0.0)
     by_name = {each.name: each for each in job.configurations}
     if wanted and not should_stop():
@@ -107,7 +124,9 @@ def _make_missing(
 
 
 def _order(job: DecodeJob, prompts: PromptSet) -> list[tuple[int, Prompt, str, int]]:
-    """Every run as (round, prompt, configuration, place); rounds start at different configurations."""
+    """Every run as (round, prompt, configuration, place); rounds start at different
+    configurations.
+    """
     names = [PLAIN, *(each.name for each in job.configurations)]
     return [
         (turn, prompt, names[(place + turn + number) % len(names)], place)
@@ -118,11 +137,20 @@ def _order(job: DecodeJob, prompts: PromptSet) -> list[tuple[int, Prompt, str, i
 
 
 def _run(
-    target: Target, job: DecodeJob, configuration: Configuration | None, drafters: dict[str, Drafter], prompt: Prompt
+    target: Target,
+    job: DecodeJob,
+    configuration: Configuration | None,
+    drafters: dict[str, Drafter],
+    prompt: Prompt,
 ) -> dict[str, Any]:
     """One request under one configuration, None for plain; JSON values of `DecodeRun`."""
     ids = target.tokenizer.chat_ids(prompt.text)
-    sampler = Sampler(temperature=job.temperature, seed=job.seed, request=prompt.id, positions=job.max_new_tokens + 1)
+    sampler = Sampler(
+        temperature=job.temperature,
+        seed=job.seed,
+        request=prompt.id,
+        positions=job.max_new_tokens + 1,
+    )
     wall, cpu = _now(target.model.device)
     if configuration is None:
         plain = generate(target.model, ids, sampler, max_new_tokens=job.max_new_tokens)
@@ -131,14 +159,21 @@ def _run(
         found["verify_s"] = after_first_s
     else:
         run = _speculated(target, job, configuration, drafters[configuration.drafter], ids, sampler)
-        tokens, ended, after_first_s = run.tokens, run.ended, sum(step.total_s for step in run.times)
+        tokens, ended, after_first_s = (
+            run.tokens,
+            run.ended,
+            sum(step.total_s for step in run.times),
+        )
         found = {
             "configuration": configuration.name,
             "drafter": configuration.drafter,
             "draft_tokens": configuration.most_draft_tokens,
             "steps": len(run.emitted),
             "drafted_tokens": sum(run.drafted),
-            **{f"{phase}_s": sum(getattr(step, f"{phase}_s") for step in run.times) for phase in _PHASES},
+            **{
+                f"{phase}_s": sum(getattr(step, f"{phase}_s") for step in run.times)
+                for phase in _PHASES
+            },
         }
     end_wall, end_cpu = _now(target.model.device)
     return {
@@ -156,30 +191,56 @@ def _run(
 
 
 def _speculated(
-    target: Target, job: DecodeJob, configuration: Configuration, source: Drafter, ids: list[int], sampler: Sampler
+    target: Target,
+    job: DecodeJob,
+    configuration: Configuration,
+    source: Drafter,
+    ids: list[int],
+    sampler: Sampler,
 ) -> SpeculativeRun:
     model, most = target.model, job.max_new_tokens
     if configuration.dynamic_tree is not None:
         assert source.reader is not None
         policy = DynamicPolicy(**configuration.dynamic_tree.model_dump())
-        return speculate_dynamic(model, ids, source.reader(), sampler, policy=policy, max_new_tokens=most, timed=True)
+        return speculate_dynamic(
+            model, ids, source.reader(), sampler, policy=policy, max_new_tokens=most, timed=True
+        )
     if configuration.verifier is not None:
         assert source.reader is not None
         return speculate_sampled(
-            model, ids, source.reader(), verifier=configuration.verifier, tree=configuration.static_tree,
-            temperature=job.temperature, draft_temperature=configuration.draft_temperature,
-            generator=np.random.default_rng([job.seed, *ids]), max_new_tokens=most, timed=True,
-        )  # fmt: skip
+            model,
+            ids,
+            source.reader(),
+            verifier=configuration.verifier,
+            tree=configuration.static_tree,
+            temperature=job.temperature,
+            draft_temperature=configuration.draft_temperature,
+            generator=np.random.default_rng([job.seed, *ids]),
+            max_new_tokens=most,
+            timed=True,
+        )
     if configuration.tree is not None:
         assert source.tree is not None
         propose = source.tree()
         return speculate_tree(
-            model, ids, propose, sampler, tree=configuration.static_tree, max_new_tokens=most,
-            learn=getattr(propose, "learn", None), timed=True,
-        )  # fmt: skip
+            model,
+            ids,
+            propose,
+            sampler,
+            tree=configuration.static_tree,
+            max_new_tokens=most,
+            learn=getattr(propose, "learn", None),
+            timed=True,
+        )
     assert source.chain is not None and configuration.draft_tokens is not None
     return speculate(
-        model, ids, source.chain(), sampler, draft_tokens=configuration.draft_tokens, max_new_tokens=most, timed=True
+        model,
+        ids,
+        source.chain(),
+        sampler,
+        draft_tokens=configuration.draft_tokens,
+        max_new_tokens=most,
+        timed=True,
     )
 
 
@@ -222,13 +283,25 @@ def _target(job: DecodeJob, campaign: Campaign, folder: Path) -> tuple[Target, d
     options = job.record_options(folder, device=campaign.device, threads=campaign.threads or 1)
     target = Target(
         model=Llama(weights, device=place, dtype=getattr(torch, options.dtype)),
-        tokenizer=Tokenizer(source.path), sha256=weights.sha256, options=options, prompts=prompts, folder=folder,
-    )  # fmt: skip
+        tokenizer=Tokenizer(source.path),
+        sha256=weights.sha256,
+        options=options,
+        prompts=prompts,
+        folder=folder,
+    )
     setup = {
-        "recorder": RECORDER, "model": source.title, "model_file": source.path.name, "model_sha256": weights.sha256,
-        "device": device_title(place), "device_type": place.type, "threads": torch.get_num_threads(),
-        "torch": torch.__version__, "dataset": prompts.title, "dataset_sha256": prompts.sha256, "job": job.identity(),
-    }  # fmt: skip
+        "recorder": RECORDER,
+        "model": source.title,
+        "model_file": source.path.name,
+        "model_sha256": weights.sha256,
+        "device": device_title(place),
+        "device_type": place.type,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "dataset": prompts.title,
+        "dataset_sha256": prompts.sha256,
+        "job": job.identity(),
+    }
     return target, setup
 
 
@@ -237,6 +310,10 @@ def _prompts(job: DecodeJob) -> PromptSet:
     if job.kinds is not None:
         unknown = set(job.kinds) - {prompt.kind for prompt in found.prompts}
         if unknown:
-            raise InputError("there are no prompts of this kind", key="kinds", value=sorted(unknown)[0])
-        found = prompt_set(found.title, [prompt for prompt in found.prompts if prompt.kind in job.kinds])
+            raise InputError(
+                "there are no prompts of this kind", key="kinds", value=sorted(unknown)[0]
+            )
+        found = prompt_set(
+            found.title, [prompt for prompt in found.prompts if prompt.kind in job.kinds]
+        )
     return found if job.prompts_per_kind is None else found.first_of_each_kind(job.prompts_per_kind)

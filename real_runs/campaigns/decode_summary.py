@@ -1,8 +1,9 @@
-"""What do the runs of a decode job say: tokens per second and speedup over plain decoding, and how sure is it?
+"""What do the runs of a decode job say: tokens per second and speedup over plain decoding, and how
+sure is it?
 
-Medians over prompts of each prompt's own ratio, with bootstrap intervals over prompts. Runs that something else
-held the processor during are left out and counted; every output is held against the plain one. Leaves out making
-runs (`decode_runs`).
+Medians over prompts of each prompt's own ratio, with bootstrap intervals over prompts. Runs that
+something else held the processor during are left out and counted; every output is held against the
+plain one. Leaves out making runs (`decode_runs`).
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ class Speed:
         prompts: prompts with at least one undisturbed run of it and of plain decoding.
         runs: undisturbed runs.
         disturbed: runs left out because something else held the processor.
-        differing: runs, disturbed ones too, whose output is not the plain one; where that is missing they count as
-            equal.
+        differing: runs, disturbed ones too, whose output is not the plain one; where that is
+            missing they count as equal.
         tokens_per_step: tokens after the first by steps, over all runs.
         tokens_per_s: after the first token, median over prompts; None where no prompt is left.
-        draft_ratio: share of the time after the first token that drafting took, median over prompts.
+        draft_ratio: share of the time after the first token that drafting took, median over
+            prompts.
         speedup: tokens per second after the first token over plain decoding's, median over prompts.
-        speedup_interval: 80 % bootstrap interval over prompts, drawn kind by kind where each kind has several.
+        speedup_interval: 80 % bootstrap interval over prompts, drawn kind by kind where each kind
+            has several.
         request_speedup: the same with the prefill counted in.
     """
 
@@ -72,7 +75,11 @@ class _PromptSpeed:
 
 
 def speeds(
-    table: DecodeTable, *, generator: np.random.Generator, coverage: float = 0.8, resamples: int = RESAMPLES
+    table: DecodeTable,
+    *,
+    generator: np.random.Generator,
+    coverage: float = 0.8,
+    resamples: int = RESAMPLES,
 ) -> list[Speed]:
     """Summarise every configuration of every job, per kind and over all.
 
@@ -86,7 +93,9 @@ def speeds(
     for job in dict.fromkeys(run.job for run in table.runs):
         runs = [run for run in table.runs if run.job == job]
         quiet = set(_undisturbed(runs, on_cpu=_on_cpu(table.provenance, job)))
-        outputs = {run.prompt: run.output_sha256 for run in reversed(runs) if run.configuration == PLAIN}
+        outputs = {
+            run.prompt: run.output_sha256 for run in reversed(runs) if run.configuration == PLAIN
+        }
         for configuration in dict.fromkeys(run.configuration for run in runs):
             own = [run for run in runs if run.configuration == configuration]
             by_prompt = _by_prompt(runs, own, quiet)
@@ -94,31 +103,48 @@ def speeds(
             for kind in (ALL_KINDS, *kinds):
                 chosen = [run for run in own if kind in (ALL_KINDS, run.kind)]
                 ratios = [each for each in by_prompt.values() if kind in (ALL_KINDS, each.kind)]
-                found.append(_speed(chosen, kind, ratios, quiet, outputs, generator, coverage, resamples))
+                found.append(
+                    _speed(chosen, kind, ratios, quiet, outputs, generator, coverage, resamples)
+                )
     return found
 
 
 def _speed(
-    runs: Sequence[DecodeRun], kind: str, prompts: Sequence[_PromptSpeed], quiet: set[DecodeRun],
-    outputs: Mapping[str, str], generator: np.random.Generator, coverage: float, resamples: int,
-) -> Speed:  # fmt: skip
+    runs: Sequence[DecodeRun],
+    kind: str,
+    prompts: Sequence[_PromptSpeed],
+    quiet: set[DecodeRun],
+    outputs: Mapping[str, str],
+    generator: np.random.Generator,
+    coverage: float,
+    resamples: int,
+) -> Speed:
     kept = [run for run in runs if run in quiet]
     steps = sum(run.steps for run in runs)
     return Speed(
-        job=runs[0].job, configuration=runs[0].configuration, drafter=runs[0].drafter,
-        draft_tokens=runs[0].draft_tokens, kind=kind, prompts=len(prompts), runs=len(kept),
+        job=runs[0].job,
+        configuration=runs[0].configuration,
+        drafter=runs[0].drafter,
+        draft_tokens=runs[0].draft_tokens,
+        kind=kind,
+        prompts=len(prompts),
+        runs=len(kept),
         disturbed=len(runs) - len(kept),
-        differing=sum(run.output_sha256 != outputs.get(run.prompt, run.output_sha256) for run in runs),
+        differing=sum(
+            run.output_sha256 != outputs.get(run.prompt, run.output_sha256) for run in runs
+        ),
         tokens_per_step=sum(run.tokens - 1 for run in runs) / steps if steps else None,
         tokens_per_s=_median([each.tokens_per_s for each in prompts]),
         draft_ratio=_median([each.draft_ratio for each in prompts]),
         speedup=_median([each.speedup for each in prompts]),
         speedup_interval=_interval(prompts, generator, coverage, resamples),
         request_speedup=_median([each.request_speedup for each in prompts]),
-    )  # fmt: skip
+    )
 
 
-def _by_prompt(runs: Sequence[DecodeRun], own: Sequence[DecodeRun], quiet: set[DecodeRun]) -> dict[str, _PromptSpeed]:
+def _by_prompt(
+    runs: Sequence[DecodeRun], own: Sequence[DecodeRun], quiet: set[DecodeRun]
+) -> dict[str, _PromptSpeed]:
     """Each prompt's speed and ratio: the median over rounds of runs that stand side by side."""
     plain: dict[tuple[str, int], DecodeRun] = {
         (run.prompt, run.round): run for run in runs if run.configuration == PLAIN and run in quiet
@@ -135,7 +161,8 @@ def _by_prompt(runs: Sequence[DecodeRun], own: Sequence[DecodeRun], quiet: set[D
             draft_ratio=median(run.draft_s / run.decode_s for run, _ in couples),
             speedup=median(_rate(run) / _rate(beside) for run, beside in couples),
             request_speedup=median(
-                (run.tokens / run.wall_s) / (beside.tokens / beside.wall_s) for run, beside in couples
+                (run.tokens / run.wall_s) / (beside.tokens / beside.wall_s)
+                for run, beside in couples
             ),
         )
         for prompt, couples in pairs.items()
@@ -148,13 +175,19 @@ def _rate(run: DecodeRun) -> float:
 
 
 def _undisturbed(runs: Sequence[DecodeRun], *, on_cpu: bool) -> list[DecodeRun]:
-    """Runs that had the processor to themselves: process time per wall time near their configuration's best."""
+    """Runs that had the processor to themselves: process time per wall time near their
+    configuration's best.
+    """
     if not on_cpu:
         return list(runs)
     best: dict[str, float] = {}
     for run in runs:
         best[run.configuration] = max(best.get(run.configuration, 1.0), run.cpu_s / run.wall_s)
-    return [run for run in runs if run.cpu_s / run.wall_s >= LEAST_PROCESS_SHARE * best[run.configuration]]
+    return [
+        run
+        for run in runs
+        if run.cpu_s / run.wall_s >= LEAST_PROCESS_SHARE * best[run.configuration]
+    ]
 
 
 def _on_cpu(provenance: Mapping[str, object], job: str) -> bool:
@@ -168,7 +201,10 @@ def _interval(
     """Quantiles of the median over resampled prompts; None with fewer than two prompts."""
     if len(prompts) < 2:
         return None
-    groups = [[each for each in prompts if each.kind == kind] for kind in dict.fromkeys(p.kind for p in prompts)]
+    groups = [
+        [each for each in prompts if each.kind == kind]
+        for kind in dict.fromkeys(p.kind for p in prompts)
+    ]
     if min(map(len, groups)) < 2:  # a kind of one prompt cannot be resampled
         groups = [list(prompts)]
     drawn: list[NDArray[np.float64]] = []

@@ -1,11 +1,12 @@
 """How long did decoding one request take, under which configuration, and how is that stored?
 
-One row per run of a request, with its provenance, checked when made and again when read, in Parquet. Leaves out
-making the runs (`decode_runs`) and what follows from them (`decode_summary`).
+One row per run of a request, with its provenance, checked when made and again when read, in
+Parquet. Leaves out making the runs (`decode_runs`) and what follows from them (`decode_summary`).
 
-Columns: `job`, `configuration`, `drafter`, `prompt`, `kind`, `ended`, `output_sha256` (text); `draft_tokens`,
-`round`, `order`, `prompt_tokens`, `tokens`, `steps`, `drafted_tokens` (int64); `wall_s`, `cpu_s`, `prefill_s`,
-`draft_s`, `verify_s`, `rest_s` (float64). The footer's key `rooftree` holds a JSON header of kind "decode".
+Columns: `job`, `configuration`, `drafter`, `prompt`, `kind`, `ended`, `output_sha256` (text);
+`draft_tokens`, `round`, `order`, `prompt_tokens`, `tokens`, `steps`, `drafted_tokens` (int64);
+`wall_s`, `cpu_s`, `prefill_s`, `draft_s`, `verify_s`, `rest_s` (float64). The footer's key
+`rooftree` holds a JSON header of kind "decode".
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class DecodeRun:
             if not (math.isfinite(value) and 0 <= value < 1 << 40):
                 raise InputError("must be finite and not negative", key=name, value=value)
         if self.tokens < 1 or self.steps > self.tokens - 1:
-            raise InputError("every step emits a token, and the prefill the first", key="steps", value=self.steps)
+            raise InputError(
+                "every step emits a token, and the prefill the first", key="steps", value=self.steps
+            )
         parts = self.prefill_s + self.draft_s + self.verify_s + self.rest_s
         if not 0 < self.prefill_s <= self.wall_s or parts > self.wall_s * 1.001 + 1e-3:
             raise InputError("must hold the times of its phases", key="wall_s", value=self.wall_s)
@@ -97,7 +100,9 @@ _NUMBERS = columns_of(DecodeRun, "int", "float")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodeTable:
-    """Runs and where they come from: `provenance` holds JSON values, by job where there are several."""
+    """Runs and where they come from: `provenance` holds JSON values, by job where there are
+    several.
+    """
 
     runs: tuple[DecodeRun, ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -109,14 +114,17 @@ def write_decode(table: DecodeTable, path: str | Path) -> None:
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.
     """
-    write_parquet(row_table(table.runs, DecodeRun, kind=KIND, provenance=dict(table.provenance)), path)
+    write_parquet(
+        row_table(table.runs, DecodeRun, kind=KIND, provenance=dict(table.provenance)), path
+    )
 
 
 def read_decode(path: str | Path) -> DecodeTable:
     """Read runs, trusting nothing.
 
     Raises:
-        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values out of range.
+        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values
+            out of range.
     """
     runs, header = read_rows(path, DecodeRun, kind=KIND)
     about = header.get("provenance")

@@ -1,7 +1,7 @@
 """How is a campaign file read and checked?
 
-A YAML file of jobs, each a kind with its parameters (`jobs`), a priority and an estimate of its time,
-checked before anything runs. Leaves out running them (`campaign`).
+A YAML file of jobs, each a kind with its parameters (`jobs`), a priority and an estimate of its
+time, checked before anything runs. Leaves out running them (`campaign`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Campaign(Closed):
 
 
 def digest(campaign: Campaign, job: Job) -> str:
-    """Of everything that a job's rows depend on: its parameters and the campaign's device settings."""
+    """Of everything that a job's rows depend on: its parameters and the campaign's device
+    settings.
+    """
     settings = campaign.model_dump(exclude={"jobs", "title"}) | {"job": job.identity()}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,8 +1,9 @@
 """How is one job of a campaign performed, here or in a process of its own?
 
-A job works in a folder of its own below `work/` and leaves its rows or runs there in `running.parquet`, then what
-became of it in `running.json`. Run as a module it reads one job on standard input, so that a device error ends this
-job and no other. Leaves out the order of jobs (`campaign`) and where their results go (`results`).
+A job works in a folder of its own below `work/` and leaves its rows or runs there in
+`running.parquet`, then what became of it in `running.json`. Run as a module it reads one job on
+standard input, so that a device error ends this job and no other. Leaves out the order of jobs
+(`campaign`) and where their results go (`results`).
 """
 
 from __future__ import annotations
@@ -72,14 +73,22 @@ def perform(
     part, earlier = folder / ROWS, read_results(out) if begun else None
     known = [row for row in earlier.rows if row.job == job.name] if earlier else []
     trace = kernels.run_job(
-        job, campaign, deadline=deadline, should_stop=should_stop, part=part, command=command, known=known
+        job,
+        campaign,
+        deadline=deadline,
+        should_stop=should_stop,
+        part=part,
+        command=command,
+        known=known,
     )
     write_kernels(trace, part)
     _leave(folder, *_state_of_rows(trace.skipped))
 
 
 def _state_of_rows(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """What shapes without a row say: finished, or cut short by the deadline, a signal or a lost device."""
+    """What shapes without a row say: finished, or cut short by the deadline, a signal or a lost
+    device.
+    """
     for each in skipped:
         reason = str(each.get("reason"))
         if "answers no more" in reason:
@@ -89,7 +98,12 @@ def _state_of_rows(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _perform_model_job(
-    job: ModelJob, campaign: Campaign, folder: Path, deadline: float, should_stop: Callable[[], bool], command: str
+    job: ModelJob,
+    campaign: Campaign,
+    folder: Path,
+    deadline: float,
+    should_stop: Callable[[], bool],
+    command: str,
 ) -> None:
     from real_runs.models.loading.weights import find_model
 
@@ -101,21 +115,44 @@ def _perform_model_job(
     if isinstance(job, RecordJob):
         from real_runs.campaigns.recording_job import run_recording
 
-        recorded = run_recording(job, campaign, folder=folder, deadline=deadline, should_stop=should_stop)
-        left = f"{recorded.total - recorded.done} of {recorded.total} requests left" if recorded.total else "in its fit"
-        _leave(folder, "finished" if recorded.finished else "cut", "" if recorded.finished else left)
+        recorded = run_recording(
+            job, campaign, folder=folder, deadline=deadline, should_stop=should_stop
+        )
+        left = (
+            f"{recorded.total - recorded.done} of {recorded.total} requests left"
+            if recorded.total
+            else "in its fit"
+        )
+        _leave(
+            folder, "finished" if recorded.finished else "cut", "" if recorded.finished else left
+        )
     elif isinstance(job, DecodeJob):
         from real_runs.campaigns.decode_runs import run_decode
 
-        report = run_decode(job, campaign, folder=folder, deadline=deadline, should_stop=should_stop, command=command)
+        report = run_decode(
+            job,
+            campaign,
+            folder=folder,
+            deadline=deadline,
+            should_stop=should_stop,
+            command=command,
+        )
         write_decode(report.table, folder / ROWS)
-        _leave(folder, "cut" if report.missing else "finished", f"{report.missing} runs left" if report.missing else "")
+        _leave(
+            folder,
+            "cut" if report.missing else "finished",
+            f"{report.missing} runs left" if report.missing else "",
+        )
     else:
         raise TypeError(f"no job of a model: {type(job).__name__}")
 
 
 def _perform_serve_job(
-    job: ServeJob, campaign: Campaign, folder: Path, deadline: float, should_stop: Callable[[], bool]
+    job: ServeJob,
+    campaign: Campaign,
+    folder: Path,
+    deadline: float,
+    should_stop: Callable[[], bool],
 ) -> None:
     from real_runs.campaigns.serve_job import run_serve, write_served
     from real_runs.models.loading.weights import find_model
@@ -126,7 +163,12 @@ def _perform_serve_job(
         _leave(folder, "skipped", error.message)
         return
     runs, missing = run_serve(
-        job, folder=folder, threads=campaign.threads or 1, model=model, deadline=deadline, should_stop=should_stop
+        job,
+        folder=folder,
+        threads=campaign.threads or 1,
+        model=model,
+        deadline=deadline,
+        should_stop=should_stop,
     )
     write_served(runs, folder / ROWS)
     _leave(folder, "cut" if missing else "finished", f"{missing} runs left" if missing else "")
@@ -159,7 +201,9 @@ def main() -> int:
 
 
 def _end_with_parent(parent: int) -> None:
-    """End at once when the campaign is gone: what is finished is on disk, and another call may be waiting."""
+    """End at once when the campaign is gone: what is finished is on disk, and another call may be
+    waiting.
+    """
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_S)
     os._exit(1)

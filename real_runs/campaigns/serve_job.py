@@ -1,8 +1,9 @@
 """What do steps of a serving engine cost whose acceptance is stated?
 
-A server is started for every draft length and acceptance with the words of the job, and as many requests as asked are
-decoded at a time on prompts that repeat, after which a lookup proposes at every step. Leaves out predictions
-(`validate --engine llama.cpp --synthetic`) and where runs go (`results`).
+A server is started for every draft length and acceptance with the words of the job, and as many
+requests as asked are decoded at a time on prompts that repeat, after which a lookup proposes at
+every step. Leaves out predictions (`validate --engine llama.cpp --synthetic`) and where runs go
+(`results`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ _SHORT = Patience(connect_s=1.0, silence_s=5.0)
 
 
 def run_serve(
-    job: ServeJob, *, folder: Path, threads: int, model: str, deadline: float, should_stop: Callable[[], bool]
+    job: ServeJob,
+    *,
+    folder: Path,
+    threads: int,
+    model: str,
+    deadline: float,
+    should_stop: Callable[[], bool],
 ) -> tuple[list[dict[str, Any]], int]:
     """Measure what is not measured yet; all runs there are, and how many are missing.
 
@@ -52,24 +59,35 @@ def run_serve(
     prompts = [repeating_prompt(place, job.prompt_tokens) for place in range(max(job.requests))]
     wanted = [
         {"draft_tokens": k, "acceptance": rate, "requests": count, "round": turn}
-        for k in job.draft_tokens for rate in job.acceptance for turn in range(job.rounds) for count in job.requests
-    ]  # fmt: skip
+        for k in job.draft_tokens
+        for rate in job.acceptance
+        for turn in range(job.rounds)
+        for count in job.requests
+    ]
     folder.mkdir(parents=True, exist_ok=True)
     with RecordingLog(folder / RUNS, {"job": job.identity()}, resume=True) as log:
         for k in job.draft_tokens:
             for rate in job.acceptance:
-                left = [each for each in wanted if (each["draft_tokens"], each["acceptance"]) == (k, rate)
-                        and not any(each.items() <= entry.items() for entry in log.finished)]  # fmt: skip
+                left = [
+                    each
+                    for each in wanted
+                    if (each["draft_tokens"], each["acceptance"]) == (k, rate)
+                    and not any(each.items() <= entry.items() for entry in log.finished)
+                ]
                 if not left or should_stop() or time.monotonic() > deadline:
                     continue
-                with _started(job, job.words(model=model, draft_tokens=k, acceptance=rate), folder, threads) as url:
+                with _started(
+                    job, job.words(model=model, draft_tokens=k, acceptance=rate), folder, threads
+                ) as url:
                     server = identify(Address.parse(url))
                     _compute(server, prompts)
                     for each in left:
                         if should_stop() or time.monotonic() > deadline:
                             break
                         own = prompts[: int(each["requests"])]
-                        log.append({**asked_together(server, own, max_tokens=job.new_tokens), **each})
+                        log.append(
+                            {**asked_together(server, own, max_tokens=job.new_tokens), **each}
+                        )
         runs = list(log.finished)
     return runs, len(wanted) - len(runs)
 
@@ -85,7 +103,9 @@ def _compute(server: Server, prompts: list[tuple[int, ...]]) -> None:
     asked_together(server, prompts, max_tokens=16)
 
 
-def _started(job: ServeJob, words: list[str], folder: Path, threads: int) -> AbstractContextManager[str]:
+def _started(
+    job: ServeJob, words: list[str], folder: Path, threads: int
+) -> AbstractContextManager[str]:
     if job.engine == "llama.cpp":
         return _llama_cpp(words[1:], folder, threads, job.wait_s)
     return _program(words, folder, job.wait_s)
@@ -107,16 +127,25 @@ def _program(words: list[str], folder: Path, wait_s: float) -> Iterator[str]:
     try:
         with log.open("wb") as written:
             server = subprocess.Popen(
-                [*words, "--host", "127.0.0.1", "--port", str(port)], stdin=subprocess.DEVNULL, stdout=written,
-                stderr=written, start_new_session=True,
-            )  # fmt: skip
+                [*words, "--host", "127.0.0.1", "--port", str(port)],
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                start_new_session=True,
+            )
     except OSError as error:
-        raise InputError(f"cannot be started ({error.strerror})", key="start", value=words[0]) from None
+        raise InputError(
+            f"cannot be started ({error.strerror})", key="start", value=words[0]
+        ) from None
     url, until = f"http://127.0.0.1:{port}", time.monotonic() + wait_s
     try:
         while not _answers(url):
             if server.poll() is not None or time.monotonic() > until:
-                rule = f"did not answer within {wait_s:g} s" if server.poll() is None else "ended before it answered"
+                rule = (
+                    f"did not answer within {wait_s:g} s"
+                    if server.poll() is None
+                    else "ended before it answered"
+                )
                 raise InputError(rule, file=log, key="start", value=words[0])
             time.sleep(_POLL_S)
         yield url

@@ -1,4 +1,5 @@
-"""Which ways to decode may a campaign file name: a chain, a static tree or a dynamic tree, and who judges the drafts?
+"""Which ways to decode may a campaign file name: a chain, a static tree or a dynamic tree, and who
+judges the drafts?
 
 Leaves out the jobs that run them (`jobs`) and the loops themselves (`real_runs.decoding`).
 """
@@ -43,7 +44,9 @@ class TreeShape(Closed):
 
 
 class DynamicShape(Closed):
-    """A tree drafted anew in every step; fields as in `real_runs.decoding.dynamic_tree.DynamicPolicy`."""
+    """A tree drafted anew in every step; fields as in
+    `real_runs.decoding.dynamic_tree.DynamicPolicy`.
+    """
 
     order: Literal["best-first", "levels", "beam"] = "levels"
     draft_tokens: Nodes = 32
@@ -61,7 +64,8 @@ class DynamicShape(Closed):
 
 
 class Configuration(Closed):
-    """One way to decode: a drafter with a chain of `draft_tokens`, a static `tree` or a `dynamic_tree`.
+    """One way to decode: a drafter with a chain of `draft_tokens`, a static `tree` or a
+    `dynamic_tree`.
 
     Attributes:
         name: of the runs; `plain` is taken.
@@ -69,8 +73,9 @@ class Configuration(Closed):
         draft_tokens: K of a chain.
         tree: static tree.
         dynamic_tree: how a tree is drafted in every step.
-        verifier: rule by which drafts are judged, of `real_runs.decoding.verifiers`; drafts are then drawn as it
-            asks. None: a draft stays where the target would have written the same token.
+        verifier: rule by which drafts are judged, of `real_runs.decoding.verifiers`; drafts are
+            then drawn as it asks. None: a draft stays where the target would have written the same
+            token.
         draft_temperature: of drafts that are drawn.
     """
 
@@ -84,10 +89,15 @@ class Configuration(Closed):
 
     @model_validator(mode="after")
     def _one_shape(self) -> Configuration:
-        if sum(shape is not None for shape in (self.draft_tokens, self.tree, self.dynamic_tree)) != 1:
+        if (
+            sum(shape is not None for shape in (self.draft_tokens, self.tree, self.dynamic_tree))
+            != 1
+        ):
             raise ValueError("a configuration has one of draft_tokens, tree and dynamic_tree")
         if self.dynamic_tree is not None and self.verifier is not None:
-            raise ValueError("candidates of a dynamic tree are not drawn, so no verifier can be named")
+            raise ValueError(
+                "candidates of a dynamic tree are not drawn, so no verifier can be named"
+            )
         if self.name == "plain":
             raise ValueError("plain is always among the configurations")
         return self

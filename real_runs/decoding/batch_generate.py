@@ -1,8 +1,8 @@
 """What do several requests write when their tokens share passes?
 
-Plain decoding of prompts of different lengths in one batch, each with its own sampler; the same tokens as
-`generate` one by one, rounding aside. Prompts are padded on the right and read in one pass. Leaves out
-requests that arrive later and drafting.
+Plain decoding of prompts of different lengths in one batch, each with its own sampler; the same
+tokens as `generate` one by one, rounding aside. Prompts are padded on the right and read in one
+pass. Leaves out requests that arrive later and drafting.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def generate_batch(
 ) -> list[Generation]:
     """Decode several requests together.
 
-    A request that ends leaves the batch: the last row's keys and values move into its place once, which costs
-    one copy of that row, whereas a dead row would be read again in every later pass.
+    A request that ends leaves the batch: the last row's keys and values move into its place once,
+    which costs one copy of that row, whereas a dead row would be read again in every later pass.
 
     Args:
         model: the target.
@@ -46,8 +46,8 @@ def generate_batch(
         One generation per request, in their order.
 
     Raises:
-        InputError: no prompts, a number of samplers or limits that differs from theirs, an empty prompt, or
-            one that leaves no room for the answer.
+        InputError: no prompts, a number of samplers or limits that differs from theirs, an empty
+            prompt, or one that leaves no room for the answer.
     """
     limits = limits_of_batch(model, prompts, samplers, max_new_tokens)
     rows = [

@@ -1,9 +1,10 @@
 """What do several requests emit, step by step, when they are drafted and verified together?
 
-Chains and static trees over prompts of different lengths, each request with its own sampler; the same tokens
-and steps as `speculate` and `speculate_tree` one by one, rounding aside. All requests take a step at a time: one
-pass verifies every draft, padded to the longest. A request that ends leaves the batch. Leaves out requests that
-arrive later, trees that differ between requests, and drafters that look at the target's states.
+Chains and static trees over prompts of different lengths, each request with its own sampler; the
+same tokens and steps as `speculate` and `speculate_tree` one by one, rounding aside. All requests
+take a step at a time: one pass verifies every draft, padded to the longest. A request that ends
+leaves the batch. Leaves out requests that arrive later, trees that differ between requests, and
+drafters that look at the target's states.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from real_runs.models.llama import Llama
 from traces.kinds.tree import Tree
 
 BatchProposer = Callable[[Sequence[int], Sequence[Sequence[int]], KVCache, Tree], list[list[int]]]
-"""Numbers of the requests in the batch, known ids of each, the target's cache of all but the last of them, a tree
-in level order -> per request the tokens of the tree's first nodes below the root, as many as it likes."""
+"""Numbers of the requests in the batch, known ids of each, the target's cache of all but the last
+of them, a tree in level order -> per request the tokens of the tree's first nodes below the root,
+as many as it likes."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -51,12 +53,19 @@ class _Row:
 
 
 def per_request(proposers: Sequence[Proposer]) -> BatchProposer:
-    """Chains of proposers that need nothing but the text, one per request: a tree must be a chain."""
+    """Chains of proposers that need nothing but the text, one per request: a tree must be a
+    chain.
+    """
 
-    def propose(requests: Sequence[int], known: Sequence[Sequence[int]], cache: KVCache, tree: Tree) -> list[list[int]]:
+    def propose(
+        requests: Sequence[int], known: Sequence[Sequence[int]], cache: KVCache, tree: Tree
+    ) -> list[list[int]]:
         if tree.depth != tree.nodes:
             raise InputError("must be a chain", key="tree", value=tree.parents)
-        return [proposers[request](ids, cache, tree.draft_tokens) for request, ids in zip(requests, known, strict=True)]
+        return [
+            proposers[request](ids, cache, tree.draft_tokens)
+            for request, ids in zip(requests, known, strict=True)
+        ]
 
     return propose
 
@@ -78,17 +87,28 @@ class BatchEarlyExit:
         """Token of every node but the root, per request."""
         rows = [[ids[-1]] for ids in known]
         candidates: list[list[list[int]]] = [[] for _ in rows]
-        seen, depths = torch.from_numpy(ancestors(tree.parents)), torch.from_numpy(tree.node_levels())
+        seen, depths = (
+            torch.from_numpy(ancestors(tree.parents)),
+            torch.from_numpy(tree.node_levels()),
+        )
         bounds = [(0, 1), *pairwise(accumulate(tree.level_widths(), initial=1))]
         for (start, stop), (_, below) in pairwise(bounds):
-            logits = self._logits([row[start:] for row in rows], cache, depths[start:stop], seen[start:stop, :stop])
+            logits = self._logits(
+                [row[start:] for row in rows], cache, depths[start:stop], seen[start:stop, :stop]
+            )
             for row, found, of_row in zip(rows, candidates, logits, strict=True):
                 found.extend(best_first_rows(of_row, max(tree.ranks) + 1))
-                row.extend(found[tree.parents[node]][tree.ranks[node]] for node in range(stop, below))
+                row.extend(
+                    found[tree.parents[node]][tree.ranks[node]] for node in range(stop, below)
+                )
         return [row[1:] for row in rows]
 
     def _logits(
-        self, tokens: Sequence[Sequence[int]], cache: KVCache, depths: torch.Tensor, seen: torch.Tensor
+        self,
+        tokens: Sequence[Sequence[int]],
+        cache: KVCache,
+        depths: torch.Tensor,
+        seen: torch.Tensor,
     ) -> torch.Tensor:
         layer, first = self._bridge.exit_layer, seen.shape[1] - seen.shape[0]
         states = self._model.forward(
@@ -115,9 +135,13 @@ def batch_mask(seen: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
         bool [B, T, longest + nodes].
     """
     nodes = seen.shape[1]
-    offset = torch.arange(max(lengths) + nodes) - torch.tensor(lengths)[:, None]  # [B, slots]: which node is there
+    offset = (
+        torch.arange(max(lengths) + nodes) - torch.tensor(lengths)[:, None]
+    )  # [B, slots]: which node is there
     of_tree = (offset >= 0) & (offset < nodes)
-    return (offset < 0)[:, None] | (of_tree[:, None] & seen[:, offset.clamp(0, nodes - 1)].transpose(0, 1))
+    return (offset < 0)[:, None] | (
+        of_tree[:, None] & seen[:, offset.clamp(0, nodes - 1)].transpose(0, 1)
+    )
 
 
 def speculate_batch(
@@ -143,8 +167,8 @@ def speculate_batch(
         One run per request, in their order.
 
     Raises:
-        InputError: no prompts, a number of samplers or limits that differs from theirs, a prompt that does not
-            fit, or ranks beyond the vocabulary.
+        InputError: no prompts, a number of samplers or limits that differs from theirs, a prompt
+            that does not fit, or ranks beyond the vocabulary.
     """
     limits = limits_of_batch(model, prompts, samplers, max_new_tokens)
     tree = level_ordered(tree, model.config.vocabulary)
@@ -165,7 +189,10 @@ def speculate_batch(
         drafts = propose([row.request for row in rows], [row.known for row in rows], cache, tree)
         nodes = 1 + max(map(len, drafts))
         result = model.forward(
-            [[row.known[-1], *draft, *[0] * (nodes - 1 - len(draft))] for row, draft in zip(rows, drafts, strict=True)],
+            [
+                [row.known[-1], *draft, *[0] * (nodes - 1 - len(draft))]
+                for row, draft in zip(rows, drafts, strict=True)
+            ],
             cache,
             positions=torch.tensor(cache.lengths)[:, None] + torch.tensor(layout.depths[:nodes]),
             mask=batch_mask(seen[:nodes, :nodes], cache.lengths),
@@ -198,7 +225,9 @@ def _prefilled(model: Llama, rows: Sequence[_Row], *, most: int) -> KVCache:
 
 def _leave(rows: list[_Row], cache: KVCache, runs: dict[int, SpeculativeRun]) -> bool:
     """Let requests that have ended leave the batch; whether any stay."""
-    for place in reversed(range(len(rows))):  # from the end, so that a row moved down has been looked at
+    for place in reversed(
+        range(len(rows))
+    ):  # from the end, so that a row moved down has been looked at
         row = rows[place]
         if row.ended is not None:
             runs[row.request] = SpeculativeRun(

@@ -1,15 +1,16 @@
 """Which tree should be drafted here, given the drafter's own probabilities?
 
-Trees that differ from step to step: a node's value is the product of the drafter's probabilities along its
-path, and the nodes of highest value are verified. One routine drafts them over a `NodeReader`; a policy says
-what is read in a pass of the drafter: one node after another in order of value (`best-first`), a level at a
-time with every node that may still belong to the best (`levels`; the same tree, in as many passes as it has
-levels, for more nodes read), or a level at a time with a fixed beam (`beam`, as EAGLE-2; another tree where
-the beam is narrower than the budget). Candidates are deterministic, so that matching what the target samples
-is exact. Leaves out trees whose candidates are sampled (`sampled`).
+Trees that differ from step to step: a node's value is the product of the drafter's probabilities
+along its path, and the nodes of highest value are verified. One routine drafts them over a
+`NodeReader`; a policy says what is read in a pass of the drafter: one node after another in order
+of value (`best-first`), a level at a time with every node that may still belong to the best
+(`levels`; the same tree, in as many passes as it has levels, for more nodes read), or a level at a
+time with a fixed beam (`beam`, as EAGLE-2; another tree where the beam is narrower than the
+budget). Candidates are deterministic, so that matching what the target samples is exact. Leaves out
+trees whose candidates are sampled (`sampled`).
 
-Reference: Xiong et al., DySpec, arXiv 2410.11744 (there children are sampled); Li et al., EAGLE-2, arXiv
-2406.16858; Wang et al., OPT-Tree, arXiv 2406.17276 (stopping by the gain of a level).
+Reference: Xiong et al., DySpec, arXiv 2410.11744 (there children are sampled); Li et al., EAGLE-2,
+arXiv 2406.16858; Wang et al., OPT-Tree, arXiv 2406.17276 (stopping by the gain of a level).
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class DynamicPolicy:
         width: candidates considered below a node, >= 1.
         beam: nodes read per level, for "beam", >= 1.
         least_value: nodes of a smaller value are not drafted, 0..1.
-        least_gain: drafting stops after a level that raised the sum of the picked values by no more than this;
-            what a pass of the drafter costs in passes of the target is a natural choice. 0 never stops;
-            "best-first" has no levels and must have 0.
+        least_gain: drafting stops after a level that raised the sum of the picked values by no more
+            than this; what a pass of the drafter costs in passes of the target is a natural choice.
+            0 never stops; "best-first" has no levels and must have 0.
 
     Raises:
         InputError: a value out of range.
@@ -71,13 +72,19 @@ class DynamicPolicy:
         if not 0 <= self.least_value <= 1:
             raise InputError("must lie in 0..1", key="least_value", value=self.least_value)
         if not self.least_gain >= 0 or (self.least_gain and self.order == "best-first"):
-            raise InputError("must be >= 0, and 0 for best-first", key="least_gain", value=self.least_gain)
+            raise InputError(
+                "must be >= 0, and 0 for best-first", key="least_gain", value=self.least_gain
+            )
 
     @property
     def slots(self) -> int:
-        """Most scratch slots of a step beside the root's: nodes verified, or nodes read while drafting."""
+        """Most scratch slots of a step beside the root's: nodes verified, or nodes read while
+        drafting.
+        """
         per_level = self.beam if self.order == "beam" else self.draft_tokens
-        return max(self.draft_tokens, 1 if self.order == "best-first" else per_level * (self.depth - 1))
+        return max(
+            self.draft_tokens, 1 if self.order == "best-first" else per_level * (self.depth - 1)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,13 +107,19 @@ class DynamicTree:
 
 
 class _Growth:
-    """Candidates found so far; each is a node of a tree that is larger than the one to be verified."""
+    """Candidates found so far; each is a node of a tree that is larger than the one to be
+    verified.
+    """
 
-    def __init__(self, reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy) -> None:
+    def __init__(
+        self, reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy
+    ) -> None:
         self._reader, self._cache, self._policy = reader, cache, policy
         self._root = len(known) - 1
         self.tokens, self.parents, self.depths, self.logs = [known[-1]], [-1], [0], [0.0]
-        self._paths = {0: [self._root]}  # by node read, the slots that it sees beside the known text
+        self._paths = {
+            0: [self._root]
+        }  # by node read, the slots that it sees beside the known text
         self.passes = 1
         self._add_children([0], reader.after_known(known, cache)[None])
 
@@ -133,7 +146,9 @@ class _Growth:
         self._add_children(nodes, logits)
 
     def best(self, count: int) -> list[int]:
-        """The candidates of highest value, highest first; of equal ones the first found, so parents first."""
+        """The candidates of highest value, highest first; of equal ones the first found, so parents
+        first.
+        """
         order = np.argsort(-np.asarray(self.logs[1:]), kind="stable")[:count] + 1
         return [int(node) for node in order]
 
@@ -152,7 +167,9 @@ class _Growth:
                     self.logs.append(value)
 
 
-def draft_tree(reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy) -> DynamicTree:
+def draft_tree(
+    reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy
+) -> DynamicTree:
     """Draft the tree of one step.
 
     Args:
@@ -205,7 +222,9 @@ def speculate_dynamic(
 
     def draft(known: Sequence[int], cache: KVCache) -> Draft:
         tree = draft_tree(reader, known, cache, policy)
-        return Draft(tokens=tree.tokens, layout=TreeLayout(tree.parents, len(known) - 1, model.device))
+        return Draft(
+            tokens=tree.tokens, layout=TreeLayout(tree.parents, len(known) - 1, model.device)
+        )
 
     return decode(
         model,
@@ -236,12 +255,16 @@ def _by_value(growth: _Growth, policy: DynamicPolicy) -> list[int]:
 
 
 def _by_levels(growth: _Growth, policy: DynamicPolicy) -> None:
-    """Read level after level, while there is something to read and the last level was worth its pass."""
+    """Read level after level, while there is something to read and the last level was worth its
+    pass.
+    """
     picked = growth.best(policy.draft_tokens)
     value = sum(math.exp(growth.logs[node]) for node in picked)
     for depth in range(1, policy.depth):
         if policy.order == "beam":
-            level = [node for node in growth.best(len(growth.logs)) if growth.depths[node] == depth][: policy.beam]
+            level = [
+                node for node in growth.best(len(growth.logs)) if growth.depths[node] == depth
+            ][: policy.beam]
         else:
             level = [node for node in picked if growth.depths[node] == depth]
         if not level:

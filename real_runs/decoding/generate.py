@@ -1,7 +1,7 @@
 """What does the target write by itself, one token a pass?
 
-Plain decoding with an optional look at layers' hidden states and at the logits: the reference that speculative
-decoding must equal, and the run that acceptance is recorded from. Leaves out drafting.
+Plain decoding with an optional look at layers' hidden states and at the logits: the reference that
+speculative decoding must equal, and the run that acceptance is recorded from. Leaves out drafting.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ class Generation:
     Attributes:
         tokens: output ids, the end-of-sequence token included.
         ended: "eos", "length" or "loop".
-        hidden: per output position the captured layer's hidden state [n, width] that it was predicted from;
-            None where none was asked for.
-        logits: per output position the logits that it was drawn from, float32 [n, vocabulary]; None where not
-            asked for.
-        seconds: times measured: "prefill_wall_s" and "prefill_cpu_s" up to the first token, "decode_wall_s" and
-            "decode_cpu_s" after it; CPU seconds are those of all threads of the process.
+        hidden: per output position the captured layer's hidden state [n, width] that it was
+            predicted from; None where none was asked for.
+        logits: per output position the logits that it was drawn from, float32 [n, vocabulary]; None
+            where not asked for.
+        seconds: times measured: "prefill_wall_s" and "prefill_cpu_s" up to the first token,
+            "decode_wall_s" and "decode_cpu_s" after it; CPU seconds are those of all threads of the
+            process.
     """
 
     tokens: tuple[int, ...]
@@ -123,17 +124,25 @@ def check_room(model: Llama, prompt: Sequence[int], max_new_tokens: int) -> None
 
 
 def limits_of_batch(
-    model: Llama, prompts: Sequence[Sequence[int]], samplers: Sequence[Sampler], max_new_tokens: int | Sequence[int]
+    model: Llama,
+    prompts: Sequence[Sequence[int]],
+    samplers: Sequence[Sampler],
+    max_new_tokens: int | Sequence[int],
 ) -> list[int]:
     """The length limit of each of several requests, whose prompts fit.
 
     Raises:
-        InputError: no prompts, a number of samplers or limits that differs from theirs, or as `check_room`.
+        InputError: no prompts, a number of samplers or limits that differs from theirs, or as
+            `check_room`.
     """
-    limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else list(max_new_tokens)
+    limits = (
+        [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else list(max_new_tokens)
+    )
     for key, given in (("samplers", len(samplers)), ("max_new_tokens", len(limits))):
         if given != len(prompts) or not prompts:
-            raise InputError(f"must be one for each of {len(prompts)} prompts", key=key, value=given)
+            raise InputError(
+                f"must be one for each of {len(prompts)} prompts", key=key, value=given
+            )
     for prompt, limit in zip(prompts, limits, strict=True):
         check_room(model, prompt, limit)
     return limits

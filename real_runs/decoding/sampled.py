@@ -1,9 +1,9 @@
 """What does draft-and-verify decoding emit when drafts and verdicts are drawn at random?
 
-A real loop at batch 1 over a static tree, chains included: a reader's softmax gives every node its children, a
-verifier of `verifiers` decides which path stays. With a lossless verifier the text has the distribution of plain
-sampling, but it is another text than plain sampling with the same seed would give. Leaves out trees that differ
-from step to step (`dynamic_tree`).
+A real loop at batch 1 over a static tree, chains included: a reader's softmax gives every node its
+children, a verifier of `verifiers` decides which path stays. With a lossless verifier the text has
+the distribution of plain sampling, but it is another text than plain sampling with the same seed
+would give. Leaves out trees that differ from step to step (`dynamic_tree`).
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def speculate_sampled(
         prompt: its ids, at least one.
         reader: the drafter.
         verifier: a `Verifier` or its name.
-        tree: the static tree, `chain_tree(K)` for chains. Rank r is the r-th candidate drawn, so that elder
-            siblings must be there.
+        tree: the static tree, `chain_tree(K)` for chains. Rank r is the r-th candidate drawn, so
+            that elder siblings must be there.
         temperature: the target's, >= 0; 0 is greedy.
         generator: of all draws of this request.
         max_new_tokens: length limit, >= 1.
         draft_temperature: the drafter's, > 0.
-        draws: how candidates are chosen; what the verifier asks for by default, the likeliest where it leaves
-            the choice.
+        draws: how candidates are chosen; what the verifier asks for by default, the likeliest where
+            it leaves the choice.
         timed: measure the phases of every step.
 
     Raises:
-        InputError: a prompt that does not fit, a temperature out of range, a tree with siblings missing, or
-            draws or siblings that the verifier cannot judge.
+        InputError: a prompt that does not fit, a temperature out of range, a tree with siblings
+            missing, or draws or siblings that the verifier cannot judge.
     """
     verifier = verifier_named(verifier) if isinstance(verifier, str) else verifier
     wanted = draws or ("largest" if verifier.draws == "any" else verifier.draws)
@@ -95,7 +95,12 @@ def speculate_sampled(
 
 
 def _drafting(
-    reader: NodeReader, tree: Tree, layout: TreeLayout, draws: Draws, temperature: float, generator: np.random.Generator
+    reader: NodeReader,
+    tree: Tree,
+    layout: TreeLayout,
+    draws: Draws,
+    temperature: float,
+    generator: np.random.Generator,
 ) -> Callable[[Sequence[int], KVCache], Draft]:
     """Draft a tree level by level, with one reading of the drafter for each."""
     bounds = [(0, 1), *pairwise(accumulate(tree.level_widths(), initial=1))]
@@ -141,9 +146,14 @@ def judging(verifier: Verifier, temperature: float, generator: np.random.Generat
         while True:
             here = path[-1]
             verdict = _verdict(draft, rule, logits, temperature, here)
-            stays = _stays(draft.children(here), verdict, generator) if taken is None else taken[here]
+            stays = (
+                _stays(draft.children(here), verdict, generator) if taken is None else taken[here]
+            )
             if stays is None:
-                return path, [*(draft.tokens[node] for node in path[1:]), drawn(verdict.residual, generator)]
+                return path, [
+                    *(draft.tokens[node] for node in path[1:]),
+                    drawn(verdict.residual, generator),
+                ]
             path.append(stays)
 
     return judge
@@ -157,11 +167,13 @@ def distribution(logits: torch.Tensor, temperature: float) -> Row:
     return row
 
 
-def candidates(row: Row, count: int, generator: np.random.Generator, *, distinct: bool) -> list[int]:
+def candidates(
+    row: Row, count: int, generator: np.random.Generator, *, distinct: bool
+) -> list[int]:
     """Ids drawn from a distribution, with or without replacement.
 
-    Where nothing is left to draw without replacement, the first is repeated: it has fallen, so that no
-    verifier lets a repetition stay.
+    Where nothing is left to draw without replacement, the first is repeated: it has fallen, so that
+    no verifier lets a repetition stay.
     """
     chosen: list[int] = []
     for _ in range(count):
@@ -172,33 +184,47 @@ def candidates(row: Row, count: int, generator: np.random.Generator, *, distinct
     return chosen
 
 
-def _check(verifier: Verifier, draws: Draws, tree: Tree, temperature: float, draft_temperature: float) -> None:
+def _check(
+    verifier: Verifier, draws: Draws, tree: Tree, temperature: float, draft_temperature: float
+) -> None:
     if not 0 <= temperature < float("inf"):
         raise InputError("must be >= 0", key="temperature", value=temperature)
     if not 0 < draft_temperature < float("inf"):
         raise InputError("must be > 0", key="draft_temperature", value=draft_temperature)
     if verifier.draws not in ("any", draws):
-        raise InputError(f"{verifier.name} judges {verifier.draws} candidates alone", key="draws", value=draws)
+        raise InputError(
+            f"{verifier.name} judges {verifier.draws} candidates alone", key="draws", value=draws
+        )
     if not tree.is_sibling_closed:
         raise InputError("elder siblings must be in the tree", key="tree", value=tree.ranks)
     widths = tree.level_widths()
     if verifier.shape == "chain" and max(widths, default=0) > 1:
         raise InputError(f"{verifier.name} judges chains alone", key="tree", value=widths)
-    if verifier.shape == "chains" and (len(set(widths)) > 1 or any(tree.ranks[1 + sum(widths[:1]) :])):
-        raise InputError(f"{verifier.name} judges chains of one length below the root", key="tree", value=widths)
+    if verifier.shape == "chains" and (
+        len(set(widths)) > 1 or any(tree.ranks[1 + sum(widths[:1]) :])
+    ):
+        raise InputError(
+            f"{verifier.name} judges chains of one length below the root", key="tree", value=widths
+        )
 
 
-def _verdict(draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float, node: int) -> Verdict:
+def _verdict(
+    draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float, node: int
+) -> Verdict:
     asked = [draft.tokens[child] for child in draft.children(node)]
     return rule(distribution(logits[node], temperature), draft.rows.get(node), asked)
 
 
 def _stays(children: Sequence[int], verdict: Verdict, generator: np.random.Generator) -> int | None:
     candidates = zip(children, verdict.accept, strict=True)
-    return next((child for child, probability in candidates if generator.random() < probability), None)
+    return next(
+        (child for child, probability in candidates if generator.random() < probability), None
+    )
 
 
-def _longest(draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float) -> list[int | None]:
+def _longest(
+    draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float
+) -> list[int | None]:
     """By node, the child on the longest path of nodes that stay; of equal ones the first."""
     reach, best = [0] * len(draft.tokens), list[int | None]([None] * len(draft.tokens))
     for node in reversed(range(len(draft.tokens))):
@@ -221,7 +247,9 @@ def _judging_blocks(temperature: float, generator: np.random.Generator) -> Judge
         passing, ratios = block_probabilities(here, drafters, tokens[best])
         passed = np.flatnonzero(generator.random(len(passing)) < passing)
         length = int(passed[-1]) + 1 if passed.size else 0
-        residual = block_residual(here[length], drafters[length] if length < len(drafters) else None, ratios[length])
+        residual = block_residual(
+            here[length], drafters[length] if length < len(drafters) else None, ratios[length]
+        )
         return paths[best][: length + 1], [*tokens[best][:length], drawn(residual, generator)]
 
     return judge

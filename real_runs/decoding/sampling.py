@@ -1,8 +1,8 @@
 """Which token do these logits give?
 
-Greedy, or sampled by inverting the distribution function at a number drawn beforehand for that output
-position. The draw belongs to the position, not to the pass: plain and speculative decoding of one request
-therefore sample the same text. Leaves out top-k and top-p.
+Greedy, or sampled by inverting the distribution function at a number drawn beforehand for that
+output position. The draw belongs to the position, not to the pass: plain and speculative decoding
+of one request therefore sample the same text. Leaves out top-k and top-p.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class Sampler:
     Args:
         temperature: 0 for greedy, else > 0.
         seed: of the whole run.
-        request: the request's id; the draws depend on (seed, request) alone, not on what ran before.
+        request: the request's id; the draws depend on (seed, request) alone, not on what ran
+            before.
         positions: output positions to draw for.
 
     Raises:
@@ -39,18 +40,22 @@ class Sampler:
         """Tokens for consecutive output positions.
 
         Args:
-            logits: [T, vocabulary], row t for output position `first` + t. Rows after the last position are
-                greedy.
+            logits: [T, vocabulary], row t for output position `first` + t. Rows after the last
+                position are greedy.
             first: output position of row 0.
         """
         if self.temperature == 0:
             return [int(token) for token in logits.argmax(dim=-1)]
         rows = []
-        for row, distribution in enumerate(torch.softmax(logits.double().cpu() / self.temperature, dim=-1)):
+        for row, distribution in enumerate(
+            torch.softmax(logits.double().cpu() / self.temperature, dim=-1)
+        ):
             if first + row >= self._draws.numel():
                 rows.append(int(distribution.argmax()))
                 continue
             cumulated = distribution.cumsum(0)
-            place = torch.searchsorted(cumulated, self._draws[first + row] * cumulated[-1], right=True)
+            place = torch.searchsorted(
+                cumulated, self._draws[first + row] * cumulated[-1], right=True
+            )
             rows.append(min(int(place), distribution.numel() - 1))
         return rows

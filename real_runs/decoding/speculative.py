@@ -1,9 +1,10 @@
 """What does draft-and-verify decoding emit, step by step?
 
-The real loop at batch 1, for chains and trees alike: something drafts, one pass of the target reads the draft,
-a judge says which path through it is accepted and which tokens are emitted. The prefill emits the first token, so
-the first step starts at output position 1. The chain loop here takes deterministic drafts: one is accepted where
-it is the token that the target samples. Leaves out drafts that are sampled (`sampled`).
+The real loop at batch 1, for chains and trees alike: something drafts, one pass of the target reads
+the draft, a judge says which path through it is accepted and which tokens are emitted. The prefill
+emits the first token, so the first step starts at output position 1. The chain loop here takes
+deterministic drafts: one is accepted where it is the token that the target samples. Leaves out
+drafts that are sampled (`sampled`).
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class Draft:
     Attributes:
         tokens: token of every node, root (the last known token) first.
         layout: the tree; None for a chain.
-        rows: by node, the distribution float64 [vocabulary] that its children were drawn from; empty where
-            drafts are deterministic.
+        rows: by node, the distribution float64 [vocabulary] that its children were drawn from;
+            empty where drafts are deterministic.
     """
 
     tokens: Sequence[int]
@@ -67,12 +68,13 @@ class Draft:
 
 
 Judge = Callable[[Draft, torch.Tensor, int], tuple[list[int], list[int]]]
-"""A draft, the target's logits [T, vocabulary] after its nodes, output position of the token after the root ->
-the accepted path, root first, and the tokens emitted, as many as it has nodes."""
+"""A draft, the target's logits [T, vocabulary] after its nodes, output position of the token after
+the root -> the accepted path, root first, and the tokens emitted, as many as it has nodes."""
 
 
 def matching(sampler: Sampler) -> Judge:
-    """Accept a draft token where it is what the target answers; the answer after the last accepted one is the bonus.
+    """Accept a draft token where it is what the target answers; the answer after the last accepted
+    one is the bonus.
 
     The target answers only where the walk comes by: nodes beside the path cost no draw.
     """
@@ -82,9 +84,15 @@ def matching(sampler: Sampler) -> Judge:
         path, tokens = [0], list[int]()
         while True:
             here = path[-1]
-            answer = greedy[here] if greedy else sampler.tokens(logits[here : here + 1], first + len(tokens))[0]
+            answer = (
+                greedy[here]
+                if greedy
+                else sampler.tokens(logits[here : here + 1], first + len(tokens))[0]
+            )
             tokens.append(answer)
-            right = next((child for child in draft.children(here) if draft.tokens[child] == answer), None)
+            right = next(
+                (child for child in draft.children(here) if draft.tokens[child] == answer), None
+            )
             if right is None:
                 return path, tokens
             path.append(right)
@@ -114,7 +122,8 @@ def decode(
         slots: most scratch slots of a step beside the root's.
         max_new_tokens: length limit, >= 1.
         watcher: shown the target's states.
-        learn: called with the target's logits after every prompt token and every node, right or wrong.
+        learn: called with the target's logits after every prompt token and every node, right or
+            wrong.
         timed: measure the phases of every step.
 
     Raises:

@@ -1,7 +1,8 @@
 """When does a generation end?
 
-At an end-of-sequence token, at its length limit, or when it has begun to repeat itself: small models under
-greedy decoding fall into loops, and a loop is the easiest text there is to draft. Leaves out stop strings.
+At an end-of-sequence token, at its length limit, or when it has begun to repeat itself: small
+models under greedy decoding fall into loops, and a loop is the easiest text there is to draft.
+Leaves out stop strings.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ LONGEST_SPAN = 64
 class StopRule:
     """Decides after every token whether it was the last.
 
-    A loop is a span of up to `LONGEST_SPAN` tokens that stands `LOOP_REPEATS` times in a row and fills
-    `LOOP_TOKENS` tokens or more: a ruler of dashes or three equal bullet marks are not loops.
+    A loop is a span of up to `LONGEST_SPAN` tokens that stands `LOOP_REPEATS` times in a row and
+    fills `LOOP_TOKENS` tokens or more: a ruler of dashes or three equal bullet marks are not loops.
 
     Args:
         eos_ids: tokens that end the text; they belong to it.
@@ -31,11 +32,17 @@ class StopRule:
         self._eos_ids = frozenset(eos_ids)
         self._limit = max_new_tokens
         self._count = 0
-        self._places: dict[int, list[int]] = {}  # by token, where it stood among the last LONGEST_SPAN, latest last
-        self._matched: dict[int, int] = {}  # by span, tokens in a row equal to the one a span back; 0 left out
+        self._places: dict[
+            int, list[int]
+        ] = {}  # by token, where it stood among the last LONGEST_SPAN, latest last
+        self._matched: dict[
+            int, int
+        ] = {}  # by span, tokens in a row equal to the one a span back; 0 left out
 
     def take(self, tokens: Sequence[int]) -> tuple[Sequence[int], str | None]:
-        """The tokens up to the one that ends the generation, and what `after` says of the last of them."""
+        """The tokens up to the one that ends the generation, and what `after` says of the last of
+        them.
+        """
         for count, token in enumerate(tokens, start=1):
             ended = self.after(token)
             if ended is not None:
@@ -61,12 +68,16 @@ def _needed(span: int) -> int:
 
 
 def looped_tokens(tokens: Sequence[int]) -> int:
-    """Tokens at the end of a text that only repeat the span before them; 0 unless it ends in a loop."""
+    """Tokens at the end of a text that only repeat the span before them; 0 unless it ends in a
+    loop.
+    """
     text = np.asarray(tokens, dtype=np.int64)
     most = 0
     for span in range(1, min(LONGEST_SPAN, text.size - 1) + 1):
         differing = np.flatnonzero(text[span:] != text[:-span])
-        matched = text.size - span if differing.size == 0 else text.size - span - 1 - int(differing[-1])
+        matched = (
+            text.size - span if differing.size == 0 else text.size - span - 1 - int(differing[-1])
+        )
         if matched >= _needed(span):
             most = max(most, matched)
     return most

@@ -1,7 +1,7 @@
 """Where did the time of a step go?
 
-Wall and CPU seconds of a step's phases: draft, verify, and the rest, which is what the loop itself costs.
-Leaves out the prefill and what happens inside a pass.
+Wall and CPU seconds of a step's phases: draft, verify, and the rest, which is what the loop itself
+costs. Leaves out the prefill and what happens inside a pass.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 class TreeLayout:
     """Positions and masks of one tree at any length of the committed text, built once.
 
-    The mask after L committed tokens is the end of the mask after the longest text: a view, not a copy.
+    The mask after L committed tokens is the end of the mask after the longest text: a view, not a
+    copy.
 
     Args:
         parents: the tree, root first.
@@ -30,7 +31,9 @@ class TreeLayout:
         children: nodes below every node, in order.
     """
 
-    def __init__(self, parents: Sequence[int], most: int, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, parents: Sequence[int], most: int, device: torch.device | str = "cpu"
+    ) -> None:
         self.parents, self.depths, self.most = list(parents), node_depths(parents), most
         self.children: list[list[int]] = [[] for _ in parents]
         for node, parent in enumerate(self.parents[1:], start=1):
@@ -52,7 +55,9 @@ def node_depths(parents: Sequence[int]) -> list[int]:
     depths: list[int] = []
     for node, parent in enumerate(parents):
         if not (parent == -1 if node == 0 else 0 <= parent < node):
-            raise ValueError(f"node {node} has parent {parent}: parents must come first, the root has -1")
+            raise ValueError(
+                f"node {node} has parent {parent}: parents must come first, the root has -1"
+            )
         depths.append(0 if node == 0 else depths[parent] + 1)
     return depths
 
@@ -63,7 +68,9 @@ def tree_positions(parents: Sequence[int], length: int) -> torch.Tensor:
 
 
 def tree_mask(parents: Sequence[int], length: int) -> torch.Tensor:
-    """Which slots every node sees, bool [T, length + T]: the committed ones, its ancestors and itself."""
+    """Which slots every node sees, bool [T, length + T]: the committed ones, its ancestors and
+    itself.
+    """
     node_depths(parents)
     nodes = len(parents)
     mask = torch.zeros(nodes, length + nodes, dtype=torch.bool)

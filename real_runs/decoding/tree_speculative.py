@@ -1,9 +1,10 @@
 """What does draft-and-verify decoding with a static tree emit, step by step?
 
-A real loop at batch 1: a proposer gives every node of the tree its token, one pass of the target checks them
-all, and the walk from the root goes to the child that is what the target answered, while there is one. The
-prefill emits the first token. Leaves out which tree to draft (`costmodel.optimizers`), trees that differ from
-step to step (`dynamic_tree`), and sampled drafts (`sampled`): candidates are deterministic.
+A real loop at batch 1: a proposer gives every node of the tree its token, one pass of the target
+checks them all, and the walk from the root goes to the child that is what the target answered,
+while there is one. The prefill emits the first token. Leaves out which tree to draft
+(`costmodel.optimizers`), trees that differ from step to step (`dynamic_tree`), and sampled drafts
+(`sampled`): candidates are deterministic.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from traces.kinds.tree import Tree
 
 
 class EarlyExitReader:
-    """Reads nodes with the target's first layers, in the scratch slots of the target's own cache."""
+    """Reads nodes with the target's first layers, in the scratch slots of the target's own
+    cache.
+    """
 
     def __init__(self, model: Llama, bridge: Bridge) -> None:
         self._model, self._bridge = model, bridge
@@ -36,7 +39,13 @@ class EarlyExitReader:
         return self._logits(known[-1:], cache, cache.length, None, None)[0]
 
     def after_nodes(
-        self, tokens: Sequence[int], cache: KVCache, *, start: int, positions: torch.Tensor, mask: torch.Tensor
+        self,
+        tokens: Sequence[int],
+        cache: KVCache,
+        *,
+        start: int,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits after the nodes of one level."""
         return self._logits(tokens, cache, start, positions, mask)
@@ -64,7 +73,8 @@ class EarlyExitReader:
 
 
 class LevelProposer:
-    """Drafts a tree with one pass of the drafter per level: a node's candidates follow from its own token.
+    """Drafts a tree with one pass of the drafter per level: a node's candidates follow from its own
+    token.
 
     Positions and masks are built once per tree and cache.
 
@@ -85,7 +95,9 @@ class LevelProposer:
         positions, mask = layout.positions(root), layout.mask(root)
         candidates = best_first_rows(self.reader.after_known(known, cache)[None], widest)
         for start, stop in pairwise(accumulate(tree.level_widths(), initial=1)):
-            tokens += [candidates[tree.parents[node]][tree.ranks[node]] for node in range(start, stop)]
+            tokens += [
+                candidates[tree.parents[node]][tree.ranks[node]] for node in range(start, stop)
+            ]
             if stop == tree.nodes:
                 break
             logits = self.reader.after_nodes(
@@ -111,7 +123,9 @@ def by_levels(reader: NodeReader) -> LevelProposer:
 
 
 def best_first(logits: torch.Tensor, count: int) -> list[int]:
-    """Ids of the `count` largest logits, largest first; equal logits by id, as recorded ranks count them."""
+    """Ids of the `count` largest logits, largest first; equal logits by id, as recorded ranks count
+    them.
+    """
     return best_first_rows(logits[None], count)[0]
 
 
@@ -121,7 +135,8 @@ def best_first_rows(logits: torch.Tensor, count: int) -> list[list[int]]:
     tied = (values[:, 1:] == values[:, :-1]).any(dim=-1, keepdim=True)
     read = torch.cat([tied, ids], dim=-1).tolist()  # one wait for the device
     return [
-        _among_ties(row, count) if is_tied else best[:count] for row, (is_tied, *best) in zip(logits, read, strict=True)
+        _among_ties(row, count) if is_tied else best[:count]
+        for row, (is_tied, *best) in zip(logits, read, strict=True)
     ]
 
 
@@ -148,12 +163,13 @@ def speculate_tree(
     Args:
         model: the target.
         prompt: its ids, at least one.
-        propose: the drafter; `by_levels` makes one of a `NodeReader`. If it or its reader is a `Watcher`, it is
-            shown the target's states.
+        propose: the drafter; `by_levels` makes one of a `NodeReader`. If it or its reader is a
+            `Watcher`, it is shown the target's states.
         sampler: greedy or seeded sampling; the tokens of a level share the draw of their position.
         tree: the tree; the root alone decodes plainly.
         max_new_tokens: length limit, >= 1.
-        learn: called with what the target answered after every prompt token and every node, right or wrong.
+        learn: called with what the target answered after every prompt token and every node, right
+            or wrong.
         timed: measure the phases of every step.
 
     Raises:

@@ -1,16 +1,18 @@
 """Which draft tokens are accepted, so that the text has the target's distribution?
 
-A rule looks at one node: the target's distribution after it, the drafter's, and the candidates below it in the
-order in which they were drawn. It answers with numbers alone: the probability that each candidate is accepted once
-those before it were rejected, and the distribution that the token comes from when all were. A method is such a rule
-with a statement of how its candidates must be chosen; one walk serves all of them. Chains may be judged as a whole
-instead (`block_probabilities`), also the best of several (`best_path`). What each rule keeps on a recording is computed
-by the law of the same name in `costmodel.laws.acceptance`. Leaves out where the distributions come from (`sampled`).
+A rule looks at one node: the target's distribution after it, the drafter's, and the candidates
+below it in the order in which they were drawn. It answers with numbers alone: the probability that
+each candidate is accepted once those before it were rejected, and the distribution that the token
+comes from when all were. A method is such a rule with a statement of how its candidates must be
+chosen; one walk serves all of them. Chains may be judged as a whole instead
+(`block_probabilities`), also the best of several (`best_path`). What each rule keeps on a recording
+is computed by the law of the same name in `costmodel.laws.acceptance`. Leaves out where the
+distributions come from (`sampled`).
 
-Reference: Leviathan et al., arXiv 2211.17192, and Chen et al., arXiv 2302.01318 (token rejection); Miao et al.,
-SpecInfer, arXiv 2305.09781 (with replacement); Chen et al., Sequoia, arXiv 2402.12374, and Jeon et al.,
-arXiv 2402.14160 (without replacement); Cai et al., Medusa, arXiv 2401.10774 (typical acceptance);
-Sun et al., Block Verification, arXiv 2403.10444.
+Reference: Leviathan et al., arXiv 2211.17192, and Chen et al., arXiv 2302.01318 (token rejection);
+Miao et al., SpecInfer, arXiv 2305.09781 (with replacement); Chen et al., Sequoia, arXiv 2402.12374,
+and Jeon et al., arXiv 2402.14160 (without replacement); Cai et al., Medusa, arXiv 2401.10774
+(typical acceptance); Sun et al., Block Verification, arXiv 2403.10444.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ class Verdict:
     """What a rule says of the candidates below one node.
 
     Attributes:
-        accept: probability that every candidate is accepted, given that all before it were rejected.
-        residual: the distribution of the token when all were rejected; float64 [vocabulary], sums to 1.
+        accept: probability that every candidate is accepted, given that all before it were
+            rejected.
+        residual: the distribution of the token when all were rejected; float64 [vocabulary], sums
+            to 1.
     """
 
     accept: tuple[float, ...]
@@ -44,7 +48,8 @@ class Verdict:
 
 
 Rule = Callable[[Row, Row | None, Sequence[int]], Verdict]
-"""Target's distribution, the drafter's (None for deterministic drafts), candidate ids in the order drawn."""
+"""Target's distribution, the drafter's (None for deterministic drafts), candidate ids in the order
+drawn."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,11 +59,13 @@ class Verifier:
     Attributes:
         name: of `VERIFIERS`.
         lossless: the text has exactly the target's distribution.
-        draws: how candidates must be chosen: "independent" or "distinct" samples of the drafter's distribution
-            (with or without replacement); "any" where it does not matter.
-        shape: what it can judge: one chain, chains of one length that share the root alone, or any tree.
+        draws: how candidates must be chosen: "independent" or "distinct" samples of the drafter's
+            distribution (with or without replacement); "any" where it does not matter.
+        shape: what it can judge: one chain, chains of one length that share the root alone, or any
+            tree.
         rule: the mechanism; None where chains are judged as a whole.
-        longest: what stays is fixed before anything is drawn, and the longest path that stays is taken.
+        longest: what stays is fixed before anything is drawn, and the longest path that stays is
+            taken.
     """
 
     name: str
@@ -69,14 +76,18 @@ class Verifier:
     longest: bool = False
 
 
-def rejection(target: Row, drafter: Row | None, candidates: Sequence[int], *, distinct: bool) -> Verdict:
-    """Rounds of rejection: accept with min(1, p/q), else p becomes the normalised positive part of p - q.
+def rejection(
+    target: Row, drafter: Row | None, candidates: Sequence[int], *, distinct: bool
+) -> Verdict:
+    """Rounds of rejection: accept with min(1, p/q), else p becomes the normalised positive part of
+    p - q.
 
     Args:
         target: p.
         drafter: q, which the candidates were drawn from.
         candidates: ids in the order drawn.
-        distinct: they were drawn without replacement: q loses every candidate that fell and is normalised.
+        distinct: they were drawn without replacement: q loses every candidate that fell and is
+            normalised.
     """
     accept = []
     for token in candidates:
@@ -91,7 +102,9 @@ def rejection(target: Row, drafter: Row | None, candidates: Sequence[int], *, di
 
 
 def fixed_candidates(target: Row, drafter: Row | None, candidates: Sequence[int]) -> Verdict:
-    """Candidates that were not drawn, q = 1: accept with p, else p loses the candidate and is normalised."""
+    """Candidates that were not drawn, q = 1: accept with p, else p loses the candidate and is
+    normalised.
+    """
     accept = []
     for token in candidates:
         accept.append(float(target[token]))
@@ -100,12 +113,17 @@ def fixed_candidates(target: Row, drafter: Row | None, candidates: Sequence[int]
 
 
 def typical(
-    target: Row, drafter: Row | None, candidates: Sequence[int], *, posterior_threshold: float, entropy_factor: float
+    target: Row,
+    drafter: Row | None,
+    candidates: Sequence[int],
+    *,
+    posterior_threshold: float,
+    entropy_factor: float,
 ) -> Verdict:
     """Accept what is likely enough: p above the least of a threshold and a share of exp(-entropy).
 
-    The token that follows is the target's likeliest. Not the target's distribution: the likeliest tokens come
-    more often than they should.
+    The token that follows is the target's likeliest. Not the target's distribution: the likeliest
+    tokens come more often than they should.
 
     Args:
         target: p.
@@ -115,13 +133,18 @@ def typical(
         entropy_factor: share of exp(-entropy in nats) that is enough.
     """
     positive = target[target > 0]
-    least = min(posterior_threshold, entropy_factor * float(np.exp((positive * np.log(positive)).sum())))
+    least = min(
+        posterior_threshold, entropy_factor * float(np.exp((positive * np.log(positive)).sum()))
+    )
     accept = tuple(float(target[token] > least) for token in candidates)
     return Verdict(accept=accept, residual=one_hot(int(target.argmax()), target.size))
 
 
-def near_match(target: Row, drafter: Row | None, candidates: Sequence[int], *, ratio: float) -> Verdict:
-    """Accept what is nearly as likely as the target's likeliest token, which follows. Not the target's distribution.
+def near_match(
+    target: Row, drafter: Row | None, candidates: Sequence[int], *, ratio: float
+) -> Verdict:
+    """Accept what is nearly as likely as the target's likeliest token, which follows. Not the
+    target's distribution.
 
     Args:
         target: p.
@@ -130,7 +153,9 @@ def near_match(target: Row, drafter: Row | None, candidates: Sequence[int], *, r
         ratio: share of the likeliest token's probability that is enough.
     """
     best = int(target.argmax())
-    accept = tuple(float(target[token] > 0 and target[token] >= ratio * target[best]) for token in candidates)
+    accept = tuple(
+        float(target[token] > 0 and target[token] >= ratio * target[best]) for token in candidates
+    )
     return Verdict(accept=accept, residual=one_hot(best, target.size))
 
 
@@ -138,18 +163,29 @@ VERIFIERS: Mapping[str, Verifier] = {
     verifier.name: verifier
     for verifier in (
         # rejection sampling, one candidate per position
-        Verifier(name="token_rejection", draws="independent", shape="chain", rule=partial(rejection, distinct=False)),
+        Verifier(
+            name="token_rejection",
+            draws="independent",
+            shape="chain",
+            rule=partial(rejection, distinct=False),
+        ),
         # rounds of rejection over several candidates
-        Verifier(name="with_replacement", draws="independent", rule=partial(rejection, distinct=False)),
-        Verifier(name="without_replacement", draws="distinct", rule=partial(rejection, distinct=True)),
+        Verifier(
+            name="with_replacement", draws="independent", rule=partial(rejection, distinct=False)
+        ),
+        Verifier(
+            name="without_replacement", draws="distinct", rule=partial(rejection, distinct=True)
+        ),
         # rejection of candidates as if the drafter had been certain of them
         Verifier(name="fixed_candidates", draws="any", rule=fixed_candidates),
         # a chain judged as a whole, and the best of several
         Verifier(name="block", draws="independent", shape="chain"),
         Verifier(name="multi_path_block", draws="independent", shape="chains"),
-        # a token drawn from the target that is no elder sibling equals this one just as often as it would stay
+        # a token drawn from the target that is no elder sibling equals this one just as often as it
+        # would stay
         Verifier(name="match", draws="any", rule=fixed_candidates),
-        # what is nearly as likely as the target's likeliest token, and what the target finds likely enough
+        # what is nearly as likely as the target's likeliest token, and what the target finds likely
+        # enough
         Verifier(
             name="near_match",
             lossless=False,
@@ -162,7 +198,11 @@ VERIFIERS: Mapping[str, Verifier] = {
             lossless=False,
             draws="any",
             longest=True,
-            rule=partial(typical, posterior_threshold=TYPICAL_THRESHOLD, entropy_factor=TYPICAL_ENTROPY_FACTOR),
+            rule=partial(
+                typical,
+                posterior_threshold=TYPICAL_THRESHOLD,
+                entropy_factor=TYPICAL_ENTROPY_FACTOR,
+            ),
         ),
     )
 }
@@ -179,12 +219,14 @@ def verifier_named(name: str) -> Verifier:
     return VERIFIERS[name]
 
 
-def block_probabilities(targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequence[int]) -> tuple[Row, Row]:
+def block_probabilities(
+    targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequence[int]
+) -> tuple[Row, Row]:
     """How likely a chain is to be cut at every length, judged as a whole.
 
-    With r the running min(1, r p/q) and Z the positive mass of r p - q one token later, a prefix shorter than
-    the chain passes with Z / (Z + 1 - r) and the whole chain with r. The longest prefix that passes is accepted,
-    and the token after it comes from `block_residual`.
+    With r the running min(1, r p/q) and Z the positive mass of r p - q one token later, a prefix
+    shorter than the chain passes with Z / (Z + 1 - r) and the whole chain with r. The longest
+    prefix that passes is accepted, and the token after it comes from `block_residual`.
 
     Args:
         targets: p after the root and after every token, K + 1 rows.
@@ -206,14 +248,21 @@ def block_probabilities(targets: Sequence[Row], drafters: Sequence[Row], tokens:
 
 
 def block_residual(target: Row, drafter: Row | None, ratio: float) -> Row:
-    """Where the token after an accepted prefix comes from: the positive part of r p - q; p after a whole chain."""
-    return target if drafter is None else normalised(np.maximum(ratio * target - drafter, 0.0), target)
+    """Where the token after an accepted prefix comes from: the positive part of r p - q; p after a
+    whole chain.
+    """
+    return (
+        target if drafter is None else normalised(np.maximum(ratio * target - drafter, 0.0), target)
+    )
 
 
 def best_path(
-    targets: Sequence[Sequence[Row]], drafters: Sequence[Sequence[Row]], paths: Sequence[Sequence[int]]
+    targets: Sequence[Sequence[Row]],
+    drafters: Sequence[Sequence[Row]],
+    paths: Sequence[Sequence[int]],
 ) -> int:
-    """The chain that goes on best: by p/q of its first token, then of its second, and so on; of equal ones the first.
+    """The chain that goes on best: by p/q of its first token, then of its second, and so on; of
+    equal ones the first.
 
     Args:
         targets: of every chain p after the root and after every token.
@@ -228,11 +277,14 @@ def best_path(
     return max(range(len(paths)), key=places)
 
 
-def best_path_rows(targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequence[int], paths: int) -> list[Row]:
+def best_path_rows(
+    targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequence[int], paths: int
+) -> list[Row]:
     """What the best of several chains was drawn from, token by token.
 
-    The best chain begins with a prefix as often as all chains lie below or at it, less as often as all lie below.
-    With these rows in the drafter's place, `block_probabilities` judges it as any other chain.
+    The best chain begins with a prefix as often as all chains lie below or at it, less as often as
+    all lie below. With these rows in the drafter's place, `block_probabilities` judges it as any
+    other chain.
 
     Args:
         targets: p after the root and after every token of the chain.
@@ -249,7 +301,9 @@ def best_path_rows(targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequ
         below = np.zeros(q.size)
         below[order[1:]] = q[order].cumsum()[:-1]
         lows, masses = low + mass * below, mass * q
-        share = masses * sum((lows + masses) ** more * lows ** (paths - 1 - more) for more in range(paths))
+        share = masses * sum(
+            (lows + masses) ** more * lows ** (paths - 1 - more) for more in range(paths)
+        )
         rows.append(normalised(share, q))
         low, mass = float(lows[token]), float(masses[token])
     return rows
@@ -270,7 +324,9 @@ def drawn(row: Row, generator: np.random.Generator) -> int:
 
 
 def normalised(row: Row, otherwise: Row) -> Row:
-    """The row over its sum; `otherwise` where there is nothing left, which has probability 0 but for rounding."""
+    """The row over its sum; `otherwise` where there is nothing left, which has probability 0 but
+    for rounding.
+    """
     total = row.sum()
     return row / total if total > 0 else otherwise
 

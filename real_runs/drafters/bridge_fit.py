@@ -1,7 +1,7 @@
 """Which linear bridge carries an early exit to the last layer best?
 
-Closed-form ridge regression from one layer's hidden states to the last one's, and a file that keeps the
-result. Leaves out which text it is fitted on (`fit_data`) and training of any other kind.
+Closed-form ridge regression from one layer's hidden states to the last one's, and a file that keeps
+the result. Leaves out which text it is fitted on (`fit_data`) and training of any other kind.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ class FitRecipe:
     data_sha256: str
 
 
-def fit_bridge(model: Llama, sequences: Sequence[Sequence[int]], *, exit_layer: int, ridge: float) -> Bridge:
+def fit_bridge(
+    model: Llama, sequences: Sequence[Sequence[int]], *, exit_layer: int, ridge: float
+) -> Bridge:
     """Fit the bridge: minimise the mean of |y - W x - c|^2 plus ridge · (|W|^2 + |c|^2).
 
-    Both sides have a root mean square of 1, since the norms after them undo any scale. The first token of
-    every sequence, whose state is of another size altogether, is left out.
+    Both sides have a root mean square of 1, since the norms after them undo any scale. The first
+    token of every sequence, whose state is of another size altogether, is left out.
 
     Args:
         model: the target.
@@ -79,7 +81,9 @@ def fit_bridge(model: Llama, sequences: Sequence[Sequence[int]], *, exit_layer: 
         count += len(x)
     if not count:
         raise InputError("must not be empty", key="sequences")
-    solved = torch.linalg.solve(gram + ridge * count * torch.eye(width + 1, dtype=torch.float64), cross)
+    solved = torch.linalg.solve(
+        gram + ridge * count * torch.eye(width + 1, dtype=torch.float64), cross
+    )
     weight, bias = solved[:-1].T.float().contiguous(), solved[-1].float().contiguous()
     return Bridge(exit_layer=exit_layer, weight=weight, bias=bias, fit_tokens=count)
 
@@ -112,11 +116,17 @@ def load_bridge(path: Path, recipe: FitRecipe) -> Bridge | None:
 
 
 def bridge_sha256(bridge: Bridge) -> str:
-    """Digest of the values; a file's bytes would not do, since the order of its header is not fixed."""
+    """Digest of the values; a file's bytes would not do, since the order of its header is not
+    fixed.
+    """
     digest = hashlib.sha256(bridge.weight.numpy().tobytes())
     digest.update(bridge.bias.numpy().tobytes())
     return digest.hexdigest()
 
 
 def _metadata(recipe: FitRecipe, tokens: int) -> dict[str, str]:
-    return {"format": _FORMAT, "tokens": str(tokens), "recipe": json.dumps(asdict(recipe), sort_keys=True)}
+    return {
+        "format": _FORMAT,
+        "tokens": str(tokens),
+        "recipe": json.dumps(asdict(recipe), sort_keys=True),
+    }

@@ -1,12 +1,13 @@
 """What does a draft model draft that is itself drafted for?
 
-Two levels: an n-gram lookup proposes what the draft model may write next, one pass of the draft model reads the
-proposal, and what agrees with its own greedy choice stays, as a target would keep it. The draft is therefore the one
-that the model makes alone, token for token; what changes is how many passes it takes. Leaves out drafts whose further
-tokens come from the lookup alone (CS-Drafting's horizontal cascade) and trees.
+Two levels: an n-gram lookup proposes what the draft model may write next, one pass of the draft
+model reads the proposal, and what agrees with its own greedy choice stays, as a target would keep
+it. The draft is therefore the one that the model makes alone, token for token; what changes is how
+many passes it takes. Leaves out drafts whose further tokens come from the lookup alone
+(CS-Drafting's horizontal cascade) and trees.
 
-Reference: Spector and Re, Staged Speculative Decoding, arXiv 2308.04623, sec. 3.2; Chen et al., Cascade Speculative
-Drafting, arXiv 2312.11462, sec. 3.1 (vertical cascades).
+Reference: Spector and Re, Staged Speculative Decoding, arXiv 2308.04623, sec. 3.2; Chen et al.,
+Cascade Speculative Drafting, arXiv 2312.11462, sec. 3.1 (vertical cascades).
 """
 
 from __future__ import annotations
@@ -45,11 +46,13 @@ class InnerCounts:
 class Cascade:
     """Drafts greedily with a model for which an n-gram lookup drafts: the form `speculate` calls.
 
-    The model's cache holds the true text alone; drafts are forgotten, and what was accepted is read again by the first
-    pass of the next step. One object serves any number of requests, one at a time.
+    The model's cache holds the true text alone; drafts are forgotten, and what was accepted is read
+    again by the first pass of the next step. One object serves any number of requests, one at a
+    time.
 
     Args:
-        drafter: the draft model; the target less some layers, or a model of the target's vocabulary.
+        drafter: the draft model; the target less some layers, or a model of the target's
+            vocabulary.
         inner_tokens: most tokens of a proposal to it; 0: it drafts alone.
         sizes: n-gram sizes of the lookup, longest first.
 
@@ -60,7 +63,13 @@ class Cascade:
         counts: of all requests so far.
     """
 
-    def __init__(self, drafter: Llama, *, inner_tokens: int = INNER_TOKENS, sizes: Sequence[int] = NGRAM_SIZES) -> None:
+    def __init__(
+        self,
+        drafter: Llama,
+        *,
+        inner_tokens: int = INNER_TOKENS,
+        sizes: Sequence[int] = NGRAM_SIZES,
+    ) -> None:
         if inner_tokens < 0:
             raise InputError("must be >= 0", key="inner_tokens", value=inner_tokens)
         self._drafter, self._inner, self._sizes = drafter, inner_tokens, tuple(sizes)
@@ -95,7 +104,9 @@ class Cascade:
             self._count(run, len(proposed))
         return drafts
 
-    def walk(self, prompt: Sequence[int], output: Sequence[int], *, draft_tokens: int) -> tuple[list[int], InnerCounts]:
+    def walk(
+        self, prompt: Sequence[int], output: Sequence[int], *, draft_tokens: int
+    ) -> tuple[list[int], InnerCounts]:
         """Draft for a finished text as a real loop would, step by step.
 
         Args:
@@ -104,14 +115,18 @@ class Cascade:
             draft_tokens: of every step.
 
         Returns:
-            Tokens that each step emits, the first step at output position 1; and the counts of this text alone.
+            Tokens that each step emits, the first step at output position 1; and the counts of this
+            text alone.
         """
         text, before = [*prompt, *output], replace(self.counts)
         request = self._drafter.new_cache(len(text) + draft_tokens)
         emitted: list[int] = []
         position = 1
         while position < len(output):
-            drafts, left = self(text[: len(prompt) + position], request, draft_tokens), output[position:]
+            drafts, left = (
+                self(text[: len(prompt) + position], request, draft_tokens),
+                output[position:],
+            )
             emitted.append(min(agreeing_run(drafts[: len(left)], left) + 1, len(left)))
             position += emitted[-1]
         after, then = astuple(self.counts), astuple(before)

@@ -1,7 +1,7 @@
 """Which tokens does a second, smaller model of the same vocabulary predict?
 
-Any Llama-family model drafts with keys and values of its own. It reads true tokens at every depth, so its ranks
-are depth invariant. Leaves out how such a model is made (`draft_model_fit`).
+Any Llama-family model drafts with keys and values of its own. It reads true tokens at every depth,
+so its ranks are depth invariant. Leaves out how such a model is made (`draft_model_fit`).
 
 Reference: Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318.
 """
@@ -22,8 +22,8 @@ from real_runs.models.loading.weights import find_model, load_weights
 class DraftModelReader:
     """Drafts with a model of its own: a `NodeReader`.
 
-    Its cache holds the true text alone: drafts are forgotten, and what was accepted is read again by the first
-    pass of the next step. One object serves any number of requests, one at a time.
+    Its cache holds the true text alone: drafts are forgotten, and what was accepted is read again
+    by the first pass of the next step. One object serves any number of requests, one at a time.
     """
 
     def __init__(self, draft: Llama) -> None:
@@ -43,10 +43,18 @@ class DraftModelReader:
         return made[0, 0]
 
     def after_nodes(
-        self, tokens: Sequence[int], cache: KVCache, *, start: int, positions: torch.Tensor, mask: torch.Tensor
+        self,
+        tokens: Sequence[int],
+        cache: KVCache,
+        *,
+        start: int,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits after nodes."""
-        made = self._draft.forward(tokens, self._own, start=start, positions=positions, mask=mask).logits
+        made = self._draft.forward(
+            tokens, self._own, start=start, positions=positions, mask=mask
+        ).logits
         assert made is not None
         return made[0]
 
@@ -54,14 +62,19 @@ class DraftModelReader:
 def check_vocabulary(target: Llama, draft: Llama) -> None:
     """Insist on a draft model that speaks the target's tokens.
 
-    Only the number of ids and the ends of text are compared: files do not tell more without their tokenizers.
+    Only the number of ids and the ends of text are compared: files do not tell more without their
+    tokenizers.
 
     Raises:
         InputError: it does not.
     """
     ids, ends = target.config.vocabulary, set(target.config.eos_ids)
     if draft.config.vocabulary != ids:
-        raise InputError(f"must have the target's {ids} ids", key="draft.vocabulary", value=draft.config.vocabulary)
+        raise InputError(
+            f"must have the target's {ids} ids",
+            key="draft.vocabulary",
+            value=draft.config.vocabulary,
+        )
     if ends and draft.config.eos_ids and not ends & set(draft.config.eos_ids):
         raise InputError(f"must end texts as the target does ({sorted(ends)})", key="draft.eos_ids")
 

@@ -1,11 +1,12 @@
 """Which tokens would the target predict if it stopped after layer E?
 
-A linear bridge carries the hidden state after E layers to where the last layer would have left it; the
-target's own norm and head read it there. The first E layers are the target's, so the drafter re-reads true
-tokens at every depth: its ranks are depth invariant. Leaves out how the bridge is fitted (`bridge_fit`).
+A linear bridge carries the hidden state after E layers to where the last layer would have left it;
+the target's own norm and head read it there. The first E layers are the target's, so the drafter
+re-reads true tokens at every depth: its ranks are depth invariant. Leaves out how the bridge is
+fitted (`bridge_fit`).
 
-Reference: Elhoushi et al., LayerSkip, arXiv 2404.16710, sec. 4.3; Yom Din et al., Jump to Conclusions,
-arXiv 2303.09435, eq. 3 (the linear map).
+Reference: Elhoushi et al., LayerSkip, arXiv 2404.16710, sec. 4.3; Yom Din et al., Jump to
+Conclusions, arXiv 2303.09435, eq. 3 (the linear map).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _ROWS_AT_ONCE = 256
 class EarlyExit:
     """Drafts greedily with the target's first layers, the bridge and the target's head.
 
-    One short pass a token. Draft passes write the first layers of the cache's scratch slots; the verify
-    pass writes them again.
+    One short pass a token. Draft passes write the first layers of the cache's scratch slots; the
+    verify pass writes them again.
     """
 
     def __init__(self, model: Llama, bridge: Bridge) -> None:
@@ -54,7 +55,12 @@ class EarlyExit:
 
 
 def token_ranks(
-    model: Llama, bridge: Bridge, hidden: torch.Tensor, tokens: Sequence[int], *, width: int = RANK_WIDTH
+    model: Llama,
+    bridge: Bridge,
+    hidden: torch.Tensor,
+    tokens: Sequence[int],
+    *,
+    width: int = RANK_WIDTH,
 ) -> NDArray[np.int8]:
     """Rank of every true token among the early exit's candidates.
 

@@ -1,11 +1,12 @@
 """Which tokens would a drafter predict after any continuation of a finished text?
 
-Readers see the true text in one pass; nodes of many trees are then read together, each seeing the true text up to
-its own root and its own ancestors. On top of that: the ranks of the true continuation level by level, and the
-best-first tree from every output position. Leaves out running drafters as decoders.
+Readers see the true text in one pass; nodes of many trees are then read together, each seeing the
+true text up to its own root and its own ancestors. On top of that: the ranks of the true
+continuation level by level, and the best-first tree from every output position. Leaves out running
+drafters as decoders.
 
-Reference: Xiong et al., DySpec, arXiv 2410.11744, sec. 4.2 (best-first trees); Wang et al., OPT-Tree,
-arXiv 2406.17276, sec. 3 (a node outside the best N needs no children).
+Reference: Xiong et al., DySpec, arXiv 2410.11744, sec. 4.2 (best-first trees); Wang et al.,
+OPT-Tree, arXiv 2406.17276, sec. 3 (a node outside the best N needs no children).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class NodeBatch:
         parents: slot of every node's parent [F]: its root or a node read before.
         positions: position in the text [F].
         start: first slot to write.
-        mask: bool [F, start + F], the slots that every node sees: the text up to its root, ancestors, itself.
+        mask: bool [F, start + F], the slots that every node sees: the text up to its root,
+            ancestors, itself.
     """
 
     tokens: torch.Tensor
@@ -54,7 +56,8 @@ class TextReader(Protocol):
     """A drafter that reads a finished text and then nodes below any of its tokens."""
 
     def read_text(self, prompt: Sequence[int], output: Sequence[int], scratch: int) -> torch.Tensor:
-        """Logits [n, vocabulary]; row i is what the drafter thinks of output token i given all before it.
+        """Logits [n, vocabulary]; row i is what the drafter thinks of output token i given all
+        before it.
 
         Args:
             prompt: its ids, at least one.
@@ -67,7 +70,8 @@ class TextReader(Protocol):
 
 
 class LlamaReader:
-    """Reads with a model, or with its first layers and a bridge: early exit, layer skip, draft model.
+    """Reads with a model, or with its first layers and a bridge: early exit, layer skip, draft
+    model.
 
     Args:
         model: the drafter, or the target where a bridge leaves it early.
@@ -131,18 +135,28 @@ class ExpansionLimits:
                 raise InputError(f"must lie in 1..{most}", key=name, value=getattr(self, name))
 
 
-def true_ranks(logits: torch.Tensor, tokens: Sequence[int], *, width: int = RANK_WIDTH) -> NDArray[np.int8]:
-    """Rank of a token in every row of logits, -1 outside the first `width`; equal logits rank by id."""
+def true_ranks(
+    logits: torch.Tensor, tokens: Sequence[int], *, width: int = RANK_WIDTH
+) -> NDArray[np.int8]:
+    """Rank of a token in every row of logits, -1 outside the first `width`; equal logits rank by
+    id.
+    """
     ids = torch.as_tensor(list(tokens), device=logits.device)[:, None]
     own = logits.gather(1, ids)
     likelier = (logits > own).sum(dim=1)
     ties = ((logits == own).sum(dim=1) > 1).nonzero()[:, 0]
-    likelier[ties] += ((logits[ties] == own[ties]) & (torch.arange(logits.shape[1]) < ids[ties])).sum(dim=1)
+    likelier[ties] += (
+        (logits[ties] == own[ties]) & (torch.arange(logits.shape[1]) < ids[ties])
+    ).sum(dim=1)
     return np.where(likelier.numpy() < width, likelier.numpy(), -1).astype(np.int8)
 
 
-def best_candidates(logits: torch.Tensor, width: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The `width` likeliest ids of every row, best first, equal ones by id, and their probabilities [rows, width]."""
+def best_candidates(
+    logits: torch.Tensor, width: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The `width` likeliest ids of every row, best first, equal ones by id, and their probabilities
+    [rows, width].
+    """
     best = logits.topk(width, dim=-1)
     ids, by_id = best.indices.sort(dim=-1)
     values, by_value = best.values.gather(1, by_id).sort(dim=-1, descending=True, stable=True)
@@ -162,8 +176,9 @@ def path_ranks(
         depth: levels.
 
     Returns:
-        int8[n, depth]; [i, d] is the rank of output token i + d in a step that starts at i, -1 outside the
-        first `RANK_WIDTH` and beyond the text. And the drafter's logits [n, vocabulary] before every output token.
+        int8[n, depth]; [i, d] is the rank of output token i + d in a step that starts at i, -1
+        outside the first `RANK_WIDTH` and beyond the text. And the drafter's logits [n, vocabulary]
+        before every output token.
     """
     n, rows = len(output), len(prompt) + len(output) - 1
     ranks = np.full((n, depth), -1, dtype=np.int8)
@@ -209,13 +224,19 @@ class _Growing:
     own: list[float] = field(default_factory=lambda: [1.0])
     path: list[float] = field(default_factory=lambda: [0.0])
     levels: list[int] = field(default_factory=lambda: [0])
-    slots: dict[int, list[int]] = field(default_factory=dict)  # of a node read: those of its path, root first
+    slots: dict[int, list[int]] = field(
+        default_factory=dict
+    )  # of a node read: those of its path, root first
     true: list[bool] = field(default_factory=lambda: [True])
 
-    def add_children(self, parent: int, ids: NDArray[np.int32], probabilities: NDArray[np.float32]) -> None:
+    def add_children(
+        self, parent: int, ids: NDArray[np.int32], probabilities: NDArray[np.float32]
+    ) -> None:
         level = self.levels[parent] + 1
         wanted = self.truth[level - 1] if level <= len(self.truth) else -1
-        for rank, (token, probability) in enumerate(zip(ids.tolist(), probabilities.tolist(), strict=True)):
+        for rank, (token, probability) in enumerate(
+            zip(ids.tolist(), probabilities.tolist(), strict=True)
+        ):
             self.tokens.append(token)
             self.parents.append(parent)
             self.ranks.append(rank)
@@ -225,13 +246,19 @@ class _Growing:
             self.true.append(self.true[parent] and token == wanted)
 
     def best(self, count: int) -> list[int]:
-        """The likeliest nodes, root excluded; of equals the one found first, so that parents come before children."""
+        """The likeliest nodes, root excluded; of equals the one found first, so that parents come
+        before children.
+        """
         return sorted(range(1, len(self.path)), key=lambda node: (-self.path[node], node))[:count]
 
     def frontier(self, limits: ExpansionLimits) -> list[int]:
-        """Nodes to read next: the likeliest few that are not read, of those that are in the tree as it stands."""
+        """Nodes to read next: the likeliest few that are not read, of those that are in the tree as
+        it stands.
+        """
         best = self.best(limits.nodes)
-        return [node for node in best if node not in self.slots and self.levels[node] < limits.depth][:_WAVE]
+        return [
+            node for node in best if node not in self.slots and self.levels[node] < limits.depth
+        ][:_WAVE]
 
 
 def expansions(
@@ -239,9 +266,9 @@ def expansions(
 ) -> tuple[Expansions, torch.Tensor]:
     """The best-first tree of the drafter from every output position.
 
-    Exact but for rounding: a node is read unless `limits.nodes` others are likelier, and no child is likelier
-    than its parent, so what is kept are the likeliest nodes of all within the limits; the likeliest m of them
-    are what a budget of m nodes keeps.
+    Exact but for rounding: a node is read unless `limits.nodes` others are likelier, and no child
+    is likelier than its parent, so what is kept are the likeliest nodes of all within the limits;
+    the likeliest m of them are what a budget of m nodes keeps.
 
     Args:
         reader: the drafter.
@@ -252,7 +279,9 @@ def expansions(
     Returns:
         The trees, and the drafter's logits [n, vocabulary] before every output token.
     """
-    scratch = _TREES_AT_ONCE * _WAVE * limits.nodes  # every wave reads at least one node that stays in the tree
+    scratch = (
+        _TREES_AT_ONCE * _WAVE * limits.nodes
+    )  # every wave reads at least one node that stays in the tree
     logits = reader.read_text(prompt, output, scratch)
     ids, probabilities = best_candidates(logits, limits.width)
     text = len(prompt) + len(output) - 1
@@ -260,7 +289,9 @@ def expansions(
     for first in range(0, len(output), _TREES_AT_ONCE):
         trees = []
         for position in range(first, min(first + _TREES_AT_ONCE, len(output))):
-            tree = _Growing(root=len(prompt) - 1 + position, truth=output[position : position + limits.depth])
+            tree = _Growing(
+                root=len(prompt) - 1 + position, truth=output[position : position + limits.depth]
+            )
             tree.slots[0] = [tree.root]
             tree.add_children(0, ids[position], probabilities[position])
             trees.append(tree)

@@ -1,13 +1,15 @@
 """Which of the target's own guesses stay, when a window behind the text is corrected pass by pass?
 
-Jacobi decoding: every pass computes what follows the last known token and each guess of the window; guesses stay as far
-as they are what the target says, and its answers are the next guesses. What the window holds depends on all steps
-before, so a run is known by the steps that it took. Leaves out trained guesses (CLLM) and pools of n-grams
-(`lookahead`).
+Jacobi decoding: every pass computes what follows the last known token and each guess of the window;
+guesses stay as far as they are what the target says, and its answers are the next guesses. What the
+window holds depends on all steps before, so a run is known by the steps that it took. Leaves out
+trained guesses (CLLM) and pools of n-grams (`lookahead`).
 
-Where the paper leaves a choice: the window starts with tokens drawn from the prompt, and so do columns that enter.
+Where the paper leaves a choice: the window starts with tokens drawn from the prompt, and so do
+columns that enter.
 
-Reference: Santilli et al., arXiv 2305.10427 (Jacobi decoding; a window that moves with the text is its hybrid form).
+Reference: Santilli et al., arXiv 2305.10427 (Jacobi decoding; a window that moves with the text is
+its hybrid form).
 """
 
 from __future__ import annotations
@@ -91,7 +93,13 @@ class JacobiDraft:
 
 
 def speculate_jacobi(
-    model: Llama, prompt: Sequence[int], sampler: Sampler, *, max_new_tokens: int, columns: int = 5, seed: int = 0
+    model: Llama,
+    prompt: Sequence[int],
+    sampler: Sampler,
+    *,
+    max_new_tokens: int,
+    columns: int = 5,
+    seed: int = 0,
 ) -> SpeculativeRun:
     """Decode one request by correcting a window of guesses.
 
@@ -108,9 +116,14 @@ def speculate_jacobi(
     """
     drafter = JacobiDraft(JacobiWindow(prompt, columns, seed=seed))
     run = decode(
-        model, prompt, drafter.draft, matching(sampler), slots=columns, max_new_tokens=max_new_tokens,
+        model,
+        prompt,
+        drafter.draft,
+        matching(sampler),
+        slots=columns,
+        max_new_tokens=max_new_tokens,
         learn=drafter.learn,
-    )  # fmt: skip
+    )
     return replace(run, drafted=(columns,) * len(run.emitted))
 
 
@@ -127,8 +140,8 @@ def jacobi_lengths(
         seed: of the first guesses.
 
     Returns:
-        Where a step starts, its guesses and what it emits; elsewhere, position 0 included, 0 and 1, which stand for
-        nothing.
+        Where a step starts, its guesses and what it emits; elsewhere, position 0 included, 0 and 1,
+        which stand for nothing.
     """
     text, layers = [*prompt, *output], model.config.layers
     cache = model.new_cache(len(text) + columns)
@@ -144,9 +157,16 @@ def jacobi_lengths(
         emitted[position] = min(1 + agreeing_run(window.guesses[: len(left)], left), len(left))
         seen = (torch.arange(len(text)) <= root).expand(columns, -1)
         made = model.forward(
-            window.guesses, cache, start=len(text), positions=root + 1 + torch.arange(columns),
-            mask=torch.cat([seen, own], dim=1), logits="none", capture=(layers,),
-        )  # fmt: skip
-        window.advance(model.head(made.hidden[layers][0]).argmax(dim=-1).tolist(), int(emitted[position]))
+            window.guesses,
+            cache,
+            start=len(text),
+            positions=root + 1 + torch.arange(columns),
+            mask=torch.cat([seen, own], dim=1),
+            logits="none",
+            capture=(layers,),
+        )
+        window.advance(
+            model.head(made.hidden[layers][0]).argmax(dim=-1).tolist(), int(emitted[position])
+        )
         position += int(emitted[position])
     return LookupLengths(drafted=drafted, emitted=emitted)

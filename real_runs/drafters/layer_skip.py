@@ -1,13 +1,13 @@
 """Which tokens would the target predict without some of its middle layers?
 
-The drafter is the target less a span of layers; a linear bridge may stand in their place. It has keys and
-values of its own: in the layers above the gap they follow from drafted states, the true text's included, so
-that a rank depends on the true tokens before it and on nothing else (depth invariant). Sharing the target's
-upper cache instead would make it depend on how long ago the last verify pass was. Leaves out which layers are
-best left out.
+The drafter is the target less a span of layers; a linear bridge may stand in their place. It has
+keys and values of its own: in the layers above the gap they follow from drafted states, the true
+text's included, so that a rank depends on the true tokens before it and on nothing else (depth
+invariant). Sharing the target's upper cache instead would make it depend on how long ago the last
+verify pass was. Leaves out which layers are best left out.
 
-Reference: Zhang et al., Draft & Verify, arXiv 2309.08168, sec. 3.2 (there the cache is shared, and layers are
-chosen one by one).
+Reference: Zhang et al., Draft & Verify, arXiv 2309.08168, sec. 3.2 (there the cache is shared, and
+layers are chosen one by one).
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GapRecipe(FitRecipe):
-    """What a bridge across a gap depends on: `exit_layer` is where the gap starts, `stop_layer` where it stops."""
+    """What a bridge across a gap depends on: `exit_layer` is where the gap starts, `stop_layer`
+    where it stops.
+    """
 
     stop_layer: int
 
@@ -43,8 +45,8 @@ class GapRecipe(FitRecipe):
 class GapLlama(Llama):
     """The target less its layers start..stop-1, sharing its weights.
 
-    The state of the text's first token crosses the gap as it is: it is some hundred times larger than any
-    other, all later tokens attend to it, and layers in the middle hardly change it.
+    The state of the text's first token crosses the gap as it is: it is some hundred times larger
+    than any other, all later tokens attend to it, and layers in the middle hardly change it.
 
     Args:
         model: the target.
@@ -56,7 +58,9 @@ class GapLlama(Llama):
         InputError: a span that is empty or that reaches either end.
     """
 
-    def __init__(self, model: Llama, *, start: int, stop: int, bridge: Bridge | None = None) -> None:
+    def __init__(
+        self, model: Llama, *, start: int, stop: int, bridge: Bridge | None = None
+    ) -> None:
         check_gap(start, stop, model.config.layers)
         self.__dict__.update(model.__dict__)
         self.config = replace(model.config, layers=model.config.layers - (stop - start))
@@ -80,10 +84,12 @@ class GapLlama(Llama):
 
 
 class LayerSkip:
-    """Drafts greedily with a model less some layers, one pass a token; serves as a reader of tree nodes too.
+    """Drafts greedily with a model less some layers, one pass a token; serves as a reader of tree
+    nodes too.
 
-    Its cache holds the true text alone: drafts are forgotten, and what was accepted is read again, in draft
-    mode, by the first pass of the next step. One object serves any number of requests, one at a time.
+    Its cache holds the true text alone: drafts are forgotten, and what was accepted is read again,
+    in draft mode, by the first pass of the next step. One object serves any number of requests, one
+    at a time.
     """
 
     def __init__(self, drafter: GapLlama) -> None:
@@ -99,7 +105,9 @@ class LayerSkip:
                 logits = self.after_known(known, cache)
             else:
                 start = self._own.length + depth - 1
-                logits = _logits(self._drafter.forward([drafts[-1]], self._own, start=start).logits)[0]
+                logits = _logits(
+                    self._drafter.forward([drafts[-1]], self._own, start=start).logits
+                )[0]
             drafts.append(int(logits.argmax()))
         return drafts
 
@@ -113,7 +121,13 @@ class LayerSkip:
         return logits
 
     def after_nodes(
-        self, tokens: Sequence[int], cache: KVCache, *, start: int, positions: torch.Tensor, mask: torch.Tensor
+        self,
+        tokens: Sequence[int],
+        cache: KVCache,
+        *,
+        start: int,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits [T, vocabulary] after T nodes of one level of a tree."""
         made = self._drafter.forward(tokens, self._own, start=start, positions=positions, mask=mask)
@@ -132,16 +146,22 @@ def check_gap(start: int, stop: int, layers: int) -> None:
 
 
 def default_gap(layers: int) -> tuple[int, int]:
-    """The span left out unless another is asked for: from two fifths to two thirds of the layers."""
+    """The span left out unless another is asked for: from two fifths to two thirds of the
+    layers.
+    """
     start = max(1, round(layers * 2 / 5))
     return start, min(max(start + 1, round(layers * 2 / 3)), layers - 1)
 
 
-def fit_gap(model: Llama, sequences: Sequence[Sequence[int]], *, start: int, stop: int, ridge: float) -> Bridge:
-    """Fit the bridge across a gap as an exit's bridge is fitted, with `stop` layers for the whole model.
+def fit_gap(
+    model: Llama, sequences: Sequence[Sequence[int]], *, start: int, stop: int, ridge: float
+) -> Bridge:
+    """Fit the bridge across a gap as an exit's bridge is fitted, with `stop` layers for the whole
+    model.
 
-    Such a bridge has outputs of unit size, but the layers after the gap add to what they are given: its
-    outputs are scaled to the mean root mean square of the states there, taken over some of the text.
+    Such a bridge has outputs of unit size, but the layers after the gap add to what they are given:
+    its outputs are scaled to the mean root mean square of the states there, taken over some of the
+    text.
 
     Args:
         model: the target.
@@ -159,7 +179,9 @@ def fit_gap(model: Llama, sequences: Sequence[Sequence[int]], *, start: int, sto
     bridge = fit_bridge(lower, sequences, exit_layer=start, ridge=ridge)
     sizes = []
     for sequence in sequences[:: max(1, len(sequences) // _SCALE_SEQUENCES)]:
-        states = lower.forward(sequence, lower.new_cache(len(sequence)), logits="none", capture=(stop,)).hidden[stop]
+        states = lower.forward(
+            sequence, lower.new_cache(len(sequence)), logits="none", capture=(stop,)
+        ).hidden[stop]
         sizes.append(states[0, 1:].double().square().mean(dim=-1).sqrt())
     scale = float(torch.cat(sizes).mean())
     return replace(bridge, weight=bridge.weight * scale, bias=bridge.bias * scale)
@@ -180,7 +202,9 @@ def text_ranks(
         int8[n] in 0..width-1, or -1 where the token is not among them. Equal logits rank by id.
     """
     text, layers = [*prompt, *output[:-1]], drafter.config.layers
-    states = drafter.forward(text, drafter.new_cache(len(text)), logits="none", capture=(layers,)).hidden[layers][0]
+    states = drafter.forward(
+        text, drafter.new_cache(len(text)), logits="none", capture=(layers,)
+    ).hidden[layers][0]
     states = states[len(prompt) - 1 :]
     truth = torch.as_tensor(list(output), device=states.device)[:, None]
     before = torch.arange(drafter.config.vocabulary, device=states.device)
@@ -189,7 +213,9 @@ def text_ranks(
         rows = slice(first, first + _ROWS_AT_ONCE)
         logits = drafter.head(states[rows])
         own = logits.gather(1, truth[rows])
-        likelier = ((logits > own) | ((logits == own) & (before < truth[rows]))).sum(dim=1).cpu().numpy()
+        likelier = (
+            ((logits > own) | ((logits == own) & (before < truth[rows]))).sum(dim=1).cpu().numpy()
+        )
         ranks[rows] = np.where(likelier < width, likelier, -1)
     return ranks
 

@@ -1,15 +1,17 @@
 """Which n-grams does the target write about the text to come, before it gets there?
 
-Beside the text a window of guesses is refined: every pass computes what follows each of its columns, as in a Jacobi
-iteration, and the trajectory of a column is an n-gram. N-grams are kept by their first token; those that begin with
-the last known token are verified in the same pass. What the window holds depends on all steps before, so a run is
-known by the steps that it took. Leaves out n-grams of the prompt, and windows that several devices share.
+Beside the text a window of guesses is refined: every pass computes what follows each of its
+columns, as in a Jacobi iteration, and the trajectory of a column is an n-gram. N-grams are kept by
+their first token; those that begin with the last known token are verified in the same pass. What
+the window holds depends on all steps before, so a run is known by the steps that it took. Leaves
+out n-grams of the prompt, and windows that several devices share.
 
-Where the paper leaves a choice: the window starts with tokens drawn from the prompt; its rows have one length; its
-tokens keep their places in the text when a step emits several, and drawn tokens fill the columns that enter.
+Where the paper leaves a choice: the window starts with tokens drawn from the prompt; its rows have
+one length; its tokens keep their places in the text when a step emits several, and drawn tokens
+fill the columns that enter.
 
-Reference: Fu et al., Lookahead Decoding, arXiv 2402.02057, sec. 3 (window W, n-gram size N, G verified n-grams);
-Santilli et al., arXiv 2305.10427 (Jacobi decoding).
+Reference: Fu et al., Lookahead Decoding, arXiv 2402.02057, sec. 3 (window W, n-gram size N, G
+verified n-grams); Santilli et al., arXiv 2305.10427 (Jacobi decoding).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class LookaheadSizes:
 
     Attributes:
         window: columns W that are refined.
-        ngram: tokens N of an n-gram; N - 1 of them can be accepted, and so many rows has the window.
+        ngram: tokens N of an n-gram; N - 1 of them can be accepted, and so many rows has the
+            window.
         guesses: n-grams G that are kept, and verified, per first token.
 
     Raises:
@@ -50,7 +53,9 @@ class LookaheadSizes:
     def __post_init__(self) -> None:
         for name, least in (("window", 1), ("ngram", 2), ("guesses", 1)):
             if not least <= getattr(self, name) <= 64:
-                raise InputError(f"must lie in {least}..64", key=f"lookahead.{name}", value=getattr(self, name))
+                raise InputError(
+                    f"must lie in {least}..64", key=f"lookahead.{name}", value=getattr(self, name)
+                )
 
     @property
     def riding_tokens(self) -> int:
@@ -61,9 +66,13 @@ class LookaheadSizes:
     def parents(self) -> list[int]:
         """Parent of every token of the window, row after row; -1 is the last known token.
 
-        The first row is a chain behind the text; a token of a further row sees its column and the first row up to it.
+        The first row is a chain behind the text; a token of a further row sees its column and the
+        first row up to it.
         """
-        return [place - (1 if place < self.window else self.window) for place in range(self.riding_tokens)]
+        return [
+            place - (1 if place < self.window else self.window)
+            for place in range(self.riding_tokens)
+        ]
 
 
 class LookaheadPool:
@@ -75,8 +84,8 @@ class LookaheadPool:
         seed: of those draws.
 
     Attributes:
-        rows: the window, oldest row first, int64 [N - 1, W]; column j of row r stands r + j + 1 places behind the last
-            known token.
+        rows: the window, oldest row first, int64 [N - 1, W]; column j of row r stands r + j + 1
+            places behind the last known token.
     """
 
     def __init__(self, prompt: Sequence[int], sizes: LookaheadSizes, *, seed: int = 0) -> None:
@@ -113,7 +122,9 @@ class LookaheadPool:
 
 
 def merged(root: int, ngrams: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Tokens and parents of the tree of some n-grams below a root, common beginnings once, parents first."""
+    """Tokens and parents of the tree of some n-grams below a root, common beginnings once, parents
+    first.
+    """
     tokens, parents = [root], [-1]
     places: dict[tuple[int, ...], int] = {(): 0}
     for ngram in ngrams:
@@ -136,7 +147,9 @@ class LookaheadDraft:
         seed: of the first window.
     """
 
-    def __init__(self, model: Llama, prompt: Sequence[int], sizes: LookaheadSizes, *, seed: int = 0) -> None:
+    def __init__(
+        self, model: Llama, prompt: Sequence[int], sizes: LookaheadSizes, *, seed: int = 0
+    ) -> None:
         self._device, self._sizes = model.device, sizes
         self._pool = LookaheadPool(prompt, sizes, seed=seed)
         self._answers: list[int] = []
@@ -151,9 +164,13 @@ class LookaheadDraft:
         guesses = self._pool.guesses(known[-1])
         tokens, parents = merged(known[-1], guesses)
         verified = len(tokens)
-        parents = parents + [0 if parent < 0 else verified + parent for parent in self._sizes.parents]
+        parents = parents + [
+            0 if parent < 0 else verified + parent for parent in self._sizes.parents
+        ]
         layout = TreeLayout(parents, len(known) - 1, self._device)
-        layout.children = [[child for child in below if child < verified] for below in layout.children]
+        layout.children = [
+            [child for child in below if child < verified] for below in layout.children
+        ]
         self.drafted.append(self._sizes.ngram - 1 if guesses else 0)
         return Draft(tokens=[*tokens, *self._pool.rows.flatten().tolist()], layout=layout)
 
@@ -192,18 +209,29 @@ def speculate_lookahead(
     drafter = LookaheadDraft(model, prompt, sizes, seed=seed)
     slots = (sizes.window + sizes.guesses) * (sizes.ngram - 1)
     run = decode(
-        model, prompt, drafter.draft, matching(sampler), slots=slots, max_new_tokens=max_new_tokens,
+        model,
+        prompt,
+        drafter.draft,
+        matching(sampler),
+        slots=slots,
+        max_new_tokens=max_new_tokens,
         learn=drafter.learn,
-    )  # fmt: skip
+    )
     return replace(run, drafted=tuple(drafter.drafted))
 
 
 def lookahead_lengths(
-    model: Llama, prompt: Sequence[int], output: Sequence[int], sizes: LookaheadSizes, *, seed: int = 0
+    model: Llama,
+    prompt: Sequence[int],
+    output: Sequence[int],
+    sizes: LookaheadSizes,
+    *,
+    seed: int = 0,
 ) -> LookupLengths:
     """The steps that a run takes through a finished text.
 
-    The text answers what n-grams are worth, so that passes compute the window alone, behind the text's own cache.
+    The text answers what n-grams are worth, so that passes compute the window alone, behind the
+    text's own cache.
 
     Args:
         model: the target.
@@ -213,8 +241,8 @@ def lookahead_lengths(
         seed: of the first window.
 
     Returns:
-        Where a step starts, the levels that could be accepted and what it emits; elsewhere, position 0 included, 0 and
-        1, which stand for nothing.
+        Where a step starts, the levels that could be accepted and what it emits; elsewhere,
+        position 0 included, 0 and 1, which stand for nothing.
     """
     text, layers = [*prompt, *output], model.config.layers
     cache = model.new_cache(len(text) + sizes.riding_tokens)
@@ -230,13 +258,19 @@ def lookahead_lengths(
         guesses = pool.guesses(text[root])
         drafted[position] = sizes.ngram - 1 if guesses else 0
         emitted[position] = min(
-            1 + max((agreeing_run(ngram[: len(left)], left) for ngram in guesses), default=0), len(left)
+            1 + max((agreeing_run(ngram[: len(left)], left) for ngram in guesses), default=0),
+            len(left),
         )
         seen = (torch.arange(len(text)) <= root).expand(sizes.riding_tokens, -1)
         made = model.forward(
-            pool.rows.flatten().tolist(), cache, start=len(text), positions=root + depths,
-            mask=torch.cat([seen, own], dim=1), logits="none", capture=(layers,),
-        )  # fmt: skip
+            pool.rows.flatten().tolist(),
+            cache,
+            start=len(text),
+            positions=root + depths,
+            mask=torch.cat([seen, own], dim=1),
+            logits="none",
+            capture=(layers,),
+        )
         answers = model.head(made.hidden[layers][0, -sizes.window :]).argmax(dim=-1).tolist()
         pool.advance(answers, int(emitted[position]))
         position += int(emitted[position])

@@ -1,7 +1,8 @@
 """What would prompt lookup propose?
 
-The longest n-gram of the last known tokens is looked up in the text so far; what followed its most recent
-earlier occurrence is the draft. Leaves out suffix trees and corpora beyond the request itself.
+The longest n-gram of the last known tokens is looked up in the text so far; what followed its most
+recent earlier occurrence is the draft. Leaves out suffix trees and corpora beyond the request
+itself.
 
 Reference: Saxena, Prompt Lookup Decoding, 2023 (there the first match wins, here the most recent).
 """
@@ -57,7 +58,8 @@ class PromptLookup:
 
         Args:
             most: tokens.
-            drafts: tokens behind the known text that are not known yet: they are looked up with, and not among.
+            drafts: tokens behind the known text that are not known yet: they are looked up with,
+                and not among.
         """
         longest = self._sizes[0]
         end = (*self._tokens[-longest:], *drafts)[-longest:]
@@ -69,14 +71,18 @@ class PromptLookup:
         return []
 
     def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:
-        """Propose after `known`, which must extend what was known before: the form `speculate` calls."""
+        """Propose after `known`, which must extend what was known before: the form `speculate`
+        calls.
+        """
         self.extend(known[len(self._tokens) :])
         return self.propose(most)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookupLengths:
-    """Per output position: tokens proposed there and tokens a step starting there emits, int16[n]."""
+    """Per output position: tokens proposed there and tokens a step starting there emits,
+    int16[n].
+    """
 
     drafted: NDArray[np.int16]
     emitted: NDArray[np.int16]
@@ -107,7 +113,9 @@ def lookup_lengths(
     for position, token in enumerate(output):
         drafts = index.propose(most)
         run = 0
-        while run < min(len(drafts), len(output) - position) and drafts[run] == output[position + run]:
+        while (
+            run < min(len(drafts), len(output) - position) and drafts[run] == output[position + run]
+        ):
             run += 1
         drafted[position] = len(drafts)
         emitted[position] = min(run + 1, len(output) - position)

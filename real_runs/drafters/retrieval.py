@@ -1,11 +1,12 @@
 """What followed the end of this text where it stands in a store of other texts?
 
-The longest end of the known text that the store holds is looked up among the store's suffixes, which lie in order;
-what followed it there, all occurrences together, makes a tree of draft tokens, each with the number of occurrences
-behind it. Leaves out stores that grow while they serve, and where the texts come from.
+The longest end of the known text that the store holds is looked up among the store's suffixes,
+which lie in order; what followed it there, all occurrences together, makes a tree of draft tokens,
+each with the number of occurrences behind it. Leaves out stores that grow while they serve, and
+where the texts come from.
 
-Reference: He et al., REST, arXiv 2311.08252, sec. 3.1 (longest match, exact) and 3.2 (a trie of what followed, its
-most frequent prefixes drafted); Manber and Myers, Suffix arrays, 1993.
+Reference: He et al., REST, arXiv 2311.08252, sec. 3.1 (longest match, exact) and 3.2 (a trie of
+what followed, its most frequent prefixes drafted); Manber and Myers, Suffix arrays, 1993.
 """
 
 from __future__ import annotations
@@ -61,14 +62,21 @@ class RetrievedTree:
     def shares(self) -> list[float]:
         """Share of its parent's occurrences that go on to every node."""
         above = [self.occurrences, *self.counts]
-        return [count / above[parent + 1] for count, parent in zip(self.counts, self.parents, strict=True)]
+        return [
+            count / above[parent + 1]
+            for count, parent in zip(self.counts, self.parents, strict=True)
+        ]
 
     def true_nodes(self, truth: Sequence[int]) -> list[int]:
         """The nodes that spell the text after the root, from the root down."""
         path: list[int] = []
         for token in truth:
             here = path[-1] if path else -1
-            below = (node for node, parent in enumerate(self.parents) if parent == here and self.tokens[node] == token)
+            below = (
+                node
+                for node, parent in enumerate(self.parents)
+                if parent == here and self.tokens[node] == token
+            )
             child = next(below, None)
             if child is None:
                 break
@@ -79,7 +87,9 @@ class RetrievedTree:
         """Tokens of the chain that goes to the most frequent child at every level."""
         chain: list[int] = []
         here = -1
-        for node, parent in enumerate(self.parents):  # of a node's children the most frequent comes first
+        for node, parent in enumerate(
+            self.parents
+        ):  # of a node's children the most frequent comes first
             if parent == here:
                 chain.append(self.tokens[node])
                 here = node
@@ -105,24 +115,40 @@ class TextStore:
     """
 
     def __init__(
-        self, texts: Sequence[Sequence[int]], *, least_match: int = LEAST_MATCH, longest_match: int = LONGEST_MATCH
+        self,
+        texts: Sequence[Sequence[int]],
+        *,
+        least_match: int = LEAST_MATCH,
+        longest_match: int = LONGEST_MATCH,
     ) -> None:
         if not 1 <= least_match <= longest_match:
-            raise InputError(f"must lie in 1..{longest_match}", key="least_match", value=least_match)
+            raise InputError(
+                f"must lie in 1..{longest_match}", key="least_match", value=least_match
+            )
         parts = [np.append(np.asarray(text, dtype=np.int32), np.int32(_END)) for text in texts]
-        self.tokens: NDArray[np.int32] = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
-        if self.tokens.size <= len(parts) or (self.tokens == _END).sum() > len(parts) or self.tokens.min() < _END:
+        self.tokens: NDArray[np.int32] = (
+            np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
+        )
+        if (
+            self.tokens.size <= len(parts)
+            or (self.tokens == _END).sum() > len(parts)
+            or self.tokens.min() < _END
+        ):
             raise InputError("must hold tokens, all >= 0", key="texts", value=len(parts))
         self._least, self._longest = least_match, longest_match
         padded = np.append(self.tokens, np.full(longest_match, _END, dtype=np.int32))
-        columns = [padded[place : place + self.tokens.size] for place in reversed(range(longest_match))]
+        columns = [
+            padded[place : place + self.tokens.size] for place in reversed(range(longest_match))
+        ]
         self._order: NDArray[np.int64] = np.lexsort(columns)
 
     def __len__(self) -> int:
         """Tokens of all texts."""
         return int((self.tokens != _END).sum())
 
-    def retrieve(self, known: Sequence[int], *, nodes: int = TREE_NODES, depth: int = TREE_DEPTH) -> RetrievedTree:
+    def retrieve(
+        self, known: Sequence[int], *, nodes: int = TREE_NODES, depth: int = TREE_DEPTH
+    ) -> RetrievedTree:
         """What followed the longest end of a text that the store goes on from.
 
         Args:
@@ -172,7 +198,9 @@ class TextStore:
 
 
 class RetrievedChain:
-    """Proposes the most frequent chain of the tree that a store holds after the text: the form `speculate` calls."""
+    """Proposes the most frequent chain of the tree that a store holds after the text: the form
+    `speculate` calls.
+    """
 
     def __init__(self, store: TextStore) -> None:
         self._store = store
@@ -192,7 +220,8 @@ def speculate_retrieved(
     nodes: int = TREE_NODES,
     depth: int = TREE_DEPTH,
 ) -> SpeculativeRun:
-    """Decode one request by verifying what the store holds after the text, a tree made anew in every step.
+    """Decode one request by verifying what the store holds after the text, a tree made anew in
+    every step.
 
     Args:
         model: the target.
@@ -209,14 +238,23 @@ def speculate_retrieved(
 
     def draft(known: Sequence[int], cache: KVCache) -> Draft:
         tree = store.retrieve(known, nodes=nodes, depth=depth)
-        layout = TreeLayout([-1, *(parent + 1 for parent in tree.parents)], len(known) - 1, model.device)
+        layout = TreeLayout(
+            [-1, *(parent + 1 for parent in tree.parents)], len(known) - 1, model.device
+        )
         return Draft(tokens=[known[-1], *tree.tokens], layout=layout)
 
-    return decode(model, prompt, draft, matching(sampler), slots=nodes, max_new_tokens=max_new_tokens)
+    return decode(
+        model, prompt, draft, matching(sampler), slots=nodes, max_new_tokens=max_new_tokens
+    )
 
 
 def retrieved_arrays(
-    store: TextStore, prompt: Sequence[int], output: Sequence[int], *, nodes: int = TREE_NODES, depth: int = TREE_DEPTH
+    store: TextStore,
+    prompt: Sequence[int],
+    output: Sequence[int],
+    *,
+    nodes: int = TREE_NODES,
+    depth: int = TREE_DEPTH,
 ) -> dict[str, NDArray[np.int16] | Expansions]:
     """What the store holds at every position of a finished text.
 
@@ -228,8 +266,8 @@ def retrieved_arrays(
         depth: most levels.
 
     Returns:
-        `emitted` and `drafted`, int16[n], of the most frequent chain, and `expansions`, the trees: the probability of
-        a node is the share of its parent's occurrences.
+        `emitted` and `drafted`, int16[n], of the most frequent chain, and `expansions`, the trees:
+        the probability of a node is the share of its parent's occurrences.
     """
     known, n = list(prompt), len(output)
     drafted, emitted = np.zeros(n, dtype=np.int16), np.ones(n, dtype=np.int16)
@@ -252,7 +290,9 @@ def retrieved_arrays(
             offsets=np.cumsum([0, *(len(tree.tokens) for tree in trees)], dtype=np.int64),
             parents=np.array([parent for tree in trees for parent in tree.parents], dtype=np.int16),
             rank=np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int8),
-            draft_prob=np.array([share for tree in trees for share in tree.shares()], dtype=np.float16),
+            draft_prob=np.array(
+                [share for tree in trees for share in tree.shares()], dtype=np.float16
+            ),
             on_path=np.array(on_path, dtype=np.bool_),
             nodes=nodes,
             depth=depth,

@@ -1,11 +1,12 @@
 """What would suffix decoding propose from the request's own text?
 
-The longest suffix of the known tokens that occurred before is found by a suffix automaton, which grows with
-the text; what followed its most recent earlier occurrence is the draft. Leaves out a corpus of other requests
-and drafts that branch.
+The longest suffix of the known tokens that occurred before is found by a suffix automaton, which
+grows with the text; what followed its most recent earlier occurrence is the draft. Leaves out a
+corpus of other requests and drafts that branch.
 
-Reference: Blumer et al., The smallest automaton recognizing the subwords of a text, 1985 (the automaton);
-Hu et al., SAM Decoding, arXiv 2411.10666, sec. 3 (drafting from it; there the first occurrence wins).
+Reference: Blumer et al., The smallest automaton recognizing the subwords of a text, 1985 (the
+automaton); Hu et al., SAM Decoding, arXiv 2411.10666, sec. 3 (drafting from it; there the first
+occurrence wins).
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _UNSEEN = -1
 class SuffixAutomaton:
     """The suffix automaton of one growing text, with the place where its end last stood before.
 
-    Growing it costs O(1) per token, amortised. Where a match goes on, its most recent occurrence goes on too:
-    that costs O(1). Where it breaks, the places of the states that changed since the last break are brought
-    up to date; a state is visited once per break at most.
+    Growing it costs O(1) per token, amortised. Where a match goes on, its most recent occurrence
+    goes on too: that costs O(1). Where it breaks, the places of the states that changed since the
+    last break are brought up to date; a state is visited once per break at most.
 
     Args:
         least_match: shortest suffix that is worth a proposal, in tokens.
@@ -74,7 +75,9 @@ class SuffixAutomaton:
         return self._tokens[self._match_end + 1 : self._match_end + 1 + most]
 
     def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:
-        """Propose after `known`, which must extend what was known before: the form `speculate` calls."""
+        """Propose after `known`, which must extend what was known before: the form `speculate`
+        calls.
+        """
         self.extend(known[len(self._tokens) :])
         return self.propose(most)
 
@@ -90,7 +93,9 @@ class SuffixAutomaton:
         self._whole.append(whole)
 
     def _suffix_state(self, before: int, token: int) -> int:
-        """The state of `before`'s longest string and `token`, split off where the state holds longer ones."""
+        """The state of `before`'s longest string and `token`, split off where the state holds
+        longer ones.
+        """
         state = self._next[before][token]
         length = self._longest[before] + 1
         if self._longest[state] == length:
@@ -112,7 +117,8 @@ class SuffixAutomaton:
     def _match(self, token: int) -> None:
         """Find the longest suffix that occurred before, and where it last ended."""
         state = self._link[self._whole[-1]]
-        # every earlier occurrence of the longer match is an occurrence of the shorter one, one token later
+        # every earlier occurrence of the longer match is an occurrence of the shorter one, one
+        # token later
         if self.matched and self._tokens[self._match_end + 1] == token:
             self._match_end += 1
         else:
@@ -121,7 +127,9 @@ class SuffixAutomaton:
         self.matched = self._longest[state]
 
     def _note_places(self, stop: int) -> None:
-        """Note the ends of the prefixes that are stale, the last first: what one has noted is above the rest."""
+        """Note the ends of the prefixes that are stale, the last first: what one has noted is above
+        the rest.
+        """
         for end in range(stop - 1, self._stale - 1, -1):
             state = self._whole[end]
             while state > 0 and self._recent[state] < self._stale:
@@ -146,7 +154,8 @@ def suffix_lengths(
         most: longest proposal; any K up to it replays exactly.
 
     Returns:
-        `drafted` and `emitted`, int16[n]; `emitted` is the agreeing run plus one, cut at the end of the text.
+        `drafted` and `emitted`, int16[n]; `emitted` is the agreeing run plus one, cut at the end of
+        the text.
     """
     text = SuffixAutomaton(least_match=least_match)
     text.extend(prompt)

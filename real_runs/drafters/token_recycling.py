@@ -1,10 +1,10 @@
 """Which tokens does a table of the target's earlier candidates propose?
 
-A table keeps, for every token, the likeliest successors that the target named when it last read that token, in
-right drafts and wrong ones; a static tree is filled from it. The table, and with it every later draft, depends
-on which trees were verified before: a step that did not happen cannot be inferred from those that did. A run is
-therefore known by the steps it took (`walked_trace`); no recording of it replays at another tree or from
-other positions, and `record` does not offer it.
+A table keeps, for every token, the likeliest successors that the target named when it last read
+that token, in right drafts and wrong ones; a static tree is filled from it. The table, and with it
+every later draft, depends on which trees were verified before: a step that did not happen cannot be
+inferred from those that did. A run is therefore known by the steps it took (`walked_trace`); no
+recording of it replays at another tree or from other positions, and `record` does not offer it.
 
 Reference: Luo et al., Token Recycling, arXiv 2408.08696, sec. 3.
 """
@@ -28,16 +28,17 @@ CANDIDATES = 8
 TREE_NODES = 80
 TREE_LEVELS = 7
 NOTES = (
-    "Token recycling: the drafter's table depends on the trees verified before. Replay is exact for the recorded tree "
-    "alone, walked from the first step on; other positions were never a step's start and hold 1."
+    "Token recycling: the drafter's table depends on the trees verified before. Replay is exact for"
+    " the recorded tree alone, walked from the first step on; other positions were never a step's"
+    " start and hold 1."
 )
 
 
 class TokenRecycling:
     """A table of successors and the drafts made from it.
 
-    Starts with token 0 for every successor. A table that is kept from request to request starts the next one
-    warm.
+    Starts with token 0 for every successor. A table that is kept from request to request starts the
+    next one warm.
 
     Args:
         vocabulary: number of token ids.
@@ -53,7 +54,8 @@ class TokenRecycling:
         self.successors = np.zeros((vocabulary, candidates), dtype=np.int32)
 
     def learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
-        """Keep the likeliest successors of every token the target has read; of equal tokens the last counts.
+        """Keep the likeliest successors of every token the target has read; of equal tokens the
+        last counts.
 
         Args:
             tokens: T ids.
@@ -70,15 +72,20 @@ class TokenRecycling:
             InputError: the tree uses ranks that are not kept.
         """
         if max(tree.ranks) >= self.successors.shape[1]:
-            raise InputError(f"must lie below {self.successors.shape[1]}", key="ranks", value=max(tree.ranks))
+            raise InputError(
+                f"must lie below {self.successors.shape[1]}", key="ranks", value=max(tree.ranks)
+            )
         tokens = [known[-1]]
         for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
             tokens.append(int(self.successors[tokens[parent], rank]))
         return tokens
 
 
-def default_tree(*, nodes: int = TREE_NODES, levels: int = TREE_LEVELS, candidates: int = CANDIDATES) -> Tree:
-    """The best tree if the true token's rank followed Zipf's law (ASSUMED): p(rank) in proportion to 1/(rank + 1).
+def default_tree(
+    *, nodes: int = TREE_NODES, levels: int = TREE_LEVELS, candidates: int = CANDIDATES
+) -> Tree:
+    """The best tree if the true token's rank followed Zipf's law (ASSUMED): p(rank) in proportion
+    to 1/(rank + 1).
 
     Args:
         nodes: of the tree, root included.
@@ -92,8 +99,8 @@ def default_tree(*, nodes: int = TREE_NODES, levels: int = TREE_LEVELS, candidat
 def walked_trace(runs: Sequence[SpeculativeRun], provenance: Provenance) -> AcceptanceTrace:
     """The steps that runs took, as a trace of lengths.
 
-    Where a step started, `emitted` holds what it emitted and `drafted` the draft tokens of its tree. Elsewhere,
-    the prefill's token included, they hold 1 and 0, which stand for nothing.
+    Where a step started, `emitted` holds what it emitted and `drafted` the draft tokens of its
+    tree. Elsewhere, the prefill's token included, they hold 1 and 0, which stand for nothing.
 
     Args:
         runs: what `speculate_tree` made, one per request, all with the same tree.
@@ -112,7 +119,11 @@ def walked_trace(runs: Sequence[SpeculativeRun], provenance: Provenance) -> Acce
 def _walked(run: SpeculativeRun) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
     emitted = np.ones(len(run.tokens), dtype=np.int16)
     drafted = np.zeros(len(run.tokens), dtype=np.int16)
-    starts = 1 + np.cumsum((0, *run.emitted[:-1]), dtype=np.int64) if run.emitted else np.zeros(0, dtype=np.int64)
+    starts = (
+        1 + np.cumsum((0, *run.emitted[:-1]), dtype=np.int64)
+        if run.emitted
+        else np.zeros(0, dtype=np.int64)
+    )
     emitted[starts] = run.emitted
     drafted[starts] = run.drafted
     return emitted, drafted

@@ -1,7 +1,7 @@
 """How long does decode and verify attention take?
 
-Shapes of one attention layer over batch, query tokens and context, timed with every form that can run them
-and that answers right on a small shape. Leaves out the projections around it (`gemm`).
+Shapes of one attention layer over batch, query tokens and context, timed with every form that can
+run them and that answers right on a small shape. Leaves out the projections around it (`gemm`).
 """
 
 from __future__ import annotations
@@ -37,15 +37,23 @@ def layer_shape(model: str, *, tensor_parallel: int = 1) -> AttentionShape:
     if layer.is_mla:
         raise InputError("has latent attention, which is not timed here", key="model", value=model)
     if layer.heads % tensor_parallel or layer.kv_heads % tensor_parallel:
-        raise InputError("must divide the model's heads", key="tensor_parallel", value=tensor_parallel)
+        raise InputError(
+            "must divide the model's heads", key="tensor_parallel", value=tensor_parallel
+        )
     return AttentionShape(
-        requests=1, query_tokens=1, context=1, head_dim=layer.head_dim,
-        heads=layer.heads // tensor_parallel, kv_heads=layer.kv_heads // tensor_parallel,
-    )  # fmt: skip
+        requests=1,
+        query_tokens=1,
+        context=1,
+        head_dim=layer.head_dim,
+        heads=layer.heads // tensor_parallel,
+        kv_heads=layer.kv_heads // tensor_parallel,
+    )
 
 
 def relative_error(form: Form, operands: AttentionOperands) -> float:
-    """Norm of a form's error over that of the exact answer; infinite where it answers NaN or another shape."""
+    """Norm of a form's error over that of the exact answer; infinite where it answers NaN or
+    another shape.
+    """
     prepared = form.prepare(operands)
     found = prepared.answer(prepared.call()).float()
     exact = operands.reference(form.layout)
@@ -94,17 +102,28 @@ def attention_cases(
 ) -> list[Case]:
     """All combinations of sizes as cases, coarse first."""
     return [
-        _case(replace(layer, requests=b, query_tokens=n, context=c), device, dtype, operation, forms)
+        _case(
+            replace(layer, requests=b, query_tokens=n, context=c), device, dtype, operation, forms
+        )
         for c, n, b in coarse_first([context, query_tokens, requests])
     ]
 
 
-def _case(shape: AttentionShape, device: torch.device, dtype: str, operation: str, forms: Sequence[str]) -> Case:
+def _case(
+    shape: AttentionShape, device: torch.device, dtype: str, operation: str, forms: Sequence[str]
+) -> Case:
     width = BYTES_PER_VALUE[dtype]
     work = ops.attention(
-        shape.requests, shape.query_tokens, shape.context, heads=shape.heads, kv_heads=shape.kv_heads,
-        head_dim=shape.head_dim, window=None, kv_bytes=width, activation_bytes=width,
-    )  # fmt: skip
+        shape.requests,
+        shape.query_tokens,
+        shape.context,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        window=None,
+        kv_bytes=width,
+        activation_bytes=width,
+    )
     refused = {name: FORMS[name].refusal(shape, device.type) for name in forms}
     usable = [name for name in forms if not refused[name]]
     return Case(
@@ -121,7 +140,11 @@ def _case(shape: AttentionShape, device: torch.device, dtype: str, operation: st
         },
         flops=float(work.flops),
         bytes=float(work.bytes),
-        set_bytes=width * (2 * shape.values + 2 * shape.requests * shape.query_tokens * shape.heads * shape.head_dim),
+        set_bytes=width
+        * (
+            2 * shape.values
+            + 2 * shape.requests * shape.query_tokens * shape.heads * shape.head_dim
+        ),
         build=partial(_builders, shape, device, DTYPES[dtype], usable),
         scratch={name: FORMS[name].scratch_bytes(shape) for name in usable},
         refused={name: reason for name, reason in refused.items() if reason},
@@ -132,19 +155,27 @@ def _builders(
     shape: AttentionShape, device: torch.device, dtype: torch.dtype, forms: Sequence[str], sets: int
 ) -> Mapping[str, Callable[[], Variant]]:
     first = AttentionOperands(shape, device, dtype)
-    operands = [first, *(AttentionOperands(shape, device, dtype, like=first) for _ in range(sets - 1))]
+    operands = [
+        first,
+        *(AttentionOperands(shape, device, dtype, like=first) for _ in range(sets - 1)),
+    ]
     return {name: partial(_variant, FORMS[name], operands) for name in forms}
 
 
 def _variant(form: Form, operands: Sequence[AttentionOperands]) -> Variant:
     prepared = [form.prepare(each) for each in operands]
-    return Variant(calls=[each.call for each in prepared], fields={"splits": prepared[0].splits, "packed": form.packed})
+    return Variant(
+        calls=[each.call for each in prepared],
+        fields={"splits": prepared[0].splits, "packed": form.packed},
+    )
 
 
 def _fault(form: Form, layer: AttentionShape, device: torch.device, dtype: str) -> str:
     """Why a form may not be timed; "" where it answers right at every shape checked."""
     for n, c in ((5, 0), (64, 0)) if form.cached == "none" else _CHECKED:
-        shape = replace(layer, requests=2, query_tokens=n, context=c, mask="tree" if form.trees else "causal")
+        shape = replace(
+            layer, requests=2, query_tokens=n, context=c, mask="tree" if form.trees else "causal"
+        )
         reason = form.refusal(shape, device.type)
         if reason:
             return reason

@@ -1,8 +1,8 @@
 """Which attention kernels can verify, and how is each one called?
 
-A table of forms. Every form turns operands into a call without arguments; layouts are changed before the
-clock runs, as an engine that keeps its cache in the kernel's own layout would. Leaves out whether a form is
-right here (`attention.checked_forms` finds out) and how long it takes.
+A table of forms. Every form turns operands into a call without arguments; layouts are changed
+before the clock runs, as an engine that keeps its cache in the kernel's own layout would. Leaves
+out whether a form is right here (`attention.checked_forms` finds out) and how long it takes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from real_runs.kernels import split_attention as split
-from real_runs.kernels.operands import PAGE_TOKENS, AttentionOperands, AttentionShape, Layout, additive_mask
+from real_runs.kernels.operands import (
+    PAGE_TOKENS,
+    AttentionOperands,
+    AttentionShape,
+    Layout,
+    additive_mask,
+)
 from real_runs.kernels.timing import Call
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A call, how its answer becomes [b, n, heads, d], and the parts that we split the cache into (0: not we)."""
+    """A call, how its answer becomes [b, n, heads, d], and the parts that we split the cache into
+    (0: not we).
+    """
 
     call: Call
     answer: Callable[[Any], torch.Tensor]
@@ -90,15 +98,26 @@ def _flash(operands: AttentionOperands) -> Prepared:
 
 
 def _flash_varlen(operands: AttentionOperands) -> Prepared:
-    """FlashAttention-2 of torch over ragged requests, the form that serving engines call and that does not split."""
+    """FlashAttention-2 of torch over ragged requests, the form that serving engines call and that
+    does not split.
+    """
     s = operands.shape
     key, value = (each.reshape(-1, s.kv_heads, s.head_dim) for each in operands.by_token())
     query = operands.query.reshape(-1, s.heads, s.head_dim)
     count = torch.arange(s.requests + 1, dtype=torch.int32, device=query.device)
     call = partial(
         torch.ops.aten._flash_attention_forward,
-        query, key, value, count * s.query_tokens, count * s.keys, s.query_tokens, s.keys, 0.0, True, False,
-    )  # fmt: skip
+        query,
+        key,
+        value,
+        count * s.query_tokens,
+        count * s.keys,
+        s.query_tokens,
+        s.keys,
+        0.0,
+        True,
+        False,
+    )
     return Prepared(call=call, answer=lambda found: found[0].view(operands.query.shape))
 
 
@@ -111,19 +130,27 @@ def _sdpa(backend: SDPBackend, packed: bool, operands: AttentionOperands) -> Pre
 
     def call() -> torch.Tensor:
         with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=not packed)
+            return F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, enable_gqa=not packed
+            )
 
-    return Prepared(call=call, answer=operands.unpacked if packed else lambda found: found.transpose(1, 2))
+    return Prepared(
+        call=call, answer=operands.unpacked if packed else lambda found: found.transpose(1, 2)
+    )
 
 
 def _sdpa_square(backend: SDPBackend, operands: AttentionOperands) -> Prepared:
-    """`scaled_dot_product_attention` with its own causal flag, which is aligned to the first key: no prefix."""
+    """`scaled_dot_product_attention` with its own causal flag, which is aligned to the first key:
+    no prefix.
+    """
     key, value = (each.transpose(1, 2) for each in operands.by_token())
     query = operands.query.transpose(1, 2)
 
     def call() -> torch.Tensor:
         with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+            return F.scaled_dot_product_attention(
+                query, key, value, is_causal=True, enable_gqa=True
+            )
 
     return Prepared(call=call, answer=lambda found: found.transpose(1, 2))
 
@@ -132,7 +159,9 @@ def _split(part: split.Partial, parts: int | None, operands: AttentionOperands) 
     """Our split of the cache around a kernel without a mask; None: parts that fill the device."""
     count = parts or split.parts_to_fill(operands.shape, processors(operands.query.device.type))
     count = split.equal_parts(operands.shape.context, count)
-    return Prepared(call=split.split_call(operands, part, count), answer=operands.unpacked, splits=count)
+    return Prepared(
+        call=split.split_call(operands, part, count), answer=operands.unpacked, splits=count
+    )
 
 
 def _flex(operands: AttentionOperands) -> Prepared:
@@ -142,7 +171,9 @@ def _flex(operands: AttentionOperands) -> Prepared:
     query, visible = operands.query.transpose(1, 2), operands.visible
     cached = torch.tensor(s.context, device=query.device)
 
-    def score(value: torch.Tensor, _b: Any, _h: Any, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+    def score(
+        value: torch.Tensor, _b: Any, _h: Any, row: torch.Tensor, column: torch.Tensor
+    ) -> torch.Tensor:
         new = column - cached
         return torch.where((new < 0) | visible[row, new.clamp(min=0)], value, -float("inf"))
 
@@ -165,27 +196,55 @@ def _flash_attn(module: str, operands: AttentionOperands) -> Prepared:
     library = importlib.import_module(module)
     key, value = operands.by_token()
     lengths = torch.full((s.requests,), s.keys, dtype=torch.int32, device=key.device)
-    call = partial(library.flash_attn_with_kvcache, operands.query, key, value, cache_seqlens=lengths, causal=True)
+    call = partial(
+        library.flash_attn_with_kvcache,
+        operands.query,
+        key,
+        value,
+        cache_seqlens=lengths,
+        causal=True,
+    )
     return Prepared(call=call, answer=lambda found: found[0] if isinstance(found, tuple) else found)
 
 
 def _vllm_flash_attn(operands: AttentionOperands) -> Prepared:
-    """FlashAttention 3 as vLLM builds and calls it: ragged queries, a paged cache, planned before the clock runs."""
+    """FlashAttention 3 as vLLM builds and calls it: ragged queries, a paged cache, planned before
+    the clock runs.
+    """
     s = operands.shape
     library = importlib.import_module("vllm.vllm_flash_attn")
     device = operands.query.device
     starts = torch.arange(s.requests + 1, dtype=torch.int32, device=device) * s.query_tokens
     lengths = torch.full((s.requests,), s.keys, dtype=torch.int32, device=device)
-    pages = torch.arange(s.requests * s.pages, dtype=torch.int32, device=device).view(s.requests, s.pages)
+    pages = torch.arange(s.requests * s.pages, dtype=torch.int32, device=device).view(
+        s.requests, s.pages
+    )
     plan = library.get_scheduler_metadata(
-        s.requests, s.query_tokens, s.keys, s.heads, s.kv_heads, s.head_dim, lengths, operands.query.dtype,
-        cu_seqlens_q=starts, page_size=PAGE_TOKENS, causal=True,
-    )  # fmt: skip
+        s.requests,
+        s.query_tokens,
+        s.keys,
+        s.heads,
+        s.kv_heads,
+        s.head_dim,
+        lengths,
+        operands.query.dtype,
+        cu_seqlens_q=starts,
+        page_size=PAGE_TOKENS,
+        causal=True,
+    )
     call = partial(
         library.flash_attn_varlen_func,
-        operands.query.view(-1, s.heads, s.head_dim), *operands.by_page(), s.query_tokens, starts, s.keys,
-        seqused_k=lengths, block_table=pages, causal=True, scheduler_metadata=plan, fa_version=3,
-    )  # fmt: skip
+        operands.query.view(-1, s.heads, s.head_dim),
+        *operands.by_page(),
+        s.query_tokens,
+        starts,
+        s.keys,
+        seqused_k=lengths,
+        block_table=pages,
+        causal=True,
+        scheduler_metadata=plan,
+        fa_version=3,
+    )
     return Prepared(call=call, answer=lambda found: found.view(operands.query.shape))
 
 
@@ -197,12 +256,23 @@ def _flashinfer(operands: AttentionOperands) -> Prepared:
     workspace = torch.empty(256 << 20, dtype=torch.uint8, device=device)
     wrapper = library.BatchPrefillWithPagedKVCacheWrapper(workspace, "NHD")
     count = torch.arange(s.requests + 1, dtype=torch.int32, device=device)
-    last = torch.full((s.requests,), (s.keys - 1) % PAGE_TOKENS + 1, dtype=torch.int32, device=device)
+    last = torch.full(
+        (s.requests,), (s.keys - 1) % PAGE_TOKENS + 1, dtype=torch.int32, device=device
+    )
     pages = torch.arange(s.requests * s.pages, dtype=torch.int32, device=device)
     wrapper.plan(
-        count * s.query_tokens, count * s.pages, pages, last, s.heads, s.kv_heads, s.head_dim, PAGE_TOKENS,
-        causal=True, q_data_type=operands.query.dtype, kv_data_type=operands.query.dtype,
-    )  # fmt: skip
+        count * s.query_tokens,
+        count * s.pages,
+        pages,
+        last,
+        s.heads,
+        s.kv_heads,
+        s.head_dim,
+        PAGE_TOKENS,
+        causal=True,
+        q_data_type=operands.query.dtype,
+        kv_data_type=operands.query.dtype,
+    )
     query = operands.query.view(-1, s.heads, s.head_dim)
     call = partial(wrapper.run, query, operands.by_page())
     return Prepared(call=call, answer=lambda found: found.view(operands.query.shape))
@@ -217,12 +287,26 @@ def processors(device: str) -> int:
 
 
 def _masked(backend: SDPBackend, *devices: str, scores: int) -> Form:
-    return Form(prepare=partial(_sdpa, backend, True), devices=devices, packed=True, trees=True, scores=scores)
+    return Form(
+        prepare=partial(_sdpa, backend, True),
+        devices=devices,
+        packed=True,
+        trees=True,
+        scores=scores,
+    )
 
 
 def _ours(part: split.Partial, parts: int | None, *devices: str, scores: int = 0) -> Form:
     prepare = partial(_split, part, parts)
-    return Form(prepare=prepare, devices=devices, layout="heads", packed=True, trees=True, scores=scores, cached="some")
+    return Form(
+        prepare=prepare,
+        devices=devices,
+        layout="heads",
+        packed=True,
+        trees=True,
+        scores=scores,
+        cached="some",
+    )
 
 
 _FLASH, _EFFICIENT, _MATMUL = split.flash_partial, split.efficient_partial, split.matmul_partial
@@ -242,7 +326,11 @@ FORMS: Mapping[str, Form] = {
     "flex": Form(prepare=_flex, trees=True),
     "cudnn-causal": Form(prepare=partial(_sdpa_square, SDPBackend.CUDNN_ATTENTION), cached="none"),
     "flash-attn-2": Form(prepare=partial(_flash_attn, "flash_attn"), module="flash_attn"),
-    "flash-attn-3": Form(prepare=partial(_flash_attn, "flash_attn_interface"), module="flash_attn_interface"),
-    "vllm-flash-attn-3": Form(prepare=_vllm_flash_attn, layout="pages", module="vllm.vllm_flash_attn"),
+    "flash-attn-3": Form(
+        prepare=partial(_flash_attn, "flash_attn_interface"), module="flash_attn_interface"
+    ),
+    "vllm-flash-attn-3": Form(
+        prepare=_vllm_flash_attn, layout="pages", module="vllm.vllm_flash_attn"
+    ),
     "flashinfer": Form(prepare=_flashinfer, layout="pages", module="flashinfer"),
 }

@@ -1,7 +1,7 @@
 """How fast does the device move memory?
 
-Copies, reads and writes of contiguous buffers over sizes: the roof that memory-bound kernels stand under.
-Leaves out strided access and transfers between devices.
+Copies, reads and writes of contiguous buffers over sizes: the roof that memory-bound kernels stand
+under. Leaves out strided access and transfers between devices.
 """
 
 from __future__ import annotations
@@ -38,14 +38,20 @@ def copy_cases(device: torch.device, *, sizes_bytes: Sequence[int]) -> list[Case
     ]
 
 
-def _builders(operation: str, length: int, device: torch.device, sets: int) -> Mapping[str, Callable[[], Variant]]:
-    pairs = [(torch.ones(length, device=device), torch.zeros(length, device=device)) for _ in range(sets)]
+def _builders(
+    operation: str, length: int, device: torch.device, sets: int
+) -> Mapping[str, Callable[[], Variant]]:
+    pairs = [
+        (torch.ones(length, device=device), torch.zeros(length, device=device)) for _ in range(sets)
+    ]
     calls: Mapping[str, Callable[[torch.Tensor, torch.Tensor], Call]] = {
         "copy": lambda a, b: partial(b.copy_, a),
         "read": lambda a, b: partial(torch.sum, a),
         "write": lambda a, b: partial(b.fill_, 2.0),
     }
     made = {"torch": lambda: Variant(calls=[calls[operation](*pair) for pair in pairs])}
-    if operation == "copy" and device.type == "cuda":  # a graph hands a plain copy to the copy engine, which is slower
+    if (
+        operation == "copy" and device.type == "cuda"
+    ):  # a graph hands a plain copy to the copy engine, which is slower
         made["kernel"] = lambda: Variant(calls=[partial(torch.neg, a, out=b) for a, b in pairs])
     return made

@@ -1,7 +1,8 @@
 """Which shipped profile is that of the GPU at hand?
 
-The names that profiles list decide, and what the driver says of processors and memory. A card that no profile stands
-for has none: a relative's numbers would be wrong without a sign of it. Leaves out CPUs.
+The names that profiles list decide, and what the driver says of processors and memory. A card that
+no profile stands for has none: a relative's numbers would be wrong without a sign of it. Leaves out
+CPUs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.recognition import recognise
 
 
-def profile_of(title: str, *, processors: int | None = None, memory_bytes: float | None = None) -> str:
+def profile_of(
+    title: str, *, processors: int | None = None, memory_bytes: float | None = None
+) -> str:
     """The shipped profile of a card, "" where none is certain.
 
     Args:
@@ -35,4 +38,6 @@ def profile_here(place: torch.device) -> str:
     if place.type != "cuda":
         return ""
     found = torch.cuda.get_device_properties(place)
-    return profile_of(found.name, processors=found.multi_processor_count, memory_bytes=found.total_memory)
+    return profile_of(
+        found.name, processors=found.multi_processor_count, memory_bytes=found.total_memory
+    )

@@ -1,6 +1,7 @@
 """Which kernels does one call really run?
 
-Asks torch's profiler: kernel names on a GPU, the operators that take the time on a CPU. Leaves out their times.
+Asks torch's profiler: kernel names on a GPU, the operators that take the time on a CPU. Leaves out
+their times.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def kernel_names(call: Call, device: torch.device) -> str:
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.synchronize()
-    with _silent(), profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as seen:
+    with (
+        _silent(),
+        profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as seen,
+    ):
         call()
         if on_gpu:
             torch.cuda.synchronize()

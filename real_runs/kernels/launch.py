@@ -1,7 +1,7 @@
 """What does launching a kernel cost, one by one and replayed from a graph?
 
-A chain of additions to a few numbers, each waiting for the one before: what it takes beyond the first is
-launch and nothing else. Leaves out the host's own work between launches.
+A chain of additions to a few numbers, each waiting for the one before: what it takes beyond the
+first is launch and nothing else. Leaves out the host's own work between launches.
 """
 
 from __future__ import annotations

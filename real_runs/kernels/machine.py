@@ -1,7 +1,7 @@
 """Which device are kernels timed on?
 
-Names, cache, memory and clocks of a torch device, read and never changed. Leaves out what the device is
-supposed to reach (`hardware_profiles`).
+Names, cache, memory and clocks of a torch device, read and never changed. Leaves out what the
+device is supposed to reach (`hardware_profiles`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from real_runs.models.device import checked_device, device_title
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _ASSUMED_CPU_CACHE_BYTES = 32 * MIB
 _MEMORY_SHARE = 0.55  # of what is free: room for scratch, graphs and fragmentation
-_QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.draw,power.limit,temperature.gpu"
+_QUERY = (
+    "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.draw,power.limit,temperature.gpu"
+)
 _LIMITS = "clocks_event_reasons.active"  # a driver that does not know it answers nothing at all
 
 
@@ -57,7 +59,9 @@ class Machine:
         return max(flops / self.gemm_flops_per_s, moved_bytes / self.copy_bytes_per_s)
 
 
-def machine(device: str, dtype: str, *, threads: int | None = None, memory_limit_bytes: int | None = None) -> Machine:
+def machine(
+    device: str, dtype: str, *, threads: int | None = None, memory_limit_bytes: int | None = None
+) -> Machine:
     """Look at a device and warm it up by probing its two roofs.
 
     Args:
@@ -90,7 +94,8 @@ def machine(device: str, dtype: str, *, threads: int | None = None, memory_limit
 
 
 def driver_and_clocks(place: torch.device) -> tuple[str, str]:
-    """Version of the driver, and clocks, power and their limits as its own tool reads them; empty where it cannot.
+    """Version of the driver, and clocks, power and their limits as its own tool reads them; empty
+    where it cannot.
 
     Whether fp32 products may run as TF32 stands beside them, for that changes their rate eightfold.
     """
@@ -115,7 +120,11 @@ def _asked_driver(place: torch.device, query: str) -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     lines = done.stdout.splitlines()
-    values = [value.strip() for value in lines[min(place.index or 0, len(lines) - 1)].split(",")] if lines else []
+    values = (
+        [value.strip() for value in lines[min(place.index or 0, len(lines) - 1)].split(",")]
+        if lines
+        else []
+    )
     return values if len(values) == len(query.split(",")) else []
 
 
@@ -137,7 +146,10 @@ def _free_bytes(place: torch.device) -> int:
 
 def _cache_bytes(place: torch.device) -> int:
     if place.type == "cuda":
-        second, profile = int(torch.cuda.get_device_properties(place).L2_cache_size), profile_here(place)
+        second, profile = (
+            int(torch.cuda.get_device_properties(place).L2_cache_size),
+            profile_here(place),
+        )
         # a driver counts the second level, and an MI300X has a third of 256 MB behind its 4
         return max(second, int(load_device(profile).cache_bytes or 0)) if profile else second
     sizes = []
@@ -149,7 +161,9 @@ def _cache_bytes(place: torch.device) -> int:
 
 def _cpu_clock() -> str:
     try:
-        found = re.findall(r"cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+        found = re.findall(
+            r"cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        )
     except OSError:
         return ""
     return f"cpu MHz {found[0]}" if found else ""

@@ -1,7 +1,7 @@
 """How long does an expert layer take over M tokens?
 
-The three matrix products of gated experts with the activation between them, tokens already grouped by expert.
-Leaves out the router, the grouping and the weighted sum after it.
+The three matrix products of gated experts with the activation between them, tokens already grouped
+by expert. Leaves out the router, the grouping and the weighted sum after it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def tokens_per_expert(rows: int, layer: FeedForward, routing: str) -> list[int]:
     Args:
         rows: tokens.
         layer: expert layer.
-        routing: "balanced": as even as can be; "random": distinct experts drawn evenly for each token.
+        routing: "balanced": as even as can be; "random": distinct experts drawn evenly for each
+            token.
 
     Returns:
         One count per expert, rows · experts_per_token in all.
@@ -55,26 +56,42 @@ def tokens_per_expert(rows: int, layer: FeedForward, routing: str) -> list[int]:
         return [whole + (index < rest) for index in range(layer.experts)]
     generator = np.random.default_rng(0)
     keys = generator.random((rows, layer.experts))
-    chosen = np.argpartition(keys, layer.experts_per_token - 1, axis=1)[:, : layer.experts_per_token]
+    chosen = np.argpartition(keys, layer.experts_per_token - 1, axis=1)[
+        :, : layer.experts_per_token
+    ]
     counts: list[int] = np.bincount(chosen.ravel(), minlength=layer.experts).tolist()
     return counts
 
 
 def moe_cases(
-    hidden: int, layer: FeedForward, device: torch.device, dtype: str, *, rows: Sequence[int], routings: Sequence[str]
+    hidden: int,
+    layer: FeedForward,
+    device: torch.device,
+    dtype: str,
+    *,
+    rows: Sequence[int],
+    routings: Sequence[str],
 ) -> list[Case]:
     """Every number of tokens with every routing, coarse first."""
     picks = coarse_first([list(rows), list(range(len(routings)))])
     return [_case(m, hidden, layer, routings[index], device, dtype) for m, index in picks]
 
 
-def _case(rows: int, hidden: int, layer: FeedForward, routing: str, device: torch.device, dtype: str) -> Case:
+def _case(
+    rows: int, hidden: int, layer: FeedForward, routing: str, device: torch.device, dtype: str
+) -> Case:
     counts = tokens_per_expert(rows, layer, routing)
     width = BYTES_PER_VALUE[dtype]
     work = ops.experts(
-        rows, sum(count > 0 for count in counts), hidden=hidden, width=layer.width, matrices=3,
-        experts_per_token=layer.experts_per_token, weight_bytes=width, activation_bytes=width,
-    )  # fmt: skip
+        rows,
+        sum(count > 0 for count in counts),
+        hidden=hidden,
+        width=layer.width,
+        matrices=3,
+        experts_per_token=layer.experts_per_token,
+        weight_bytes=width,
+        activation_bytes=width,
+    )
     slots = rows * layer.experts_per_token
     return Case(
         shape={
@@ -89,19 +106,31 @@ def _case(rows: int, hidden: int, layer: FeedForward, routing: str, device: torc
         },
         flops=2.0 * slots * 3 * hidden * layer.width,
         bytes=float(work.bytes),
-        set_bytes=width * (3 * layer.experts * hidden * layer.width + slots * (2 * hidden + 3 * layer.width)),
+        set_bytes=width
+        * (3 * layer.experts * hidden * layer.width + slots * (2 * hidden + 3 * layer.width)),
         build=partial(_builders, counts, hidden, layer.width, device, DTYPES[dtype]),
     )
 
 
 def _builders(
-    counts: Sequence[int], hidden: int, width: int, device: torch.device, dtype: torch.dtype, sets: int
+    counts: Sequence[int],
+    hidden: int,
+    width: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    sets: int,
 ) -> Mapping[str, Callable[[], Variant]]:
     def numbers(*shape: int) -> torch.Tensor:
-        return torch.empty(shape, device=device, dtype=dtype).uniform_(-0.1, 0.1, generator=drawing(device))
+        return torch.empty(shape, device=device, dtype=dtype).uniform_(
+            -0.1, 0.1, generator=drawing(device)
+        )
 
     operands = [
-        (numbers(sum(counts), hidden), numbers(len(counts), 2 * width, hidden), numbers(len(counts), hidden, width))
+        (
+            numbers(sum(counts), hidden),
+            numbers(len(counts), 2 * width, hidden),
+            numbers(len(counts), hidden, width),
+        )
         for _ in range(sets)
     ]
 
@@ -109,13 +138,20 @@ def _builders(
         calls = [grouped_call(counts, *each) for each in operands]
         error = _distance(calls[0](), loop_call(counts, *operands[0])())
         if not error < _TOLERANCE:
-            raise ArithmeticError(f"wrong: relative error {error:.3g} against the loop over experts")
+            raise ArithmeticError(
+                f"wrong: relative error {error:.3g} against the loop over experts"
+            )
         return Variant(calls=calls)
 
-    return {"loop": lambda: Variant(calls=[loop_call(counts, *each) for each in operands]), "grouped": grouped}
+    return {
+        "loop": lambda: Variant(calls=[loop_call(counts, *each) for each in operands]),
+        "grouped": grouped,
+    }
 
 
-def loop_call(counts: Sequence[int], tokens: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Call:
+def loop_call(
+    counts: Sequence[int], tokens: torch.Tensor, first: torch.Tensor, second: torch.Tensor
+) -> Call:
     """Two products per visited expert; the counts are known to the host.
 
     Args:
@@ -126,23 +162,31 @@ def loop_call(counts: Sequence[int], tokens: torch.Tensor, first: torch.Tensor, 
     """
     ends = np.cumsum(counts).tolist()
     visited = [
-        (end - count, end, expert) for expert, (end, count) in enumerate(zip(ends, counts, strict=True)) if count
+        (end - count, end, expert)
+        for expert, (end, count) in enumerate(zip(ends, counts, strict=True))
+        if count
     ]
 
     def call() -> torch.Tensor:
         found = torch.empty_like(tokens)
         for start, end, expert in visited:
-            found[start:end] = F.linear(_gated(F.linear(tokens[start:end], first[expert])), second[expert])
+            found[start:end] = F.linear(
+                _gated(F.linear(tokens[start:end], first[expert])), second[expert]
+            )
         return found
 
     return call
 
 
-def grouped_call(counts: Sequence[int], tokens: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> Call:
+def grouped_call(
+    counts: Sequence[int], tokens: torch.Tensor, first: torch.Tensor, second: torch.Tensor
+) -> Call:
     """Torch's grouped product; arguments as `loop_call`."""
     ends = torch.tensor(np.cumsum(counts), dtype=torch.int32, device=tokens.device)
     up, down = first.transpose(1, 2), second.transpose(1, 2)
-    return lambda: torch._grouped_mm(_gated(torch._grouped_mm(tokens, up, offs=ends)), down, offs=ends)
+    return lambda: torch._grouped_mm(
+        _gated(torch._grouped_mm(tokens, up, offs=ends)), down, offs=ends
+    )
 
 
 def _distance(answer: torch.Tensor, exact: torch.Tensor) -> float:

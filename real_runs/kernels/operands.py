@@ -1,7 +1,7 @@
 """What do attention kernels read, and what must they answer?
 
-One buffer of numbers per operand set, seen in the layout that each kernel wants, and the answer in float32.
-Leaves out the kernels (`attention_forms`, `split_attention`).
+One buffer of numbers per operand set, seen in the layout that each kernel wants, and the answer in
+float32. Leaves out the kernels (`attention_forms`, `split_attention`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class AttentionShape:
         heads: query heads.
         kv_heads: key/value heads; divides `heads`.
         head_dim: width of a head.
-        mask: "causal": new token i sees the cache and new tokens 0..i; "tree": the cache and its ancestors in
-            the binary tree in breadth-first order.
+        mask: "causal": new token i sees the cache and new tokens 0..i; "tree": the cache and its
+            ancestors in the binary tree in breadth-first order.
 
     Raises:
         InputError: a size out of range.
@@ -45,8 +45,15 @@ class AttentionShape:
     mask: Literal["causal", "tree"] = "causal"
 
     def __post_init__(self) -> None:
-        if min(self.requests, self.query_tokens, self.heads, self.kv_heads, self.head_dim) < 1 or self.context < 0:
-            raise InputError("sizes must be positive, and the context not negative", key="attention", value=str(self))
+        if (
+            min(self.requests, self.query_tokens, self.heads, self.kv_heads, self.head_dim) < 1
+            or self.context < 0
+        ):
+            raise InputError(
+                "sizes must be positive, and the context not negative",
+                key="attention",
+                value=str(self),
+            )
         if self.heads % self.kv_heads:
             raise InputError("must be a multiple of kv_heads", key="heads", value=self.heads)
 
@@ -78,7 +85,9 @@ class AttentionShape:
 
 @cache
 def drawing(device: torch.device) -> torch.Generator | None:
-    """The generator of all operands; a capture that fails leaves the device's own in no state to draw from."""
+    """The generator of all operands; a capture that fails leaves the device's own in no state to
+    draw from.
+    """
     return None if device.type == "meta" else torch.Generator(device=device).manual_seed(0)
 
 
@@ -93,29 +102,48 @@ class AttentionOperands:
     """
 
     def __init__(
-        self, shape: AttentionShape, device: torch.device, dtype: torch.dtype, like: AttentionOperands | None = None
+        self,
+        shape: AttentionShape,
+        device: torch.device,
+        dtype: torch.dtype,
+        like: AttentionOperands | None = None,
     ) -> None:
         self.shape = shape
         self.query: torch.Tensor
         self.keys: torch.Tensor
         self.values: torch.Tensor
         if like is not None:
-            self.query, self.keys, self.values = like.query.clone(), like.keys.clone(), like.values.clone()
+            self.query, self.keys, self.values = (
+                like.query.clone(),
+                like.keys.clone(),
+                like.values.clone(),
+            )
             return
-        width, drawn = (shape.requests, shape.query_tokens, shape.heads, shape.head_dim), drawing(device)
+        width, drawn = (
+            (shape.requests, shape.query_tokens, shape.heads, shape.head_dim),
+            drawing(device),
+        )
         self.query = torch.empty(width, device=device, dtype=dtype).normal_(generator=drawn)
         self.keys, self.values = (
-            torch.empty(shape.values, device=device, dtype=dtype).uniform_(-1.7, 1.7, generator=drawn) for _ in range(2)
+            torch.empty(shape.values, device=device, dtype=dtype).uniform_(
+                -1.7, 1.7, generator=drawn
+            )
+            for _ in range(2)
         )
 
     def by_token(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values [b, context + n, kv_heads, d], contiguous."""
         s = self.shape
-        size, view = s.requests * s.keys * s.kv_heads * s.head_dim, (s.requests, s.keys, s.kv_heads, s.head_dim)
+        size, view = (
+            s.requests * s.keys * s.kv_heads * s.head_dim,
+            (s.requests, s.keys, s.kv_heads, s.head_dim),
+        )
         return self.keys[:size].view(view), self.values[:size].view(view)
 
     def by_page(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values [b · pages, PAGE_TOKENS, kv_heads, d]; a request's last page is filled in part."""
+        """Keys and values [b · pages, PAGE_TOKENS, kv_heads, d]; a request's last page is filled in
+        part.
+        """
         s = self.shape
         view = (s.requests * s.pages, PAGE_TOKENS, s.kv_heads, s.head_dim)
         return self.keys.view(view), self.values.view(view)
@@ -137,10 +165,14 @@ class AttentionOperands:
 
     @cached_property
     def packed_query(self) -> torch.Tensor:
-        """Queries [b, kv_heads, group · n, d]: row g·n + i is head g of the group at new token i."""
+        """Queries [b, kv_heads, group · n, d]: row g·n + i is head g of the group at new token
+        i.
+        """
         s = self.shape
         split = self.query.view(s.requests, s.query_tokens, s.kv_heads, s.group, s.head_dim)
-        return split.permute(0, 2, 3, 1, 4).reshape(s.requests, s.kv_heads, s.packed_rows, s.head_dim)
+        return split.permute(0, 2, 3, 1, 4).reshape(
+            s.requests, s.kv_heads, s.packed_rows, s.head_dim
+        )
 
     @cached_property
     def visible(self) -> torch.Tensor:
@@ -160,14 +192,18 @@ class AttentionOperands:
         return split.permute(0, 3, 1, 2, 4).reshape(s.requests, s.query_tokens, s.heads, s.head_dim)
 
     def reference(self, layout: Layout) -> torch.Tensor:
-        """The exact answer in float32, [b, n, heads, d], for the numbers as that layout sees them."""
+        """The exact answer in float32, [b, n, heads, d], for the numbers as that layout sees
+        them.
+        """
         s = self.shape
         if layout == "heads":
             cached, new = self.cached_by_head(), self.new_by_head()
             keys, values = (torch.cat([cached[i], new[i]], dim=2).float() for i in range(2))
         elif layout == "pages":
             keys, values = (
-                each.view(s.requests, -1, s.kv_heads, s.head_dim)[:, : s.keys].transpose(1, 2).float()
+                each.view(s.requests, -1, s.kv_heads, s.head_dim)[:, : s.keys]
+                .transpose(1, 2)
+                .float()
                 for each in self.by_page()
             )
         else:
@@ -181,10 +217,13 @@ class AttentionOperands:
 def additive_mask(operands: AttentionOperands, *, rows: int) -> torch.Tensor:
     """0 where a row sees a key and -inf where it does not, [rows, keys], in the queries' format.
 
-    Its rows begin at multiples of 16 values, which the memory-efficient kernel wants and would copy for.
+    Its rows begin at multiples of 16 values, which the memory-efficient kernel wants and would copy
+    for.
     """
     s = operands.shape
-    padded = torch.zeros(rows, -(-s.keys // 16) * 16, dtype=operands.query.dtype, device=operands.query.device)
+    padded = torch.zeros(
+        rows, -(-s.keys // 16) * 16, dtype=operands.query.dtype, device=operands.query.device
+    )
     hidden = ~operands.visible.repeat(rows // s.query_tokens, 1)
     padded[:, s.context : s.keys].masked_fill_(hidden, float("-inf"))
     return padded[:, : s.keys]

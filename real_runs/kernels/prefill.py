@@ -1,7 +1,7 @@
 """How long does attention over a prompt, or over a chunk behind a prefix, take?
 
-The same operands and forms as verify attention, with chunks in place of draft tokens. Leaves out the forms
-that keep a mask or scores over all keys in memory.
+The same operands and forms as verify attention, with chunks in place of draft tokens. Leaves out
+the forms that keep a mask or scores over all keys in memory.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ def prefill_cases(
 ) -> list[Case]:
     """Chunks of new tokens over prefixes; prefix 0 is a whole prompt."""
     return attention_cases(
-        layer, device, dtype,
-        operation="prefill_attention", requests=requests, query_tokens=chunk, context=prefix, forms=forms,
-    )  # fmt: skip
+        layer,
+        device,
+        dtype,
+        operation="prefill_attention",
+        requests=requests,
+        query_tokens=chunk,
+        context=prefix,
+        forms=forms,
+    )

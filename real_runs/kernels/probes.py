@@ -1,8 +1,9 @@
 """Does a GPU do what measurements on it rest on?
 
-One probe per question, each of seconds: who the card is, its roofs, clocks that can be trusted, capture, every form of
-attention against the exact answer, a pass against torch's plain kernels, experts and eight-bit products. A probe that
-raises is the finding, not the end. Leaves out running each in a process of its own (`real_runs.gpu_doctor`).
+One probe per question, each of seconds: who the card is, its roofs, clocks that can be trusted,
+capture, every form of attention against the exact answer, a pass against torch's plain kernels,
+experts and eight-bit products. A probe that raises is the finding, not the end. Leaves out running
+each in a process of its own (`real_runs.gpu_doctor`).
 """
 
 from __future__ import annotations
@@ -68,25 +69,41 @@ def identity(place: torch.device) -> Finding:
     if profile:
         return Finding(probe="identity", state="ok", detail=f"{detail}; profile {profile}")
     return Finding(
-        probe="identity", state="absent", detail=f"{detail}; no profile",
+        probe="identity",
+        state="absent",
+        detail=f"{detail}; no profile",
         advice="rooftree calibrate --here cuda --base NEAREST makes one",
-    )  # fmt: skip
+    )
 
 
 def roofs(place: torch.device) -> Finding:
     """A copy and a square product against the datasheet."""
     here = machine(str(place), "bf16")
-    found = f"copy {here.copy_bytes_per_s / TERA:.2f} TB/s, bf16 product {here.gemm_flops_per_s / TERA:.0f} TFLOP/s"
+    found = (
+        f"copy {here.copy_bytes_per_s / TERA:.2f} TB/s, bf16 product"
+        f" {here.gemm_flops_per_s / TERA:.0f} TFLOP/s"
+    )
     if not here.profile:
         return Finding(probe="roofs", state="ok", detail=f"{found}; no datasheet to compare with")
     known = load_device(here.profile)
-    shares = here.copy_bytes_per_s / known.bandwidth_bytes_per_s, here.gemm_flops_per_s / known.peak("bf16")
+    shares = (
+        here.copy_bytes_per_s / known.bandwidth_bytes_per_s,
+        here.gemm_flops_per_s / known.peak("bf16"),
+    )
     detail = f"{found}: {shares[0]:.0%} and {shares[1]:.0%} of {known.name}"
     if max(shares) > MOST_SHARE:
-        return Finding(probe="roofs", state="wrong", detail=detail, advice="the card is another one: name its --base")
+        return Finding(
+            probe="roofs",
+            state="wrong",
+            detail=detail,
+            advice="the card is another one: name its --base",
+        )
     if min(shares) < LEAST_SHARE:
         return Finding(
-            probe="roofs", state="slow", detail=detail, advice="look for other work, a power limit or heat on the card"
+            probe="roofs",
+            state="slow",
+            detail=detail,
+            advice="look for other work, a power limit or heat on the card",
         )
     return Finding(probe="roofs", state="ok", detail=detail)
 
@@ -94,7 +111,9 @@ def roofs(place: torch.device) -> Finding:
 def clock(place: torch.device) -> Finding:
     """Whether cold takes longer than hot, and one call as long as each of sixteen."""
     here = machine(str(place), "bf16")
-    width = max(64, int((here.cache_bytes / 8) ** 0.5) // 64 * 64)  # a matrix of a quarter of the cache
+    width = max(
+        64, int((here.cache_bytes / 8) ** 0.5) // 64 * 64
+    )  # a matrix of a quarter of the cache
     weights = [torch.empty(width, width, device=place, dtype=torch.bfloat16) for _ in range(16)]
     for each in weights:
         each.normal_(generator=drawing(place))
@@ -105,7 +124,12 @@ def clock(place: torch.device) -> Finding:
     cold, four = _timed(calls, place, flush), _timed(calls[:4], place, flush)
     detail = f"hot {hot / MICRO:.1f}, cold {cold / MICRO:.1f}, of four {four / MICRO:.1f} µs"
     if place.type == "cuda" and not (cold > 1.1 * hot and 0.7 < four / cold < 1.5):
-        return Finding(probe="clock", state="wrong", detail=detail, advice="caches are not evicted: report this card")
+        return Finding(
+            probe="clock",
+            state="wrong",
+            detail=detail,
+            advice="caches are not evicted: report this card",
+        )
     return Finding(probe="clock", state="ok", detail=detail)
 
 
@@ -119,12 +143,19 @@ def capture(place: torch.device) -> Finding:
     drawn = float(torch.empty(64, device=place).normal_(generator=drawing(place)).abs().sum())
     detail = f"a read by the host is refused; a launch in a graph takes {after / MICRO:.1f} µs"
     if not isinstance(found, CaptureError) or not drawn > 0:
-        return Finding(probe="capture", state="wrong", detail=f"a read by the host gave {found}", advice="report it")
+        return Finding(
+            probe="capture",
+            state="wrong",
+            detail=f"a read by the host gave {found}",
+            advice="report it",
+        )
     return Finding(probe="capture", state="ok", detail=detail)
 
 
 def attention(place: torch.device) -> Finding:
-    """Every form against the exact answer at small shapes, with the seconds that its first calls took."""
+    """Every form against the exact answer at small shapes, with the seconds that its first calls
+    took.
+    """
     layer, dtype = layer_shape(_MODEL), "bf16" if place.type == "cuda" else "fp32"
     right, wrong, absent = [], [], []
     for name in FORMS:
@@ -143,7 +174,9 @@ def attention(place: torch.device) -> Finding:
     detail = f"right: {', '.join(right) or 'none'}; absent: {', '.join(absent) or 'none'}"
     if wrong or not right:
         advice = "the forms named are left out of campaigns"
-        return Finding(probe="attention", state="wrong", detail="; ".join([*wrong, detail]), advice=advice)
+        return Finding(
+            probe="attention", state="wrong", detail="; ".join([*wrong, detail]), advice=advice
+        )
     return Finding(probe="attention", state="ok", detail=detail)
 
 
@@ -168,14 +201,20 @@ def passes(place: torch.device) -> Finding:
         with sdpa_kernel(SDPBackend.MATH):
             exact = model.forward(tokens, cache, start=context, **layout).logits
         model.attends_plainly = True
-        among: dict[str, Any] = {"positions": tree["positions"], "among": tree["mask"][:, context:]} if layout else {}
-        fixed = StaticPass(model, cache, tokens=count, slots=context + count, settled=True, chain=not layout)
+        among: dict[str, Any] = (
+            {"positions": tree["positions"], "among": tree["mask"][:, context:]} if layout else {}
+        )
+        fixed = StaticPass(
+            model, cache, tokens=count, slots=context + count, settled=True, chain=not layout
+        )
         fixed.load(tokens, starts=[context], **among)
         assert exact is not None
         errors[name] = float((fixed.replay() - exact).norm() / exact.norm())
     detail = ", ".join(f"{name} {error:.2%} off" for name, error in errors.items())
     if not max(errors.values()) < _PASS_TOLERANCE:
-        return Finding(probe="passes", state="wrong", detail=detail, advice="times of passes here mean nothing")
+        return Finding(
+            probe="passes", state="wrong", detail=detail, advice="times of passes here mean nothing"
+        )
     return Finding(probe="passes", state="ok", detail=detail)
 
 
@@ -190,16 +229,28 @@ def products(place: torch.device) -> Finding:
         try:
             build().calls[0]()
         except Exception as error:
-            faults.append(f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:120]}")
+            faults.append(
+                f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:120]}"
+            )
     if faults:
-        return Finding(probe="products", state="absent", detail="; ".join(faults), advice="campaigns leave them out")
+        return Finding(
+            probe="products",
+            state="absent",
+            detail="; ".join(faults),
+            advice="campaigns leave them out",
+        )
     return Finding(probe="products", state="ok", detail=" and ".join(cases))
 
 
 PROBES: Mapping[str, Probe] = {
-    "identity": identity, "roofs": roofs, "clock": clock, "capture": capture, "attention": attention,
-    "passes": passes, "products": products,
-}  # fmt: skip
+    "identity": identity,
+    "roofs": roofs,
+    "clock": clock,
+    "capture": capture,
+    "attention": attention,
+    "passes": passes,
+    "products": products,
+}
 
 
 def probed(name: str, device: str) -> Finding:
@@ -210,7 +261,9 @@ def probed(name: str, device: str) -> Finding:
     except Exception as error:
         lines = str(error).strip().splitlines()
         detail = f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
-        found = Finding(probe=name, state="wrong", detail=detail, advice="report this with the lines above")
+        found = Finding(
+            probe=name, state="wrong", detail=detail, advice="report this with the lines above"
+        )
     return replace(found, seconds=round(time.perf_counter() - began, 2))
 
 

@@ -1,11 +1,12 @@
 """How fast is verify attention when its cache is split in plain torch?
 
-The cache of every request and key/value head is cut into equal parts; every part is one row of a batched
-attention that returns its log-sum-exp beside its output. The new tokens, under their causal or tree mask, are
-a part of their own, and all parts are combined by their weights. So a kernel without a mask serves any tree,
-and a kernel that cannot split serves long caches.
+The cache of every request and key/value head is cut into equal parts; every part is one row of a
+batched attention that returns its log-sum-exp beside its output. The new tokens, under their causal
+or tree mask, are a part of their own, and all parts are combined by their weights. So a kernel
+without a mask serves any tree, and a kernel that cannot split serves long caches.
 
-Reference: Dao et al. 2023, "Flash-Decoding for long-context inference": partial softmax and its combination.
+Reference: Dao et al. 2023, "Flash-Decoding for long-context inference": partial softmax and its
+combination.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ Partial = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tenso
 LEAST_PART_TOKENS = 128
 
 
-def flash_partial(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """FlashAttention without a mask: [B, R, d] rows over [B, L, d] keys; output and log-sum-exp [B, R]."""
+def flash_partial(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """FlashAttention without a mask: [B, R, d] rows over [B, L, d] keys; output and log-sum-exp [B,
+    R].
+    """
     q, k, v = (each.unsqueeze(1) for each in (query, key, value))
     if query.device.type == "cpu":
         out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)
@@ -31,15 +36,21 @@ def flash_partial(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -
     return out.squeeze(1), lse.reshape(query.shape[0], -1)[:, : query.shape[1]].float()
 
 
-def efficient_partial(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def efficient_partial(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The memory-efficient kernel without a mask; as `flash_partial`."""
     q, k, v = (each.unsqueeze(1) for each in (query, key, value))
     out, lse = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True)[:2]
     return out.squeeze(1), lse.reshape(query.shape[0], -1)[:, : query.shape[1]].float()
 
 
-def matmul_partial(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two batched matrix products with a softmax between them, scores in memory; as `flash_partial`."""
+def matmul_partial(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two batched matrix products with a softmax between them, scores in memory; as
+    `flash_partial`.
+    """
     scores = torch.bmm(query * query.shape[-1] ** -0.5, key.transpose(1, 2)).float()
     lse = scores.logsumexp(-1)
     weights = (scores - lse.unsqueeze(-1)).exp_().to(value.dtype)
@@ -47,7 +58,9 @@ def matmul_partial(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) 
 
 
 def equal_parts(context: int, wanted: int) -> int:
-    """Largest number of equal parts, at most `wanted`, that a context divides into; 1 where none does."""
+    """Largest number of equal parts, at most `wanted`, that a context divides into; 1 where none
+    does.
+    """
     return next((parts for parts in range(min(wanted, context), 0, -1) if context % parts == 0), 1)
 
 
@@ -73,7 +86,9 @@ def split_call(operands: AttentionOperands, partial: Partial, parts: int) -> Cal
     heads, part = s.requests * s.kv_heads, s.context // parts
     query = operands.packed_query.reshape(heads, s.packed_rows, s.head_dim)
     key, value = (each.view(heads * parts, part, s.head_dim) for each in operands.cached_by_head())
-    new_key, new_value = (each.view(heads, s.query_tokens, s.head_dim) for each in operands.new_by_head())
+    new_key, new_value = (
+        each.view(heads, s.query_tokens, s.head_dim) for each in operands.new_by_head()
+    )
     hidden = ~operands.visible.repeat(s.group, 1)
 
     def call() -> torch.Tensor:

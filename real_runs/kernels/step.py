@@ -1,7 +1,8 @@
 """How long does one whole pass of a model take over new tokens behind a cache?
 
-Random weights in a published shape, a cache that is full up to the context, and the pass that a verify step makes:
-logits after every new token, of a chain or of a tree. Leaves out drafting and what an engine does between passes.
+Random weights in a published shape, a cache that is full up to the context, and the pass that a
+verify step makes: logits after every new token, of a chain or of a tree. Leaves out drafting and
+what an engine does between passes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def step_cases(
         context: cached tokens per request.
         masks: "causal" and "tree"; a tree of one token is a chain and is left out.
         layers: layers to build; None: all.
-        graph: time a captured graph on CUDA; false times what a host that launches kernel by kernel takes.
+        graph: time a captured graph on CUDA; false times what a host that launches kernel by kernel
+            takes.
 
     Raises:
         UnknownNameError: no such model.
@@ -75,7 +77,9 @@ def step_cases(
     ]
 
 
-def step_work(architecture: Architecture, requests: int, query_tokens: int, context: int, width: float) -> ops.Work:
+def step_work(
+    architecture: Architecture, requests: int, query_tokens: int, context: int, width: float
+) -> ops.Work:
     """FLOPs of a pass, and the bytes that it must move: weights once, the cache once per request.
 
     Args:
@@ -92,24 +96,39 @@ def step_work(architecture: Architecture, requests: int, query_tokens: int, cont
     for block, count in architecture.blocks:
         layer, feed_forward = block.attention, block.feed_forward
         if feed_forward.is_moe:
-            visited = ops.distinct_experts(tokens, feed_forward.experts, feed_forward.experts_per_token)
-            unread = (feed_forward.experts - visited) * feed_forward.expert_parameters(architecture.hidden)
+            visited = ops.distinct_experts(
+                tokens, feed_forward.experts, feed_forward.experts_per_token
+            )
+            unread = (feed_forward.experts - visited) * feed_forward.expert_parameters(
+                architecture.hidden
+            )
             moved -= width * count * float(unread)
         shape: dict[str, Any] = {"heads": layer.heads, "kv_bytes": width, "activation_bytes": 0.0}
         if layer.is_mla:
             shape |= {"latent": layer.kv_lora_rank, "rope": layer.rope_dim}
             work = ops.latent_attention(requests, query_tokens, context, **shape)
         else:
-            shape |= {"kv_heads": layer.kv_heads, "head_dim": layer.head_dim, "window": layer.window}
+            shape |= {
+                "kv_heads": layer.kv_heads,
+                "head_dim": layer.head_dim,
+                "window": layer.window,
+            }
             work = ops.attention(requests, query_tokens, context, **shape)
         flops, moved = flops + count * float(work.flops), moved + count * float(work.bytes)
     return ops.Work(np.asarray(flops), np.asarray(moved))
 
 
 def _case(
-    architecture: Architecture, machine: Machine, dtype: str, mask: str, b: int, n: int, c: int,
-    model: Callable[[], Llama], graph: bool,
-) -> Case:  # fmt: skip
+    architecture: Architecture,
+    machine: Machine,
+    dtype: str,
+    mask: str,
+    b: int,
+    n: int,
+    c: int,
+    model: Callable[[], Llama],
+    graph: bool,
+) -> Case:
     width = BYTES_PER_VALUE[dtype]
     work = step_work(architecture, b, n, c, width)
     weights_bytes = width * architecture.weight_values
@@ -135,7 +154,9 @@ def _case(
         flops=float(work.flops),
         bytes=float(work.bytes),
         set_bytes=float(weights_bytes + width * b * (c + n) * architecture.kv_values_per_token),
-        build=partial(_builders, model, mask, b, n, c, graph and machine.device.type == "cuda", cold),
+        build=partial(
+            _builders, model, mask, b, n, c, graph and machine.device.type == "cuda", cold
+        ),
         # logits in float32, and the widest activations of a layer
         scratch=dict.fromkeys(("eager", "graph"), 8.0 * b * n * architecture.vocab),
         most_sets=1 if cold else _FEW_SETS,
@@ -143,7 +164,14 @@ def _case(
 
 
 def _builders(
-    model: Callable[[], Llama], mask: str, b: int, n: int, c: int, graph: bool, cold: bool, sets: int
+    model: Callable[[], Llama],
+    mask: str,
+    b: int,
+    n: int,
+    c: int,
+    graph: bool,
+    cold: bool,
+    sets: int,
 ) -> Mapping[str, Callable[[], Variant]]:
     target = model()
     capacity = -(-(c + n) // _ALIGNED_SLOTS) * _ALIGNED_SLOTS
@@ -153,26 +181,38 @@ def _builders(
     layout: dict[str, Any] = {}
     if mask == "tree":
         parents = [-1, *((node - 1) // 2 for node in range(1, n))]
-        layout = {"positions": tree_positions(parents, c), "mask": tree_mask(parents, c).to(target.device)}
+        layout = {
+            "positions": tree_positions(parents, c),
+            "mask": tree_mask(parents, c).to(target.device),
+        }
 
     def eager() -> Variant:
-        calls = [partial(target.forward, tokens, each, start=c, logits="all", **layout) for each in caches]
+        calls = [
+            partial(target.forward, tokens, each, start=c, logits="all", **layout)
+            for each in caches
+        ]
         return Variant(calls=calls, fields={"cold": cold})
 
     def captured() -> Variant:
         among = {"positions": layout["positions"], "among": layout["mask"][:, c:]} if layout else {}
-        passes = [StaticPass(target, each, tokens=n, slots=c + n, settled=c > 0, chain=not layout) for each in caches]
+        passes = [
+            StaticPass(target, each, tokens=n, slots=c + n, settled=c > 0, chain=not layout)
+            for each in caches
+        ]
         for each in passes:
             each.load(tokens, starts=[c] * b, **among)
         return Variant(
-            calls=[each.replay for each in passes], fields={"cold": cold, "graph": target.device.type == "cuda"}
+            calls=[each.replay for each in passes],
+            fields={"cold": cold, "graph": target.device.type == "cuda"},
         )
 
     return {"graph": captured} if graph else {"eager": eager}
 
 
 def _filled(model: Llama, capacity: int, batch: int) -> KVCache:
-    """A cache of random numbers, one layer's in all: zeros can be faster than what a model leaves there."""
+    """A cache of random numbers, one layer's in all: zeros can be faster than what a model leaves
+    there.
+    """
     made = model.new_cache(capacity, batch=batch)
     drawn = torch.Generator(device=model.device).manual_seed(_SEED)
     for each in (made.keys, made.values):
@@ -182,4 +222,8 @@ def _filled(model: Llama, capacity: int, batch: int) -> KVCache:
 
 def _model(architecture: Architecture, device: torch.device, dtype: torch.dtype) -> Llama:
     """A model of that shape with random weights."""
-    return Llama(weights_like(architecture, seed=_SEED, device=device, dtype=dtype), device=device, dtype=dtype)
+    return Llama(
+        weights_like(architecture, seed=_SEED, device=device, dtype=dtype),
+        device=device,
+        dtype=dtype,
+    )

@@ -1,7 +1,8 @@
 """Which of many shapes can be timed before a deadline, and what was measured?
 
-Shapes are taken coarse first, so that a sweep that is stopped leaves a usable grid. Whatever cannot be built,
-is wrong, does not fit or would take too long becomes a record with its reason. Leaves out what is timed.
+Shapes are taken coarse first, so that a sweep that is stopped leaves a usable grid. Whatever cannot
+be built, is wrong, does not fit or would take too long becomes a record with its reason. Leaves out
+what is timed.
 """
 
 from __future__ import annotations
@@ -31,13 +32,17 @@ from real_runs.kernels.timing import (
 from traces.storage.kernels import KernelRow
 
 _REASON_CHARACTERS = 200
-_Earlier = dict[str, tuple[int, Measurement]]  # by implementation: place of the row, and what was measured so far
+_Earlier = dict[
+    str, tuple[int, Measurement]
+]  # by implementation: place of the row, and what was measured so far
 _NAMING_SHARE = 0.15  # of a sweep's time that is kept for looking kernel names up
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variant:
-    """One implementation at one shape: calls on every operand set, and row fields of its own, which come first."""
+    """One implementation at one shape: calls on every operand set, and row fields of its own, which
+    come first.
+    """
 
     calls: Sequence[Call]
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +53,8 @@ class Case:
     """One shape to time.
 
     Attributes:
-        shape: fields of `KernelRow` that all implementations share, the operation and dtype among them.
+        shape: fields of `KernelRow` that all implementations share, the operation and dtype among
+            them.
         flops: operations that a call needs.
         bytes: bytes that a call must move.
         set_bytes: memory of one operand set.
@@ -82,7 +88,8 @@ class DeviceLostError(RuntimeError):
 
 
 def coarse_first(axes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """All combinations, those of every axis' ends first, then of its middles, then of what lies between.
+    """All combinations, those of every axis' ends first, then of its middles, then of what lies
+    between.
 
     Example:
         >>> coarse_first([[1, 2, 4], [7]])
@@ -90,7 +97,9 @@ def coarse_first(axes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """
     levels = [_levels(len(axis)) for axis in axes]
     picks = itertools.product(*(range(len(axis)) for axis in axes))
-    ordered = sorted(picks, key=lambda pick: (sum(level[i] for level, i in zip(levels, pick, strict=True)), pick))
+    ordered = sorted(
+        picks, key=lambda pick: (sum(level[i] for level, i in zip(levels, pick, strict=True)), pick)
+    )
     return [tuple(axis[i] for axis, i in zip(axes, pick, strict=True)) for pick in ordered]
 
 
@@ -113,12 +122,13 @@ def sweep(
         machine: where.
         effort: repeats and time of one measurement.
         deadline: `time.monotonic()` at which to end.
-        rounds: times that all cases are gone through, with their share of the effort; of the repeats of several
-            rounds the faster half counts.
+        rounds: times that all cases are gone through, with their share of the effort; of the
+            repeats of several rounds the faster half counts.
         should_stop: asked between shapes.
         checkpoint: called between shapes with what is there.
         names: look up the kernels that ran, in the last part of the time.
-        known: rows that an earlier call left; their shapes are done, and they are part of the result.
+        known: rows that an earlier call left; their shapes are done, and they are part of the
+            result.
     """
     swept = Swept(rows=list(known))
     cases = _left(list(cases), known)
@@ -131,8 +141,16 @@ def sweep(
     for turn, index in itertools.product(range(rounds), range(len(cases))):
         case = cases[index]
         if should_stop() or time.monotonic() > timing_end:
-            reason = ("stopped" if should_stop() else "no time left") + (f" in round {turn + 1}" if turn else "")
-            swept.skipped.append({"operation": case.shape["operation"], "cases": len(cases) - index, "reason": reason})
+            reason = ("stopped" if should_stop() else "no time left") + (
+                f" in round {turn + 1}" if turn else ""
+            )
+            swept.skipped.append(
+                {
+                    "operation": case.shape["operation"],
+                    "cases": len(cases) - index,
+                    "reason": reason,
+                }
+            )
             break
         try:
             _time_case(case, machine, share, flush, pace, swept, earlier[index])
@@ -147,7 +165,9 @@ def sweep(
 
 
 def _left(cases: list[Case], known: Sequence[KernelRow]) -> list[Case]:
-    """Cases of which no row is known; a shape is timed with all its implementations before the next one."""
+    """Cases of which no row is known; a shape is timed with all its implementations before the next
+    one.
+    """
     if not cases or not known:
         return cases
     done = {_key(row, cases[0].shape) for row in known}
@@ -155,10 +175,17 @@ def _left(cases: list[Case], known: Sequence[KernelRow]) -> list[Case]:
 
 
 def _time_case(
-    case: Case, machine: Machine, effort: Effort, flush: Flush | None, pace: dict[str, float], swept: Swept,
+    case: Case,
+    machine: Machine,
+    effort: Effort,
+    flush: Flush | None,
+    pace: dict[str, float],
+    swept: Swept,
     earlier: _Earlier,
-) -> None:  # fmt: skip
-    """Time one shape with every implementation; a rate seen before spares calls that would take too long."""
+) -> None:
+    """Time one shape with every implementation; a rate seen before spares calls that would take too
+    long.
+    """
 
     def skip(name: str, reason: str) -> None:
         entry = {**case.shape, "implementation": name, "reason": reason}
@@ -175,7 +202,9 @@ def _time_case(
     else:
         most = min(case.most_sets, MOST_SETS if flush is None else MOST_CALLS_PER_GRAPH)
         sets = sets_needed(case.set_bytes, machine.cache_bytes, machine.memory_bytes, most=most)
-        variants = _variants(case, sets, machine, effort, {n: p * least_s for n, p in pace.items()}, skip)
+        variants = _variants(
+            case, sets, machine, effort, {n: p * least_s for n, p in pace.items()}, skip
+        )
         calls = {name: variant.calls for name, variant in variants.items()}
         flushed = flush is not None and effort.graph
         cold = flushed or is_cold(case.set_bytes, sets, machine.cache_bytes)
@@ -185,7 +214,9 @@ def _time_case(
                 continue
             place, known = earlier.get(name, (len(swept.rows), None))
             whole = pooled(known, result) if known is not None else result
-            swept.rows[place : place + 1] = [_row(case, name, variants[name].fields, whole, sets, cold)]
+            swept.rows[place : place + 1] = [
+                _row(case, name, variants[name].fields, whole, sets, cold)
+            ]
             earlier[name] = place, whole
             pace[name] = min(pace.get(name, float("inf")), result.median_s / max(least_s, 1e-9))
     _release(machine)
@@ -208,7 +239,10 @@ def _variants(
         return {}
     for name, build in builders.items():
         if case.scratch.get(name, 0.0) > machine.memory_bytes:
-            skip(name, f"scratch of {case.scratch[name]:.3g} bytes exceeds {machine.memory_bytes:.3g}")
+            skip(
+                name,
+                f"scratch of {case.scratch[name]:.3g} bytes exceeds {machine.memory_bytes:.3g}",
+            )
         elif estimates_s.get(name, 0.0) > effort.longest_call_s:
             skip(name, f"would take about {estimates_s[name]:.3g} s")
         else:
@@ -219,16 +253,33 @@ def _variants(
     return variants
 
 
-def _row(case: Case, name: str, extra: Mapping[str, Any], result: Measurement, sets: int, cold: bool) -> KernelRow:
-    fields: dict[str, Any] = {key: getattr(result, key) for key in Measurement.__slots__ if key != "times"}
-    fields |= {"flops": case.flops, "bytes": case.bytes, "sets": sets, "cold": cold, **case.shape, **extra}
+def _row(
+    case: Case, name: str, extra: Mapping[str, Any], result: Measurement, sets: int, cold: bool
+) -> KernelRow:
+    fields: dict[str, Any] = {
+        key: getattr(result, key) for key in Measurement.__slots__ if key != "times"
+    }
+    fields |= {
+        "flops": case.flops,
+        "bytes": case.bytes,
+        "sets": sets,
+        "cold": cold,
+        **case.shape,
+        **extra,
+    }
     return KernelRow(implementation=name, **fields)
 
 
 def _look_names_up(
-    cases: Sequence[Case], machine: Machine, swept: Swept, deadline: float, should_stop: Callable[[], bool]
+    cases: Sequence[Case],
+    machine: Machine,
+    swept: Swept,
+    deadline: float,
+    should_stop: Callable[[], bool],
 ) -> None:
-    """Run one call of each measured implementation again under the profiler, as far as time allows."""
+    """Run one call of each measured implementation again under the profiler, as far as time
+    allows.
+    """
     by_shape: dict[tuple[Any, ...], list[int]] = {}
     if not cases:
         return
@@ -256,7 +307,9 @@ def _key(row: KernelRow, shape: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _levels(length: int) -> list[int]:
-    """How early each place of an axis is wanted: the ends 0, their middle 1, the middles between 2 and so on."""
+    """How early each place of an axis is wanted: the ends 0, their middle 1, the middles between 2
+    and so on.
+    """
     levels = [0] * length
     spans = [(0, length - 1, 1)]
     while spans:

@@ -1,9 +1,10 @@
 """How long does one call take, warm-up, caches and neighbours taken care of?
 
-Calls come in sets that do the same work on different memory: rotating through them keeps operands out of the
-last-level cache, as the layers of a model do. On CUDA the rotation is one captured graph, or plain launches, between
-two events, and nothing but the calls stands between them; on a CPU process time stands beside wall time and a repeat
-during which something else held the processor is left out. Leaves out what the calls do.
+Calls come in sets that do the same work on different memory: rotating through them keeps operands
+out of the last-level cache, as the layers of a model do. On CUDA the rotation is one captured
+graph, or plain launches, between two events, and nothing but the calls stands between them; on a
+CPU process time stands beside wall time and a repeat during which something else held the processor
+is left out. Leaves out what the calls do.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Effort:
 
     Attributes:
         repeats: most repeats.
-        budget_s: seconds after which no further repeat is begun; at least `least` are made, one of very long calls.
+        budget_s: seconds after which no further repeat is begun; at least `least` are made, one of
+            very long calls.
         graph: replay a captured graph where the device can.
         longest_call_s: a call estimated to take longer is not made.
         least: fewest repeats.
@@ -69,7 +71,9 @@ class Effort:
     def shared(self, rounds: int) -> Effort:
         """That of each of several rounds."""
         repeats = -(-self.repeats // rounds)
-        return replace(self, repeats=repeats, budget_s=self.budget_s / rounds, least=min(self.least, repeats))
+        return replace(
+            self, repeats=repeats, budget_s=self.budget_s / rounds, least=min(self.least, repeats)
+        )
 
 
 class BusyProcessorError(RuntimeError):
@@ -83,8 +87,8 @@ class CaptureError(RuntimeError):
 class Flush:
     """Two buffers that push everything else out of a GPU's cache.
 
-    The first is written and the second read: lines that were only written would wait in the cache and be written to
-    memory while the timed call runs.
+    The first is written and the second read: lines that were only written would wait in the cache
+    and be written to memory while the timed call runs.
 
     Args:
         cache_bytes: last-level cache.
@@ -103,19 +107,29 @@ class Flush:
         torch.sum(self._read, dim=0, out=self._sum)
 
 
-def sets_needed(bytes_per_set: float, cache_bytes: int, memory_bytes: float, *, most: int = MOST_SETS) -> int:
-    """Operand sets to rotate through so that each is cold again, as far as memory and `most` allow."""
+def sets_needed(
+    bytes_per_set: float, cache_bytes: int, memory_bytes: float, *, most: int = MOST_SETS
+) -> int:
+    """Operand sets to rotate through so that each is cold again, as far as memory and `most`
+    allow.
+    """
     wanted = -(-COLD_CACHES * cache_bytes // max(bytes_per_set, 1.0))
     return int(max(1, min(wanted, most, memory_bytes // max(bytes_per_set, 1.0))))
 
 
 def is_cold(bytes_per_set: float, sets: int, cache_bytes: int) -> bool:
-    """Whether memory is evicted between two uses: what the other sets touch fills the cache several times."""
+    """Whether memory is evicted between two uses: what the other sets touch fills the cache several
+    times.
+    """
     return bytes_per_set * sets >= COLD_CACHES * cache_bytes
 
 
 def measure(
-    groups: Mapping[str, Sequence[Call]], device: torch.device, effort: Effort, *, flush: Flush | None = None
+    groups: Mapping[str, Sequence[Call]],
+    device: torch.device,
+    effort: Effort,
+    *,
+    flush: Flush | None = None,
 ) -> dict[str, Measurement | Exception]:
     """Time several implementations of the same operation.
 
@@ -129,18 +143,22 @@ def measure(
         Per implementation its times, or what it raised.
     """
     if device.type == "cuda":
-        return {name: _caught(partial(measure_cuda, calls, effort, flush)) for name, calls in groups.items()}
+        return {
+            name: _caught(partial(measure_cuda, calls, effort, flush))
+            for name, calls in groups.items()
+        }
     return measure_cpu(groups, effort)
 
 
 def measure_cuda(calls: Sequence[Call], effort: Effort, flush: Flush | None) -> Measurement:
     """Time one rotation per repeat between CUDA events.
 
-    Captured rotations follow a flush, which makes them cold and hides the start of the graph. Launches one by one
-    follow nothing: a flush would hide what they cost.
+    Captured rotations follow a flush, which makes them cold and hides the start of the graph.
+    Launches one by one follow nothing: a flush would hide what they cost.
 
     Raises:
-        CaptureError: the calls cannot be captured; times of launches are never given for those of a graph.
+        CaptureError: the calls cannot be captured; times of launches are never given for those of a
+            graph.
     """
     stream = _timing_stream(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
@@ -162,14 +180,19 @@ def measure_cuda(calls: Sequence[Call], effort: Effort, flush: Flush | None) -> 
         times = _event_times(run, flush, repeats if once <= effort.longest_call_s else 1)
     if graph is not None:
         graph.reset()
-    return _summary([t / len(calls) for t in times], discarded=0, graph=graph is not None, cpu_ratio=0.0)
+    return _summary(
+        [t / len(calls) for t in times], discarded=0, graph=graph is not None, cpu_ratio=0.0
+    )
 
 
-def measure_cpu(groups: Mapping[str, Sequence[Call]], effort: Effort) -> dict[str, Measurement | Exception]:
-    """Time a few calls of each implementation in turn, going on through the sets, until enough repeats count.
+def measure_cpu(
+    groups: Mapping[str, Sequence[Call]], effort: Effort
+) -> dict[str, Measurement | Exception]:
+    """Time a few calls of each implementation in turn, going on through the sets, until enough
+    repeats count.
 
-    A repeat is kept far shorter than the time for which a scheduler takes the processor away, where the call is
-    short enough, and a disturbance meets all implementations alike.
+    A repeat is kept far shorter than the time for which a scheduler takes the processor away, where
+    the call is short enough, and a disturbance meets all implementations alike.
     """
     found: dict[str, Measurement | Exception] = {}
     calls_per_repeat: dict[str, int] = {}
@@ -183,7 +206,9 @@ def measure_cpu(groups: Mapping[str, Sequence[Call]], effort: Effort) -> dict[st
             continue
         calls_per_repeat[name] = max(1, round(_REPEAT_S / max(once, 1e-9)))
         repeat_s = once * calls_per_repeat[name]
-        wanted[name] = max(effort.least, min(effort.repeats, int(effort.budget_s / max(repeat_s, 1e-9))))
+        wanted[name] = max(
+            effort.least, min(effort.repeats, int(effort.budget_s / max(repeat_s, 1e-9)))
+        )
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
     at = 0  # shared by all implementations: they read the same sets
     for _ in range(_MOST_TRIES * max(wanted.values(), default=0)):
@@ -195,7 +220,9 @@ def measure_cpu(groups: Mapping[str, Sequence[Call]], effort: Effort) -> dict[st
     for name, taken in samples.items():
         kept_samples = _undisturbed(taken)
         if not kept_samples:
-            found[name] = BusyProcessorError("another process held the processor during every repeat")
+            found[name] = BusyProcessorError(
+                "another process held the processor during every repeat"
+            )
             continue
         each = [wall / calls_per_repeat[name] for wall, _ in kept_samples]
         ratio = median(cpu / wall for wall, cpu in kept_samples)
@@ -204,19 +231,27 @@ def measure_cpu(groups: Mapping[str, Sequence[Call]], effort: Effort) -> dict[st
 
 
 def pooled(first: Measurement, second: Measurement) -> Measurement:
-    """Both rounds of the same calls: of all repeats the faster half counts, the others are discarded."""
+    """Both rounds of the same calls: of all repeats the faster half counts, the others are
+    discarded.
+    """
     times = (*first.times, *second.times)
     kept = sorted(times)[: -(-len(times) // 2)]
     held = sum(each.discarded - (len(each.times) - each.repeats) for each in (first, second))
     ratio = (first.cpu_ratio * len(first.times) + second.cpu_ratio * len(second.times)) / len(times)
-    whole = _summary(kept, discarded=held + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio)
+    whole = _summary(
+        kept, discarded=held + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio
+    )
     return replace(whole, times=times)
 
 
 def _undisturbed(samples: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Repeats that had the processor to themselves: process time per wall time near the best seen, at least one."""
+    """Repeats that had the processor to themselves: process time per wall time near the best seen,
+    at least one.
+    """
     best = max((cpu / wall for wall, cpu in samples), default=1.0)
-    return [(wall, cpu) for wall, cpu in samples if cpu / wall >= _LEAST_PROCESS_SHARE * max(1.0, best)]
+    return [
+        (wall, cpu) for wall, cpu in samples if cpu / wall >= _LEAST_PROCESS_SHARE * max(1.0, best)
+    ]
 
 
 def _cpu_time(calls: Sequence[Call], start: int, count: int) -> tuple[float, float]:
@@ -242,7 +277,9 @@ def _event_times(run: Call, flush: Flush | None, repeats: int) -> list[float]:
 
 @cache
 def _timing_stream(index: int) -> torch.cuda.Stream:
-    """One stream of a device for all measurements: every further one would take a workspace of its own."""
+    """One stream of a device for all measurements: every further one would take a workspace of its
+    own.
+    """
     return torch.cuda.Stream(index)  # type: ignore[no-untyped-call]
 
 
@@ -264,13 +301,19 @@ def _captured(calls: Sequence[Call], stream: torch.cuda.Stream) -> torch.cuda.CU
     except RuntimeError as error:
         torch.cuda.synchronize()
         lines = str(error).strip().splitlines()
-        raise CaptureError(f"cannot be captured: {lines[0] if lines else type(error).__name__}") from None
+        raise CaptureError(
+            f"cannot be captured: {lines[0] if lines else type(error).__name__}"
+        ) from None
     return graph
 
 
-def _summary(times: Sequence[float], *, discarded: int, graph: bool, cpu_ratio: float) -> Measurement:
+def _summary(
+    times: Sequence[float], *, discarded: int, graph: bool, cpu_ratio: float
+) -> Measurement:
     middle = median(times)
-    low, _, high = quantiles(times, n=4, method="inclusive") if len(times) > 1 else (middle, middle, middle)
+    low, _, high = (
+        quantiles(times, n=4, method="inclusive") if len(times) > 1 else (middle, middle, middle)
+    )
     return Measurement(
         median_s=middle,
         low_s=min(low, middle),

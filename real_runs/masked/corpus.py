@@ -1,8 +1,8 @@
 """Which text does the small masked model learn, and from which is it asked to go on?
 
-Names of characters in the order of the Unicode Character Database, which Python ships, without those that only number
-ideographs and syllables. A token is a character. Every sixteenth window is held back for prompts, and never trained
-on. Leaves out training.
+Names of characters in the order of the Unicode Character Database, which Python ships, without
+those that only number ideographs and syllables. A token is a character. Every sixteenth window is
+held back for prompts, and never trained on. Leaves out training.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Corpus:
     @property
     def title(self) -> str:
         """The text in words."""
-        return f"names of Unicode {unicodedata.unidata_version} characters, {self.vocabulary - 1} characters"
+        return (
+            f"names of Unicode {unicodedata.unidata_version} characters, {self.vocabulary - 1}"
+            " characters"
+        )
 
     @property
     def sha256(self) -> str:
@@ -73,8 +76,8 @@ class Corpus:
     def prompts(self, count: int, *, first: int = 0) -> dict[str, NDArray[np.int32]]:
         """Windows held back, by names that tell their place, in van der Corput's order.
 
-        Some of them from any one on lie evenly over the text, so that two such samples have as much of every script
-        and differ less than drawn ones do.
+        Some of them from any one on lie evenly over the text, so that two such samples have as much
+        of every script and differ less than drawn ones do.
 
         Args:
             count: how many.

@@ -1,7 +1,8 @@
 """What does a masked-diffusion language model compute?
 
-Layers of two-sided attention over prompt and canvas, all of it or a part that reads the rest's keys and values from a
-cache. Leaves out training (`training`) and which positions are committed (`real_runs.decoding.masked`).
+Layers of two-sided attention over prompt and canvas, all of it or a part that reads the rest's keys
+and values from a cache. Leaves out training (`training`) and which positions are committed
+(`real_runs.decoding.masked`).
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class KeyValueCache:
         part._rows = torch.tensor(rows)
         return part
 
-    def written(self, layer: int, start: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def written(
+        self, layer: int, start: int, k: torch.Tensor, v: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Put the new keys and values of some positions in place; all of the layer's."""
         at = slice(start, start + k.shape[2])
         self.keys[layer][self._rows, :, at], self.values[layer][self._rows, :, at] = k, v
@@ -92,9 +95,13 @@ class _Layer(nn.Module):
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
         return _turned(q, turn), _turned(k, turn), v
 
-    def mixed(self, x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def mixed(
+        self, x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    ) -> torch.Tensor:
         """States after attention over all of `k` and `v`, and after the feed-forward part."""
-        x = x + self.output(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        x = x + self.output(
+            functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        )
         gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, dim=-1)
         added: torch.Tensor = x + self.down(functional.silu(gate) * up)
         return added
@@ -117,23 +124,32 @@ class MaskedModel(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         for name, value in self.named_parameters():
             if value.ndim == 2:
-                deep = (2 * shape.layers) ** -0.5 if name.endswith(("output.weight", "down.weight")) else 1.0
+                deep = (
+                    (2 * shape.layers) ** -0.5
+                    if name.endswith(("output.weight", "down.weight"))
+                    else 1.0
+                )
                 nn.init.normal_(value, std=deep * shape.width**-0.5, generator=generator)
         size = shape.width // shape.heads
-        angle = torch.arange(shape.positions)[:, None] * _ROPE_BASE ** (-torch.arange(0, size, 2) / size)
+        angle = torch.arange(shape.positions)[:, None] * _ROPE_BASE ** (
+            -torch.arange(0, size, 2) / size
+        )
         self.register_buffer("turn", torch.polar(torch.ones_like(angle), angle), persistent=False)
         with torch.no_grad():
             for place, layer in enumerate(self.layers):
                 assert isinstance(layer, _Layer)
                 layer.qkv.bias.copy_(_near_bias(shape, place, angle))
 
-    def forward(self, tokens: torch.Tensor, *, start: int = 0, cache: KeyValueCache | None = None) -> torch.Tensor:
+    def forward(
+        self, tokens: torch.Tensor, *, start: int = 0, cache: KeyValueCache | None = None
+    ) -> torch.Tensor:
         """Logits of some positions.
 
         Args:
             tokens: int64[B, n], of the positions from `start` on.
             start: first position.
-            cache: what the other positions hold; written where computed, and read whole. None: there are no others.
+            cache: what the other positions hold; written where computed, and read whole. None:
+                there are no others.
 
         Returns:
             float32[B, n, vocabulary].
@@ -151,21 +167,26 @@ class MaskedModel(nn.Module):
 
 
 def _near_bias(shape: MaskedShape, layer: int, angle: torch.Tensor) -> torch.Tensor:
-    """Biases of queries, keys and values that make every head look at a near position to begin with.
+    """Biases of queries, keys and values that make every head look at a near position to begin
+    with.
 
-    Heads take turns before and behind; later layers look further. A model that has to find its neighbours first needs
-    several times as many steps.
+    Heads take turns before and behind; later layers look further. A model that has to find its
+    neighbours first needs several times as many steps.
     """
     query = torch.full((shape.heads, 2 * angle.shape[1]), _NEAR)
     key = []
     for head in range(shape.heads):
         distance = min(1 + head // 2 + layer * shape.heads // 2, shape.positions - 1)
         sign = 1.0 if head % 2 else -1.0
-        key.append(_turned(query[head], torch.polar(torch.ones(angle.shape[1]), -sign * angle[distance])))
+        key.append(
+            _turned(query[head], torch.polar(torch.ones(angle.shape[1]), -sign * angle[distance]))
+        )
     return torch.cat([query.flatten(), torch.stack(key).flatten(), torch.zeros(shape.width)])
 
 
 def _turned(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
-    """Rotary position embedding: neighbouring values are a complex number's parts, turned by the position's angles."""
+    """Rotary position embedding: neighbouring values are a complex number's parts, turned by the
+    position's angles.
+    """
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * turn).flatten(-2)

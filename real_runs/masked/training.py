@@ -1,9 +1,9 @@
 """What is the small masked model trained on, and from which recipe?
 
-Every position of the canvas is masked with the same probability, drawn anew per row, and predicted from the rest: the
-bound on the likelihood of masked diffusion. A model is read from a folder if this very recipe made it, and trained
-and kept otherwise. Leaves out the optimiser (`real_runs.training`), what the model computes (`network`) and its text
-(`corpus`).
+Every position of the canvas is masked with the same probability, drawn anew per row, and predicted
+from the rest: the bound on the likelihood of masked diffusion. A model is read from a folder if
+this very recipe made it, and trained and kept otherwise. Leaves out the optimiser
+(`real_runs.training`), what the model computes (`network`) and its text (`corpus`).
 
 Reference: Nie et al. 2025, LLaDA, arXiv 2502.09992, eq. 3.
 """
@@ -76,15 +76,20 @@ class MaskedRecipe:
     def shape(self) -> MaskedShape:
         """Sizes of the network."""
         return MaskedShape(
-            vocabulary=self.corpus.vocabulary, positions=self.corpus.window_tokens, width=self.width,
-            layers=self.layers, heads=self.heads, ffn_width=self.ffn_width,
-        )  # fmt: skip
+            vocabulary=self.corpus.vocabulary,
+            positions=self.corpus.window_tokens,
+            width=self.width,
+            layers=self.layers,
+            heads=self.heads,
+            ffn_width=self.ffn_width,
+        )
 
 
 def masked_model(
     folder: Path, recipe: MaskedRecipe, report: Callable[[int, int, float], None] | None = None
 ) -> MaskedModel:
-    """The model of a recipe, read from `folder` or trained and kept there; training that was stopped goes on.
+    """The model of a recipe, read from `folder` or trained and kept there; training that was
+    stopped goes on.
 
     Args:
         folder: made if it is not there.
@@ -117,7 +122,8 @@ def train(
         model: of the recipe's shape.
         recipe: how.
         checkpoint: where unfinished training is kept.
-        report: called with (steps done, steps, loss): the bound on -log p of a token of the canvas, in nats.
+        report: called with (steps done, steps, loss): the bound on -log p of a token of the canvas,
+            in nats.
     """
     text = torch.from_numpy(recipe.corpus.training_windows()).long()
 
@@ -132,19 +138,31 @@ def train(
         return (weight * surprise).sum() / canvas.numel()
 
     minimise(
-        model, loss, steps=recipe.steps, learning_rate=recipe.learning_rate, second_beta=0.98, seed=recipe.seed,
-        checkpoint=checkpoint, report=report,
-    )  # fmt: skip
+        model,
+        loss,
+        steps=recipe.steps,
+        learning_rate=recipe.learning_rate,
+        second_beta=0.98,
+        seed=recipe.seed,
+        checkpoint=checkpoint,
+        report=report,
+    )
 
 
-def _masks(recipe: MaskedRecipe, step: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Masked positions of a step's rows, bool[rows, L], and their probability by row; evenly spread.
+def _masks(
+    recipe: MaskedRecipe, step: int, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Masked positions of a step's rows, bool[rows, L], and their probability by row; evenly
+    spread.
 
-    The highest probability rises to 1 over the first half of the steps: with much of the text shown a model finds
-    out sooner that it should look at it.
+    The highest probability rises to 1 over the first half of the steps: with much of the text shown
+    a model finds out sooner that it should look at it.
     """
     most = min(1.0, _FIRST_MASKED + (1.0 - _FIRST_MASKED) * 2.0 * step / recipe.steps)
-    even = (torch.rand(1, generator=generator) + torch.randperm(recipe.rows, generator=generator) / recipe.rows) % 1.0
+    even = (
+        torch.rand(1, generator=generator)
+        + torch.randperm(recipe.rows, generator=generator) / recipe.rows
+    ) % 1.0
     ratio = _LEAST_MASKED + (most - _LEAST_MASKED) * even
     drawn = torch.rand(recipe.rows, recipe.canvas_tokens, generator=generator)
     return drawn < ratio[:, None], ratio

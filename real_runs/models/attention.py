@@ -1,7 +1,8 @@
 """How does a token attend to those before it?
 
-Grouped-query attention over the static cache, and the masks of a pass. The query heads of a group are stacked as
-rows against their one key/value head, so that keys and values are read once. Leaves out latent attention.
+Grouped-query attention over the static cache, and the masks of a pass. The query heads of a group
+are stacked as rows against their one key/value head, so that keys and values are read once. Leaves
+out latent attention.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Seen:
     Attributes:
         full: bool [1 or B, 1, group · T, S]; None: all of them.
         windows: the same for layers with a window, by its length.
-        chain: the tokens are the last ones of the cache and each sees all before it; nothing else is needed.
+        chain: the tokens are the last ones of the cache and each sees all before it; nothing else
+            is needed.
         settled: slots that all tokens see, where `tail` says what they see of the others.
         tail: bias of `prefix_attention.tail_bias`.
     """
@@ -54,13 +56,17 @@ def visible_slots(starts: torch.Tensor, among: torch.Tensor, slots: int) -> torc
         bool [B, T, S].
     """
     count = among.shape[-1]
-    offset = (torch.arange(slots, device=starts.device) - starts[:, None])[:, None]  # slots past the row's start
+    offset = (torch.arange(slots, device=starts.device) - starts[:, None])[
+        :, None
+    ]  # slots past the row's start
     new = among.expand(starts.shape[0], -1, -1)
     own = new.gather(2, offset.clamp(0, count - 1).expand(-1, count, -1))
     return (offset < 0) | ((offset < count) & own)
 
 
-def within_window(starts: torch.Tensor, positions: torch.Tensor, slots: int, window: int) -> torch.Tensor:
+def within_window(
+    starts: torch.Tensor, positions: torch.Tensor, slots: int, window: int
+) -> torch.Tensor:
     """Whether a slot's position is among the last `window` at a token's, bool [B, T, S].
 
     Slots before a row's start are taken to hold the token of that position.
@@ -100,16 +106,26 @@ def attended(
     batch, count, heads, width = query.shape
     packed = query.transpose(1, 2).reshape(batch, keys.shape[1], -1, width)
     if sinks is None:
-        found = functional.scaled_dot_product_attention(packed, keys, values, attn_mask=mask, scale=scale)
+        found = functional.scaled_dot_product_attention(
+            packed, keys, values, attn_mask=mask, scale=scale
+        )
     else:
-        found = _with_sinks(packed, keys, values, mask, sinks.repeat_interleave(count).view(keys.shape[1], -1, 1))
+        found = _with_sinks(
+            packed, keys, values, mask, sinks.repeat_interleave(count).view(keys.shape[1], -1, 1)
+        )
     return found.reshape(batch, heads, count, -1).transpose(1, 2)
 
 
 def _with_sinks(
-    packed: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None, sinks: torch.Tensor
+    packed: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+    sinks: torch.Tensor,
 ) -> torch.Tensor:
-    """No fused kernel of torch takes a sink: scores, one more column of them, softmax without that column."""
+    """No fused kernel of torch takes a sink: scores, one more column of them, softmax without that
+    column.
+    """
     scores = (packed @ keys.transpose(2, 3)).float() * packed.shape[-1] ** -0.5
     if mask is not None:
         scores = scores.masked_fill(~mask, -float("inf"))
@@ -168,7 +184,9 @@ class GroupedAttention:
             query, key = made[:, :, :heads], turned[:, :, heads:]
             eps = self.norm_eps
             query = functional.rms_norm(query, (head_dim,), self.q_norm, eps)
-            turned = torch.cat([query, functional.rms_norm(key, (head_dim,), self.k_norm, eps)], dim=2)
+            turned = torch.cat(
+                [query, functional.rms_norm(key, (head_dim,), self.k_norm, eps)], dim=2
+            )
         if self.rotates:
             turned = rotated(turned, angles)
         cache.write(index, start, turned[:, :, heads:].transpose(1, 2), value.transpose(1, 2))

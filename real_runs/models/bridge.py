@@ -30,7 +30,9 @@ class Bridge:
     weight: torch.Tensor
     bias: torch.Tensor
     fit_tokens: int = 0
-    _placed: _Placed = field(default_factory=dict, repr=False, compare=False)  # copied once to where states are
+    _placed: _Placed = field(
+        default_factory=dict, repr=False, compare=False
+    )  # copied once to where states are
 
     def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
         """Map hidden states [..., width]; they are divided by their root mean square first."""

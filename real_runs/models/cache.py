@@ -1,8 +1,8 @@
 """How are the keys and values of past tokens stored?
 
-A static cache: allocated once, written in place, one length per row. A forward writes the slots after a row's
-length; only `commit` and `compact` decide which of them stay, so that dropping a rejected draft costs nothing.
-Leaves out paging.
+A static cache: allocated once, written in place, one length per row. A forward writes the slots
+after a row's length; only `commit` and `compact` decide which of them stay, so that dropping a
+rejected draft costs nothing. Leaves out paging.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         shape = (config.layers, batch, config.kv_heads, capacity, config.head_dim)
-        self.keys = torch.zeros(shape, device=device, dtype=dtype)  # [layers, B, kv heads, slots, head dim]
+        self.keys = torch.zeros(
+            shape, device=device, dtype=dtype
+        )  # [layers, B, kv heads, slots, head dim]
         self.values = torch.zeros((*shape[:-1], config.value_dim), device=device, dtype=dtype)
         self.capacity = capacity
         self.lengths = [0] * batch
@@ -80,8 +82,11 @@ class KVCache:
     def length(self, value: int) -> None:
         self.lengths = [value] * self.batch
 
-    def write(self, layer: int, start: int | Slots, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Store `[B, kv heads, T, head dim]` in a layer: in the slots start..start+T-1, or in each row's own.
+    def write(
+        self, layer: int, start: int | Slots, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
+        """Store `[B, kv heads, T, head dim]` in a layer: in the slots start..start+T-1, or in each
+        row's own.
 
         Raises:
             InputError: it does not fit.
@@ -101,18 +106,24 @@ class KVCache:
         """Keep the first `tokens` scratch slots of every row, or so many of each."""
         counts = [tokens] * self.batch if isinstance(tokens, int) else list(tokens)
         if len(counts) != self.batch:
-            raise InputError(f"must have one number for each of {self.batch} rows", key="tokens", value=len(counts))
+            raise InputError(
+                f"must have one number for each of {self.batch} rows",
+                key="tokens",
+                value=len(counts),
+            )
         for length, count in zip(self.lengths, counts, strict=True):
             if not 0 <= count <= self.capacity - length:
-                raise InputError(f"must lie in 0..{self.capacity - length}", key="tokens", value=count)
+                raise InputError(
+                    f"must lie in 0..{self.capacity - length}", key="tokens", value=count
+                )
         self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
 
     def compact(self, accepted: Sequence[int] | Sequence[Sequence[int]]) -> None:
         """Keep some scratch slots, moved next to the committed ones.
 
         Args:
-            accepted: offsets from the row's length, ascending: the accepted path through a tree, root first. One
-                list per row; a batch of one takes the bare list.
+            accepted: offsets from the row's length, ascending: the accepted path through a tree,
+                root first. One list per row; a batch of one takes the bare list.
 
         Raises:
             InputError: offsets that do not ascend from 0, or that lie beyond the cache.
@@ -122,7 +133,8 @@ class KVCache:
         if len(moved) == self.batch == 1:
             length, path = self.lengths[0], list(rows[0])
             chosen = torch.tensor([length + slot for slot in path], device=self.keys.device)
-            # indexing copies, so sources that overlap the destination are read before they are overwritten
+            # indexing copies, so sources that overlap the destination are read before they are
+            # overwritten
             self.keys[:, :, :, length : length + len(path)] = self.keys[:, :, :, chosen]
             self.values[:, :, :, length : length + len(path)] = self.values[:, :, :, chosen]
         elif moved:
@@ -143,7 +155,9 @@ class KVCache:
         self.keys, self.values = self.keys[:, :last], self.values[:, :last]
 
     def _move(self, rows: Sequence[Sequence[int]]) -> None:
-        """Gather and scatter all rows at once; shorter rows are padded by making their last move again."""
+        """Gather and scatter all rows at once; shorter rows are padded by making their last move
+        again.
+        """
         most = max(len(path) for path in rows)
         moves = []
         for length, path in zip(self.lengths, rows, strict=True):
@@ -155,16 +169,26 @@ class KVCache:
             to, source = (pairs[..., side, None].expand(shape) for side in (0, 1))
             stored.scatter_(3, to, stored.gather(3, source))
 
-    def _accepted_rows(self, accepted: Sequence[int] | Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    def _accepted_rows(
+        self, accepted: Sequence[int] | Sequence[Sequence[int]]
+    ) -> list[Sequence[int]]:
         rows = cast(
             "list[Sequence[int]]",
-            [accepted] if self.batch == 1 and (not accepted or isinstance(accepted[0], int)) else list(accepted),
+            [accepted]
+            if self.batch == 1 and (not accepted or isinstance(accepted[0], int))
+            else list(accepted),
         )
         if len(rows) != self.batch or any(isinstance(path, int) for path in rows):
-            raise InputError(f"must have one list for each of {self.batch} rows", key="accepted", value=list(accepted))
+            raise InputError(
+                f"must have one list for each of {self.batch} rows",
+                key="accepted",
+                value=list(accepted),
+            )
         for length, path in zip(self.lengths, rows, strict=True):
             if any(b <= a for a, b in itertools.pairwise(path)) or any(slot < 0 for slot in path):
                 raise InputError("must ascend from 0", key="accepted", value=list(path))
             if path and length + path[-1] >= self.capacity:
-                raise InputError(f"must lie below {self.capacity - length}", key="accepted", value=path[-1])
+                raise InputError(
+                    f"must lie below {self.capacity - length}", key="accepted", value=path[-1]
+                )
         return rows

@@ -1,8 +1,8 @@
 """Which shape and which conventions does a Llama-family model have?
 
-Reads them from a Hugging Face `config.json` or from GGUF metadata. Files of families whose forward differs
-(mixtures of experts, sliding windows) are refused by name instead of being run wrongly; such layers run with
-random weights alone (`weights_like`). Leaves out the weights.
+Reads them from a Hugging Face `config.json` or from GGUF metadata. Files of families whose forward
+differs (mixtures of experts, sliding windows) are refused by name instead of being run wrongly;
+such layers run with random weights alone (`weights_like`). Leaves out the weights.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class LlamaConfig:
         max_positions: longest sequence the model was made for.
         eos_ids: tokens that end a generation.
         blocks: what every layer is made of; empty: all are what the fields above say.
-        learned_positions: rows of a learned position embedding, which stands in for rotation; 0: none.
+        learned_positions: rows of a learned position embedding, which stands in for rotation; 0:
+            none.
     """
 
     vocabulary: int
@@ -69,9 +70,13 @@ class LlamaConfig:
             if not 1 <= getattr(self, name) <= 2**24:
                 raise InputError("must lie in 1..2^24", key=name, value=getattr(self, name))
         if self.heads % self.kv_heads:
-            raise InputError(f"must divide the {self.heads} query heads", key="kv_heads", value=self.kv_heads)
+            raise InputError(
+                f"must divide the {self.heads} query heads", key="kv_heads", value=self.kv_heads
+            )
         if self.head_dim % 2:
-            raise InputError("must be even for rotary embedding", key="head_dim", value=self.head_dim)
+            raise InputError(
+                "must be even for rotary embedding", key="head_dim", value=self.head_dim
+            )
         self.rope_scaling.check(self.head_dim)
 
     def block(self, layer: int) -> Block:
@@ -89,7 +94,9 @@ class LlamaConfig:
 
     @property
     def value_dim(self) -> int:
-        """Values stored per token and key/value head beside the key; 0 with latent attention, whose key is both."""
+        """Values stored per token and key/value head beside the key; 0 with latent attention, whose
+        key is both.
+        """
         return 0 if self.blocks and self.blocks[0].attention.is_mla else self.head_dim
 
     @property
@@ -102,11 +109,14 @@ def from_hf(values: Mapping[str, Any], *, file: str | None = None) -> LlamaConfi
     """Read a Hugging Face `config.json`; keys that are not needed are ignored.
 
     Raises:
-        InputError: another family, a missing key, a sliding window or a rotary scaling that is not supported.
+        InputError: another family, a missing key, a sliding window or a rotary scaling that is not
+            supported.
     """
     family = values.get("model_type")
     if family not in FAMILIES:
-        raise InputError(f"must be one of {', '.join(FAMILIES)}", file=file, key="model_type", value=family)
+        raise InputError(
+            f"must be one of {', '.join(FAMILIES)}", file=file, key="model_type", value=family
+        )
     if values.get("sliding_window") and values.get("use_sliding_window", family == "mistral"):
         raise InputError(
             "sliding windows are not supported",
@@ -122,7 +132,12 @@ def from_hf(values: Mapping[str, Any], *, file: str | None = None) -> LlamaConfi
             value=values.get("hidden_act"),
         )
     if family in ("llama", "mistral", "qwen3") and values.get("attention_bias"):
-        raise InputError("attention biases are supported for qwen2 alone", file=file, key="attention_bias", value=True)
+        raise InputError(
+            "attention biases are supported for qwen2 alone",
+            file=file,
+            key="attention_bias",
+            value=True,
+        )
     try:
         heads, width = int(values["num_attention_heads"]), int(values["hidden_size"])
         positions = int(values.get("max_position_embeddings", 8192))
@@ -174,11 +189,20 @@ def from_gguf(
     """
     family = metadata.get("general.architecture")
     if family not in FAMILIES:
-        raise InputError(f"must be one of {', '.join(FAMILIES)}", file=file, key="general.architecture", value=family)
+        raise InputError(
+            f"must be one of {', '.join(FAMILIES)}",
+            file=file,
+            key="general.architecture",
+            value=family,
+        )
     if metadata.get(f"{family}.expert_count"):
-        raise InputError("mixtures of experts are not supported", file=file, key=f"{family}.expert_count")
+        raise InputError(
+            "mixtures of experts are not supported", file=file, key=f"{family}.expert_count"
+        )
     if metadata.get(f"{family}.attention.sliding_window"):
-        raise InputError("sliding windows are not supported", file=file, key=f"{family}.attention.sliding_window")
+        raise InputError(
+            "sliding windows are not supported", file=file, key=f"{family}.attention.sliding_window"
+        )
     try:
         heads, width = (
             int(metadata[f"{family}.attention.head_count"]),

@@ -15,9 +15,9 @@ from real_runs.models.processor import cpu_title
 def checked_device(name: str) -> torch.device:
     """The torch device of that name.
 
-    On a GPU `scaled_dot_product_attention` is kept to torch's flash, memory-efficient and plain kernels from here on:
-    cuDNN's makes a plan for every shape, which a growing cache pays for at each length, and comes first in some
-    versions of torch.
+    On a GPU `scaled_dot_product_attention` is kept to torch's flash, memory-efficient and plain
+    kernels from here on: cuDNN's makes a plan for every shape, which a growing cache pays for at
+    each length, and comes first in some versions of torch.
 
     Raises:
         InputError: no such device here.
@@ -28,7 +28,9 @@ def checked_device(name: str) -> torch.device:
     # torch raises all three, by device: not built in, no driver, no such operation
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"must be a torch device of this machine ({reason})", key="device", value=name) from None
+        raise InputError(
+            f"must be a torch device of this machine ({reason})", key="device", value=name
+        ) from None
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)
     return device

@@ -1,8 +1,9 @@
 """What does a layer do to a token by itself?
 
-Feed-forward layers: gated or plain, and mixtures of experts. Routed tokens visit their experts one hit expert at
-a time, or sorted by expert in one grouped product where torch has one: that form has static shapes and asks the
-device nothing, so it can be captured in a graph. Leaves out load balancing and capacity limits.
+Feed-forward layers: gated or plain, and mixtures of experts. Routed tokens visit their experts one
+hit expert at a time, or sorted by expert in one grouped product where torch has one: that form has
+static shapes and asks the device nothing, so it can be captured in a graph. Leaves out load
+balancing and capacity limits.
 """
 
 from __future__ import annotations
@@ -72,12 +73,16 @@ class Experts:
         rows = x.reshape(-1, x.shape[-1])
         logits, chosen = self.router(rows).float().topk(self.per_token, dim=-1)
         shares = torch.softmax(logits, dim=-1).to(x.dtype)
-        made = (self.grouped if groups_products(x) else self.one_by_one)(rows, chosen, shares).view(x.shape)
+        made = (self.grouped if groups_products(x) else self.one_by_one)(rows, chosen, shares).view(
+            x.shape
+        )
         if self.shared is not None:
             made = self.shared(x, made)
         return made if residual is None else made + residual
 
-    def one_by_one(self, rows: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    def one_by_one(
+        self, rows: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor
+    ) -> torch.Tensor:
         """Every hit expert in turn, over its own tokens; the host must know which were hit.
 
         Args:
@@ -95,13 +100,17 @@ class Experts:
             found.index_add_(0, row, made * shares[row, place][:, None])
         return found
 
-    def grouped(self, rows: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    def grouped(
+        self, rows: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor
+    ) -> torch.Tensor:
         """All visits sorted by expert in two grouped products; arguments as `one_by_one`."""
         visits = chosen.flatten()
         order = visits.argsort(stable=True)
         counts = torch.zeros(self.first.shape[0], dtype=torch.int64, device=rows.device)
         ends = counts.scatter_add_(0, visits, torch.ones_like(visits)).cumsum(0).to(torch.int32)
-        inner = torch._grouped_mm(rows[order // self.per_token], self.first.transpose(1, 2), offs=ends)
+        inner = torch._grouped_mm(
+            rows[order // self.per_token], self.first.transpose(1, 2), offs=ends
+        )
         if self.first_bias is not None:
             inner = inner + self.first_bias[visits[order]]
         made = torch._grouped_mm(activated(inner, True), self.down.transpose(1, 2), offs=ends)
@@ -115,7 +124,8 @@ class Experts:
 def groups_products(x: torch.Tensor) -> bool:
     """Whether torch multiplies groups of rows in one kernel there: bf16 from Hopper and MI300 on.
 
-    On older cards its stand-in reads the groups' ends on the host, which waits in every layer and cannot be captured.
+    On older cards its stand-in reads the groups' ends on the host, which waits in every layer and
+    cannot be captured.
     """
     if x.device.type != "cuda" or x.dtype != torch.bfloat16 or not hasattr(torch, "_grouped_mm"):
         return False

@@ -1,9 +1,10 @@
 """How is a pass run without launching its kernels one by one?
 
-Passes of fixed shape: so many rows, tokens and slots, whose inputs lie in buffers that stay where they are. On
-CUDA such a pass is captured once and replayed; elsewhere the same function runs as it is. It asks the device
-nothing and depends on no number of the host that changes: what a row sees follows from its length, on the device.
-Leaves out which layers can be captured: experts one by one cannot, since the host must know which were hit.
+Passes of fixed shape: so many rows, tokens and slots, whose inputs lie in buffers that stay where
+they are. On CUDA such a pass is captured once and replayed; elsewhere the same function runs as it
+is. It asks the device nothing and depends on no number of the host that changes: what a row sees
+follows from its length, on the device. Leaves out which layers can be captured: experts one by one
+cannot, since the host must know which were hit.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ _WARM_UPS = 2
 class StaticPass:
     """One pass of fixed shape over the rows of a cache.
 
-    Attention looks at `slots` slots of every row and masks what a row does not have. The memory-efficient kernel
-    of torch takes such a mask on CUDA, aligned where `slots` is a multiple of 8, but one block of it reads a whole
-    cache. Where all rows start at slots - tokens that start can be stated, and kernels that split a long cache are
-    used, in the models and number formats that they serve.
+    Attention looks at `slots` slots of every row and masks what a row does not have. The
+    memory-efficient kernel of torch takes such a mask on CUDA, aligned where `slots` is a multiple
+    of 8, but one block of it reads a whole cache. Where all rows start at slots - tokens that start
+    can be stated, and kernels that split a long cache are used, in the models and number formats
+    that they serve.
 
     Args:
         model: the model.
@@ -36,14 +38,23 @@ class StaticPass:
         tokens: tokens per row.
         slots: slots that attention looks at, at most the cache's capacity.
         settled: whether every run starts all rows at slots - tokens.
-        chain: whether every run lets a token see those before it and itself, and no `among` is given.
+        chain: whether every run lets a token see those before it and itself, and no `among` is
+            given.
 
     Raises:
-        InputError: slots that the cache does not have, or rotary frequencies that change within them.
+        InputError: slots that the cache does not have, or rotary frequencies that change within
+            them.
     """
 
     def __init__(
-        self, model: Llama, cache: KVCache, *, tokens: int, slots: int, settled: bool = False, chain: bool = False
+        self,
+        model: Llama,
+        cache: KVCache,
+        *,
+        tokens: int,
+        slots: int,
+        settled: bool = False,
+        chain: bool = False,
     ) -> None:
         if not tokens <= slots <= cache.capacity:
             raise InputError(f"must lie in {tokens}..{cache.capacity}", key="slots", value=slots)
@@ -75,8 +86,8 @@ class StaticPass:
             tokens: ids [B, T].
             starts: first slot to write in every row; the cache's lengths by default.
             positions: position of every token [T] or [B, T]; slots by default.
-            among: bool [T, T] or [B, T, T], which tokens of the pass a token sees; those before it and itself by
-                default. What is committed is seen by all.
+            among: bool [T, T] or [B, T, T], which tokens of the pass a token sees; those before it
+                and itself by default. What is committed is seen by all.
 
         Returns:
             float32 logits [B, T, vocabulary]; the next run overwrites them.
@@ -97,8 +108,15 @@ class StaticPass:
     ) -> None:
         """Put the inputs where the pass reads them; arguments and errors of `run`."""
         first = self.cache.lengths if starts is None else list(starts)
-        if len(first) != self._ids.shape[0] or min(first) < 0 or max(first) + self._ids.shape[1] > self.slots:
-            rule = f"must be {self._ids.shape[0]} rows whose {self._ids.shape[1]} tokens end within {self.slots} slots"
+        if (
+            len(first) != self._ids.shape[0]
+            or min(first) < 0
+            or max(first) + self._ids.shape[1] > self.slots
+        ):
+            rule = (
+                f"must be {self._ids.shape[0]} rows whose {self._ids.shape[1]} tokens end within"
+                f" {self.slots} slots"
+            )
             raise InputError(rule, key="starts", value=first)
         if self.settled and set(first) != {self.settled}:
             raise InputError(f"must be {self.settled} in all rows", key="starts", value=first)
@@ -106,7 +124,9 @@ class StaticPass:
             raise InputError("must not be given for a chain", key="among", value=tuple(among.shape))
         self._ids.copy_(torch.as_tensor(tokens))
         self._starts.copy_(torch.tensor(first))
-        self._positions.copy_(self._starts[:, None] + self._steps if positions is None else positions)
+        self._positions.copy_(
+            self._starts[:, None] + self._steps if positions is None else positions
+        )
         self._among.copy_(self._causal if among is None else among)
 
     @torch.inference_mode()
@@ -139,7 +159,9 @@ class StaticPass:
             return Seen(settled=self.settled, tail=tail_bias(self._among, group, model.dtype))
         visible = visible_slots(self._starts, self._among, slots)
         windows: dict[int, torch.Tensor | None] = {
-            window: stacked(visible & within_window(self._starts, self._positions, slots, window), group)
+            window: stacked(
+                visible & within_window(self._starts, self._positions, slots, window), group
+            )
             for window in model.windows
         }
         return Seen(full=stacked(visible, group), windows=windows)

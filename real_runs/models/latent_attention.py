@@ -1,8 +1,8 @@
 """What does a token take from those before it when keys and values are one latent vector?
 
-Multi-head latent attention in its absorbed form: the key's up-projection is applied to the query and the value's
-to the sum, so that the cache holds one vector per token and all heads read it once. Leaves out the expanded form,
-which is cheaper for long prompts.
+Multi-head latent attention in its absorbed form: the key's up-projection is applied to the query
+and the value's to the sum, so that the cache holds one vector per token and all heads read it once.
+Leaves out the expanded form, which is cheaper for long prompts.
 
 Reference: DeepSeek-AI, "DeepSeek-V2" (arXiv:2405.04434), §2.1, eqs. 9-19.
 """
@@ -71,7 +71,9 @@ class LatentAttention:
         stored = self.latent(x)
         latent = functional.rms_norm(stored[..., :rank], (rank,), self.latent_norm, self.norm_eps)
         shared = rotated(stored[:, :, None, rank:], angles)
-        key = torch.cat([latent[:, :, None], shared], dim=-1).transpose(1, 2)  # [B, 1, T, latent + rope dim]
+        key = torch.cat([latent[:, :, None], shared], dim=-1).transpose(
+            1, 2
+        )  # [B, 1, T, latent + rope dim]
         cache.write(index, start, key, key[..., :0])
         query = self._queries(x).view(batch, count, s.heads, nope + s.rope_dim)
         absorbed = torch.einsum("bthn,hnr->bthr", query[..., :nope], self.up[:, :nope])
@@ -86,4 +88,6 @@ class LatentAttention:
         made = self.query(x)
         if self.query_up is None or self.query_norm is None:
             return made
-        return self.query_up(functional.rms_norm(made, (made.shape[-1],), self.query_norm, self.norm_eps))
+        return self.query_up(
+            functional.rms_norm(made, (made.shape[-1],), self.query_norm, self.norm_eps)
+        )

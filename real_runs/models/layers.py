@@ -1,7 +1,7 @@
 """Which tensors make up one layer, and what does the layer compute?
 
-Joins the tensors of a file, or of random weights, into layers that run: projections that share their input become
-one. Leaves out the cache and the passes (`llama`).
+Joins the tensors of a file, or of random weights, into layers that run: projections that share
+their input become one. Leaves out the cache and the passes (`llama`).
 """
 
 from __future__ import annotations
@@ -64,12 +64,25 @@ class Layer:
     bytes: int
 
     def __call__(
-        self, index: int, x: torch.Tensor, cache: KVCache, *, start: int | Slots, angles: Angles, seen: Seen
+        self,
+        index: int,
+        x: torch.Tensor,
+        cache: KVCache,
+        *,
+        start: int | Slots,
+        angles: Angles,
+        seen: Seen,
     ) -> torch.Tensor:
         """The layer's result [B, T, width] as layer `index` of the cache."""
         added = x if self.after_attention is None else None
         made = self.attention(
-            index, self.before_attention(x), cache, start=start, angles=angles, seen=seen, residual=added
+            index,
+            self.before_attention(x),
+            cache,
+            start=start,
+            angles=angles,
+            seen=seen,
+            residual=added,
         )
         x = made if self.after_attention is None else x + self.after_attention(made)
         normed = self.before_feed_forward(x)
@@ -90,7 +103,9 @@ class Layer:
     @property
     def qkv(self) -> torch.Tensor:
         """Query, key and value projection [outputs, width] of a grouped-query layer."""
-        assert isinstance(self.attention, GroupedAttention) and isinstance(self.attention.qkv, Projection)
+        assert isinstance(self.attention, GroupedAttention) and isinstance(
+            self.attention.qkv, Projection
+        )
         return self.attention.qkv.weight
 
     @property
@@ -132,12 +147,20 @@ def layer_of(config: LlamaConfig, index: int, tensors: Tensors) -> Layer:
 
 
 def norm_names(block: Block) -> tuple[str, ...]:
-    """Names of a layer's norms over the residual vector: two, or four where results are normed as well."""
+    """Names of a layer's norms over the residual vector: two, or four where results are normed as
+    well.
+    """
     names = ("input_layernorm", "post_attention_layernorm")
-    return names if block.norms == 2 else (*names, "pre_feedforward_layernorm", "post_feedforward_layernorm")
+    return (
+        names
+        if block.norms == 2
+        else (*names, "pre_feedforward_layernorm", "post_feedforward_layernorm")
+    )
 
 
-def _attention(shape: Attention, own: Tensors, eps: float, *, rotates: bool) -> GroupedAttention | LatentAttention:
+def _attention(
+    shape: Attention, own: Tensors, eps: float, *, rotates: bool
+) -> GroupedAttention | LatentAttention:
     at = "self_attn"
     output = Projection(own[f"{at}.o_proj.weight"], own.get(f"{at}.o_proj.bias"))
     if shape.is_mla:
@@ -147,9 +170,13 @@ def _attention(shape: Attention, own: Tensors, eps: float, *, rotates: bool) -> 
             query=Projection(own[f"{at}.{query}.weight"], own.get(f"{at}.{query}.bias")),
             query_norm=own.get(f"{at}.q_a_layernorm.weight"),
             query_up=Projection(own[f"{at}.q_b_proj.weight"]) if shape.q_lora_rank else None,
-            latent=Projection(own[f"{at}.kv_a_proj_with_mqa.weight"], own.get(f"{at}.kv_a_proj_with_mqa.bias")),
+            latent=Projection(
+                own[f"{at}.kv_a_proj_with_mqa.weight"], own.get(f"{at}.kv_a_proj_with_mqa.bias")
+            ),
             latent_norm=own[f"{at}.kv_a_layernorm.weight"],
-            up=own[f"{at}.kv_b_proj.weight"].view(shape.heads, shape.nope_dim + shape.value_dim, -1),
+            up=own[f"{at}.kv_b_proj.weight"].view(
+                shape.heads, shape.nope_dim + shape.value_dim, -1
+            ),
             output=output,
             norm_eps=eps,
         )
@@ -172,7 +199,9 @@ def _joint(own: Tensors, at: str) -> Projection:
 
 
 def _factored(own: Tensors, at: str, eps: float) -> FactoredQuery:
-    down, up, kv = (Projection(own[f"{at}.{name}.weight"]) for name in ("q_a_proj", "q_b_proj", "kv_proj"))
+    down, up, kv = (
+        Projection(own[f"{at}.{name}.weight"]) for name in ("q_a_proj", "q_b_proj", "kv_proj")
+    )
     return FactoredQuery(down, own[f"{at}.q_a_layernorm.weight"], up, kv, eps)
 
 
@@ -191,16 +220,22 @@ def _feed_forward(shape: FeedForward, own: Tensors) -> Dense | Experts:
 
 
 def _dense(own: Tensors, at: str, gated: bool) -> Dense:
-    joined, parts = ("gate_up_proj", ("gate_proj", "up_proj")) if gated else ("up_proj", ("up_proj",))
+    joined, parts = (
+        ("gate_up_proj", ("gate_proj", "up_proj")) if gated else ("up_proj", ("up_proj",))
+    )
     weight = _joined(own, at, joined, parts, "weight")
     assert weight is not None
     first = Projection(weight, _joined(own, at, joined, parts, "bias"))
     return Dense(
-        first=first, down=Projection(own[f"{at}.down_proj.weight"], own.get(f"{at}.down_proj.bias")), gated=gated
+        first=first,
+        down=Projection(own[f"{at}.down_proj.weight"], own.get(f"{at}.down_proj.bias")),
+        gated=gated,
     )
 
 
-def _joined(own: Tensors, at: str, joined: str, parts: tuple[str, ...], kind: str) -> torch.Tensor | None:
+def _joined(
+    own: Tensors, at: str, joined: str, parts: tuple[str, ...], kind: str
+) -> torch.Tensor | None:
     """Projections as one matrix or bias, whether they are stored so or one by one."""
     stored = own.get(f"{at}.{joined}.{kind}")
     if stored is not None or f"{at}.{parts[0]}.{kind}" not in own:

@@ -1,8 +1,9 @@
 """What does a Llama-family model say comes next, and which state did it have after layer E?
 
-One small forward over a static cache. Tokens may form a chain (causal) or a tree (explicit positions and mask),
-the rows of a batch may have different lengths, and a pass may stop after any layer, which is what an early exit
-needs. Leaves out training, quantised weights and captured graphs (`graphs`).
+One small forward over a static cache. Tokens may form a chain (causal) or a tree (explicit
+positions and mask), the rows of a batch may have different lengths, and a pass may stop after any
+layer, which is what an early exit needs. Leaves out training, quantised weights and captured graphs
+(`graphs`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Llama:
     """A model ready to run.
 
     Args:
-        weights: configuration and tensors; tensors that are where and what they shall be are used as they are.
+        weights: configuration and tensors; tensors that are where and what they shall be are used
+            as they are.
         device: where to run.
         dtype: number format of weights, activations and cache.
     """
@@ -62,10 +64,14 @@ class Llama:
         self._embedding = tensors["model.embed_tokens.weight"]
         self._positions = tensors.get("model.embed_positions.weight")
         self._norm = tensors["model.norm.weight"]
-        self._final_norm = Norm(weight=self._norm, bias=tensors.get("model.norm.bias"), eps=self.config.norm_eps)
+        self._final_norm = Norm(
+            weight=self._norm, bias=tensors.get("model.norm.bias"), eps=self.config.norm_eps
+        )
         self._head = self._embedding if self.config.tied_head else tensors["lm_head.weight"]
         self._to_logits = Head(self._head)
-        self._layers = [layer_of(self.config, index, tensors) for index in range(self.config.layers)]
+        self._layers = [
+            layer_of(self.config, index, tensors) for index in range(self.config.layers)
+        ]
         divisors = weights.tensors.get("rope_frequency_divisors")
         self._rotary = Rotary(self.config, device=self.device, dtype=dtype, divisors=divisors)
         shapes = (layer.attention.shape for layer in self._layers)
@@ -78,7 +84,9 @@ class Llama:
 
     @property
     def weight_bytes(self) -> int:
-        """Weights that a pass reads: all but the rows of the embedding, the head whole and every expert."""
+        """Weights that a pass reads: all but the rows of the embedding, the head whole and every
+        expert.
+        """
         return self._head.nbytes + self._norm.nbytes + sum(layer.bytes for layer in self._layers)
 
     @torch.inference_mode()
@@ -98,18 +106,19 @@ class Llama:
         """One pass. Writes the cache's slots from `start` on and commits none of them.
 
         Args:
-            tokens: ids [B, T], or T ids for a batch of one. Rows may be padded on the right: their own tokens
-                never see the padding, and the next pass overwrites its slots.
+            tokens: ids [B, T], or T ids for a batch of one. Rows may be padded on the right: their
+                own tokens never see the padding, and the next pass overwrites its slots.
             cache: keys and values of the tokens before them.
             start: first slot to write, in all rows or in each; the rows' lengths by default.
-            positions: position of every token, [T] or [B, T]; slots by default. Siblings of a tree share one.
-            mask: bool [T, S] or [B, T, S], S = largest start + T, True where a token sees a slot; causal by
-                default. Rows that start in different slots need one each.
+            positions: position of every token, [T] or [B, T]; slots by default. Siblings of a tree
+                share one.
+            mask: bool [T, S] or [B, T, S], S = largest start + T, True where a token sees a slot;
+                causal by default. Rows that start in different slots need one each.
             logits: for all tokens, the last one, or none.
-            at: one token of each row whose logits are wanted, instead of those of `logits`; the result is
-                [B, 1, vocabulary].
-            capture: layer counts whose hidden states to return (0 = embedding, `layers` = before the final
-                norm).
+            at: one token of each row whose logits are wanted, instead of those of `logits`; the
+                result is [B, 1, vocabulary].
+            capture: layer counts whose hidden states to return (0 = embedding, `layers` = before
+                the final norm).
             stop_after: run this many layers only; needs `logits="none"`.
 
         Raises:
@@ -119,7 +128,9 @@ class Llama:
         ids = ids[None] if ids.ndim == 1 else ids
         batch, count = ids.shape
         layers = self.config.layers if stop_after is None else stop_after
-        if not 0 <= layers <= self.config.layers or (layers < self.config.layers and logits != "none"):
+        if not 0 <= layers <= self.config.layers or (
+            layers < self.config.layers and logits != "none"
+        ):
             rule = "must not exceed the layers; logits need all of them"
             raise InputError(rule, key="stop_after", value=layers)
         starts = self._starts(start, cache, batch)
@@ -138,18 +149,29 @@ class Llama:
         if logits == "none":
             return PassOutput(logits=None, hidden=hidden)
         if at is not None:
-            x = x[torch.arange(batch, device=self.device), self._row_tokens(at, batch, count)][:, None]
+            x = x[torch.arange(batch, device=self.device), self._row_tokens(at, batch, count)][
+                :, None
+            ]
         elif logits == "last":
             x = x[:, -1:]
         return PassOutput(logits=self.head(x), hidden=hidden)
 
     @torch.inference_mode()
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Final norm and output head: hidden states [..., width] to float32 logits [..., vocabulary]."""
+        """Final norm and output head: hidden states [..., width] to float32 logits [...,
+        vocabulary].
+        """
         return self._to_logits(self._final_norm(hidden)).float()
 
     def _layer(
-        self, index: int, x: torch.Tensor, cache: KVCache, *, start: int | Slots, rotation: Angles, mask: Seen
+        self,
+        index: int,
+        x: torch.Tensor,
+        cache: KVCache,
+        *,
+        start: int | Slots,
+        rotation: Angles,
+        mask: Seen,
     ) -> torch.Tensor:
         return self._layers[index](index, x, cache, start=start, angles=rotation, seen=mask)
 
@@ -159,7 +181,9 @@ class Llama:
 
     def _starts(self, start: int | Sequence[int] | None, cache: KVCache, batch: int) -> list[int]:
         if batch != cache.batch:
-            raise InputError(f"must have the {cache.batch} rows of the cache", key="tokens", value=batch)
+            raise InputError(
+                f"must have the {cache.batch} rows of the cache", key="tokens", value=batch
+            )
         if start is None:
             return cache.lengths
         starts = [start] * batch if isinstance(start, int) else list(start)
@@ -168,21 +192,29 @@ class Llama:
         return starts
 
     def _first(self, starts: Sequence[int]) -> torch.Tensor:
-        """First slot of every row, or of all where they are equal; the device makes one number by itself."""
+        """First slot of every row, or of all where they are equal; the device makes one number by
+        itself.
+        """
         if min(starts) == max(starts):
             return torch.full((1,), starts[0], device=self.device)
         return torch.tensor(list(starts), device=self.device)
 
     def _slots(self, starts: Sequence[int], count: int) -> Slots:
         first = self._first(starts)[:, None]
-        return Slots(index=first + torch.arange(count, device=self.device), stop=max(starts) + count)
+        return Slots(
+            index=first + torch.arange(count, device=self.device), stop=max(starts) + count
+        )
 
     def _row_tokens(self, at: Sequence[int], batch: int, count: int) -> torch.Tensor:
         if len(at) != batch or not all(0 <= index < count for index in at):
-            raise InputError(f"must be one of {count} tokens for each of {batch} rows", key="at", value=list(at))
+            raise InputError(
+                f"must be one of {count} tokens for each of {batch} rows", key="at", value=list(at)
+            )
         return torch.tensor(list(at), device=self.device)
 
-    def _places(self, starts: Sequence[int], count: int, positions: torch.Tensor | None) -> torch.Tensor:
+    def _places(
+        self, starts: Sequence[int], count: int, positions: torch.Tensor | None
+    ) -> torch.Tensor:
         """Position of every token [1 or B, T]; given ones stay where they are."""
         if positions is None:
             return self._first(starts)[:, None] + torch.arange(count, device=self.device)
@@ -191,12 +223,18 @@ class Llama:
             raise InputError(rule, key="positions", value=tuple(positions.shape))
         return positions[None] if positions.ndim == 1 else positions
 
-    def _seen(self, starts: Sequence[int], count: int, places: torch.Tensor, mask: torch.Tensor | None) -> Seen:
+    def _seen(
+        self, starts: Sequence[int], count: int, places: torch.Tensor, mask: torch.Tensor | None
+    ) -> Seen:
         """Masks of a pass, for layers with and without windows."""
         stop, equal = max(starts) + count, min(starts) == max(starts)
         shapes = [(len(starts), count, stop), *([(count, stop), (1, count, stop)] if equal else [])]
         if mask is not None and mask.shape not in shapes:
-            raise InputError(f"must have shape {shapes[min(1, len(shapes) - 1)]}", key="mask", value=tuple(mask.shape))
+            raise InputError(
+                f"must have shape {shapes[min(1, len(shapes) - 1)]}",
+                key="mask",
+                value=tuple(mask.shape),
+            )
         windows = [window for window in self.windows if window < stop]
         full = None if mask is None else mask.to(self.device).view(-1, count, stop)
         if equal and mask is None and self.attends_plainly and runs_flash(self.device, self.dtype):

@@ -1,10 +1,11 @@
 """How does a pass attend to a long cache on a GPU without a mask over all of it?
 
-What every token sees, the committed slots, is read by a kernel that takes no mask and splits a long cache over the
-device; the tokens of the pass are a part of their own under their mask, and both are joined by their log-sum-exps.
-Leaves out where this is allowed (`graphs`).
+What every token sees, the committed slots, is read by a kernel that takes no mask and splits a long
+cache over the device; the tokens of the pass are a part of their own under their mask, and both are
+joined by their log-sum-exps. Leaves out where this is allowed (`graphs`).
 
-Reference: Dao et al. 2023, "Flash-Decoding for long-context inference": partial softmax and its combination.
+Reference: Dao et al. 2023, "Flash-Decoding for long-context inference": partial softmax and its
+combination.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def runs_flash(place: torch.device, dtype: torch.dtype) -> bool:
 def chain_attended(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Tokens of a chain that follow the keys' first S - T slots, each seeing all before it.
 
-    vLLM's build of FlashAttention 3 runs where it is installed: the query heads of a group read their keys once there,
-    which torch's FlashAttention 2 does for a single token alone.
+    vLLM's build of FlashAttention 3 runs where it is installed: the query heads of a group read
+    their keys once there, which torch's FlashAttention 2 does for a single token alone.
 
     Args:
         query: [B, T, heads, head dim].
@@ -49,8 +50,12 @@ def chain_attended(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
 
 
 @cache
-def _flash_3(card: int) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] | None:
-    """Causal FlashAttention 3 of [B, T, heads, head dim] over [B, S, kv heads, head dim]; None where it is not here."""
+def _flash_3(
+    card: int,
+) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] | None:
+    """Causal FlashAttention 3 of [B, T, heads, head dim] over [B, S, kv heads, head dim]; None
+    where it is not here.
+    """
     if torch.cuda.get_device_capability(card)[0] != _HOPPER:
         return None
     try:
@@ -60,12 +65,33 @@ def _flash_3(card: int) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], 
         return None
 
     def run(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        lengths = _lengths(keys.shape[0], keys.shape[1], keys.device)  # this build takes no keys without them
-        # after the values: new keys and values, q_v, out, starts; used keys; longest, pages, rotary and descales
+        lengths = _lengths(
+            keys.shape[0], keys.shape[1], keys.device
+        )  # this build takes no keys without them
+        # after the values: new keys and values, q_v, out, starts; used keys; longest, pages, rotary
+        # and descales
         found: torch.Tensor = forward(
-            query, keys, values, *[None] * 8, lengths, *[None] * 11, query.shape[-1] ** -0.5, True, -1, -1, 0.0,
-            True, None, 0, None, 0, None, 1, 0, None,
-        )[0]  # fmt: skip
+            query,
+            keys,
+            values,
+            *[None] * 8,
+            lengths,
+            *[None] * 11,
+            query.shape[-1] ** -0.5,
+            True,
+            -1,
+            -1,
+            0.0,
+            True,
+            None,
+            0,
+            None,
+            0,
+            None,
+            1,
+            0,
+            None,
+        )[0]
         return found
 
     return run
@@ -85,7 +111,8 @@ def prefix_attended(
         query: [B, T, heads, head dim].
         keys: [B, kv heads, S, head dim].
         values: as `keys`.
-        bias: [1 or B, 1, group · T, S - settled], 0 or -inf, of `tail_bias`; no row is -inf throughout.
+        bias: [1 or B, 1, group · T, S - settled], 0 or -inf, of `tail_bias`; no row is -inf
+            throughout.
         settled: > 0.
 
     Returns:
@@ -107,9 +134,17 @@ def prefix_attended(
 
 
 def tail_bias(among: torch.Tensor, group: int, dtype: torch.dtype) -> torch.Tensor:
-    """What tokens see among themselves, bool [B, T, T], as a bias [B, 1, group · T, T] for packed query heads."""
+    """What tokens see among themselves, bool [B, T, T], as a bias [B, 1, group · T, T] for packed
+    query heads.
+    """
     batch, count, _ = among.shape
-    wide = torch.zeros(batch, 1, group * count, -(-count // _MASK_ALIGNMENT) * _MASK_ALIGNMENT, device=among.device,
-                       dtype=dtype)  # fmt: skip
+    wide = torch.zeros(
+        batch,
+        1,
+        group * count,
+        -(-count // _MASK_ALIGNMENT) * _MASK_ALIGNMENT,
+        device=among.device,
+        dtype=dtype,
+    )
     wide[:, 0, :, :count].masked_fill_(~among.repeat(1, group, 1), float("-inf"))
     return wide[..., :count]

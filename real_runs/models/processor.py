@@ -1,4 +1,6 @@
-"""What is this machine's processor called? Leaves out accelerators, which torch names (`real_runs.models.device`)."""
+"""What is this machine's processor called? Leaves out accelerators, which torch names
+(`real_runs.models.device`).
+"""
 
 import platform
 from pathlib import Path

@@ -1,9 +1,9 @@
 """How is a matrix stored so that a vector passes through it fastest?
 
-A decode pass on a CPU reads every weight for one vector. In single precision the product with rows of inputs
-contiguous (stored [inputs, outputs]) reads memory up to 1.7 times as fast as with rows of outputs contiguous,
-unless the matrix is wider than it is tall. Elsewhere matrices stay as files have them. Leaves out quantised
-weights.
+A decode pass on a CPU reads every weight for one vector. In single precision the product with rows
+of inputs contiguous (stored [inputs, outputs]) reads memory up to 1.7 times as fast as with rows of
+outputs contiguous, unless the matrix is wider than it is tall. Elsewhere matrices stay as files
+have them. Leaves out quantised weights.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Projection:
         return self._matrix.t()
 
     def __call__(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """The products of [..., inputs], with `residual` [..., outputs] added in the same kernel."""
+        """The products of [..., inputs], with `residual` [..., outputs] added in the same
+        kernel.
+        """
         rows = x.reshape(-1, x.shape[-1])
         if residual is not None:
             added = residual if self._bias is None else residual + self._bias
@@ -53,7 +55,8 @@ class Projection:
 
 
 class FactoredQuery:
-    """Queries of all heads through one shared low-rank product, beside keys and values (multi-matrix factorisation).
+    """Queries of all heads through one shared low-rank product, beside keys and values
+    (multi-matrix factorisation).
 
     Args:
         down: to the rank of the queries.
@@ -63,12 +66,16 @@ class FactoredQuery:
         norm_eps: added to the mean square.
     """
 
-    def __init__(self, down: Projection, norm: torch.Tensor, up: Projection, kv: Projection, norm_eps: float) -> None:
+    def __init__(
+        self, down: Projection, norm: torch.Tensor, up: Projection, kv: Projection, norm_eps: float
+    ) -> None:
         self._down, self._norm, self._up, self._kv, self._eps = down, norm, up, kv, norm_eps
         self.bytes = down.bytes + norm.nbytes + up.bytes + kv.bytes
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Queries, keys and values [..., heads + 2 · kv_heads, each head_dim wide] in one row, as one matrix gives."""
+        """Queries, keys and values [..., heads + 2 · kv_heads, each head_dim wide] in one row, as
+        one matrix gives.
+        """
         latent = functional.rms_norm(self._down(x), self._norm.shape, self._norm, self._eps)
         return torch.cat([self._up(latent), self._kv(x)], dim=-1)
 
@@ -76,8 +83,8 @@ class FactoredQuery:
 class Head:
     """The output matrix, which may be the embedding itself.
 
-    On a CPU in single precision a turned copy serves passes of one row, where it is not too large, and few rows
-    are multiplied from the matrix's side: twice as fast as otherwise.
+    On a CPU in single precision a turned copy serves passes of one row, where it is not too large,
+    and few rows are multiplied from the matrix's side: twice as fast as otherwise.
 
     Args:
         weight: [vocabulary, width].

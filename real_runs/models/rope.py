@@ -1,6 +1,7 @@
 """How are a model's rotary frequencies stretched, as its files say?
 
-Reads the scaling out of a Hugging Face config or GGUF metadata. Leaves out the frequencies (`rotary`).
+Reads the scaling out of a Hugging Face config or GGUF metadata. Leaves out the frequencies
+(`rotary`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class RopeScaling:
     Attributes:
         kind: one of `ROPE_KINDS`.
         factor: how many times longer the context became; > 0.
-        low_frequency_factor: "llama3": turns over the original context below which a frequency is divided.
+        low_frequency_factor: "llama3": turns over the original context below which a frequency is
+            divided.
         high_frequency_factor: "llama3": turns above which it is kept.
         original_positions: context length before stretching.
         attention_factor: what cosine and sine are multiplied by; None: as the kind's paper says.
@@ -56,15 +58,23 @@ class RopeScaling:
             InputError: an unknown kind, numbers out of range or a wrong number of factors.
         """
         if self.kind not in ROPE_KINDS:
-            raise InputError(f"must be one of {', '.join(ROPE_KINDS)}", key="rope_scaling", value=self.kind)
+            raise InputError(
+                f"must be one of {', '.join(ROPE_KINDS)}", key="rope_scaling", value=self.kind
+            )
         if not 0 < self.factor < float("inf") or self.original_positions < 1:
             value = (self.factor, self.original_positions)
-            raise InputError("must have a positive factor and original length", key="rope_scaling", value=value)
+            raise InputError(
+                "must have a positive factor and original length", key="rope_scaling", value=value
+            )
         if self.kind == "longrope":
             for name in ("short_factors", "long_factors"):
                 found = getattr(self, name)
-                if len(found) != head_dim // 2 or not all(0 < each < float("inf") for each in found):
-                    raise InputError(f"must be {head_dim // 2} positive numbers", key=name, value=len(found))
+                if len(found) != head_dim // 2 or not all(
+                    0 < each < float("inf") for each in found
+                ):
+                    raise InputError(
+                        f"must be {head_dim // 2} positive numbers", key=name, value=len(found)
+                    )
 
 
 def hf_rope(values: Mapping[str, Any], positions: int) -> tuple[float, RopeScaling]:
@@ -72,9 +82,16 @@ def hf_rope(values: Mapping[str, Any], positions: int) -> tuple[float, RopeScali
     rope = {**(values.get("rope_scaling") or {}), **(values.get("rope_parameters") or {})}
     theta = float(rope.get("rope_theta") or values.get("rope_theta") or 10000.0)
     kind = str(rope.get("rope_type") or rope.get("type") or "default")
-    if float(rope.get("partial_rotary_factor") or values.get("partial_rotary_factor") or 1.0) != 1.0:
-        raise InputError("heads that are rotated in part are not supported", key="partial_rotary_factor")
-    stated = rope.get("original_max_position_embeddings") or values.get("original_max_position_embeddings")
+    if (
+        float(rope.get("partial_rotary_factor") or values.get("partial_rotary_factor") or 1.0)
+        != 1.0
+    ):
+        raise InputError(
+            "heads that are rotated in part are not supported", key="partial_rotary_factor"
+        )
+    stated = rope.get("original_max_position_embeddings") or values.get(
+        "original_max_position_embeddings"
+    )
     original = positions if kind == "dynamic" else int(stated or positions)
     factor = rope.get("factor")
     if factor is None:
@@ -100,7 +117,9 @@ def hf_rope(values: Mapping[str, Any], positions: int) -> tuple[float, RopeScali
 def gguf_rope(
     metadata: Mapping[str, Any], family: str, positions: int, factors: Mapping[str, Sequence[float]]
 ) -> RopeScaling:
-    """Scaling as GGUF keys give it; `factors` are the file's tensors of LongRoPE factors, "short" and "long"."""
+    """Scaling as GGUF keys give it; `factors` are the file's tensors of LongRoPE factors, "short"
+    and "long".
+    """
     at = f"{family}.rope.scaling"
     kind, factor = str(metadata.get(f"{at}.type", "none")), float(metadata.get(f"{at}.factor", 1.0))
     original = int(metadata.get(f"{at}.original_context_length", positions))
@@ -115,7 +134,9 @@ def gguf_rope(
         kind="default" if kind == "none" else kind,
         factor=factor,
         original_positions=original,
-        attention_factor=float(given) if given is not None and kind in ("yarn", "longrope") else None,
+        attention_factor=float(given)
+        if given is not None and kind in ("yarn", "longrope")
+        else None,
         beta_fast=float(metadata.get(f"{at}.yarn_beta_fast", 32.0)),
         beta_slow=float(metadata.get(f"{at}.yarn_beta_slow", 1.0)),
         short_factors=tuple(float(each) for each in factors.get("short", ())),

@@ -1,8 +1,9 @@
 """By which angles is a position's query and key turned?
 
-Frequencies of every scaling that `rope` knows, tables of cosines and sines, and the rotation itself. A pass
-takes the frequencies of its furthest position: "longrope" and "dynamic" change them beyond the original
-context length, and keys cached before stay as they were. Leaves out where a model's scaling is read.
+Frequencies of every scaling that `rope` knows, tables of cosines and sines, and the rotation
+itself. A pass takes the frequencies of its furthest position: "longrope" and "dynamic" change them
+beyond the original context length, and keys cached before stay as they were. Leaves out where a
+model's scaling is read.
 """
 
 from __future__ import annotations
@@ -31,14 +32,21 @@ class Rotary:
     """
 
     def __init__(
-        self, config: LlamaConfig, *, device: torch.device, dtype: torch.dtype, divisors: torch.Tensor | None = None
+        self,
+        config: LlamaConfig,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        divisors: torch.Tensor | None = None,
     ) -> None:
         self._config, self._device, self._dtype = config, device, dtype
         self._divisors = None if divisors is None else divisors.double().cpu()
         self._tables: dict[bool, Angles] = {}
 
     def angles(self, positions: torch.Tensor, furthest: int) -> Angles:
-        """Angles of positions [1 or B, T] (on any device) of a pass whose largest position is `furthest`."""
+        """Angles of positions [1 or B, T] (on any device) of a pass whose largest position is
+        `furthest`.
+        """
         scaling = self._config.rope_scaling
         beyond = furthest >= scaling.original_positions
         if scaling.kind == "dynamic" and beyond:
@@ -55,7 +63,9 @@ class Rotary:
         """
         scaling = self._config.rope_scaling
         if scaling.kind in ("longrope", "dynamic") and positions > scaling.original_positions:
-            rule = f"{scaling.kind} frequencies change beyond {scaling.original_positions} positions"
+            rule = (
+                f"{scaling.kind} frequencies change beyond {scaling.original_positions} positions"
+            )
             raise InputError(rule, key="positions", value=positions)
         cos, sin = self._table(positions, False)
         return cos[:positions], sin[:positions]
@@ -65,7 +75,9 @@ class Rotary:
         if known is None or known[0].shape[0] < positions:
             length = max(1024, 2 * positions)
             scaling = self._config.rope_scaling
-            ends = scaling.original_positions + 1 if long else min(length, scaling.original_positions)
+            ends = (
+                scaling.original_positions + 1 if long else min(length, scaling.original_positions)
+            )
             self._tables[long] = self._angles(torch.arange(length), ends)
         return self._tables[long]
 
@@ -82,7 +94,9 @@ class Rotary:
 
 
 def rotated(x: torch.Tensor, angles: Angles) -> torch.Tensor:
-    """Turn [B, T, heads, head dim]: a head's first half and its second are the two coordinates of its pairs."""
+    """Turn [B, T, heads, head dim]: a head's first half and its second are the two coordinates of
+    its pairs.
+    """
     cos, sin = angles
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
 
@@ -92,12 +106,14 @@ def rope_frequencies(config: LlamaConfig, *, length: int = 0) -> torch.Tensor:
 
     Args:
         config: base, head width and scaling.
-        length: tokens of the sequence; matters to "longrope" and "dynamic", beyond the original length alone.
+        length: tokens of the sequence; matters to "longrope" and "dynamic", beyond the original
+            length alone.
 
-    Reference: Su et al., RoFormer, arXiv 2104.09864, eq. 15. "llama3" interpolates between the plain and the
-        divided frequency where a wavelength lies between two shares of the original context length. "yarn":
-        Peng et al., arXiv 2309.00071, sec. 3.2; "longrope": Ding et al., arXiv 2402.13753, eq. 2; "dynamic":
-        arXiv 2309.00071, sec. 3.1 and 3.3.
+    Reference: Su et al., RoFormer, arXiv 2104.09864, eq. 15. "llama3" interpolates between the
+    plain and the
+        divided frequency where a wavelength lies between two shares of the original context length.
+        "yarn": Peng et al., arXiv 2309.00071, sec. 3.2; "longrope": Ding et al., arXiv 2402.13753,
+        eq. 2; "dynamic": arXiv 2309.00071, sec. 3.1 and 3.3.
     """
     dim, scaling = config.rotated_dim, config.rope_scaling
     exponents = torch.arange(0, dim, 2, dtype=torch.float64) / dim
@@ -111,17 +127,22 @@ def rope_frequencies(config: LlamaConfig, *, length: int = 0) -> torch.Tensor:
     if scaling.kind == "yarn":
         return _between(plain, _yarn_share(config), scaling.factor)
     if scaling.kind == "longrope":
-        chosen: Sequence[float] = scaling.long_factors if length > scaling.original_positions else scaling.short_factors
+        chosen: Sequence[float] = (
+            scaling.long_factors if length > scaling.original_positions else scaling.short_factors
+        )
         return plain / torch.tensor(chosen, dtype=torch.float64)
     if scaling.kind == "dynamic":
-        stretch = scaling.factor * max(length, scaling.original_positions) / scaling.original_positions
+        stretch = (
+            scaling.factor * max(length, scaling.original_positions) / scaling.original_positions
+        )
         base = config.rope_theta * (stretch - (scaling.factor - 1)) ** (dim / (dim - 2))
         return torch.tensor(base, dtype=torch.float64) ** -exponents
     return plain
 
 
 def attention_factor(scaling: RopeScaling) -> float:
-    """What cosines and sines are multiplied by: a stretched context flattens attention, this sharpens it again.
+    """What cosines and sines are multiplied by: a stretched context flattens attention, this
+    sharpens it again.
 
     Reference: arXiv 2309.00071, eq. 22 ("yarn"); arXiv 2402.13753, sec. 4 ("longrope").
     """
@@ -142,11 +163,17 @@ def _between(plain: torch.Tensor, share: torch.Tensor, factor: float) -> torch.T
 
 
 def _yarn_share(config: LlamaConfig) -> torch.Tensor:
-    """Share of every frequency that is not scaled: 1 where it turns often, falling to 0 where it turns seldom."""
+    """Share of every frequency that is not scaled: 1 where it turns often, falling to 0 where it
+    turns seldom.
+    """
     dim, scaling = config.rotated_dim, config.rope_scaling
 
     def pair_of(turns: float) -> float:
-        return dim * math.log(scaling.original_positions / (turns * 2 * math.pi)) / (2 * math.log(config.rope_theta))
+        return (
+            dim
+            * math.log(scaling.original_positions / (turns * 2 * math.pi))
+            / (2 * math.log(config.rope_theta))
+        )
 
     low, high = pair_of(scaling.beta_fast), pair_of(scaling.beta_slow)
     if scaling.truncate:

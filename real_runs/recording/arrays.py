@@ -1,7 +1,7 @@
 """How do a drafter's arrays lie in a line of JSON?
 
-Compressed bytes with their type and shape: a line of numbers as text would be ten times as long. Leaves out which
-arrays there are (`drafters.recorded`).
+Compressed bytes with their type and shape: a line of numbers as text would be ten times as long.
+Leaves out which arrays there are (`drafters.recorded`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def decoded(values: Mapping[str, Any]) -> NDArray[Any] | Expansions:
             raise ValueError(f"type {values['type']}")
         kind, shape = np.dtype(values["type"]), tuple(values["shape"])
         wanted = kind.itemsize * int(np.prod(shape, dtype=np.int64))
-        raw = zlib.decompressobj().decompress(base64.b64decode(values["data"], validate=True), wanted + 1)
+        raw = zlib.decompressobj().decompress(
+            base64.b64decode(values["data"], validate=True), wanted + 1
+        )
         if len(raw) != wanted:
             raise ValueError("length")
         return np.frombuffer(raw, dtype=kind).reshape(shape)

@@ -1,8 +1,8 @@
 """Which drafter stands behind a name, ready to decode with?
 
-One table from names to makers, for loops that run drafters for real. What a drafter has to be fitted on is fitted
-once and kept in a folder. Leaves out drafters that only watch a recording (`drafters.recorded`) and the loops
-(`decoding`).
+One table from names to makers, for loops that run drafters for real. What a drafter has to be
+fitted on is fitted once and kept in a folder. Leaves out drafters that only watch a recording
+(`drafters.recorded`) and the loops (`decoding`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Target:
         model: the target.
         tokenizer: its tokenizer.
         sha256: digest of its weights.
-        options: of the drafters: n-gram sizes, exit layer, skipped layers, and what bridges are fitted on.
+        options: of the drafters: n-gram sizes, exit layer, skipped layers, and what bridges are
+            fitted on.
         prompts: what is decoded; no bridge is fitted on them.
         folder: keeps what was fitted.
     """
@@ -87,9 +88,13 @@ class Target:
             seed=options.seed,
         )
         return HeadStore(
-            model=self.model, tokenizer=self.tokenizer, model_sha256=self.sha256, data=data, folder=self.folder,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            model_sha256=self.sha256,
+            data=data,
+            folder=self.folder,
             name="target",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,10 +104,10 @@ class Drafter:
     Attributes:
         title: in words.
         chain: makes a proposer of chains; None where it drafts trees alone.
-        tree: makes a proposer of trees, whose attribute `learn`, if it has one, wants the target's answers; None
-            where it drafts chains alone.
-        reader: makes what reads single nodes of a tree, for drafts that are drawn and trees that change from step to
-            step; None where the drafter runs no network.
+        tree: makes a proposer of trees, whose attribute `learn`, if it has one, wants the target's
+            answers; None where it drafts chains alone.
+        reader: makes what reads single nodes of a tree, for drafts that are drawn and trees that
+            change from step to step; None where the drafter runs no network.
     """
 
     title: str
@@ -137,18 +142,24 @@ def drafter_names() -> list[str]:
 
 def _prompt_lookup(target: Target) -> Drafter:
     sizes = target.options.ngram_sizes
-    return Drafter(title=f"prompt lookup, n-grams of {'/'.join(map(str, sizes))}", chain=partial(PromptLookup, sizes))
+    return Drafter(
+        title=f"prompt lookup, n-grams of {'/'.join(map(str, sizes))}",
+        chain=partial(PromptLookup, sizes),
+    )
 
 
 def _suffix_automaton(target: Target) -> Drafter:
     least = target.options.least_match
     return Drafter(
-        title=f"suffix automaton, matches of {least} or more", chain=partial(SuffixAutomaton, least_match=least)
+        title=f"suffix automaton, matches of {least} or more",
+        chain=partial(SuffixAutomaton, least_match=least),
     )
 
 
 def _token_recycling(target: Target) -> Drafter:
-    return Drafter(title="token recycling", tree=partial(TokenRecycling, target.model.config.vocabulary))
+    return Drafter(
+        title="token recycling", tree=partial(TokenRecycling, target.model.config.vocabulary)
+    )
 
 
 def _early_exit(target: Target) -> Drafter:
@@ -197,7 +208,9 @@ def _shorter(target: Target) -> GapLlama:
 
 def _feature_head(target: Target) -> Drafter:
     head, _ = target.heads.feature_head()
-    return _read("one-layer head over the target's states", lambda: FeatureHeadReader(target.model, head))
+    return _read(
+        "one-layer head over the target's states", lambda: FeatureHeadReader(target.model, head)
+    )
 
 
 def _medusa_heads(target: Target) -> Drafter:
@@ -207,7 +220,9 @@ def _medusa_heads(target: Target) -> Drafter:
 
 def _hydra_heads(target: Target) -> Drafter:
     heads, _ = target.heads.hydra_heads()
-    return _read(f"{heads.heads} heads that read drafted tokens", lambda: HydraReader(target.model, heads))
+    return _read(
+        f"{heads.heads} heads that read drafted tokens", lambda: HydraReader(target.model, heads)
+    )
 
 
 def _rest(target: Target) -> Drafter:
@@ -232,7 +247,9 @@ def _draft_model(target: Target) -> Drafter:
 
 def _read(title: str, reader: Callable[[], NodeReader]) -> Drafter:
     """A drafter of chains and trees that reads its own nodes."""
-    return Drafter(title=title, chain=lambda: Chain(reader()), tree=lambda: _by_levels(reader()), reader=reader)
+    return Drafter(
+        title=title, chain=lambda: Chain(reader()), tree=lambda: _by_levels(reader()), reader=reader
+    )
 
 
 def _by_levels(reader: NodeReader) -> TreeProposer:
@@ -267,7 +284,9 @@ def _recipe(target: Target) -> dict[str, Any]:
     }
 
 
-def _fitted(target: Target, file: str, recipe: FitRecipe, fit: Callable[[Sequence[Sequence[int]]], Bridge]) -> Bridge:
+def _fitted(
+    target: Target, file: str, recipe: FitRecipe, fit: Callable[[Sequence[Sequence[int]]], Bridge]
+) -> Bridge:
     """A bridge as kept in the target's folder, or fitted now and kept there."""
     path = target.folder / file
     bridge = load_bridge(path, recipe)

@@ -1,7 +1,8 @@
 """How are the drafters of a recording made, and what are they fitted on?
 
-One maker per name. Bridges and heads are fitted once, kept beside the part file and used again only if the very
-same recipe made them. Leaves out what drafters leave in a recording (`drafters.recorded`, `drafters.observed_heads`).
+One maker per name. Bridges and heads are fitted once, kept beside the part file and used again only
+if the very same recipe made them. Leaves out what drafters leave in a recording
+(`drafters.recorded`, `drafters.observed_heads`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from real_runs.drafters.heads.observed_heads import (
 )
 from real_runs.drafters.layer_skip import GapLlama, GapRecipe, fit_gap
 from real_runs.drafters.lookahead import LookaheadSizes
-from real_runs.drafters.observed import cascade_drafter, jacobi_drafter, lookahead_drafter, retrieval_drafter
+from real_runs.drafters.observed import (
+    cascade_drafter,
+    jacobi_drafter,
+    lookahead_drafter,
+    retrieval_drafter,
+)
 from real_runs.drafters.recorded import (
     RecordedDrafter,
     early_exit_drafter,
@@ -76,15 +82,23 @@ class _Maker:
         self._limits = None
         if self._options.expansion_nodes:
             width = min(TREE_WIDTH, self._model.config.vocabulary)
-            self._limits = ExpansionLimits(nodes=self._options.expansion_nodes, depth=TREE_LEVELS, width=width)
+            self._limits = ExpansionLimits(
+                nodes=self._options.expansion_nodes, depth=TREE_LEVELS, width=width
+            )
         self._heads = Heads(session, self._limits)
 
     def make(self, name: str) -> RecordedDrafter:
         options = self._options
         makers: dict[str, Callable[[], RecordedDrafter]] = {
-            "prompt-lookup": lambda: prompt_lookup_drafter(options.ngram_sizes, options.most_draft_tokens),
-            "suffix-automaton": lambda: suffix_automaton_drafter(options.least_match, options.most_draft_tokens),
-            "token-recycling": lambda: token_recycling_drafter(self._model, options.recycling_nodes),
+            "prompt-lookup": lambda: prompt_lookup_drafter(
+                options.ngram_sizes, options.most_draft_tokens
+            ),
+            "suffix-automaton": lambda: suffix_automaton_drafter(
+                options.least_match, options.most_draft_tokens
+            ),
+            "token-recycling": lambda: token_recycling_drafter(
+                self._model, options.recycling_nodes
+            ),
             "early-exit": self._early_exit,
             "layer-skip": self._layer_skip,
             "draft-model": self._draft_model,
@@ -104,42 +118,58 @@ class _Maker:
         bridge, fitted = self._bridge(
             f"exit{exit_layer}-bridge.safetensors",
             FitRecipe(exit_layer=exit_layer, **self._recipe_values()),
-            lambda: fit_bridge(self._model, self._fit_sequences, exit_layer=exit_layer, ridge=ridge),
+            lambda: fit_bridge(
+                self._model, self._fit_sequences, exit_layer=exit_layer, ridge=ridge
+            ),
         )
         parameters = {"exit_layer": exit_layer, "layers": self._model.config.layers, **fitted}
         if not self._probabilities_wanted:
             return early_exit_drafter(self._model, bridge, parameters=parameters)
-        return self._watching(observed_early_exit(self._model, bridge, parameters=parameters, limits=self._limits))
+        return self._watching(
+            observed_early_exit(self._model, bridge, parameters=parameters, limits=self._limits)
+        )
 
     def _layer_skip(self) -> RecordedDrafter:
         gap, bridge, parameters = self._gap
         if not self._probabilities_wanted:
             return layer_skip_drafter(self._model, gap, bridge, parameters=parameters)
-        made = observed_layer_skip(self._model, gap, bridge, parameters=parameters, limits=self._limits)
+        made = observed_layer_skip(
+            self._model, gap, bridge, parameters=parameters, limits=self._limits
+        )
         return self._watching(made)
 
     def _cascade(self) -> RecordedDrafter:
         (start, stop), bridge, parameters = self._gap
         drafter = GapLlama(self._model, start=start, stop=stop, bridge=bridge)
         draft_tokens, inner_tokens = self._options.cascade_tokens
-        return cascade_drafter(drafter, inner_tokens=inner_tokens, draft_tokens=draft_tokens, parameters=parameters)
+        return cascade_drafter(
+            drafter, inner_tokens=inner_tokens, draft_tokens=draft_tokens, parameters=parameters
+        )
 
     def _rest(self) -> RecordedDrafter:
         texts, parameters = self._heads.texts()
-        return retrieval_drafter(TextStore(texts), nodes=self._options.retrieval_nodes, parameters=parameters)
+        return retrieval_drafter(
+            TextStore(texts), nodes=self._options.retrieval_nodes, parameters=parameters
+        )
 
     @cached_property
     def _gap(self) -> tuple[tuple[int, int], Bridge | None, dict[str, Any]]:
         """The span of layers that is left out, what crosses it, and the parameters that say so."""
         start, stop = self._session.setup["skipped_layers"]
         layers, ridge = self._model.config.layers, self._options.ridge
-        parameters = {"skipped_layers": [start, stop], "layers": layers, "draft_layers": layers - (stop - start)}
+        parameters = {
+            "skipped_layers": [start, stop],
+            "layers": layers,
+            "draft_layers": layers - (stop - start),
+        }
         bridge = None
         if self._options.skip_bridge:
             bridge, fitted = self._bridge(
                 f"skip{start}-{stop}-bridge.safetensors",
                 GapRecipe(exit_layer=start, stop_layer=stop, **self._recipe_values()),
-                lambda: fit_gap(self._model, self._fit_sequences, start=start, stop=stop, ridge=ridge),
+                lambda: fit_gap(
+                    self._model, self._fit_sequences, start=start, stop=stop, ridge=ridge
+                ),
             )
             parameters |= fitted
         return (start, stop), bridge, parameters
@@ -152,7 +182,9 @@ class _Maker:
         about = self._session.setup["draft_model"]
         draft = load_draft_model(self._options.draft_model, self._model)
         return self._watching(
-            observed_draft_model(draft, title=about["title"], parameters=dict(about), limits=self._limits)
+            observed_draft_model(
+                draft, title=about["title"], parameters=dict(about), limits=self._limits
+            )
         )
 
     @property
@@ -185,7 +217,9 @@ class _Maker:
 
     @cached_property
     def _fit_sequences(self) -> list[list[int]]:
-        """The text that bridges are fitted on; the model writes its part of it when it is first asked for."""
+        """The text that bridges are fitted on; the model writes its part of it when it is first
+        asked for.
+        """
 
         def report(done: int, total: int) -> None:
             self._session.report("fit", done, total, "own answers")
@@ -201,8 +235,12 @@ class _Maker:
             "data_sha256": self._fit_data.sha256,
         }
 
-    def _bridge(self, file: str, recipe: FitRecipe, fit: Callable[[], Bridge]) -> tuple[Bridge, dict[str, Any]]:
-        """A bridge, read from beside the part file if the same recipe made it, and how it was made."""
+    def _bridge(
+        self, file: str, recipe: FitRecipe, fit: Callable[[], Bridge]
+    ) -> tuple[Bridge, dict[str, Any]]:
+        """A bridge, read from beside the part file if the same recipe made it, and how it was
+        made.
+        """
         path = Path(self._options.out) / f"{self._session.setup['name']}--{file}"
         bridge = load_bridge(path, recipe)
         if bridge is None:

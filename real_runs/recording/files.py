@@ -1,7 +1,7 @@
 """How do finished requests become trace files?
 
-One Parquet file per drafter and sampling mode, with everything that the recording depended on in its
-provenance. Leaves out how requests are run and kept (`record`, `log`).
+One Parquet file per drafter and sampling mode, with everything that the recording depended on in
+its provenance. Leaves out how requests are run and kept (`record`, `log`).
 """
 
 from __future__ import annotations
@@ -94,11 +94,16 @@ def write_recordings(
 
     for left in out.glob(f".{setup['name']}--*.parquet.*.part"):
         left.unlink()  # a run that was killed while it wrote this very file
-    places = {(entry["temperature"], entry["request"]): place for place, entry in enumerate(entries)}
+    places = {
+        (entry["temperature"], entry["request"]): place for place, entry in enumerate(entries)
+    }
     files = []
     for temperature in setup["temperatures"]:
         for drafter in drafters:
-            watched = [_of(drafter.name, entries[places[temperature, prompt.id]]) for prompt in prompts.prompts]
+            watched = [
+                _of(drafter.name, entries[places[temperature, prompt.id]])
+                for prompt in prompts.prompts
+            ]
             trace, kinds = _trace(setup, prompts, drafter, temperature, watched)
             path = out / f"{setup['name']}--{drafter.name}--{mode_name(temperature)}.parquet"
             write_acceptance(trace, path)
@@ -135,9 +140,12 @@ def _trace(
     from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
     arrays: dict[str, Any] = {
-        key: concatenated([entry["arrays"][key] for entry in entries]) for key in entries[0]["arrays"]
+        key: concatenated([entry["arrays"][key] for entry in entries])
+        for key in entries[0]["arrays"]
     }
-    columns = {name: [entry["columns"][name] for entry in entries] for name in entries[0]["columns"]}
+    columns = {
+        name: [entry["columns"][name] for entry in entries] for name in entries[0]["columns"]
+    }
     bare = AcceptanceTrace(
         request_ids=tuple(prompt.id for prompt in prompts.prompts),
         prompt_kinds=tuple(prompt.kind for prompt in prompts.prompts),
@@ -165,8 +173,10 @@ def _trace(
         dataset=setup["dataset"],
         dataset_sha256=setup["dataset_sha256"],
         recorder_version=setup["recorder"],
-        notes=f"{drafter.notes} The prefill emits position 0. An answer ends at an end-of-sequence token, at "
-        "max_new_tokens, or when a span stands three times in a row.",
+        notes=(
+            f"{drafter.notes} The prefill emits position 0. An answer ends at an end-of-sequence"
+            " token, at max_new_tokens, or when a span stands three times in a row."
+        ),
         extra={
             "model_file": setup["model_file"],
             "model_sha256": setup["model_sha256"],
@@ -183,9 +193,13 @@ def _trace(
 def results_by_kind(
     trace: AcceptanceTrace, draft_tokens: Sequence[int] = SHOWN_DRAFT_TOKENS
 ) -> dict[str, dict[str, Any]]:
-    """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for "all"."""
+    """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for
+    "all".
+    """
     kinds = list(dict.fromkeys(trace.prompt_kinds))
-    chosen = {kind: [i for i, each in enumerate(trace.prompt_kinds) if each == kind] for kind in kinds}
+    chosen = {
+        kind: [i for i, each in enumerate(trace.prompt_kinds) if each == kind] for kind in kinds
+    }
     parts = {kind: trace.select(requests) for kind, requests in chosen.items()} | {"all": trace}
     return {kind: _results(part, draft_tokens) for kind, part in parts.items()}
 
@@ -198,9 +212,14 @@ def _results(trace: AcceptanceTrace, draft_tokens: Sequence[int]) -> dict[str, A
         "requests": trace.requests,
         "tokens": trace.positions,
         "looped_ratio": sum(trace.extra_columns["looped_tokens"]) / max(trace.positions, 1),
-        "tokens_per_step": {str(count): round(replay_chain(trace, count).tokens_per_step, 4) for count in draft_tokens}
-        if stepping
-        else {},
+        "tokens_per_step": (
+            {
+                str(count): round(replay_chain(trace, count).tokens_per_step, 4)
+                for count in draft_tokens
+            }
+            if stepping
+            else {}
+        ),
     }
     if trace.drafted is not None:
         results["proposal_ratio"] = round(float((trace.drafted > 0).mean()), 4)

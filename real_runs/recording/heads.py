@@ -1,7 +1,7 @@
 """How are trained drafters made for a recording?
 
-Heads and a draft model learn from one text, which the target writes, and are kept beside the part file. Leaves out
-the training itself (`drafters.head_store`).
+Heads and a draft model learn from one text, which the target writes, and are kept beside the part
+file. Leaves out the training itself (`drafters.head_store`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Heads:
             ),
             folder=options.out,
             name=session.setup["name"],
-            report=lambda what, done, total: session.report(what.split(",", maxsplit=1)[0], done, total, what),
+            report=lambda what, done, total: session.report(
+                what.split(",", maxsplit=1)[0], done, total, what
+            ),
         )
 
     def feature_head(self) -> RecordedDrafter:
@@ -82,7 +84,9 @@ class Heads:
     def prompt_tokens(self, count: int) -> RecordedDrafter:
         """Prompt tokens, trained or read."""
         prompts, parameters = self._store.prompt_tokens(self._asked(PROMPT_TRAINING), count=count)
-        return observed_prompt_tokens(self._model, prompts, parameters=parameters, limits=self._limits)
+        return observed_prompt_tokens(
+            self._model, prompts, parameters=parameters, limits=self._limits
+        )
 
     def draft_model(self) -> RecordedDrafter:
         """A small model made out of the target, trained or read."""

@@ -1,8 +1,9 @@
 """Which requests of a recording are finished, even if the machine went down in the middle?
 
 A part file of JSON lines: the first states what is recorded and how, each further one is a finished
-request. A line counts once it is whole and on disk; it is read again when it is asked for, so that a long
-recording does not fill the memory. One process at a time may work on a part file. Leaves out what the lines hold.
+request. A line counts once it is whole and on disk; it is read again when it is asked for, so that
+a long recording does not fill the memory. One process at a time may work on a part file. Leaves out
+what the lines hold.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _LARGEST_FILE_BYTES = 8 << 30
 
 
 class RecordingLog:
-    """The part file of one recording; closes, and lets go of the file, at the end of a `with` block.
+    """The part file of one recording; closes, and lets go of the file, at the end of a `with`
+    block.
 
     Args:
         path: the part file.
@@ -34,8 +36,8 @@ class RecordingLog:
         resume: go on with a part file that is there.
 
     Raises:
-        InputError: a part file lies there and `resume` was not asked for, it was begun with another setup,
-            another process works on it, or it is not a part file.
+        InputError: a part file lies there and `resume` was not asked for, it was begun with another
+            setup, another process works on it, or it is not a part file.
 
     Attributes:
         finished: entries of the finished requests, in the order they were written.
@@ -55,7 +57,9 @@ class RecordingLog:
 
     def _begin(self, setup: Mapping[str, Any], *, resume: bool) -> None:
         if _size(self._stream) and not resume:
-            raise InputError("an unfinished recording lies there: resume it or delete it", file=self.path)
+            raise InputError(
+                "an unfinished recording lies there: resume it or delete it", file=self.path
+            )
         begun = self._read_lines()
         if begun is None:
             self._write(setup)
@@ -95,11 +99,15 @@ class RecordingLog:
         except OSError as error:
             with suppress(OSError):
                 os.truncate(self._stream.fileno(), start)
-            raise OSError(error.errno, f"{error.strerror}; what was finished before is kept", str(self.path)) from None
+            raise OSError(
+                error.errno, f"{error.strerror}; what was finished before is kept", str(self.path)
+            ) from None
         return start, len(line)
 
     def _read_lines(self) -> dict[str, Any] | None:
-        """The first line, and where all others stand; what a crash left behind the last whole one is cut off."""
+        """The first line, and where all others stand; what a crash left behind the last whole one
+        is cut off.
+        """
         if _size(self._stream) > _LARGEST_FILE_BYTES:
             raise InputError(f"must not exceed {_LARGEST_FILE_BYTES} bytes", file=self.path)
         begun, start = None, 0
@@ -111,7 +119,9 @@ class RecordingLog:
             try:
                 values = json.loads(line)
             except ValueError as error:
-                raise InputError(f"is not a part file of a recording ({error})", file=self.path) from None
+                raise InputError(
+                    f"is not a part file of a recording ({error})", file=self.path
+                ) from None
             if not isinstance(values, dict):
                 raise InputError("is not a part file of a recording", file=self.path)
             if begun is None:
@@ -178,9 +188,11 @@ def _locked(path: Path) -> BinaryIO:
             except OSError:
                 stream.close()
                 raise InputError(
-                    "another process is recording into it; wait for it or choose another folder", file=path
+                    "another process is recording into it; wait for it or choose another folder",
+                    file=path,
                 ) from None
-        # the holder before may have removed the file between opening and locking: then a new one is due
+        # the holder before may have removed the file between opening and locking: then a new one is
+        # due
         if _is_at(stream, path):
             return stream
         stream.close()

@@ -1,8 +1,9 @@
 """How sure was a masked model of every position, while several policies decoded the same prompts?
 
-Trains or loads the small masked model, decodes every prompt by every anchor, and writes one confidence trace per way of
-caching. Safe to kill: finished runs stay in a part file, and a resumed recording goes on after them. Leaves out the
-loop (`real_runs.decoding.masked`) and the model (`real_runs.masked`).
+Trains or loads the small masked model, decodes every prompt by every anchor, and writes one
+confidence trace per way of caching. Safe to kill: finished runs stay in a part file, and a resumed
+recording goes on after them. Leaves out the loop (`real_runs.decoding.masked`) and the model
+(`real_runs.masked`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _CELLS = ("top_ids", "doubt", *CELL_FIELDS)
 
 
 def anchor_policies(cache: Cache, block_tokens: int = BLOCK_TOKENS) -> tuple[RefinePolicy, ...]:
-    """What a recording follows: one token a pass, three thresholds, a bound of entropy, and a random order."""
+    """What a recording follows: one token a pass, three thresholds, a bound of entropy, and a
+    random order.
+    """
     rules: tuple[tuple[str, dict[str, float]], ...] = (
         ("static", {}),
         ("threshold", {"confidence": 0.9}),
@@ -44,7 +47,10 @@ def anchor_policies(cache: Cache, block_tokens: int = BLOCK_TOKENS) -> tuple[Ref
         ("entropy_bound", {"bound": 0.1}),
         ("random", {}),
     )
-    return tuple(RefinePolicy(commit=name, at=at, block_tokens=block_tokens, cache=cache) for name, at in rules)
+    return tuple(
+        RefinePolicy(commit=name, at=at, block_tokens=block_tokens, cache=cache)
+        for name, at in rules
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +68,8 @@ class MaskedRecording:
         resume: go on with an unfinished recording of the same kind.
 
     Raises:
-        InputError: too many prompts, a block that does not divide the canvas, or policies of one name.
+        InputError: too many prompts, a block that does not divide the canvas, or policies of one
+            name.
     """
 
     out: Path
@@ -77,22 +84,30 @@ class MaskedRecording:
     def __post_init__(self) -> None:
         most = self.recipe.corpus.held_back
         if not 1 <= self.prompts <= most - self.first or self.first < 0:
-            raise InputError(f"must be 1 to {most}, those passed over counted", key="prompts", value=self.prompts)
+            raise InputError(
+                f"must be 1 to {most}, those passed over counted", key="prompts", value=self.prompts
+            )
         for cache in self.caches:
             names = [policy.name for policy in self.of(cache)]
             if len(set(names)) < len(names):
-                raise InputError("must have names of their own", key="policies", value=", ".join(names))
+                raise InputError(
+                    "must have names of their own", key="policies", value=", ".join(names)
+                )
             for policy in self.of(cache):
                 policy.check_canvas(self.recipe.canvas_tokens)
                 if policy.cache != cache:
-                    raise InputError(f"must be {cache} in that trace", key="cache", value=policy.cache)
+                    raise InputError(
+                        f"must be {cache} in that trace", key="cache", value=policy.cache
+                    )
 
     def of(self, cache: Cache) -> tuple[RefinePolicy, ...]:
         """The policies recorded with a way of caching."""
         return anchor_policies(cache) if self.policies is None else tuple(self.policies[cache])
 
 
-def record_masked(options: MaskedRecording, *, progress: OnProgress | None = None) -> tuple[Path, ...]:
+def record_masked(
+    options: MaskedRecording, *, progress: OnProgress | None = None
+) -> tuple[Path, ...]:
     """Decode the prompts by all policies and write a trace per way of caching.
 
     Args:
@@ -103,7 +118,8 @@ def record_masked(options: MaskedRecording, *, progress: OnProgress | None = Non
         The files.
 
     Raises:
-        InputError: an unfinished recording in the way, one of other options, or a place that cannot be written.
+        InputError: an unfinished recording in the way, one of other options, or a place that cannot
+            be written.
     """
     torch.set_num_threads(1)
 
@@ -115,20 +131,39 @@ def record_masked(options: MaskedRecording, *, progress: OnProgress | None = Non
     corpus = options.recipe.corpus
     prompts = corpus.prompts(options.prompts, first=options.first)
     setup = {
-        "recorder": RECORDER_VERSION, "model_sha256": module_sha256(model), "dataset_sha256": corpus.sha256,
-        "torch": torch.__version__, "device": cpu_title(), "prompts": list(prompts), "caches": list(options.caches),
+        "recorder": RECORDER_VERSION,
+        "model_sha256": module_sha256(model),
+        "dataset_sha256": corpus.sha256,
+        "torch": torch.__version__,
+        "device": cpu_title(),
+        "prompts": list(prompts),
+        "caches": list(options.caches),
         "policies": [policy.as_json() for cache in options.caches for policy in options.of(cache)],
-    }  # fmt: skip
-    with RecordingLog(options.out / f"{options.name}.part.jsonl", setup, resume=options.resume) as log:
-        jobs = [(policy, name) for cache in options.caches for policy in options.of(cache) for name in prompts]
+    }
+    with RecordingLog(
+        options.out / f"{options.name}.part.jsonl", setup, resume=options.resume
+    ) as log:
+        jobs = [
+            (policy, name)
+            for cache in options.caches
+            for policy in options.of(cache)
+            for name in prompts
+        ]
         finished = {(entry["policy"], entry["request"]) for entry in log.finished}
         for done, (policy, name) in enumerate(jobs, start=1):
             if (policy.name, name) not in finished:
                 window = prompts[name][: options.recipe.prompt_tokens].tolist()
-                loop = MaskedLoop(model, window, canvas_tokens=options.recipe.canvas_tokens, mask_id=corpus.mask_id)
+                loop = MaskedLoop(
+                    model,
+                    window,
+                    canvas_tokens=options.recipe.canvas_tokens,
+                    mask_id=corpus.mask_id,
+                )
                 log.append(_entry(loop, policy, name))
             if progress:
-                progress(Progress(stage="recording", done=done, total=len(jobs), detail=policy.commit))
+                progress(
+                    Progress(stage="recording", done=done, total=len(jobs), detail=policy.commit)
+                )
         entries = {(entry["policy"], entry["request"]): entry for entry in log.finished}
         paths = tuple(_written(options, cache, prompts, entries, setup) for cache in options.caches)
         log.remove()
@@ -138,7 +173,11 @@ def record_masked(options: MaskedRecording, *, progress: OnProgress | None = Non
 def _entry(loop: MaskedLoop, policy: RefinePolicy, name: str) -> dict[str, Any]:
     run = loop.run(policy, name)
     arrays = {"final_ids": run.tokens, "committed_at": run.committed_at, **run.steps, **run.cells}
-    return {"policy": policy.name, "request": name, "arrays": {key: encoded(value) for key, value in arrays.items()}}
+    return {
+        "policy": policy.name,
+        "request": name,
+        "arrays": {key: encoded(value) for key, value in arrays.items()},
+    }
 
 
 def _written(
@@ -151,12 +190,17 @@ def _written(
     """The trace of one way of caching."""
     policies = options.of(cache)
     runs = [(name, place) for name in prompts for place in range(len(policies))]
-    arrays: dict[str, list[Any]] = {key: [] for key in ("final_ids", "committed_at", *_STEPS, *_CELLS)}
+    arrays: dict[str, list[Any]] = {
+        key: [] for key in ("final_ids", "committed_at", *_STEPS, *_CELLS)
+    }
     for name, place in runs:
         for key, values in entries[policies[place].name, name]["arrays"].items():
             arrays[key].append(decoded(values))
     recipe = options.recipe
-    final_ids, committed_at = np.stack(arrays.pop("final_ids")), np.stack(arrays.pop("committed_at"))
+    final_ids, committed_at = (
+        np.stack(arrays.pop("final_ids")),
+        np.stack(arrays.pop("committed_at")),
+    )
     joined: dict[str, Any] = {key: np.concatenate(values) for key, values in arrays.items()}
     steps = [len(values) for values in arrays["forward"]]
     trace = ConfidenceTrace(
@@ -182,11 +226,15 @@ def _written(
 
 def trace_path(options: MaskedRecording, cache: Cache) -> Path:
     """Where the trace of a way of caching lies."""
-    return options.out / f"{options.name}--{'plain' if cache == 'none' else f'{cache}-cache'}.parquet"
+    return (
+        options.out / f"{options.name}--{'plain' if cache == 'none' else f'{cache}-cache'}.parquet"
+    )
 
 
 def _provenance(recipe: MaskedRecipe, setup: Mapping[str, Any]) -> Provenance:
-    title = f"masked diffusion, {recipe.layers} layers of width {recipe.width}, {recipe.steps} steps"
+    title = (
+        f"masked diffusion, {recipe.layers} layers of width {recipe.width}, {recipe.steps} steps"
+    )
     return Provenance(
         model=title,
         method="masked",
@@ -196,8 +244,12 @@ def _provenance(recipe: MaskedRecipe, setup: Mapping[str, Any]) -> Provenance:
         dataset=recipe.corpus.title,
         dataset_sha256=setup["dataset_sha256"],
         recorder_version=RECORDER_VERSION,
-        notes="The likeliest token is committed. Prompts are windows of the text that the model was not trained on.",
-        extra={key: setup[key] for key in ("model_sha256", "torch")} | {"seed": recipe.seed, "rows": recipe.rows},
+        notes=(
+            "The likeliest token is committed. Prompts are windows of the text that the model was"
+            " not trained on."
+        ),
+        extra={key: setup[key] for key in ("model_sha256", "torch")}
+        | {"seed": recipe.seed, "rows": recipe.rows},
     )
 
 

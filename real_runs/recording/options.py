@@ -25,8 +25,8 @@ class RecordOptions:
         prompts_per_kind: take only the first so many prompts of every kind; None: all.
         drafters: of `drafters.recorded.DRAFTERS`.
         temperatures: sampling modes; 0 is greedy.
-        level: 2: lengths and, where the drafter names candidates, ranks; 3: the probabilities of both models too,
-            for drafters that have any.
+        level: 2: lengths and, where the drafter names candidates, ranks; 3: the probabilities of
+            both models too, for drafters that have any.
         candidates: whose probabilities are kept per position at level 3, 1..8.
         expansion_nodes: draft tokens of the tree that is kept per position, for drafters that have
             probabilities; 0: none is.
@@ -35,18 +35,22 @@ class RecordOptions:
         least_match: shortest suffix that the suffix automaton drafts from, in tokens.
         most_draft_tokens: longest proposal of prompt lookup and of the suffix automaton.
         exit_layer: layers before the early exit; None: a third of them.
-        skipped_layers: first layer that the layer skip leaves out, and first one after them; None: from two
-            fifths to two thirds.
+        skipped_layers: first layer that the layer skip leaves out, and first one after them; None:
+            from two fifths to two thirds.
         skip_bridge: whether a fitted bridge crosses the skipped layers.
-        draft_model: of the drafter "draft-model": a `.gguf` file or a Hugging Face folder; None: one is made out of
-            the target.
+        draft_model: of the drafter "draft-model": a `.gguf` file or a Hugging Face folder; None:
+            one is made out of the target.
         recycling_nodes: nodes of token recycling's tree, root included.
         retrieval_nodes: most draft tokens of the tree that a store of texts drafts.
-        lookahead: window, n-gram size and guesses of the lookahead pool; the window is that of `jacobi`, too.
-        cascade_tokens: draft tokens of a step of the cascade, and the most that are proposed to its draft model.
+        lookahead: window, n-gram size and guesses of the lookahead pool; the window is that of
+            `jacobi`, too.
+        cascade_tokens: draft tokens of a step of the cascade, and the most that are proposed to its
+            draft model.
         prompt_tokens: trained embeddings that are read behind the text.
-        requests_at_once: requests that are decoded in one batch at level 2; their times are shares of the batch's.
-        head_steps: training steps of heads and of a draft model; None: what each kind is known to need.
+        requests_at_once: requests that are decoded in one batch at level 2; their times are shares
+            of the batch's.
+        head_steps: training steps of heads and of a draft model; None: what each kind is known to
+            need.
         head_rows: rows of text that the model writes for heads to be trained on.
         head_row_tokens: tokens of every such row.
         ridge: penalty of a bridge's fit, per token.
@@ -122,7 +126,11 @@ class RecordOptions:
         }
         for key, holds in rules.items():
             if not holds:
-                raise InputError("is out of range, empty or holds a value twice", key=key, value=getattr(self, key))
+                raise InputError(
+                    "is out of range, empty or holds a value twice",
+                    key=key,
+                    value=getattr(self, key),
+                )
 
 
 def _within(values: Sequence[int], *limits: tuple[int, int]) -> bool:
@@ -134,7 +142,9 @@ def _within(values: Sequence[int], *limits: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """How far a recording is: `stage` is "fit" or "record", `detail` names what was finished last."""
+    """How far a recording is: `stage` is "fit" or "record", `detail` names what was finished
+    last.
+    """
 
     stage: str
     done: int

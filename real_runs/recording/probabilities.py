@@ -1,7 +1,7 @@
 """Which probabilities did the target give the drafter's candidates, position by position?
 
-Probabilities from the logits that the text was drawn from, at the temperature it was drawn at; of a greedy text,
-which is drawn from nothing, at temperature 1. Leaves out the drafter's own.
+Probabilities from the logits that the text was drawn from, at the temperature it was drawn at; of a
+greedy text, which is drawn from nothing, at temperature 1. Leaves out the drafter's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 32
 
 
-def target_arrays(generation: Generation, draft_ids: Any, temperature: float) -> dict[str, NDArray[np.float16]]:
+def target_arrays(
+    generation: Generation, draft_ids: Any, temperature: float
+) -> dict[str, NDArray[np.float16]]:
     """The target's part of level 3.
 
     Args:
@@ -35,7 +37,9 @@ def target_arrays(generation: Generation, draft_ids: Any, temperature: float) ->
     parts: list[tuple[torch.Tensor, torch.Tensor]] = []
     for first in range(0, len(generation.tokens), _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
-        all_of = torch.softmax(generation.logits[rows].double().cpu() / (temperature or 1.0), dim=-1)
+        all_of = torch.softmax(
+            generation.logits[rows].double().cpu() / (temperature or 1.0), dim=-1
+        )
         drafted = all_of.gather(1, ids[rows].clamp(min=0)) * (ids[rows] >= 0)
         parts.append((drafted, all_of.gather(1, truth[rows])[:, 0]))
     drafted = torch.cat([part for part, _ in parts])

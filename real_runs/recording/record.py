@@ -1,9 +1,9 @@
 """What would these drafters have proposed while this model wrote its answers?
 
-`record` runs a model for real over a set of prompts and writes one acceptance trace per drafter and sampling
-mode. The target runs once per mode; every drafter watches the same text, but for those that a finished text tells
-nothing: they decode it themselves. Leaves out how drafters are made (`drafters`) and how part files and
-trace files are laid out (`log`, `files`).
+`record` runs a model for real over a set of prompts and writes one acceptance trace per drafter and
+sampling mode. The target runs once per mode; every drafter watches the same text, but for those
+that a finished text tells nothing: they decode it themselves. Leaves out how drafters are made
+(`drafters`) and how part files and trace files are laid out (`log`, `files`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def record(options: RecordOptions, *, progress: OnProgress | None = None) -> RecordReport:
     """Run the model over the prompts and write one trace per drafter and sampling mode.
 
-    Safe to kill: finished requests are kept in a part file in `options.out`, and `resume=True` goes on after
-    them.
+    Safe to kill: finished requests are kept in a part file in `options.out`, and `resume=True` goes
+    on after them.
 
     Args:
         options: what to record.
@@ -41,8 +41,9 @@ def record(options: RecordOptions, *, progress: OnProgress | None = None) -> Rec
         The files written and a summary of each.
 
     Raises:
-        InputError: options, prompts or model files that cannot be used; torch or transformers missing; an
-            unfinished recording in the way, one of other options, or one that another process works on.
+        InputError: options, prompts or model files that cannot be used; torch or transformers
+            missing; an unfinished recording in the way, one of other options, or one that another
+            process works on.
     """
     require_libraries()
     import torch
@@ -65,7 +66,9 @@ def record(options: RecordOptions, *, progress: OnProgress | None = None) -> Rec
         "model_sha256": weights.sha256,
         "device": device_title(device),
     }
-    with RecordingLog(options.out / f"{source.name}.part.jsonl", setup, resume=options.resume) as log:
+    with RecordingLog(
+        options.out / f"{source.name}.part.jsonl", setup, resume=options.resume
+    ) as log:
         session = Session(
             options=options,
             prompts=prompts,
@@ -81,12 +84,18 @@ def record(options: RecordOptions, *, progress: OnProgress | None = None) -> Rec
     return report
 
 
-def _record_missing(session: Session, drafters: Sequence[RecordedDrafter], log: RecordingLog) -> None:
+def _record_missing(
+    session: Session, drafters: Sequence[RecordedDrafter], log: RecordingLog
+) -> None:
     """Run every request that the log does not hold yet."""
     prompts = session.prompts.prompts
-    jobs = [(temperature, prompt) for temperature in session.options.temperatures for prompt in prompts]
+    jobs = [
+        (temperature, prompt) for temperature in session.options.temperatures for prompt in prompts
+    ]
     finished = {(entry["temperature"], entry["request"]) for entry in log.finished}
-    if session.options.requests_at_once > 1 and any(item.capture_layer is not None for item in drafters):
+    if session.options.requests_at_once > 1 and any(
+        item.capture_layer is not None for item in drafters
+    ):
         raise InputError("must be 1 for a drafter that looks at layers", key="requests_at_once")
     written = _Written(session, [job for job in jobs if (job[0], job[1].id) not in finished])
     for done, (temperature, prompt) in enumerate(jobs, start=1):
@@ -96,7 +105,9 @@ def _record_missing(session: Session, drafters: Sequence[RecordedDrafter], log: 
 
 
 class _Written:
-    """Texts of requests that are decoded together, a batch as soon as the first of it is asked for."""
+    """Texts of requests that are decoded together, a batch as soon as the first of it is asked
+    for.
+    """
 
     def __init__(self, session: Session, jobs: Sequence[tuple[float, Prompt]]) -> None:
         self._session, self._left = session, list(jobs)
@@ -108,30 +119,48 @@ class _Written:
 
         options = self._session.options
         while (temperature, prompt.id) not in self._texts:
-            jobs, self._left = self._left[: options.requests_at_once], self._left[options.requests_at_once :]
+            jobs, self._left = (
+                self._left[: options.requests_at_once],
+                self._left[options.requests_at_once :],
+            )
             ids = [self._session.tokenizer.chat_ids(job.text) for _, job in jobs]
             samplers = [_sampler(options, job, at) for at, job in jobs]
             clock = _Clock()
-            texts = generate_batch(self._session.model, ids, samplers, max_new_tokens=options.max_new_tokens)
+            texts = generate_batch(
+                self._session.model, ids, samplers, max_new_tokens=options.max_new_tokens
+            )
             seconds = {name: value / len(jobs) for name, value in clock.seconds("").items()}
-            self._texts |= {(at, job.id): (text, seconds) for (at, job), text in zip(jobs, texts, strict=True)}
+            self._texts |= {
+                (at, job.id): (text, seconds) for (at, job), text in zip(jobs, texts, strict=True)
+            }
         return self._texts.pop((temperature, prompt.id))
 
 
 def _sampler(options: RecordOptions, prompt: Prompt, temperature: float) -> Sampler:
     from real_runs.decoding.sampling import Sampler
 
-    return Sampler(temperature=temperature, seed=options.seed, request=prompt.id, positions=options.max_new_tokens)
+    return Sampler(
+        temperature=temperature,
+        seed=options.seed,
+        request=prompt.id,
+        positions=options.max_new_tokens,
+    )
 
 
 def _recorded(
-    session: Session, drafters: Sequence[RecordedDrafter], prompt: Prompt, temperature: float, written: _Written
+    session: Session,
+    drafters: Sequence[RecordedDrafter],
+    prompt: Prompt,
+    temperature: float,
+    written: _Written,
 ) -> dict[str, Any]:
     """Run one request and let every drafter watch it."""
     options = session.options
     ids = session.tokenizer.chat_ids(prompt.text)
     sampler = _sampler(options, prompt, temperature)
-    capture = next((item.capture_layer for item in drafters if item.capture_layer is not None), None)
+    capture = next(
+        (item.capture_layer for item in drafters if item.capture_layer is not None), None
+    )
     if options.requests_at_once > 1:
         generation, seconds = written.text(temperature, prompt)
     else:
@@ -143,7 +172,9 @@ def _recorded(
         **_text_columns(generation.tokens, generation.ended),
         **seconds,
         **generation.seconds,
-        "drafters": {item.name: _watched(item, ids, generation, sampler, options) for item in drafters},
+        "drafters": {
+            item.name: _watched(item, ids, generation, sampler, options) for item in drafters
+        },
     }
 
 
@@ -166,9 +197,15 @@ def _generated(
 
 
 def _watched(
-    drafter: RecordedDrafter, ids: Sequence[int], generation: Generation, sampler: Sampler, options: RecordOptions
+    drafter: RecordedDrafter,
+    ids: Sequence[int],
+    generation: Generation,
+    sampler: Sampler,
+    options: RecordOptions,
 ) -> dict[str, Any]:
-    """What one drafter leaves of a request: its arrays, and columns that stand in place of the request's."""
+    """What one drafter leaves of a request: its arrays, and columns that stand in place of the
+    request's.
+    """
     from real_runs.drafters.recorded import walked_lengths
     from real_runs.recording.arrays import encoded
     from real_runs.recording.probabilities import target_arrays
@@ -177,7 +214,10 @@ def _watched(
     if drafter.decode is not None:
         run = drafter.decode(ids, sampler, options.max_new_tokens)
         columns = _text_columns(run.tokens, run.ended) | clock.seconds("")
-        return {"arrays": {key: encoded(value) for key, value in walked_lengths(run).items()}, "columns": columns}
+        return {
+            "arrays": {key: encoded(value) for key, value in walked_lengths(run).items()},
+            "columns": columns,
+        }
     arrays = dict(drafter.observe(ids, generation))
     counts = dict(drafter.count(ids, generation)) if drafter.count else {}
     columns = clock.seconds("observe_") | counts

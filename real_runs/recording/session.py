@@ -1,7 +1,7 @@
 """What does a recording work with, and what does it depend on?
 
-The loaded model beside what is asked of it, and the values that a part file must agree with before it is gone on
-with. Leaves out the drafters (`drafters`) and running (`record`).
+The loaded model beside what is asked of it, and the values that a part file must agree with before
+it is gone on with. Leaves out the drafters (`drafters`) and running (`record`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class Session:
             self.progress(Progress(stage=stage, done=done, total=total, detail=detail))
 
 
-def recording_setup(options: RecordOptions, source: ModelSource, prompts: PromptSet, *, layers: int) -> dict[str, Any]:
+def recording_setup(
+    options: RecordOptions, source: ModelSource, prompts: PromptSet, *, layers: int
+) -> dict[str, Any]:
     """All that a recording depends on: a part file of another setup is not continued.
 
     Args:

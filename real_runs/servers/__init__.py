@@ -1,1 +1,3 @@
-"""How is a live serving engine launched, asked, loaded, observed and measured over its network address?"""
+"""How is a live serving engine launched, asked, loaded, observed and measured over its network
+address?
+"""

@@ -1,7 +1,7 @@
 """What did a live server's speculation keep between scrapes of its counters?
 
-The importers of traces read each engine's counters; what is added is a window for every interval, beside the requests
-that ran at its end. Leaves out scraping (`real_runs.servers.counters`).
+The importers of traces read each engine's counters; what is added is a window for every interval,
+beside the requests that ran at its end. Leaves out scraping (`real_runs.servers.counters`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Window
 
 _FORMATS = {
-    "vllm": "vllm-metrics", "sglang": "sglang-metrics", "tensorrt-llm": "tensorrt-llm-metrics",
+    "vllm": "vllm-metrics",
+    "sglang": "sglang-metrics",
+    "tensorrt-llm": "tensorrt-llm-metrics",
     "llama.cpp": "llama-cpp-metrics",
-}  # fmt: skip
+}
 
 
 def acceptance_between(
@@ -38,8 +40,8 @@ def acceptance_between(
         model: whose counters count where the server has several; None: the only one's.
 
     Returns:
-        A trace of level 0, with a window for every interval in which something was drafted, and an empty text; or None
-        and why there is none.
+        A trace of level 0, with a window for every interval in which something was drafted, and an
+        empty text; or None and why there is none.
     """
     form = _FORMATS.get(server.kind)
     if form is None:
@@ -59,14 +61,21 @@ def acceptance_between(
                 summary = import_trace(form, [before, after], **options).summary
             except InputError:
                 continue
-            running = first_of(observed(start, end, model).level, PREFIXES[server.kind], GAUGES["running"])
+            running = first_of(
+                observed(start, end, model).level, PREFIXES[server.kind], GAUGES["running"]
+            )
             if summary is not None and summary.drafts:
                 windows.append(
-                    Window(drafts=summary.drafts, draft_tokens=summary.draft_tokens,
-                           accepted_tokens=summary.accepted_tokens,
-                           batch_requests=None if running is None else round(running))
-                )  # fmt: skip
+                    Window(
+                        drafts=summary.drafts,
+                        draft_tokens=summary.draft_tokens,
+                        accepted_tokens=summary.accepted_tokens,
+                        batch_requests=None if running is None else round(running),
+                    )
+                )
     provenance = replace(trace.provenance, model=trace.provenance.model or server.model)
     assert trace.summary is not None
     kept = tuple(windows) if len(scrapes) > 2 else trace.summary.windows
-    return replace(trace, provenance=provenance, summary=replace(trace.summary, windows=kept), file=None), ""
+    return replace(
+        trace, provenance=provenance, summary=replace(trace.summary, windows=kept), file=None
+    ), ""

@@ -1,7 +1,7 @@
 """Where does a server listen, as far as a URL tells?
 
-The address is taken apart and checked once, so that requests go to it and to nothing else. Leaves out whether anything
-answers there (`real_runs.servers.exchange`).
+The address is taken apart and checked once, so that requests go to it and to nothing else. Leaves
+out whether anything answers there (`real_runs.servers.exchange`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ class Address:
         scheme: http or https.
         host: name or address, IPv6 without brackets.
         port: 1..65535.
-        prefix: path before every request's own, empty or from its first slash, without one at its end.
-        api_key: sent with every request as `Authorization: Bearer`, and never shown; empty: none is.
+        prefix: path before every request's own, empty or from its first slash, without one at its
+            end.
+        api_key: sent with every request as `Authorization: Bearer`, and never shown; empty: none
+            is.
     """
 
     scheme: str
@@ -39,14 +41,16 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, key: str = "URL") -> Address:
-        """The address that a URL names; a `/v1` at its end, which clients of OpenAI's interface write, is dropped.
+        """The address that a URL names; a `/v1` at its end, which clients of OpenAI's interface
+        write, is dropped.
 
         Args:
             url: such as http://127.0.0.1:8080.
             key: the option or argument that holds it, for messages.
 
         Raises:
-            InputError: another scheme, no host, a port out of range, a user's name, a query or a fragment.
+            InputError: another scheme, no host, a port out of range, a user's name, a query or a
+                fragment.
 
         Example:
             >>> str(Address.parse("http://localhost:8000/v1/"))
@@ -59,14 +63,22 @@ class Address:
         except ValueError as error:
             raise InputError(f"{wanted} ({error})", key=key, value=url) from None
         host, prefix = parts.hostname or "", parts.path.rstrip("/").removesuffix("/v1")
-        if parts.scheme not in _PORTS or not _HOST.fullmatch(host) or not _PREFIX.fullmatch(prefix) or port == 0:
+        if (
+            parts.scheme not in _PORTS
+            or not _HOST.fullmatch(host)
+            or not _PREFIX.fullmatch(prefix)
+            or port == 0
+        ):
             raise InputError(wanted, key=key, value=url)
         if "@" in parts.netloc or parts.query or parts.fragment:
-            raise InputError(f"{wanted}, without a user's name, a query or a fragment", key=key, value=url)
+            raise InputError(
+                f"{wanted}, without a user's name, a query or a fragment", key=key, value=url
+            )
         return cls(scheme=parts.scheme, host=host, port=port or _PORTS[parts.scheme], prefix=prefix)
 
     def with_key_of(self, variable: str | None) -> Address:
-        """The address with the key that an environment variable holds, so that it stands in no list of processes.
+        """The address with the key that an environment variable holds, so that it stands in no list
+        of processes.
 
         Args:
             variable: its name; None: no key.
@@ -78,7 +90,11 @@ class Address:
             return self
         key = os.environ.get(variable, "").strip()
         if not re.fullmatch(r"[!-~]{1,4096}", key):
-            raise InputError("must name an environment variable that holds a key", key="--key-env", value=variable)
+            raise InputError(
+                "must name an environment variable that holds a key",
+                key="--key-env",
+                value=variable,
+            )
         return replace(self, api_key=key)
 
     @property

@@ -1,7 +1,8 @@
 """What does a server take to answer some prompts at the same time, and what did its drafts bring?
 
-Requests are sent together and timed where their tokens arrive. Decoding counts from the moment at which all of them
-decode, so that prompts are in no number of it. Leaves out starting servers (`rounds`).
+Requests are sent together and timed where their tokens arrive. Decoding counts from the moment at
+which all of them decode, so that prompts are in no number of it. Leaves out starting servers
+(`rounds`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ class FailedRunError(InputError):
 
 
 def asked_together(
-    server: Server, prompts: Sequence[str | tuple[int, ...]], *, max_tokens: int, cpu_s: Clock | None = None
+    server: Server,
+    prompts: Sequence[str | tuple[int, ...]],
+    *,
+    max_tokens: int,
+    cpu_s: Clock | None = None,
 ) -> dict[str, Any]:
     """Send prompts at the same time, one to every slot, and time them.
 
@@ -34,13 +39,15 @@ def asked_together(
         server: from `identify`, idle.
         prompts: texts or token ids.
         max_tokens: of every answer, at least 2.
-        cpu_s: seconds of processor time that the server has taken; None where it cannot be known, and wall time counts.
+        cpu_s: seconds of processor time that the server has taken; None where it cannot be known,
+            and wall time counts.
 
     Returns:
         JSON values of `Run`, but for its place and its probe.
 
     Raises:
-        FailedRunError: an answer that is not whole, or of another length, or no moment at which all requests decode.
+        FailedRunError: an answer that is not whole, or of another length, or no moment at which all
+            requests decode.
     """
     began_cpu_s = cpu_s() if cpu_s else 0.0
     requests = [
@@ -49,11 +56,17 @@ def asked_together(
     ]
     answers = whole_answers(server, requests)
     took_cpu_s = cpu_s() - began_cpu_s if cpu_s else 0.0
-    firsts, lasts = [each.token_times_s[0] for each in answers], [each.token_times_s[-1] for each in answers]
+    firsts, lasts = (
+        [each.token_times_s[0] for each in answers],
+        [each.token_times_s[-1] for each in answers],
+    )
     began, ended = max(firsts), max(lasts)
     tokens = sum(_tokens_after(each, began) for each in answers)
     if ended <= began or tokens < 1:
-        rule = "ended an answer before another one began; ask for longer answers, or for fewer at a time"
+        rule = (
+            "ended an answer before another one began; ask for longer answers, or for fewer at a"
+            " time"
+        )
         raise FailedRunError(rule, key=str(server.address))
     decode_s = ended - began
     steps = [_steps(each) for each in answers]
@@ -64,20 +77,26 @@ def asked_together(
         "steps": max(steps),
         "request_steps": round(sum(steps) * tokens / every),
         "drafted_tokens": sum(_timed(each, "draft_n") for each in answers),
-        "counted": [[own, _timed(each, "draft_n")] for own, each in zip(steps, answers, strict=True)],
+        "counted": [
+            [own, _timed(each, "draft_n")] for own, each in zip(steps, answers, strict=True)
+        ],
         "decode_s": decode_s,
         "cpu_s": took_cpu_s * decode_s / whole_s if cpu_s else decode_s,
         "draft_s": 0.0,
         "verify_s": 0.0,
         "passes": [],
         "prompt_tokens": fmean(each.prompt_tokens for each in answers),
-        "output_sha256": hashlib.sha256(repr([each.token_ids or each.text for each in answers]).encode()).hexdigest(),
+        "output_sha256": (
+            hashlib.sha256(
+                repr([each.token_ids or each.text for each in answers]).encode()
+            ).hexdigest()
+        ),
         "ttft_s": fmean(first - each.sent_s for first, each in zip(firsts, answers, strict=True)),
         "tpot_s": fmean(
             (last - first) / (each.output_tokens - 1)
             for first, last, each in zip(firsts, lasts, answers, strict=True)
         ),
-    }  # fmt: skip
+    }
 
 
 def repeating_prompt(slot: int, tokens: int) -> tuple[int, ...]:
@@ -105,19 +124,26 @@ def whole_answers(server: Server, requests: Sequence[Completion]) -> list[Answer
         if answer.error is not None or not answer.token_times_s:
             raise FailedRunError(answer.error or "no token arrived", key=str(server.address))
         if answer.output_tokens != request.max_tokens:
-            rule = f"answers with {answer.output_tokens} tokens where {request.max_tokens} were asked for"
+            rule = (
+                f"answers with {answer.output_tokens} tokens where {request.max_tokens} were"
+                " asked for"
+            )
             raise FailedRunError(rule, key=str(server.address))
     return answers
 
 
 def _tokens_after(answer: Answer, moment_s: float) -> float:
-    """Tokens that arrived after a moment; where events hold several tokens, in proportion to events."""
+    """Tokens that arrived after a moment; where events hold several tokens, in proportion to
+    events.
+    """
     times = answer.token_times_s
     return answer.output_tokens * sum(each > moment_s for each in times) / len(times)
 
 
 def _steps(answer: Answer) -> int:
-    """Steps after the first token: tokens without those of accepted drafts, or events where none are counted."""
+    """Steps after the first token: tokens without those of accepted drafts, or events where none
+    are counted.
+    """
     if answer.timings is None:
         return len(set(answer.token_times_s)) - 1
     return answer.output_tokens - 1 - _timed(answer, "draft_n_accepted")

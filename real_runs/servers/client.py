@@ -1,8 +1,9 @@
 """What does a server generate for one prompt, how many tokens is that, and when did each arrive?
 
-Completions are streamed: llama.cpp's own `/completion`, which takes token ids, returns them and states its timings, and
-OpenAI's `/v1/completions` of all others. Counts are the server's (`usage`, `timings`), never words of the text. Leaves
-out chat templates, and many requests at a time (`real_runs.servers.session`).
+Completions are streamed: llama.cpp's own `/completion`, which takes token ids, returns them and
+states its timings, and OpenAI's `/v1/completions` of all others. Counts are the server's (`usage`,
+`timings`), never words of the text. Leaves out chat templates, and many requests at a time
+(`real_runs.servers.session`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Completion:
         max_tokens: tokens to generate, >= 1.
         ignore_eos: generate all of them, whatever the model says.
         temperature: 0 is greedy.
-        options: further keys of the request's JSON, passed on as they are: `{"cache_prompt": False}`, `{"seed": 1}`.
+        options: further keys of the request's JSON, passed on as they are: `{"cache_prompt":
+            False}`, `{"seed": 1}`.
     """
 
     prompt: str | tuple[int, ...]
@@ -42,22 +44,25 @@ class Completion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What came back; times are seconds on `time.monotonic`'s clock, which processes of one machine share.
+    """What came back; times are seconds on `time.monotonic`'s clock, which processes of one machine
+    share.
 
     Attributes:
         due_s: when the request was to be sent.
         sent_s: when it was handed to an established connection.
         first_token_s: when the first token arrived; None where none did.
         last_token_s: when the last one did.
-        token_times_s: arrival of every token whose event says which it holds, else of every event with text: an event
-            may hold several tokens, and llama.cpp sends none for a token that ends inside a character.
+        token_times_s: arrival of every token whose event says which it holds, else of every event
+            with text: an event may hold several tokens, and llama.cpp sends none for a token that
+            ends inside a character.
         output_tokens: generated, as the server counts.
         prompt_tokens: of the prompt, those from a cache included, as the server counts.
         cached_tokens: of the prompt's, taken from a cache; None where it does not say.
         text: generated.
-        token_ids: generated; None where the server does not return all of them, as llama.cpp does not in a stream where
-            a token ends inside a character.
-        timings: llama.cpp's own: prompt_ms, predicted_ms, draft_n, draft_n_accepted and more; None of others.
+        token_ids: generated; None where the server does not return all of them, as llama.cpp does
+            not in a stream where a token ends inside a character.
+        timings: llama.cpp's own: prompt_ms, predicted_ms, draft_n, draft_n_accepted and more; None
+            of others.
         finish_reason: "length" or "stop"; empty where unknown.
         error: why the answer is not whole; None where it is.
     """
@@ -92,7 +97,8 @@ async def complete(
         completion: the request.
         due_s: when it was to be sent; None: now.
         patience: None is the usual.
-        reading: held by the one stream that is parsed, where many may end at once; None: there is only this one.
+        reading: held by the one stream that is parsed, where many may end at once; None: there is
+            only this one.
 
     Returns:
         The answer; one that broke off has an `error` and what arrived until then.
@@ -116,13 +122,22 @@ async def complete(
         error = "the server does not say how many tokens it generated"
     times = events.token_times_s
     return Answer(
-        due_s=reply.sent_s if due_s is None else due_s, sent_s=reply.sent_s,
-        first_token_s=times[0] if times else None, last_token_s=times[-1] if times else None,
-        token_times_s=tuple(times), output_tokens=count or 0,
-        prompt_tokens=events.prompt_tokens, cached_tokens=events.cached_tokens, text="".join(events.texts),
-        token_ids=tuple(events.token_ids) if events.token_ids and len(events.token_ids) == (count or 0) else None,
-        timings=events.timings, finish_reason=events.finish_reason, error=error,
-    )  # fmt: skip
+        due_s=reply.sent_s if due_s is None else due_s,
+        sent_s=reply.sent_s,
+        first_token_s=times[0] if times else None,
+        last_token_s=times[-1] if times else None,
+        token_times_s=tuple(times),
+        output_tokens=count or 0,
+        prompt_tokens=events.prompt_tokens,
+        cached_tokens=events.cached_tokens,
+        text="".join(events.texts),
+        token_ids=tuple(events.token_ids)
+        if events.token_ids and len(events.token_ids) == (count or 0)
+        else None,
+        timings=events.timings,
+        finish_reason=events.finish_reason,
+        error=error,
+    )
 
 
 def _request(server: Server, completion: Completion) -> tuple[str, dict[str, Any]]:
@@ -133,14 +148,19 @@ def _request(server: Server, completion: Completion) -> tuple[str, dict[str, Any
     if server.kind == "llama.cpp":
         body |= {"n_predict": completion.max_tokens, "return_tokens": True}
         return "/completion", body | dict(completion.options)
-    body |= {"model": server.model, "max_tokens": completion.max_tokens, "stream_options": {"include_usage": True}}
+    body |= {
+        "model": server.model,
+        "max_tokens": completion.max_tokens,
+        "stream_options": {"include_usage": True},
+    }
     if server.kind == "vllm":
         body["return_token_ids"] = True
     return "/v1/completions", body | dict(completion.options)
 
 
 async def _read(reply: Reply, events: Events) -> None:
-    """Parse what arrived, a few events at a time, so that streams that are still under way are not held up.
+    """Parse what arrived, a few events at a time, so that streams that are still under way are not
+    held up.
 
     Raises:
         BrokenAnswerError: the server refused, or spoke something else.

@@ -1,7 +1,7 @@
 """How are a live server's counters fetched?
 
-As the Prometheus text that vLLM, SGLang, TensorRT-LLM and llama.cpp publish. Leaves out what the text says
-(`traces.importers.scrapes`).
+As the Prometheus text that vLLM, SGLang, TensorRT-LLM and llama.cpp publish. Leaves out what the
+text says (`traces.importers.scrapes`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from real_runs.servers.identify import Server
 from traces.importers.scrapes import Scrape
 
 _PATHS = {"tensorrt-llm": ("/prometheus/metrics", "/metrics")}
-_ENABLED_BY = {"llama.cpp": "--metrics", "sglang": "--enable-metrics", "tensorrt-llm": "return_perf_metrics: true"}
+_ENABLED_BY = {
+    "llama.cpp": "--metrics",
+    "sglang": "--enable-metrics",
+    "tensorrt-llm": "return_perf_metrics: true",
+}
 
 
 def scrape(server: Server, *, patience: Patience | None = None) -> Scrape:

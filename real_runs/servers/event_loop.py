@@ -1,7 +1,7 @@
 """How does work on an event loop run to its end, wherever it is called?
 
-In a script the loop is the caller's thread's; in a notebook, where one runs already, it is that of a thread beside it,
-and an interrupt reaches both. Leaves out what the work is.
+In a script the loop is the caller's thread's; in a notebook, where one runs already, it is that of
+a thread beside it, and an interrupt reaches both. Leaves out what the work is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What does one event of a streamed completion say: text, tokens, counts, its end, or an error?
 
-llama.cpp's own events and those of OpenAI's interface, as vLLM, SGLang and TensorRT-LLM send them. Every value is
-checked: a server's answer is input from outside. Leaves out the transport (`real_runs.servers.exchange`).
+llama.cpp's own events and those of OpenAI's interface, as vLLM, SGLang and TensorRT-LLM send them.
+Every value is checked: a server's answer is input from outside. Leaves out the transport
+(`real_runs.servers.exchange`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Events:
     """What the events of one answer have said so far.
 
     Attributes:
-        token_times_s: arrival of tokens, or of events with text where those do not say which tokens they hold.
+        token_times_s: arrival of tokens, or of events with text where those do not say which tokens
+            they hold.
         token_ids: generated, where events hold them.
         texts: pieces of the text.
         output_tokens: generated, as the server counts; None until it says.
@@ -62,7 +64,11 @@ def read_event(events: Events, at_s: float, text: bytes) -> None:
     if not isinstance(event, dict):
         shown = printable(text[:_LONGEST_SHOWN].decode("utf-8", errors="replace"), _LONGEST_SHOWN)
         raise BrokenAnswerError(f"answered something else than JSON: {shown!r}")
-    if event.get("error") or event.get("object") == "error" or ("code" in event and "message" in event):
+    if (
+        event.get("error")
+        or event.get("object") == "error"
+        or ("code" in event and "message" in event)
+    ):
         found = event.get("error") or event
         reason = found.get("message", found) if isinstance(found, dict) else found
         raise BrokenAnswerError(f"the server says: {printable(str(reason), _LONGEST_SHOWN)}")
@@ -74,7 +80,9 @@ def read_event(events: Events, at_s: float, text: bytes) -> None:
 
 def _read_openai(events: Events, at_s: float, event: Mapping[str, Any]) -> None:
     choices = event["choices"]
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    choice = (
+        choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    )
     _add(events, at_s, choice.get("text"), choice.get("token_ids"))
     if isinstance(choice.get("finish_reason"), str):
         events.finish_reason = choice["finish_reason"]
@@ -89,13 +97,17 @@ def _read_openai(events: Events, at_s: float, event: Mapping[str, Any]) -> None:
 
 
 def _read_llama_cpp(events: Events, at_s: float, event: Mapping[str, Any]) -> None:
-    if not event.get("stop") or not events.token_times_s:  # the last event repeats ids, and holds the rest of a text
+    if (
+        not event.get("stop") or not events.token_times_s
+    ):  # the last event repeats ids, and holds the rest of a text
         _add(events, at_s, event["content"], event.get("tokens"))
     if not event.get("stop"):
         return
     timings = event.get("timings")
     if isinstance(timings, dict):
-        events.timings = {str(key): value for key, value in timings.items() if isinstance(value, int | float)}
+        events.timings = {
+            str(key): value for key, value in timings.items() if isinstance(value, int | float)
+        }
         events.cached_tokens = _count(timings.get("cache_n"))
     events.output_tokens = _count(event.get("tokens_predicted"))
     events.prompt_tokens = _count(event.get("tokens_evaluated")) or 0

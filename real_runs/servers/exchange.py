@@ -1,9 +1,10 @@
 """What does a server answer to one request, and when did each piece of it arrive?
 
-One request over one HTTP/1.1 connection of its own, through aiohttp. Each piece has the time at which its socket was
-read, before anything is parsed: hundreds of streams that speak at once would otherwise wait for each other's parsing.
-No redirect is followed, no proxy of the environment is used, no cookie is kept, and everything is bounded. Leaves out
-what the answer says (`real_runs.servers.client`).
+One request over one HTTP/1.1 connection of its own, through aiohttp. Each piece has the time at
+which its socket was read, before anything is parsed: hundreds of streams that speak at once would
+otherwise wait for each other's parsing. No redirect is followed, no proxy of the environment is
+used, no cookie is kept, and everything is bounded. Leaves out what the answer says
+(`real_runs.servers.client`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Patience:
 
 
 class UnreachableError(InputError):
-    """No connection: nothing listens there, the name is unknown, or nobody takes the connection in time."""
+    """No connection: nothing listens there, the name is unknown, or nobody takes the connection in
+    time.
+    """
 
 
 class BrokenAnswerError(InputError):
@@ -57,7 +60,8 @@ class Reply:
     """An answer, or as much of it as arrived.
 
     Attributes:
-        sent_s: when the request was handed to an established connection, on `time.monotonic`'s clock.
+        sent_s: when the request was handed to an established connection, on `time.monotonic`'s
+            clock.
         status: HTTP status; 0 where no head arrived.
         kind: media type in lower case, without parameters.
         pieces: times of arrival and bytes of the body, framing removed.
@@ -76,7 +80,8 @@ class Reply:
         return b"".join(piece for _, piece in self.pieces)
 
     def lines(self) -> Iterator[tuple[float, bytes]]:
-        """Lines of the body with the time at which each was whole; the last needs no line end where the body is whole.
+        """Lines of the body with the time at which each was whole; the last needs no line end where
+        the body is whole.
 
         Raises:
             BrokenAnswerError: a line is longer than is read.
@@ -93,7 +98,12 @@ class Reply:
 
 
 async def exchange(
-    address: Address, path: str, body: object = None, *, patience: Patience | None = None, most_bytes: int = MOST_BYTES
+    address: Address,
+    path: str,
+    body: object = None,
+    *,
+    patience: Patience | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> Reply:
     """Send one request and receive its answer.
 
@@ -105,7 +115,8 @@ async def exchange(
         most_bytes: of the answer's body.
 
     Returns:
-        What arrived; where the answer broke off, fell silent or grew too large, its `error` says so.
+        What arrived; where the answer broke off, fell silent or grew too large, its `error` says
+        so.
 
     Raises:
         UnreachableError: no connection.
@@ -121,16 +132,24 @@ async def exchange(
         reply.error = f"the server was silent for {patience.silence_s:g} s"
     except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, UnicodeError) as error:
         code = getattr(error, "errno", None)
-        reason = os.strerror(code) if code and code > 0 else getattr(error, "strerror", None) or str(error)
+        reason = (
+            os.strerror(code)
+            if code and code > 0
+            else getattr(error, "strerror", None) or str(error)
+        )
         raise UnreachableError(f"cannot be reached ({reason})", key=str(address)) from None
     except aiohttp.ClientError as error:
         cut = isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError)
-        reply.error = "the connection ended in the middle of the answer" if cut else "does not speak HTTP"
+        reply.error = (
+            "the connection ended in the middle of the answer" if cut else "does not speak HTTP"
+        )
     return reply
 
 
 class _Stamped(socket.socket):
-    """A socket that knows when it was last read: asyncio wakes an answer's task behind all that arrived beside it."""
+    """A socket that knows when it was last read: asyncio wakes an answer's task behind all that
+    arrived beside it.
+    """
 
     read_s = 0.0
 
@@ -146,9 +165,17 @@ class _Stamped(socket.socket):
 
 
 async def _receive(
-    reply: Reply, address: Address, path: str, body: object, waiting: asyncio.Timeout, silence_s: float, most_bytes: int
+    reply: Reply,
+    address: Address,
+    path: str,
+    body: object,
+    waiting: asyncio.Timeout,
+    silence_s: float,
+    most_bytes: int,
 ) -> None:
-    """Fill a reply; the timeout is put off by every step, while aiohttp's own begins where a body has been taken."""
+    """Fill a reply; the timeout is put off by every step, while aiohttp's own begins where a body
+    has been taken.
+    """
     sockets: list[_Stamped] = []
 
     def opened(info: aiohttp.AddrInfoType) -> socket.socket:
@@ -166,19 +193,33 @@ async def _receive(
     headers = {"User-Agent": "rooftree", "Accept-Encoding": "identity"}
     if address.api_key:
         headers["Authorization"] = f"Bearer {address.api_key}"
-    content = None if body is None else io.BytesIO(json.dumps(body).encode())  # of which aiohttp sends pieces
+    content = (
+        None if body is None else io.BytesIO(json.dumps(body).encode())
+    )  # of which aiohttp sends pieces
     if content is not None:
         headers["Content-Type"] = "application/json"
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, force_close=True, socket_factory=opened), headers=headers,
-        cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False, timeout=aiohttp.ClientTimeout(),
-        trace_configs=[tracing],
-    ) as session, session.request(
-        "GET" if content is None else "POST", URL(f"{address}{path}", encoded=True), data=content, allow_redirects=False
-    ) as response:  # fmt: skip
+    async with (
+        aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True, socket_factory=opened),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(),
+            trace_configs=[tracing],
+        ) as session,
+        session.request(
+            "GET" if content is None else "POST",
+            URL(f"{address}{path}", encoded=True),
+            data=content,
+            allow_redirects=False,
+        ) as response,
+    ):
         reply.status, reply.kind = response.status, response.content_type
         async for piece in response.content.iter_any():
-            at_s = max(each.read_s for each in sockets) or time.monotonic()  # 0: a loop that reads by other means
+            at_s = (
+                max(each.read_s for each in sockets) or time.monotonic()
+            )  # 0: a loop that reads by other means
             waiting.reschedule(at_s + silence_s)
             most_bytes -= max(len(piece), _PIECE_BYTES)
             if most_bytes < 0:
@@ -195,26 +236,33 @@ def printable(text: str, most: int) -> str:
 async def fetch_text(
     address: Address, path: str, body: object = None, *, patience: Patience | None = None
 ) -> str | None:
-    """The text that a server has under a path, or answers to a JSON value; None where it refuses (status >= 400).
+    """The text that a server has under a path, or answers to a JSON value; None where it refuses
+    (status >= 400).
 
     Raises:
         UnreachableError: no connection.
-        BrokenAnswerError: an answer that is not whole, a redirect, which is not followed, or a key that is asked for.
+        BrokenAnswerError: an answer that is not whole, a redirect, which is not followed, or a key
+            that is asked for.
     """
     reply = await exchange(address, path, body, patience=patience)
     if reply.error is not None:
         raise BrokenAnswerError(reply.error, key=f"{address}{path}")
     if 300 <= reply.status < 400:
-        raise BrokenAnswerError("redirects elsewhere, which is not followed", key=f"{address}{path}")
+        raise BrokenAnswerError(
+            "redirects elsewhere, which is not followed", key=f"{address}{path}"
+        )
     if reply.status in (401, 403):
-        raise BrokenAnswerError(f"asks for a key (HTTP {reply.status}): see --key-env", key=f"{address}{path}")
+        raise BrokenAnswerError(
+            f"asks for a key (HTTP {reply.status}): see --key-env", key=f"{address}{path}"
+        )
     return None if reply.status >= 400 else reply.body.decode("utf-8", errors="replace")
 
 
 async def fetch_object(
     address: Address, path: str, body: object = None, *, patience: Patience | None = None
 ) -> Mapping[str, Any] | None:
-    """The JSON object that a server has under a path, or answers to a JSON value; None where it refuses.
+    """The JSON object that a server has under a path, or answers to a JSON value; None where it
+    refuses.
 
     Raises:
         UnreachableError: no connection.
@@ -229,6 +277,8 @@ async def fetch_object(
         value = None
     if not isinstance(value, dict):
         raise BrokenAnswerError(
-            "must answer a JSON object", key=f"{address}{path}", value=printable(text, _LONGEST_SHOWN)
+            "must answer a JSON object",
+            key=f"{address}{path}",
+            value=printable(text, _LONGEST_SHOWN),
         )
     return value

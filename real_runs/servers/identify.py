@@ -1,7 +1,8 @@
 """Which engine answers at an address, and what does it say it serves?
 
-vLLM, SGLang, TensorRT-LLM and llama.cpp name themselves as the owner of the models that `/v1/models` lists; llama.cpp's
-`/props` adds slots and the context of one. Leaves out the flags of its start, which no endpoint tells.
+vLLM, SGLang, TensorRT-LLM and llama.cpp name themselves as the owner of the models that
+`/v1/models` lists; llama.cpp's `/props` adds slots and the context of one. Leaves out the flags of
+its start, which no endpoint tells.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from real_runs.servers.exchange import Patience, fetch_object
 Kind = Literal["vllm", "sglang", "tensorrt-llm", "llama.cpp", "openai"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _OWNERS: Mapping[str, Kind] = {
-    "vllm": "vllm", "sglang": "sglang", "tensorrt_llm": "tensorrt-llm", "llamacpp": "llama.cpp"
-}  # fmt: skip
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "tensorrt_llm": "tensorrt-llm",
+    "llamacpp": "llama.cpp",
+}
 _LONGEST_NAME = 300
 
 
@@ -42,7 +46,9 @@ class Server:
     context: int | None = None
 
 
-def identify(address: Address, *, model: str | None = None, patience: Patience | None = None) -> Server:
+def identify(
+    address: Address, *, model: str | None = None, patience: Patience | None = None
+) -> Server:
     """Ask a server what it is.
 
     Args:
@@ -60,7 +66,9 @@ def identify(address: Address, *, model: str | None = None, patience: Patience |
 
 async def _identify(address: Address, model: str | None, patience: Patience | None) -> Server:
     listed = await fetch_object(address, "/v1/models", patience=patience)
-    models = [each for each in _list(listed, "data") if isinstance(each, dict) and _names(each.get("id"))]
+    models = [
+        each for each in _list(listed, "data") if isinstance(each, dict) and _names(each.get("id"))
+    ]
     if not models:
         wanted = "lists no models: it must be a server with OpenAI's interface"
         raise InputError(wanted, key=f"{address}/v1/models")

@@ -1,7 +1,9 @@
-"""How does a live server stand a load: recorded requests, drawn arrivals, or users who wait for their answers?
+"""How does a live server stand a load: recorded requests, drawn arrivals, or users who wait for
+their answers?
 
-Every answer is on disk before the run goes on, whatever ends it: Ctrl-C and a server that dies leave what was measured,
-and resuming sends what is missing. Leaves out which requests (`simulator.scenario.build.workload` draws them).
+Every answer is on disk before the run goes on, whatever ends it: Ctrl-C and a server that dies
+leave what was measured, and resuming sends what is missing. Leaves out which requests
+(`simulator.scenario.build.workload` draws them).
 """
 
 from __future__ import annotations
@@ -70,29 +72,49 @@ class Load:
     def __post_init__(self) -> None:
         longest = self.workload.prompt_tokens.astype(np.int64) + self.workload.output_tokens
         if self.server.context is not None and longest.max() > self.server.context:
-            rule = f"a request of the server holds at most {self.server.context} tokens, prompt and output"
+            rule = (
+                f"a request of the server holds at most {self.server.context} tokens, prompt and"
+                " output"
+            )
             raise InputError(rule, key=f"request {int(longest.argmax())}", value=int(longest.max()))
 
     @property
     def completions(self) -> list[Completion]:
         """Every request of the load."""
         return [
-            Completion(prompt=prompt, max_tokens=tokens, ignore_eos=self.ignore_eos, temperature=self.temperature,
-                       options=self.options)
-            for prompt, tokens in zip(self.prompts, self.workload.output_tokens.tolist(), strict=True)
-        ]  # fmt: skip
+            Completion(
+                prompt=prompt,
+                max_tokens=tokens,
+                ignore_eos=self.ignore_eos,
+                temperature=self.temperature,
+                options=self.options,
+            )
+            for prompt, tokens in zip(
+                self.prompts, self.workload.output_tokens.tolist(), strict=True
+            )
+        ]
 
     @property
     def setup(self) -> dict[str, Any]:
         """What answers of one run have in common, as JSON values."""
         w = self.workload
         sent = {
-            "prompts": list(self.prompts), "output_tokens": w.output_tokens.tolist(), "users": w.users,
-            "arrival_s": w.arrival_s.tolist(), "think_s": w.think_s, "temperature": self.temperature,
-            "ignore_eos": self.ignore_eos, "options": dict(self.options),
-        }  # fmt: skip
+            "prompts": list(self.prompts),
+            "output_tokens": w.output_tokens.tolist(),
+            "users": w.users,
+            "arrival_s": w.arrival_s.tolist(),
+            "think_s": w.think_s,
+            "temperature": self.temperature,
+            "ignore_eos": self.ignore_eos,
+            "options": dict(self.options),
+        }
         digest = hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
-        return {"kind": "load", "engine": self.server.kind, "model": self.server.model, "requests_sha256": digest}
+        return {
+            "kind": "load",
+            "engine": self.server.kind,
+            "model": self.server.model,
+            "requests_sha256": digest,
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,8 +128,8 @@ class LoadResult:
         errors: why requests failed, and how many each.
         short: answers with another number of tokens than was asked for.
         cpu_s: CPU time of this process while it sent.
-        trace: acceptance between the counters before and after the last run, other users' requests among them; None
-            where there are no such counters or nothing was drafted.
+        trace: acceptance between the counters before and after the last run, other users' requests
+            among them; None where there are no such counters or nothing was drafted.
     """
 
     summary: Mapping[str, Any]
@@ -120,7 +142,8 @@ class LoadResult:
 
 
 def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadResult:
-    """Send what is not answered yet; write `requests.parquet`, the counters before and after, and acceptance by them.
+    """Send what is not answered yet; write `requests.parquet`, the counters before and after, and
+    acceptance by them.
 
     Args:
         load: what is sent where.
@@ -128,11 +151,14 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
 
     Raises:
         InputError: another run lies in the folder, the server is lost, or no request was answered.
-        KeyboardInterrupt: Ctrl-C. In both cases what was answered until then is written, and can be resumed.
+        KeyboardInterrupt: Ctrl-C. In both cases what was answered until then is written, and can be
+            resumed.
     """
     make_folder(load.out)
     if (load.out / ROWS).exists() and not (load.out / PART).exists():
-        raise InputError("holds a load that is finished: choose another folder", file=load.out, key="--out")
+        raise InputError(
+            "holds a load that is finished: choose another folder", file=load.out, key="--out"
+        )
     with RecordingLog(load.out / PART, load.setup, resume=load.resume) as log:
         resumed = len(log.finished)
         errors: Counter[str] = Counter()
@@ -140,7 +166,9 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
         try:
             for stale in (SCRAPES[1], ACCEPTANCE):
                 (load.out / stale).unlink(missing_ok=True)
-            _write_counters(load, SCRAPES[0])  # again when resumed: the engine may be another one by now
+            _write_counters(
+                load, SCRAPES[0]
+            )  # again when resumed: the engine may be another one by now
             _send(load, log, errors, tell)
             _write_counters(load, SCRAPES[1])
         finally:
@@ -149,19 +177,27 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
             if rows:
                 _write(load, rows)
         if not rows:
-            raise InputError("no request was answered: " + "; ".join(errors)[:500], key=str(load.server.address))
+            raise InputError(
+                "no request was answered: " + "; ".join(errors)[:500], key=str(load.server.address)
+            )
         if len(rows) == load.workload.requests:
             log.remove()
     wanted = load.workload.output_tokens
     return LoadResult(
-        summary=summary_of(rows), asked=load.workload.requests, resumed=resumed, errors=dict(errors),
-        short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows), cpu_s=cpu_s,
+        summary=summary_of(rows),
+        asked=load.workload.requests,
+        resumed=resumed,
+        errors=dict(errors),
+        short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows),
+        cpu_s=cpu_s,
         trace=_acceptance(load, rows),
-    )  # fmt: skip
+    )
 
 
 def _send(load: Load, log: RecordingLog, errors: Counter[str], tell: Tell) -> None:
-    """Send what is missing; rows go to the disk in a thread of their own, so that no stream waits for it."""
+    """Send what is missing; rows go to the disk in a thread of their own, so that no stream waits
+    for it.
+    """
     before = {row["request"]: row for row in log.finished}
     missing = [index for index in range(load.workload.requests) if index not in before]
     if not missing:
@@ -174,30 +210,45 @@ def _send(load: Load, log: RecordingLog, errors: Counter[str], tell: Tell) -> No
 
         def keep(position: int, answer: Answer) -> None:
             if answer.error is None:
-                written.append(writer.submit(log.append, row_of(missing[position], answer, origin_s)))
+                written.append(
+                    writer.submit(log.append, row_of(missing[position], answer, origin_s))
+                )
             else:
                 errors[answer.error] += 1
 
         run_requests(
-            load.server, [completions[index] for index in missing], users=load.workload.users,
-            arrivals_s=None if load.workload.users else (arrivals - (arrivals[0] if before else 0.0)).tolist(),
-            think_s=load.workload.think_s, most_at_once=load.most_at_once, patience=load.patience,
+            load.server,
+            [completions[index] for index in missing],
+            users=load.workload.users,
+            arrivals_s=(
+                None
+                if load.workload.users
+                else (arrivals - (arrivals[0] if before else 0.0)).tolist()
+            ),
+            think_s=load.workload.think_s,
+            most_at_once=load.most_at_once,
+            patience=load.patience,
             tell=lambda answered, under_way: tell(
                 f"{under_way} under way", len(before) + answered, load.workload.requests
             ),
             on_answer=keep,
-        )  # fmt: skip
+        )
     for each in written:
         each.result()
 
 
 def _write(load: Load, rows: list[dict[str, Any]]) -> None:
-    notes = f"Measured on {load.server.kind} by rooftree load: {len(rows)} of {load.workload.requests} requests."
+    notes = (
+        f"Measured on {load.server.kind} by rooftree load: {len(rows)} of {load.workload.requests}"
+        " requests."
+    )
     write_rows(rows, load.out / ROWS, model=load.server.model, engine=load.server.kind, notes=notes)
 
 
 def _write_counters(load: Load, name: str) -> None:
-    """Keep the engine's counters where it publishes some: acceptance and batches are read from them."""
+    """Keep the engine's counters where it publishes some: acceptance and batches are read from
+    them.
+    """
     with suppress(RooftreeError):
         text = scrape(load.server, patience=load.patience).text
         with whole_file(load.out / name) as part:
@@ -205,7 +256,9 @@ def _write_counters(load: Load, name: str) -> None:
 
 
 def _acceptance(load: Load, rows: list[dict[str, Any]]) -> AcceptanceTrace | None:
-    """What the engine's counters say of drafts, with the share of steps that had one where the rows tell."""
+    """What the engine's counters say of drafts, with the share of steps that had one where the rows
+    tell.
+    """
     files = [load.out / name for name in SCRAPES]
     if not all(file.exists() for file in files):
         return None

@@ -1,7 +1,8 @@
 """What did users of a live server see: a row per request, and percentiles over all of them?
 
-Rows are a request trace, so `simulate --requests` plays the same load, with the columns of its `--per-request` beside,
-so that both stand in one table. Leaves out sending (`real_runs.servers.load`).
+Rows are a request trace, so `simulate --requests` plays the same load, with the columns of its
+`--per-request` beside, so that both stand in one table. Leaves out sending
+(`real_runs.servers.load`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from traces.kinds.summary import Summary
 from traces.storage.acceptance_file import write_requests
 
 Row = Mapping[str, Any]
-# ASSUMED: no step is as short. Of 237 accepted drafts of llama.cpp on loopback, beside other work, 226 came within this
+# ASSUMED: no step is as short. Of 237 accepted drafts of llama.cpp on loopback, beside other work,
+# 226 came within this
 _ONE_DELIVERY_S = 0.5 * MILLI
 _COUNTS = ("cached_tokens", "draft_tokens", "accepted_tokens")
 _TIMES = ("sent_s", "scheduled_s", "first_token_s", "last_token_s")
@@ -39,26 +41,39 @@ def row_of(request: int, answer: Answer, origin_s: float) -> dict[str, Any]:
     """
     timings = answer.timings or {}
     first_s, prompt_ms = answer.first_token_s, timings.get("prompt_ms")
-    scheduled_s = None if first_s is None or prompt_ms is None else max(first_s - prompt_ms * MILLI, answer.sent_s)
-    times = {"sent_s": answer.sent_s, "scheduled_s": scheduled_s, "first_token_s": first_s,
-             "last_token_s": answer.last_token_s}  # fmt: skip
+    scheduled_s = (
+        None
+        if first_s is None or prompt_ms is None
+        else max(first_s - prompt_ms * MILLI, answer.sent_s)
+    )
+    times = {
+        "sent_s": answer.sent_s,
+        "scheduled_s": scheduled_s,
+        "first_token_s": first_s,
+        "last_token_s": answer.last_token_s,
+    }
     return {
-        "request": request, "input_tokens": answer.prompt_tokens, "output_tokens": answer.output_tokens,
+        "request": request,
+        "input_tokens": answer.prompt_tokens,
+        "output_tokens": answer.output_tokens,
         "arrival_s": answer.due_s - origin_s,
         **{name: None if value is None else value - origin_s for name, value in times.items()},
-        "cached_tokens": answer.cached_tokens, "draft_tokens": timings.get("draft_n"),
-        "accepted_tokens": timings.get("draft_n_accepted"), "finish_reason": answer.finish_reason,
+        "cached_tokens": answer.cached_tokens,
+        "draft_tokens": timings.get("draft_n"),
+        "accepted_tokens": timings.get("draft_n_accepted"),
+        "finish_reason": answer.finish_reason,
         "token_times_s": [value - origin_s for value in answer.token_times_s],
-    }  # fmt: skip
+    }
 
 
 def write_rows(rows: Sequence[Row], path: Path, *, model: str, engine: str, notes: str) -> None:
     """Write rows as a request trace.
 
-    Columns beyond the trace's: request (index in the load), input_tokens, sent_s, scheduled_s (first token less the
-    server's own prompt time; null where it states none), first_token_s, last_token_s, cached_tokens, draft_tokens,
-    accepted_tokens (null where the server does not say) and token_times_s (arrivals of tokens). Times are seconds after
-    the load's start, `arrival_s` when the request was due.
+    Columns beyond the trace's: request (index in the load), input_tokens, sent_s, scheduled_s
+    (first token less the server's own prompt time; null where it states none), first_token_s,
+    last_token_s, cached_tokens, draft_tokens, accepted_tokens (null where the server does not say)
+    and token_times_s (arrivals of tokens). Times are seconds after the load's start, `arrival_s`
+    when the request was due.
 
     Args:
         rows: at least one, of `row_of`.
@@ -90,12 +105,15 @@ def write_rows(rows: Sequence[Row], path: Path, *, model: str, engine: str, note
 def summary_of(rows: Sequence[Row]) -> dict[str, Any]:
     """Rates and percentiles, by the names that `simulate` has for them.
 
-    TTFT counts from when a request was due; ITL is the wait between deliveries, tokens of one step being one delivery.
+    TTFT counts from when a request was due; ITL is the wait between deliveries, tokens of one step
+    being one delivery.
 
     Args:
         rows: at least one, of `row_of`.
     """
-    arrival, first, last = (_column(rows, name) for name in ("arrival_s", "first_token_s", "last_token_s"))
+    arrival, first, last = (
+        _column(rows, name) for name in ("arrival_s", "first_token_s", "last_token_s")
+    )
     output = _column(rows, "output_tokens")
     clock_s = float(np.nanmax(np.append(last, arrival)) - arrival.min())
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -103,15 +121,22 @@ def summary_of(rows: Sequence[Row]) -> dict[str, Any]:
     waits = [np.diff(_deliveries(np.asarray(row["token_times_s"]))) for row in rows]
     drafted, accepted = (_total(rows, name) for name in ("draft_tokens", "accepted_tokens"))
     return {
-        "ttft_s": distribution(first - arrival), "tpot_s": distribution(tpot_s),
-        "itl_s": distribution(np.concatenate(waits)), "e2e_s": distribution(last - arrival),
-        "queue_s": distribution(_column(rows, "scheduled_s") - arrival), "finished": len(rows), "clock_s": clock_s,
+        "ttft_s": distribution(first - arrival),
+        "tpot_s": distribution(tpot_s),
+        "itl_s": distribution(np.concatenate(waits)),
+        "e2e_s": distribution(last - arrival),
+        "queue_s": distribution(_column(rows, "scheduled_s") - arrival),
+        "finished": len(rows),
+        "clock_s": clock_s,
         "requests_per_s": known(len(rows) / clock_s) if clock_s else None,
         "tokens_per_s": known(output.sum() / clock_s) if clock_s else None,
-        "prompt_tokens": int(_column(rows, "input_tokens").sum()), "output_tokens": int(output.sum()),
-        "cached_tokens": _total(rows, "cached_tokens"), "draft_tokens": drafted, "accepted_tokens": accepted,
+        "prompt_tokens": int(_column(rows, "input_tokens").sum()),
+        "output_tokens": int(output.sum()),
+        "cached_tokens": _total(rows, "cached_tokens"),
+        "draft_tokens": drafted,
+        "accepted_tokens": accepted,
         "sent_late_s": distribution(_column(rows, "sent_s") - arrival),
-    }  # fmt: skip
+    }
 
 
 def proposal_share(rows: Sequence[Row], counted: Summary) -> float | None:
@@ -122,7 +147,8 @@ def proposal_share(rows: Sequence[Row], counted: Summary) -> float | None:
         counted: of the engine while it answered them.
 
     Returns:
-        None where rows do not state their draft tokens, or the engine drafted for other requests too.
+        None where rows do not state their draft tokens, or the engine drafted for other requests
+        too.
     """
     if (
         _total(rows, "draft_tokens") != counted.draft_tokens
@@ -139,7 +165,9 @@ def _deliveries(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _column(rows: Sequence[Row], name: str) -> NDArray[np.float64]:
-    return np.asarray([np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64)
+    return np.asarray(
+        [np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64
+    )
 
 
 def _total(rows: Sequence[Row], name: str) -> int | None:

@@ -1,8 +1,9 @@
 """What is a live server doing, as its own counters say?
 
-Scrapes them at intervals and reads what lies between: acceptance by position, requests that run and wait, requests per
-step, and times as the engine states them. An engine that restarts or is lost ends the observation, and what lies before
-is kept. Leaves out what no counter tells: positions in a text, single requests, and the traffic itself.
+Scrapes them at intervals and reads what lies between: acceptance by position, requests that run and
+wait, requests per step, and times as the engine states them. An engine that restarts or is lost
+ends the observation, and what lies before is kept. Leaves out what no counter tells: positions in a
+text, single requests, and the traffic itself.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ class Observation:
         server: which.
         seconds: from the first scrape to the last.
         scrapes: how many.
-        figures: by the names of `metric_names`: gauges as mean and most over the scrapes, counters and their rate
-            per second, histograms as mean and percentiles; what the engine does not say is absent.
-        trace: acceptance at level 0, with a window for every interval; None where nothing was drafted.
+        figures: by the names of `metric_names`: gauges as mean and most over the scrapes, counters
+            and their rate per second, histograms as mean and percentiles; what the engine does not
+            say is absent.
+        trace: acceptance at level 0, with a window for every interval; None where nothing was
+            drafted.
         no_trace: why there is no trace; empty where there is one.
         ended: why it ended early; empty where it did not.
     """
@@ -102,13 +105,20 @@ def observe(
     whole = observed(scrapes[0], scrapes[-1], model)
     trace, reason = acceptance_between(server, scrapes, model=model)
     return Observation(
-        server=server, seconds=whole.seconds, scrapes=len(scrapes), figures=_figures(server, whole, spans), trace=trace,
-        no_trace=reason, ended=ended,
-    )  # fmt: skip
+        server=server,
+        seconds=whole.seconds,
+        scrapes=len(scrapes),
+        figures=_figures(server, whole, spans),
+        trace=trace,
+        no_trace=reason,
+        ended=ended,
+    )
 
 
 def _known(server: Server, first: Scrape) -> Server:
-    """The server with the engine that its counters are named after, where it does not name one itself."""
+    """The server with the engine that its counters are named after, where it does not name one
+    itself.
+    """
     if server.kind != "openai":
         return server
     kinds = (kind for kind in KINDS if kind in PREFIXES and f"\n{PREFIXES[kind]}" in first.text)
@@ -141,13 +151,18 @@ def _figures(server: Server, whole: Observed, spans: Sequence[Observed]) -> dict
     for figure, names in TIMES.items():
         for name in (f"{prefix}{each}" for each in names):
             if (mean := whole.mean(name)) is not None and figure not in found:
-                found[figure] = {"mean": mean} | {f"p{p}": whole.quantile(name, p / 100) for p in PERCENTILES}
+                found[figure] = {"mean": mean} | {
+                    f"p{p}": whole.quantile(name, p / 100) for p in PERCENTILES
+                }
     for figure, (seconds, tokens) in RATES.items():
         spent, count = whole.total(f"{prefix}{seconds}"), whole.total(f"{prefix}{tokens}")
         if figure not in found and spent is not None and count:
             found[figure] = {"mean": spent / count}
     if (tokens_per_step := whole.mean(f"{prefix}{STEPS}")) is not None:
-        found["steps"] = {"gained": whole.total(f"{prefix}{STEPS}_count"), "tokens_per_step": tokens_per_step}
+        found["steps"] = {
+            "gained": whole.total(f"{prefix}{STEPS}_count"),
+            "tokens_per_step": tokens_per_step,
+        }
     if decodes := whole.total(f"{prefix}{DECODES}"):
         busy = whole.weighted_mean(f"{prefix}{BUSY}", f"{prefix}{DECODES}")
         found["steps"] = {"gained": decodes, "requests_per_step": busy}

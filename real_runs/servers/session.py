@@ -1,7 +1,8 @@
 """How are many requests sent to one server, at their times or by users who wait for their answers?
 
-One event loop sends all of them. Answers are handed on as they come, so that what was measured before Ctrl-C or the end
-of the server is kept. Leaves out which requests (`real_runs.servers.load`).
+One event loop sends all of them. Answers are handed on as they come, so that what was measured
+before Ctrl-C or the end of the server is kept. Leaves out which requests
+(`real_runs.servers.load`).
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ def run_requests(
         server: from `identify`.
         requests: in the order in which they are sent.
         users: closed loop: so many send their next request when the last one is answered; >= 1.
-        arrivals_s: open loop: seconds after the start, sorted, one per request; either this or `users`.
+        arrivals_s: open loop: seconds after the start, sorted, one per request; either this or
+            `users`.
         think_s: of a user between an answer and the next request, >= 0.
-        most_at_once: requests under way at a time, which later arrivals wait for; their `due_s` says since when.
+        most_at_once: requests under way at a time, which later arrivals wait for; their `due_s`
+            says since when.
         patience: None is the usual.
         tell: called with the requests answered and under way after every answer.
         on_answer: called with a request's index and its answer, in the order in which they come.
@@ -49,17 +52,22 @@ def run_requests(
         Answers in the order of the requests; one that failed has an `error`.
 
     Raises:
-        InputError: neither or both of `users` and `arrivals_s`, or the server takes no more connections; what was
-            answered before was handed to `on_answer`.
-        KeyboardInterrupt: Ctrl-C; what was answered before was handed on, and connections are closed.
+        InputError: neither or both of `users` and `arrivals_s`, or the server takes no more
+            connections; what was answered before was handed to `on_answer`.
+        KeyboardInterrupt: Ctrl-C; what was answered before was handed on, and connections are
+            closed.
     """
     if (users is None) == (arrivals_s is None):
         raise InputError("either users of a closed loop or arrivals must be given", key="users")
     if arrivals_s is not None and len(arrivals_s) != len(requests):
-        raise InputError(f"must be {len(requests)}, one per request", key="arrivals_s", value=len(arrivals_s))
+        raise InputError(
+            f"must be {len(requests)}, one per request", key="arrivals_s", value=len(arrivals_s)
+        )
     most = most_at_once if users is None else min(most_at_once, users)
     if most < 1:
-        raise InputError("must be at least 1", key="most_at_once" if users is None else "users", value=most)
+        raise InputError(
+            "must be at least 1", key="most_at_once" if users is None else "users", value=most
+        )
     return run(_run(server, requests, arrivals_s, most, think_s, patience, tell, on_answer))
 
 
@@ -80,7 +88,9 @@ async def _run(
 
     async def send(index: int, due_s: float) -> None:
         try:
-            answer = await complete(server, requests[index], due_s=due_s, patience=patience, reading=reading)
+            answer = await complete(
+                server, requests[index], due_s=due_s, patience=patience, reading=reading
+            )
             answers[index] = answer
             on_answer(index, answer)
             tell(len(answers), len(tasks) - 1)
@@ -100,7 +110,11 @@ async def _run(
             await free.acquire()
             if failed.is_set():
                 break
-            tasks.add(task := asyncio.create_task(send(index, time.monotonic() if due_s is None else due_s)))
+            tasks.add(
+                task := asyncio.create_task(
+                    send(index, time.monotonic() if due_s is None else due_s)
+                )
+            )
             task.add_done_callback(tasks.discard)
         while tasks:
             await asyncio.wait(tasks)

@@ -1,8 +1,8 @@
 """At which prompts, batches and contexts do configurations run?
 
-Cells: a kind of prompt (overlap-heavy or ordinary), a context (prompts as they are, or behind documents up to a
-length) and a batch. Cells that loop costs are fitted on have other prompts of other kinds and other lengths than
-those that are scored. Leaves out the configurations.
+Cells: a kind of prompt (overlap-heavy or ordinary), a context (prompts as they are, or behind
+documents up to a length) and a batch. Cells that loop costs are fitted on have other prompts of
+other kinds and other lengths than those that are scored. Leaves out the configurations.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Cell:
     @property
     def groups(self) -> list[tuple[str, ...]]:
         """Prompts that run together, group by group."""
-        return [self.prompts[at : at + self.batch] for at in range(0, len(self.prompts), self.batch)]
+        return [
+            self.prompts[at : at + self.batch] for at in range(0, len(self.prompts), self.batch)
+        ]
 
 
 def make_cells(
@@ -83,7 +85,9 @@ def make_cells(
     """
     both = sorted(set(contexts) & set(fitted_contexts))
     if both:
-        raise InputError("no context may be both fitted on and scored", key="contexts", value=both[0])
+        raise InputError(
+            "no context may be both fitted on and scored", key="contexts", value=both[0]
+        )
     cells, made = [], list[Prompt]()
     for phase, kinds, lengths in (
         ("fit", ("fit",), fitted_contexts),
@@ -96,7 +100,9 @@ def make_cells(
                 made += filled
                 for batch in batches:
                     ids = tuple(each.id for each in filled[: batch if batch > 1 else singles])
-                    cells.append(Cell(phase=phase, kind=kind, context=context, batch=batch, prompts=ids))  # type: ignore[arg-type]
+                    cells.append(
+                        Cell(phase=phase, kind=kind, context=context, batch=batch, prompts=ids)  # type: ignore[arg-type]
+                    )
     return cells, prompt_set(f"validation of {prompts.title}", made)
 
 
@@ -104,7 +110,11 @@ def write_prompts(prompts: PromptSet, path: Path) -> None:
     """Write a prompt file that `read_prompts` reads; JSON strings are TOML strings."""
     lines = [f"title = {_quoted(prompts.title)}", ""]
     for prompt in prompts.prompts:
-        lines += ["[[prompts]]", *(f"{key} = {_quoted(value)}" for key, value in prompt.model_dump().items()), ""]
+        lines += [
+            "[[prompts]]",
+            *(f"{key} = {_quoted(value)}" for key, value in prompt.model_dump().items()),
+            "",
+        ]
     with whole_file(path) as part:
         part.write_text("\n".join(lines), encoding="utf-8")
 
@@ -118,15 +128,24 @@ def _chosen(prompts: PromptSet, kind: str, count: int) -> list[Prompt]:
     by_kind = [[each for each in prompts.prompts if each.kind == name] for name in KINDS[kind]]
     turns = [each for group in zip(*by_kind, strict=False) for each in group]
     if len(turns) < count:
-        rule = f"needs {count} prompts of the kinds {' and '.join(KINDS[kind])}, the same number of each"
+        rule = (
+            f"needs {count} prompts of the kinds {' and '.join(KINDS[kind])}, the same number of"
+            " each"
+        )
         raise InputError(rule, key="prompts", value=len(turns))
     return turns[:count]
 
 
 def _filled_prompts(
-    chosen: Sequence[Prompt], prompts: PromptSet, label: str, context: int, count: Callable[[str], int]
+    chosen: Sequence[Prompt],
+    prompts: PromptSet,
+    label: str,
+    context: int,
+    count: Callable[[str], int],
 ) -> list[Prompt]:
-    """Prompts behind documents: the texts of prompts that no cell decodes, as many words as fill the context."""
+    """Prompts behind documents: the texts of prompts that no cell decodes, as many words as fill
+    the context.
+    """
     used = {each.id for each in chosen}
     texts = [each.text for each in prompts.prompts if each.id not in used]
     made = []

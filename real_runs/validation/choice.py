@@ -1,7 +1,7 @@
 """What does `optimize` choose for a cell of prompts, context and batch?
 
-Asks the product's own front door with the calibrated device and the recordings of the cell's prompts. Lengths that
-loop costs are fitted on are not offered. Leaves out running the choice.
+Asks the product's own front door with the calibrated device and the recordings of the cell's
+prompts. Lengths that loop costs are fitted on are not offered. Leaves out running the choice.
 """
 
 from __future__ import annotations
@@ -23,22 +23,34 @@ OFFERED_TREES = (4, 8, 16)
 
 
 def chosen_configuration(
-    recordings: Recordings, cell: Cell, drafters: Sequence[str], *, deployment: Deployment, profile: str, model: str,
-    folder: Path, seed: int,
-) -> Configuration:  # fmt: skip
+    recordings: Recordings,
+    cell: Cell,
+    drafters: Sequence[str],
+    *,
+    deployment: Deployment,
+    profile: str,
+    model: str,
+    folder: Path,
+    seed: int,
+) -> Configuration:
     """The configuration that `optimize` names for a cell.
 
     Args:
         recordings: of the cell's prompts.
         cell: prompts, batch and context.
-        drafters: that may run here; token recycling is left out, for it replays at its own trees alone.
+        drafters: that may run here; token recycling is left out, for it replays at its own trees
+            alone.
         deployment: precision and fidelity.
         profile: device, by name or file.
         model: shipped name of the target.
         folder: for the cell's traces.
         seed: of the search.
     """
-    able = [name for name in drafters if name != RECYCLING and (cell.batch == 1 or name not in SINGLE_ONLY)]
+    able = [
+        name
+        for name in drafters
+        if name != RECYCLING and (cell.batch == 1 or name not in SINGLE_ONLY)
+    ]
     files = cell_traces(recordings, cell, able, folder)
     trace = next(iter(recordings.traces.values()))
     places = [trace.request_ids.index(each) for each in cell.prompts]
@@ -46,17 +58,29 @@ def chosen_configuration(
     weights = deployment.precision.label
     question = DecodingConfiguration(
         deployment=DeploymentNames(
-            model=model, device=profile, engine="none", dtype=weights, kv_dtype=weights, fidelity=deployment.fidelity,
+            model=model,
+            device=profile,
+            engine="none",
+            dtype=weights,
+            kv_dtype=weights,
+            fidelity=deployment.fidelity,
             split_verify=deployment.split_verify,
         )
-    )  # fmt: skip
+    )
     batched = len(cell.prompts) >= 2
     found = recommend(
-        question, list(files.values()), batches=[cell.batch], contexts=[round(middle)], draft_tokens=OFFERED_CHAINS,
-        tree_sizes=OFFERED_TREES if batched else (), seed=seed,
-    )  # fmt: skip
+        question,
+        list(files.values()),
+        batches=[cell.batch],
+        contexts=[round(middle)],
+        draft_tokens=OFFERED_CHAINS,
+        tree_sizes=OFFERED_TREES if batched else (),
+        seed=seed,
+    )
     best = found.winners[0]
     if best.topology == "off":
         return Configuration()
     drafter = list(files)[best.contender.source]
-    return Configuration(drafter=drafter, draft_tokens=best.acceptance.draft_tokens, tree=best.acceptance.tree)
+    return Configuration(
+        drafter=drafter, draft_tokens=best.acceptance.draft_tokens, tree=best.acceptance.tree
+    )

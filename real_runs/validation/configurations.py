@@ -1,7 +1,8 @@
 """Which configurations are validated: those that were chosen, and a spread of those that were not?
 
-A configuration is a drafter with a chain length or a static tree. The spread fills the plane of drafters and sizes
-evenly (Sobol points). Leaves out the prompts, batches and contexts that they run at (`cells`).
+A configuration is a drafter with a chain length or a static tree. The spread fills the plane of
+drafters and sizes evenly (Sobol points). Leaves out the prompts, batches and contexts that they run
+at (`cells`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ RECYCLING_NODES = (17,)
 FITTED_RECYCLING_NODES = (9,)
 TREE_LEVELS = 6
 _HOST = ("prompt-lookup", "suffix-automaton")
-DRAFTERS_OF_METHODS = {"n-gram": "prompt-lookup", "early-exit": "early-exit", "layer-skip": "layer-skip"}
+DRAFTERS_OF_METHODS = {
+    "n-gram": "prompt-lookup",
+    "early-exit": "early-exit",
+    "layer-skip": "layer-skip",
+}
 SINGLE_ONLY = ("layer-skip", "token-recycling")  # drafters that serve one request at a time
 
 
@@ -103,8 +108,14 @@ class Configuration:
             rule = f"loops here run {', '.join(DRAFTERS_OF_METHODS)}"
             raise InputError(rule, key="method", value=chosen.method)
         if chosen.topology not in ("chain", "tree") or chosen.stop.rule != "length":
-            raise InputError("loops here run chains of one length and static trees", key="shape", value=chosen.topology)
-        return cls(drafter=DRAFTERS_OF_METHODS[chosen.method], draft_tokens=draft_tokens, tree=chosen.tree)
+            raise InputError(
+                "loops here run chains of one length and static trees",
+                key="shape",
+                value=chosen.topology,
+            )
+        return cls(
+            drafter=DRAFTERS_OF_METHODS[chosen.method], draft_tokens=draft_tokens, tree=chosen.tree
+        )
 
     def to_json(self) -> dict[str, Any]:
         """JSON values from which `from_json` makes it again."""
@@ -114,7 +125,9 @@ class Configuration:
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Configuration:
         """The configuration that `to_json` wrote."""
-        tree = given["tree"] and Tree(parents=tuple(given["tree"][0]), ranks=tuple(given["tree"][1]))
+        tree = given["tree"] and Tree(
+            parents=tuple(given["tree"][0]), ranks=tuple(given["tree"][1])
+        )
         return cls(drafter=given["drafter"], draft_tokens=given["draft_tokens"], tree=tree or None)
 
 
@@ -135,7 +148,9 @@ def recycling(nodes: int) -> Configuration:
     return Configuration(drafter="token-recycling", draft_tokens=made.draft_tokens, tree=made)
 
 
-def candidates(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]) -> list[Configuration]:
+def candidates(
+    drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]
+) -> list[Configuration]:
     """Every configuration that may be scored, plain decoding aside.
 
     Args:
@@ -156,8 +171,12 @@ def candidates(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[
     return found
 
 
-def fitted(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]) -> list[Configuration]:
-    """The configurations that loop costs are fitted on, plain decoding first; none of them is ever scored."""
+def fitted(
+    drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]
+) -> list[Configuration]:
+    """The configurations that loop costs are fitted on, plain decoding first; none of them is ever
+    scored.
+    """
     found = [Configuration()]
     for name in drafters:
         if batch > 1 and name in SINGLE_ONLY:
@@ -174,7 +193,8 @@ def fitted(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]
 def spread(pool: Sequence[Some], count: int, *, excluded: Sequence[Some], seed: int) -> list[Some]:
     """So many of a pool that fill the plane of drafter and size, none of those named.
 
-    Sobol points in the unit square; the first coordinate picks a drafter, the second its size, smallest first.
+    Sobol points in the unit square; the first coordinate picks a drafter, the second its size,
+    smallest first.
 
     Args:
         pool: configurations to draw from.

@@ -1,8 +1,8 @@
 """What does the decoding loop add, fitted on runs that are never scored?
 
-Ratios of measured to predicted passes, costs of a step and its rows on the host, and costs of drafting; the interval
-comes from predicting each fitted context with costs fitted on the others. Leaves out the device's own constants
-(`real_runs.calibration.device`).
+Ratios of measured to predicted passes, costs of a step and its rows on the host, and costs of
+drafting; the interval comes from predicting each fitted context with costs fitted on the others.
+Leaves out the device's own constants (`real_runs.calibration.device`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from real_runs.validation.predict import (
 from real_runs.validation.runs import Run
 from real_runs.validation.walk import Walk
 
-_RIDGE = 0.05  # pull of a slope towards none: a tenth per doubling weighs like a log error of half a per cent
+# pull of a slope towards none: a tenth per doubling weighs like a log error of half a per cent
+_RIDGE = 0.05
 _LEAST_SPREAD, _MOST_SPREAD = 0.005, 0.9
 
 
@@ -42,10 +43,13 @@ class Example:
     run: Run
 
 
-def fit_costs(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]) -> LoopCosts:
+def fit_costs(
+    deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]
+) -> LoopCosts:
     """Fit to all examples; the spread by leaving out one context at a time.
 
-    A drafter that ran at one context alone says nothing about the spread: left out, its costs would be unknown.
+    A drafter that ran at one context alone says nothing about the spread: left out, its costs would
+    be unknown.
 
     Args:
         deployment: target, device and fidelity.
@@ -66,7 +70,9 @@ def fit_costs(deployment: Deployment, layers: DraftLayers, examples: Sequence[Ex
                 groups[each.configuration.name, each.batch].append(each)
         for same in groups.values():
             predicted = sum(
-                predicted_run(deployment, layers, costs, each.configuration, each.steps, each.batch).decode_s
+                predicted_run(
+                    deployment, layers, costs, each.configuration, each.steps, each.batch
+                ).decode_s
                 for each in same
             )
             errors.append(abs(np.log(predicted / sum(each.run.decode_s for each in same))))
@@ -102,17 +108,25 @@ def _fit(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example
 
 
 def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float, float]:
-    """Offset and slope over log2 n of log(measured / predicted); a median per n, so that no stray pass counts."""
+    """Offset and slope over log2 n of log(measured / predicted); a median per n, so that no stray
+    pass counts.
+    """
     ratios: dict[int, list[float]] = defaultdict(list)
     for each in examples:
         made = np.array(each.run.passes)
         walked = Walk(
-            requests=made[:, 0].astype(np.int64), query_tokens=made[:, 1].astype(np.int64),
-            context=made[:, 2].astype(np.int64), drafted=each.steps.drafted, drafting=each.steps.drafting,
-            unread=each.steps.unread, tokens=0,
-        )  # fmt: skip
+            requests=made[:, 0].astype(np.int64),
+            query_tokens=made[:, 1].astype(np.int64),
+            context=made[:, 2].astype(np.int64),
+            drafted=each.steps.drafted,
+            drafting=each.steps.drafting,
+            unread=each.steps.unread,
+            tokens=0,
+        )
         predicted = verify_s(deployment, walked, tree=each.configuration.topology == "tree")
-        for n, ratio in zip(walked.query_tokens.tolist(), np.log(made[:, 3] / predicted).tolist(), strict=True):
+        for n, ratio in zip(
+            walked.query_tokens.tolist(), np.log(made[:, 3] / predicted).tolist(), strict=True
+        ):
             ratios[n].append(ratio)
     sizes = np.log2(np.array(list(ratios), dtype=np.float64))
     middles = np.array([np.median(values) for values in ratios.values()])
@@ -125,12 +139,19 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
 
 def _rest(examples: Sequence[Example]) -> tuple[float, float]:
     """Seconds of a step and of each query row."""
-    rows = [[each.steps.steps, float((each.steps.requests * each.steps.query_tokens).sum())] for each in examples]
-    found = _positive(rows, [each.run.rest_s for each in examples], [each.run.decode_s for each in examples])
+    rows = [
+        [each.steps.steps, float((each.steps.requests * each.steps.query_tokens).sum())]
+        for each in examples
+    ]
+    found = _positive(
+        rows, [each.run.rest_s for each in examples], [each.run.decode_s for each in examples]
+    )
     return found[0], found[1]
 
 
-def _draft(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]) -> tuple[float, float, float]:
+def _draft(
+    deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]
+) -> tuple[float, float, float]:
     """Ratio to the cost model's passes, seconds of a request's step, seconds of a draft token."""
     rows = [
         [
@@ -140,11 +161,15 @@ def _draft(deployment: Deployment, layers: DraftLayers, examples: Sequence[Examp
         ]
         for each in examples
     ]
-    found = _positive(rows, [each.run.draft_s for each in examples], [each.run.decode_s for each in examples])
+    found = _positive(
+        rows, [each.run.draft_s for each in examples], [each.run.decode_s for each in examples]
+    )
     return found[0], found[1], found[2]
 
 
-def _positive(rows: Sequence[Sequence[float]], seconds: Sequence[float], scale: Sequence[float]) -> Sequence[float]:
+def _positive(
+    rows: Sequence[Sequence[float]], seconds: Sequence[float], scale: Sequence[float]
+) -> Sequence[float]:
     """Coefficients >= 0 that explain seconds; every example weighs by its share of a whole run."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 

@@ -1,8 +1,9 @@
 """How long should the steps of a walk take?
 
-Passes of the target and of drafters that run some of its layers come from the cost model, at whatever fidelity its
-deployment has; what the loop and drafters on the host add comes from `LoopCosts`, fitted on cells and configurations
-that are never scored. Leaves out how many steps there are (`walk`).
+Passes of the target and of drafters that run some of its layers come from the cost model, at
+whatever fidelity its deployment has; what the loop and drafters on the host add comes from
+`LoopCosts`, fitted on cells and configurations that are never scored. Leaves out how many steps
+there are (`walk`).
 """
 
 from __future__ import annotations
@@ -40,12 +41,14 @@ class DraftLayers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoopCosts:
-    """What a decoding loop adds to passes, and by how much passes in it differ from passes by themselves.
+    """What a decoding loop adds to passes, and by how much passes in it differ from passes by
+    themselves.
 
     Attributes:
         verify: by loop, (a, s): a pass takes exp(a + s·log2 n) times what the cost model says.
         rest: by loop, seconds of a step and of each query row in it.
-        draft: by drafter and loop, (ratio to the cost model's passes, seconds of a step, of each draft token).
+        draft: by drafter and loop, (ratio to the cost model's passes, seconds of a step, of each
+            draft token).
         spread_ratio: half width of the 80 % interval of measured / predicted tokens per second - 1.
     """
 
@@ -73,14 +76,21 @@ class PredictedRun:
 
 
 def loop_of(configuration: Configuration, batch: int) -> str:
-    """Which loop runs: those of one request and of several differ, and so do plain, chain and tree loops."""
+    """Which loop runs: those of one request and of several differ, and so do plain, chain and tree
+    loops.
+    """
     if batch > 1:
         return "batch plain" if not configuration.drafter else "batch"
     return {"off": "plain", "chain": "chain", "tree": "tree"}[configuration.topology]
 
 
 def predicted_run(
-    deployment: Deployment, layers: DraftLayers, costs: LoopCosts, configuration: Configuration, steps: Walk, batch: int
+    deployment: Deployment,
+    layers: DraftLayers,
+    costs: LoopCosts,
+    configuration: Configuration,
+    steps: Walk,
+    batch: int,
 ) -> PredictedRun:
     """Time the steps of a walk.
 
@@ -95,7 +105,9 @@ def predicted_run(
     loop = loop_of(configuration, batch)
     offset, slope = costs.verify.get(loop, (0.0, 0.0))
     n = steps.query_tokens.astype(np.float64)
-    verify = verify_s(deployment, steps, tree=configuration.topology == "tree") * np.exp(offset + slope * np.log2(n))
+    verify = verify_s(deployment, steps, tree=configuration.topology == "tree") * np.exp(
+        offset + slope * np.log2(n)
+    )
     step_s, row_s = costs.rest.get(loop, (0.0, 0.0))
     rest = step_s + row_s * steps.requests * n
     drafted = 0.0
@@ -104,23 +116,35 @@ def predicted_run(
         network = draft_network_s(deployment, layers, configuration, steps)
         drafted = float((ratio * network + each_s * steps.requests + token_s * steps.drafted).sum())
     return PredictedRun(
-        tokens=steps.tokens, steps=steps.steps, request_steps=steps.request_steps, draft_s=drafted,
-        verify_s=float(verify.sum()), rest_s=float(rest.sum()),
-    )  # fmt: skip
+        tokens=steps.tokens,
+        steps=steps.steps,
+        request_steps=steps.request_steps,
+        draft_s=drafted,
+        verify_s=float(verify.sum()),
+        rest_s=float(rest.sum()),
+    )
 
 
 def verify_s(deployment: Deployment, steps: Walk, *, tree: bool = False) -> Array:
     """Seconds of every verify pass by the cost model."""
-    b, n, c = (each.astype(np.float64) for each in (steps.requests, steps.query_tokens, steps.context))
+    b, n, c = (
+        each.astype(np.float64) for each in (steps.requests, steps.query_tokens, steps.context)
+    )
     if deployment.fidelity == "measured":
         from costmodel.passes.measured import measured_pass
 
-        cost = measured_pass(deployment, batch=b, query_tokens=n, context=c, mask="tree" if tree else "causal")
+        cost = measured_pass(
+            deployment, batch=b, query_tokens=n, context=c, mask="tree" if tree else "causal"
+        )
         return np.asarray(np.broadcast_to(cost.total_s, b.shape))
-    return np.asarray(np.broadcast_to(pass_cost(deployment, batch=b, query_tokens=n, context=c).total_s, b.shape))
+    return np.asarray(
+        np.broadcast_to(pass_cost(deployment, batch=b, query_tokens=n, context=c).total_s, b.shape)
+    )
 
 
-def draft_network_s(deployment: Deployment, layers: DraftLayers, configuration: Configuration, steps: Walk) -> Array:
+def draft_network_s(
+    deployment: Deployment, layers: DraftLayers, configuration: Configuration, steps: Walk
+) -> Array:
     """Seconds of a drafter's own passes in every step; zero for drafters on the host."""
     widths = _pass_widths(configuration)
     target = deployment.architecture
@@ -130,13 +154,22 @@ def draft_network_s(deployment: Deployment, layers: DraftLayers, configuration: 
         drafter = build_drafter(load_method("early-exit"), target, exit_layer=layers.exit_layer)
         for depth, width in enumerate(widths):
             cost = draft_pass(
-                deployment, drafter, drafter.stages[0], batch=b, query_tokens=float(width), context=c + depth
-            )  # fmt: skip
+                deployment,
+                drafter,
+                drafter.stages[0],
+                batch=b,
+                query_tokens=float(width),
+                context=c + depth,
+            )
             total = total + cost.total_s
     elif configuration.drafter == "layer-skip":
         short = replace(deployment, architecture=_shorter(target, layers.skipped))
         for depth, width in enumerate(widths):
-            n = steps.unread.astype(np.float64) if depth == 0 else np.full(steps.steps, float(width))
+            n = (
+                steps.unread.astype(np.float64)
+                if depth == 0
+                else np.full(steps.steps, float(width))
+            )
             total = total + pass_cost(short, batch=b, query_tokens=n, context=c + depth).total_s
     return total
 

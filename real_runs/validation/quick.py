@@ -1,8 +1,9 @@
 """How far off is rooftree on this card? One run of under 25 minutes, from a bare card to a report.
 
-Probes the card, times kernels and passes, fits a profile, and puts chosen and other configurations that entered no fit
-beside what was predicted of them. Every stage keeps what it has; a later call goes on. Leaves out acceptance of a real
-drafter (`real_runs.validation.validate`): passes are timed, and a recording says what they emit.
+Probes the card, times kernels and passes, fits a profile, and puts chosen and other configurations
+that entered no fit beside what was predicted of them. Every stage keeps what it has; a later call
+goes on. Leaves out acceptance of a real drafter (`real_runs.validation.validate`): passes are
+timed, and a recording says what they emit.
 """
 
 from __future__ import annotations
@@ -64,10 +65,20 @@ class QuickReport:
     validation: Validation
 
     def to_json(self) -> dict[str, Any]:
-        """As the report of a validation, with what led to it under `doctor`, `jobs` and `profile_file`."""
-        jobs = {name: [asdict(each) for each in report.outcomes] for name, report in self.campaigns.items()}
+        """As the report of a validation, with what led to it under `doctor`, `jobs` and
+        `profile_file`.
+        """
+        jobs = {
+            name: [asdict(each) for each in report.outcomes]
+            for name, report in self.campaigns.items()
+        }
         doctor = [asdict(each) for each in self.findings]
-        return {**self.validation.to_json(), "doctor": doctor, "jobs": jobs, "profile_file": self.profile.name}
+        return {
+            **self.validation.to_json(),
+            "doctor": doctor,
+            "jobs": jobs,
+            "profile_file": self.profile.name,
+        }
 
 
 def validate_quickly(
@@ -92,7 +103,8 @@ def validate_quickly(
         tell: called with what is under way.
 
     Raises:
-        InputError: no GPU, a folder that holds results, a probe that found wrong numbers, or too little was measured.
+        InputError: no GPU, a folder that holds results, a probe that found wrong numbers, or too
+            little was measured.
     """
     plan = plan or Plan()
     if device.startswith("cpu"):
@@ -100,7 +112,9 @@ def validate_quickly(
         raise InputError(rule, key="--device", value=device)
     checked_device(device)
     tell("1 of 5: probing the card, a minute")
-    findings = tuple(probe(device, progress=lambda each: tell(f"{each.probe}: {each.state} {each.detail}")))
+    findings = tuple(
+        probe(device, progress=lambda each: tell(f"{each.probe}: {each.state} {each.detail}"))
+    )
     wrong = [each.probe for each in findings if each.state == "wrong"]
     if wrong:
         rule = f"gives no true numbers: {', '.join(wrong)}; `rooftree doctor --gpu` says what to do"
@@ -111,26 +125,45 @@ def validate_quickly(
     ):
         tell(f"{number} of 5: {name}, at most {budget_s / 60:.0f} minutes")
         campaigns[name] = run_campaign(
-            file, budget_s=budget_s, out=out / name, resume=resume, isolate=plan.isolate, progress=tell
+            file,
+            budget_s=budget_s,
+            out=out / name,
+            resume=resume,
+            isolate=plan.isolate,
+            progress=tell,
         )
         _raise_where_stopped(campaigns[name])
-    profile = _profile(out / "calibration", plan, device=device, base=base, resume=resume, tell=tell)
+    profile = _profile(
+        out / "calibration", plan, device=device, base=base, resume=resume, tell=tell
+    )
     tell("5 of 5: predicting what was measured")
     found = validate_replayed(out / "passes", profile=str(profile))
     return QuickReport(findings=findings, campaigns=campaigns, profile=profile, validation=found)
 
 
 def _profile(
-    out: Path, plan: Plan, *, device: str, base: str | None, resume: bool, tell: Callable[[str], None]
+    out: Path,
+    plan: Plan,
+    *,
+    device: str,
+    base: str | None,
+    resume: bool,
+    tell: Callable[[str], None],
 ) -> Path:
     """The profile fitted to this card; fitted again where its rows are all there."""
     tell(f"4 of 5: calibration, at most {plan.calibration_s / 60:.0f} minutes")
     if resume and any(out.glob("*.toml")):
         return fit_results(out, base=base, dtype="bf16").profile
     return calibrate_device(
-        out=out, device=device, model=plan.model, budget_s=plan.calibration_s, base=base,
-        resume=resume and out.exists(), isolate=plan.isolate, progress=tell,
-    ).profile  # fmt: skip
+        out=out,
+        device=device,
+        model=plan.model,
+        budget_s=plan.calibration_s,
+        base=base,
+        resume=resume and out.exists(),
+        isolate=plan.isolate,
+        progress=tell,
+    ).profile
 
 
 def _raise_where_stopped(report: CampaignReport) -> None:

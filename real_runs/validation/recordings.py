@@ -1,8 +1,8 @@
 """What would every drafter have emitted on the prompts of a validation?
 
-Recordings of the very prompts that are decoded, made with `record` and read back: replayed, they are the acceptance
-that predictions take. Token recycling is recorded once per tree, for its steps are known by its own tree alone.
-Leaves out the replay (`walk`).
+Recordings of the very prompts that are decoded, made with `record` and read back: replayed, they
+are the acceptance that predictions take. Token recycling is recorded once per tree, for its steps
+are known by its own tree alone. Leaves out the replay (`walk`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from real_runs.prompt_set import PromptSet, prompt_set
 from real_runs.recording.options import Progress, RecordOptions
 from real_runs.recording.record import record
 from real_runs.validation.cells import Cell, write_prompts
-from real_runs.validation.configurations import FITTED_RECYCLING_NODES, RECYCLING_NODES, Configuration
+from real_runs.validation.configurations import (
+    FITTED_RECYCLING_NODES,
+    RECYCLING_NODES,
+    Configuration,
+)
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
@@ -30,7 +34,9 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Recordings:
-    """Traces by drafter, and by draft tokens where a drafter is known by its tree alone (else 0)."""
+    """Traces by drafter, and by draft tokens where a drafter is known by its tree alone (else
+    0).
+    """
 
     traces: Mapping[tuple[str, int], AcceptanceTrace]
 
@@ -42,7 +48,9 @@ class Recordings:
         return self.traces.get((configuration.drafter, tokens))
 
     def places(self, configuration: Configuration, prompts: Sequence[str]) -> list[int] | None:
-        """Where prompts stand in the trace of a configuration; None where they were not recorded."""
+        """Where prompts stand in the trace of a configuration; None where they were not
+        recorded.
+        """
         trace = self.of(configuration)
         if trace is None or not set(prompts) <= set(trace.request_ids):
             return None
@@ -55,7 +63,11 @@ class Recordings:
 
 
 def make_recordings(
-    options: RecordOptions, prompts: PromptSet, cells: Sequence[Cell], *, tell: Tell = lambda text: None
+    options: RecordOptions,
+    prompts: PromptSet,
+    cells: Sequence[Cell],
+    *,
+    tell: Tell = lambda text: None,
 ) -> Recordings:
     """Record every drafter on every prompt, or read what an earlier call recorded.
 
@@ -67,7 +79,9 @@ def make_recordings(
     """
     watching = tuple(name for name in options.drafters if name != RECYCLING)
     found: dict[tuple[str, int], AcceptanceTrace] = {}
-    for name, trace in _recorded(replace(options, drafters=watching), prompts, "watched", tell).items():
+    for name, trace in _recorded(
+        replace(options, drafters=watching), prompts, "watched", tell
+    ).items():
         found[name, 0] = trace
     if RECYCLING not in options.drafters:
         return Recordings(traces=found)
@@ -89,14 +103,18 @@ def make_recordings(
 
 
 def share_fits(recorded: Path, folder: Path) -> None:
-    """Give drafters that decode the bridges that a recording fitted; a recipe inside each says whom it serves."""
+    """Give drafters that decode the bridges that a recording fitted; a recipe inside each says whom
+    it serves.
+    """
     for path in recorded.glob("*/*-bridge.safetensors"):
         place = folder / path.name.split("--", maxsplit=1)[-1]
         if not place.exists():
             shutil.copyfile(path, place)
 
 
-def cell_traces(recordings: Recordings, cell: Cell, drafters: Sequence[str], folder: Path) -> dict[str, Path]:
+def cell_traces(
+    recordings: Recordings, cell: Cell, drafters: Sequence[str], folder: Path
+) -> dict[str, Path]:
     """Traces of the prompts of one cell alone, as files that `optimize` reads, by drafter."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
@@ -109,7 +127,9 @@ def cell_traces(recordings: Recordings, cell: Cell, drafters: Sequence[str], fol
     return files
 
 
-def _recorded(options: RecordOptions, prompts: PromptSet, part: str, tell: Tell) -> dict[str, AcceptanceTrace]:
+def _recorded(
+    options: RecordOptions, prompts: PromptSet, part: str, tell: Tell
+) -> dict[str, AcceptanceTrace]:
     asked_for = repr((replace(options, out=Path(), resume=False), prompts.sha256))
     folder = options.out / f"{part}-{hashlib.sha256(asked_for.encode()).hexdigest()[:8]}"
     folder.mkdir(parents=True, exist_ok=True)

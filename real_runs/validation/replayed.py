@@ -1,9 +1,10 @@
 """How far off are predictions at real model shapes, with random weights and recorded acceptance?
 
-Verify passes that a campaign timed at the shapes of chains and trees, beside what the cost model says of them; what a
-step emits is replayed from a trace, so that tokens per second and regret follow. Passes of jobs named `score...` are
-scored; all others calibrate, and no batch and context among them is scored. Drafting counts as free, as that of
-lookups on the host nearly is. Leaves out running (`real_runs.campaigns.campaign`).
+Verify passes that a campaign timed at the shapes of chains and trees, beside what the cost model
+says of them; what a step emits is replayed from a trace, so that tokens per second and regret
+follow. Passes of jobs named `score...` are scored; all others calibrate, and no batch and context
+among them is scored. Drafting counts as free, as that of lookups on the host nearly is. Leaves out
+running (`real_runs.campaigns.campaign`).
 """
 
 from __future__ import annotations
@@ -50,14 +51,19 @@ class _Shape:
 
 
 def validate_replayed(
-    folder: Path, *, profile: str | None = None, trace: Path | None = None, rows: Sequence[KernelRow] | None = None
+    folder: Path,
+    *,
+    profile: str | None = None,
+    trace: Path | None = None,
+    rows: Sequence[KernelRow] | None = None,
 ) -> Validation:
     """Score the timed passes of a results folder.
 
     Args:
         folder: results of a campaign.
         profile: device by name or file; None: the one that the rows name.
-        trace: acceptance of level 1 or more (trees need ranks); None: the first shipped one with ranks.
+        trace: acceptance of level 1 or more (trees need ranks); None: the first shipped one with
+            ranks.
         rows: to score instead of the folder's.
 
     Raises:
@@ -66,7 +72,11 @@ def validate_replayed(
     found = read_results(folder) if rows is None else None
     if rows is None and found is None:
         raise InputError("holds no measured rows", file=folder)
-    every = [row for row in (rows if rows is not None else found.rows if found else ()) if row.operation == "step"]
+    every = [
+        row
+        for row in (rows if rows is not None else found.rows if found else ())
+        if row.operation == "step"
+    ]
     named = profile or (found.provenance.profile if found else "")
     if not named:
         raise InputError("the rows name no profile; pass one", key="--profile")
@@ -76,23 +86,39 @@ def validate_replayed(
     known = {(row.requests, row.context) for row in fitted}
     fresh = [row for row in _best(scored) if (row.requests, row.context) not in known]
     if not fresh:
-        raise InputError("holds no passes of jobs named score... at a batch and context of their own", file=folder)
+        raise InputError(
+            "holds no passes of jobs named score... at a batch and context of their own",
+            file=folder,
+        )
     met = sum((row.requests, row.context) in known for row in scored)
     acceptance = read_trace(trace) if trace else _with_ranks()
-    points = [point for (model, dtype) in sorted({(r.model, r.dtype) for r in fresh})
-              for point in _points([r for r in fresh if (r.model, r.dtype) == (model, dtype)],
-                                   [r for r in fitted if (r.model, r.dtype) == (model, dtype)],
-                                   device, acceptance)]  # fmt: skip
+    points = [
+        point
+        for (model, dtype) in sorted({(r.model, r.dtype) for r in fresh})
+        for point in _points(
+            [r for r in fresh if (r.model, r.dtype) == (model, dtype)],
+            [r for r in fitted if (r.model, r.dtype) == (model, dtype)],
+            device,
+            acceptance,
+        )
+    ]
     points = _chosen(points)
     about: dict[str, Any] = {
-        "device": found.provenance.device if found else "", "profile": device.name,
-        "fidelity": "measured" if fitted else "calibrated", "trace": acceptance.provenance.drafter,
+        "device": found.provenance.device if found else "",
+        "profile": device.name,
+        "fidelity": "measured" if fitted else "calibrated",
+        "trace": acceptance.provenance.drafter,
         "acceptance": "replayed; random weights at real shapes, drafting free",
-    }  # fmt: skip
+    }
     return Validation(
-        points=tuple(points), regrets=tuple(regrets(points)), summary=summary(points), costs=LoopCosts(), missing=0,
-        left_out=(f"{met} passes at calibrated points",) if met else (), about=about,
-    )  # fmt: skip
+        points=tuple(points),
+        regrets=tuple(regrets(points)),
+        summary=summary(points),
+        costs=LoopCosts(),
+        missing=0,
+        left_out=(f"{met} passes at calibrated points",) if met else (),
+        about=about,
+    )
 
 
 def heap_tree(nodes: int) -> Tree:
@@ -105,14 +131,28 @@ def _best(rows: Sequence[KernelRow]) -> list[KernelRow]:
     """One row per shape: the captured graph's where there is one."""
     best: dict[tuple[Any, ...], KernelRow] = {}
     for row in rows:
-        shape = (row.model, row.layers, row.dtype, row.mask, row.requests, row.query_tokens, row.context)
-        if shape not in best or (row.graph, -row.median_s) > (best[shape].graph, -best[shape].median_s):
+        shape = (
+            row.model,
+            row.layers,
+            row.dtype,
+            row.mask,
+            row.requests,
+            row.query_tokens,
+            row.context,
+        )
+        if shape not in best or (row.graph, -row.median_s) > (
+            best[shape].graph,
+            -best[shape].median_s,
+        ):
             best[shape] = row
     return list(best.values())
 
 
 def _points(
-    rows: Sequence[KernelRow], fitted: Sequence[KernelRow], device: Device, acceptance: AcceptanceTrace
+    rows: Sequence[KernelRow],
+    fitted: Sequence[KernelRow],
+    device: Device,
+    acceptance: AcceptanceTrace,
 ) -> list[Point]:
     first = rows[0]
     formats = precision(first.dtype, first.dtype)
@@ -135,32 +175,52 @@ def _points(
 def _predicted(row: KernelRow, device: Device, grids: MeasuredPasses | None) -> float:
     whole = load_model(row.model)
     architecture = whole if row.layers in (0, whole.layers) else whole.with_layers(row.layers)
-    deployment = Deployment(architecture=architecture, device=device, precision=precision(row.dtype, row.dtype))
+    deployment = Deployment(
+        architecture=architecture, device=device, precision=precision(row.dtype, row.dtype)
+    )
     b, n, c = row.requests, row.query_tokens, row.context
     seconds = float(pass_cost(deployment, batch=b, query_tokens=n, context=c).total_s)
     if grids is None:
         return seconds
-    return seconds * float(grids.ratio(batch=b, query_tokens=n, context=c, layers=row.layers, mask=row.mask))
+    return seconds * float(
+        grids.ratio(batch=b, query_tokens=n, context=c, layers=row.layers, mask=row.mask)
+    )
 
 
-def _point(row: KernelRow, shape: _Shape, tokens: float, predicted_s: float, spread: float) -> Point:
+def _point(
+    row: KernelRow, shape: _Shape, tokens: float, predicted_s: float, spread: float
+) -> Point:
     def rates(step_s: float) -> dict[str, float]:
         return {
-            "tokens_per_s": row.requests * tokens / step_s, "tokens_per_step": tokens, "step_s": step_s, "draft_s": 0.0,
-            "verify_s": step_s, "rest_s": 0.0,
-        }  # fmt: skip
+            "tokens_per_s": row.requests * tokens / step_s,
+            "tokens_per_step": tokens,
+            "step_s": step_s,
+            "draft_s": 0.0,
+            "verify_s": step_s,
+            "rest_s": 0.0,
+        }
 
     measured, predicted = rates(row.median_s), rates(predicted_s)
     rate = predicted["tokens_per_s"]
     interval = (rate / (1.0 + spread), rate * (1.0 + spread))
     return Point(
-        kind=f"{row.model}, {row.dtype}", context=row.context, batch=row.requests, configuration=shape.name,
+        kind=f"{row.model}, {row.dtype}",
+        context=row.context,
+        batch=row.requests,
+        configuration=shape.name,
         drafter="recorded" if shape.draft_tokens else "",
         topology="off" if not shape.draft_tokens else "tree" if shape.mask == "tree" else "chain",
-        draft_tokens=shape.draft_tokens, chosen=False, runs=row.repeats, disturbed=row.discarded, differing=0,
-        measured=measured, predicted=predicted, error_ratio=rate / measured["tokens_per_s"] - 1.0, interval=interval,
+        draft_tokens=shape.draft_tokens,
+        chosen=False,
+        runs=row.repeats,
+        disturbed=row.discarded,
+        differing=0,
+        measured=measured,
+        predicted=predicted,
+        error_ratio=rate / measured["tokens_per_s"] - 1.0,
+        interval=interval,
         covered=interval[0] <= measured["tokens_per_s"] <= interval[1],
-    )  # fmt: skip
+    )
 
 
 def _chosen(points: Sequence[Point]) -> list[Point]:

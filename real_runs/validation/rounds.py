@@ -1,8 +1,10 @@
-"""What does a run take while the machine is as it usually is, judged from several rounds of the same work?
+"""What does a run take while the machine is as it usually is, judged from several rounds of the
+same work?
 
-A machine shared with others is slower for seconds at a time. One fixed pass, the probe, is timed beside every run: a
-run's times are divided by how much slower than usual its probe was. Of the same pass in several rounds the median
-counts, and a run is the sum of its passes. Leaves out making the rounds (`runs`).
+A machine shared with others is slower for seconds at a time. One fixed pass, the probe, is timed
+beside every run: a run's times are divided by how much slower than usual its probe was. Of the same
+pass in several rounds the median counts, and a run is the sum of its passes. Leaves out making the
+rounds (`runs`).
 """
 
 from __future__ import annotations
@@ -21,14 +23,20 @@ LEAST_PROCESS_SHARE = 0.95  # of a run's best: with less, something else held th
 
 
 def undisturbed(runs: Sequence[Run], *, on_cpu: bool = True) -> list[Run]:
-    """Runs that had the processor to themselves: process time over wall time near the best of the configuration."""
+    """Runs that had the processor to themselves: process time over wall time near the best of the
+    configuration.
+    """
     if not on_cpu:
         return list(runs)
     best: dict[tuple[str, str], float] = {}
     for run in runs:
         key = (run.cell, run.configuration)
         best[key] = max(best.get(key, 1.0), run.process_share)
-    return [run for run in runs if run.process_share >= LEAST_PROCESS_SHARE * best[run.cell, run.configuration]]
+    return [
+        run
+        for run in runs
+        if run.process_share >= LEAST_PROCESS_SHARE * best[run.cell, run.configuration]
+    ]
 
 
 def steadied(runs: Sequence[Run], *, usual_s: float | None = None) -> list[Run]:
@@ -47,7 +55,8 @@ def steadied(runs: Sequence[Run], *, usual_s: float | None = None) -> list[Run]:
 def faster_half(runs: Sequence[Run]) -> list[Run]:
     """Of every work's rounds the faster half, the middle one of an odd number among them.
 
-    What a calibration of the same machine counts, where no probe tells how a run's seconds were disturbed.
+    What a calibration of the same machine counts, where no probe tells how a run's seconds were
+    disturbed.
     """
     return [
         run
@@ -57,7 +66,8 @@ def faster_half(runs: Sequence[Run]) -> list[Run]:
 
 
 def probe_correlation(runs: Sequence[Run]) -> float:
-    """Correlation of log times of runs and of their probes among rounds of the same work; NaN below three repeats.
+    """Correlation of log times of runs and of their probes among rounds of the same work; NaN below
+    three repeats.
 
     What says whether the probe tells a disturbance at all.
     """
@@ -77,8 +87,8 @@ def pooled(runs: Sequence[Run]) -> list[Run]:
     """One run for all rounds of the same work, every pass at its median.
 
     Args:
-        runs: rounds of any cells, configurations and prompts. Rounds that took other passes than most of their like
-            wrote another text, and are left out.
+        runs: rounds of any cells, configurations and prompts. Rounds that took other passes than
+            most of their like wrote another text, and are left out.
 
     Returns:
         A run per cell, configuration and prompts, in the order in which they first came.
@@ -102,22 +112,36 @@ def _alike(runs: Sequence[Run]) -> list[Run]:
 
 def _scaled(run: Run, ratio: float) -> Run:
     return replace(
-        run, decode_s=ratio * run.decode_s, cpu_s=ratio * run.cpu_s, draft_s=ratio * run.draft_s,
-        verify_s=ratio * run.verify_s, probe_s=ratio * run.probe_s, ttft_s=ratio * run.ttft_s,
+        run,
+        decode_s=ratio * run.decode_s,
+        cpu_s=ratio * run.cpu_s,
+        draft_s=ratio * run.draft_s,
+        verify_s=ratio * run.verify_s,
+        probe_s=ratio * run.probe_s,
+        ttft_s=ratio * run.ttft_s,
         tpot_s=ratio * run.tpot_s,
         passes=tuple((b, n, c, ratio * s) for b, n, c, s in run.passes),
-    )  # fmt: skip
+    )
 
 
 def _pooled(runs: Sequence[Run]) -> Run:
     first = runs[0]
     passes = np.median(np.array([[seconds for *_, seconds in run.passes] for run in runs]), axis=0)
     draft_s, rest_s, probe_s, share = (
-        median(getattr(run, name) for run in runs) for name in ("draft_s", "rest_s", "probe_s", "process_share")
+        median(getattr(run, name) for run in runs)
+        for name in ("draft_s", "rest_s", "probe_s", "process_share")
     )
     decode_s = float(passes.sum()) + draft_s + rest_s
     return replace(
-        first, rounds=len(runs), decode_s=decode_s, draft_s=draft_s, verify_s=float(passes.sum()),
-        cpu_s=decode_s * share, probe_s=probe_s,
-        passes=tuple((b, n, c, float(s)) for (b, n, c, _), s in zip(first.passes, passes.tolist(), strict=True)),
-    )  # fmt: skip
+        first,
+        rounds=len(runs),
+        decode_s=decode_s,
+        draft_s=draft_s,
+        verify_s=float(passes.sum()),
+        cpu_s=decode_s * share,
+        probe_s=probe_s,
+        passes=tuple(
+            (b, n, c, float(s))
+            for (b, n, c, _), s in zip(first.passes, passes.tolist(), strict=True)
+        ),
+    )

@@ -1,8 +1,9 @@
 """How long do configurations really take, beside each other, round after round?
 
-Every configuration of a cell runs on the cell's prompts in turn, the order going round, several rounds; a run is on
-disk the moment it is over, and an interrupted validation goes on after it. Reading the prompt is left out of the
-times. Leaves out which rounds count (`rounds`) and what is predicted (`walk`, `loop_costs`).
+Every configuration of a cell runs on the cell's prompts in turn, the order going round, several
+rounds; a run is on disk the moment it is over, and an interrupted validation goes on after it.
+Reading the prompt is left out of the times. Leaves out which rounds count (`rounds`) and what is
+predicted (`walk`, `loop_costs`).
 """
 
 from __future__ import annotations
@@ -56,12 +57,17 @@ class Run:
         passes: requests, query tokens, longest context and seconds of every pass.
         output_sha256: digest of the output ids.
         prefill_s: of reading the prompts, where this run did; else 0.
-        probe_s: the median of one and the same plain pass, timed several times before and after the run.
+        probe_s: the median of one and the same plain pass, timed several times before and after the
+            run.
         rounds: runs of the same work that this one stands for.
-        ttft_s: from sending a request to its first token, the mean over requests; 0 where nothing was sent.
-        tpot_s: of a request per output token after the first, the mean over requests; 0 where nothing was sent.
-        prompt_tokens: of a request, as a server counted them, the mean over requests; 0 where nothing was sent.
-        counted: steps and draft tokens of every request, as a server counted them; () where nothing was sent.
+        ttft_s: from sending a request to its first token, the mean over requests; 0 where nothing
+            was sent.
+        tpot_s: of a request per output token after the first, the mean over requests; 0 where
+            nothing was sent.
+        prompt_tokens: of a request, as a server counted them, the mean over requests; 0 where
+            nothing was sent.
+        counted: steps and draft tokens of every request, as a server counted them; () where nothing
+            was sent.
     """
 
     cell: str
@@ -101,8 +107,12 @@ class Run:
         """A line of the log."""
         values = dict(given)
         values["prompts"] = tuple(values["prompts"])
-        values["counted"] = tuple((int(steps), int(drafted)) for steps, drafted in values.get("counted", ()))
-        values["passes"] = tuple((int(b), int(n), int(c), float(s)) for b, n, c, s in values["passes"])
+        values["counted"] = tuple(
+            (int(steps), int(drafted)) for steps, drafted in values.get("counted", ())
+        )
+        values["passes"] = tuple(
+            (int(b), int(n), int(c), float(s)) for b, n, c, s in values["passes"]
+        )
         return cls(**values)
 
 
@@ -112,7 +122,9 @@ class Runs(Protocol[Ran_contra]):
     def probes(self) -> list[float]:
         """Seconds of the same small pass, a few times."""
 
-    def run(self, configuration: Ran_contra, prompts: Sequence[str], *, limit: int | None = None) -> dict[str, Any]:
+    def run(
+        self, configuration: Ran_contra, prompts: Sequence[str], *, limit: int | None = None
+    ) -> dict[str, Any]:
         """Decode prompts once; JSON values of `Run` but for its place."""
 
 
@@ -144,10 +156,17 @@ class Bench:
     @cached_property
     def ids(self) -> dict[str, list[int]]:
         """Token ids by prompt."""
-        return {each.id: self.target.tokenizer.chat_ids(each.text) for each in self.target.prompts.prompts}
+        return {
+            each.id: self.target.tokenizer.chat_ids(each.text)
+            for each in self.target.prompts.prompts
+        }
 
-    def run(self, configuration: Configuration, prompts: Sequence[str], *, limit: int | None = None) -> dict[str, Any]:
-        """Decode prompts once, together where there are several; JSON values of `Run` but for its place."""
+    def run(
+        self, configuration: Configuration, prompts: Sequence[str], *, limit: int | None = None
+    ) -> dict[str, Any]:
+        """Decode prompts once, together where there are several; JSON values of `Run` but for its
+        place.
+        """
         ids = [self.ids[each] for each in prompts]
         limit = limit or self.max_new_tokens
         samplers = [Sampler(temperature=0.0, seed=0, request=each, positions=1) for each in prompts]
@@ -174,7 +193,11 @@ class Bench:
         }
 
     def _decoded(
-        self, configuration: Configuration, ids: list[list[int]], samplers: list[Sampler], limit: int
+        self,
+        configuration: Configuration,
+        ids: list[list[int]],
+        samplers: list[Sampler],
+        limit: int,
     ) -> tuple[list[tuple[list[int], SpeculativeRun | None]], TimedDraft | None]:
         """Output tokens and runs of every request, and the drafter's clock."""
         single = len(ids) == 1
@@ -189,22 +212,31 @@ class Bench:
         if not single:
             runs = speculate_batch(
                 self.model, ids, draft, samplers, tree=configuration.shape, max_new_tokens=limit
-            )  # fmt: skip
+            )
         elif configuration.tree is not None:
             learns = configuration.drafter == "token-recycling"
             runs = [
                 speculate_tree(
-                    self.model, ids[0], draft, samplers[0], tree=configuration.tree, max_new_tokens=limit,
+                    self.model,
+                    ids[0],
+                    draft,
+                    samplers[0],
+                    tree=configuration.tree,
+                    max_new_tokens=limit,
                     learn=draft.learn if learns else None,
                 )
-            ]  # fmt: skip
+            ]
         else:
             runs = [
                 speculate(
-                    self.model, ids[0], draft, samplers[0], draft_tokens=configuration.draft_tokens,
+                    self.model,
+                    ids[0],
+                    draft,
+                    samplers[0],
+                    draft_tokens=configuration.draft_tokens,
                     max_new_tokens=limit,
                 )
-            ]  # fmt: skip
+            ]
         return [(list(each.tokens), each) for each in runs], draft
 
     def _proposer(self, configuration: Configuration, ids: list[list[int]]) -> Callable[..., Any]:
@@ -236,18 +268,23 @@ def make_runs(
     should_stop: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int, str], None] = lambda done, total, text: None,
 ) -> int:
-    """Make every run that the log does not hold yet, until the deadline; how many are still missing.
+    """Make every run that the log does not hold yet, until the deadline; how many are still
+    missing.
 
     Args:
         bench: model, drafters and prompts.
         plan: cells with their configurations.
         log: where finished runs are kept.
         rounds: times that everything is run.
-        deadline: `time.monotonic()` at which to end; no run is begun that would take longer than its like did.
+        deadline: `time.monotonic()` at which to end; no run is begun that would take longer than
+            its like did.
         should_stop: asked between runs.
         progress: called with how many runs there are of how many.
     """
-    finished = {_key(entry["cell"], entry["configuration"], entry["prompts"], entry["round"]) for entry in log.finished}
+    finished = {
+        _key(entry["cell"], entry["configuration"], entry["prompts"], entry["round"])
+        for entry in log.finished
+    }
     wanted = [
         (cell, each, group, turn)
         for turn in range(rounds)
@@ -255,23 +292,32 @@ def make_runs(
         for place, group in enumerate(cell.groups)
         for each in _rotated(configurations, turn + place)
     ]
-    missing = [one for one in wanted if _key(one[0].name, one[1].name, one[2], one[3]) not in finished]
+    missing = [
+        one for one in wanted if _key(one[0].name, one[1].name, one[2], one[3]) not in finished
+    ]
     took: dict[tuple[str, int], float] = {}
     warm: set[tuple[str, str]] = set()
     for done, (cell, configuration, group, turn) in enumerate(missing):
         expected = took.get((cell.name, cell.batch), 0.0)
         if should_stop() or time.monotonic() + expected > deadline:
             return len(missing) - done
-        if (cell.name, configuration.name) not in warm:  # code paths that run for the first time are in no run
+        if (
+            cell.name,
+            configuration.name,
+        ) not in warm:  # code paths that run for the first time are in no run
             warm.add((cell.name, configuration.name))
             bench.run(configuration, group, limit=_WARM_TOKENS)
         began = time.monotonic()
         probes = bench.probes()
         made = bench.run(configuration, group)
         made["probe_s"] = median([*probes, *bench.probes()])
-        took[cell.name, cell.batch] = max(took.get((cell.name, cell.batch), 0.0), time.monotonic() - began)
+        took[cell.name, cell.batch] = max(
+            took.get((cell.name, cell.batch), 0.0), time.monotonic() - began
+        )
         log.append({**made, "cell": cell.name, "round": turn})
-        progress(len(wanted) - len(missing) + done + 1, len(wanted), f"{cell.name}: {configuration.name}")
+        progress(
+            len(wanted) - len(missing) + done + 1, len(wanted), f"{cell.name}: {configuration.name}"
+        )
     return 0
 
 

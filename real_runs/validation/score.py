@@ -1,7 +1,8 @@
 """How far off were the predictions, and what did the choice cost?
 
-Measured runs beside predicted ones per cell and configuration: times by phase, tokens per step, tokens per second,
-error, coverage of the intervals, and the regret of what was chosen. Leaves out running and drawing.
+Measured runs beside predicted ones per cell and configuration: times by phase, tokens per step,
+tokens per second, error, coverage of the intervals, and the regret of what was chosen. Leaves out
+running and drawing.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regret:
-    """What the choice of a cell cost: 1 - its measured tokens per second over the best measured ones."""
+    """What the choice of a cell cost: 1 - its measured tokens per second over the best measured
+    ones.
+    """
 
     kind: str
     context: int
@@ -94,15 +97,22 @@ class Summary:
 
 
 def score_point(
-    cell: Cell, configuration: Named, groups: Mapping[tuple[str, ...], tuple[Sequence[Run], PredictedRun]], *,
-    spread_ratio: float, chosen: bool, disturbed: int, differing: int,
-) -> Point:  # fmt: skip
+    cell: Cell,
+    configuration: Named,
+    groups: Mapping[tuple[str, ...], tuple[Sequence[Run], PredictedRun]],
+    *,
+    spread_ratio: float,
+    chosen: bool,
+    disturbed: int,
+    differing: int,
+) -> Point:
     """Predicted beside measured.
 
     Args:
         cell: where.
         configuration: what.
-        groups: by prompts that ran together, the runs that count (at least one) and what was predicted.
+        groups: by prompts that ran together, the runs that count (at least one) and what was
+            predicted.
         spread_ratio: half width of the 80 % interval of measured / predicted - 1.
         chosen: whether it was `optimize`'s choice.
         disturbed: runs left out.
@@ -111,20 +121,38 @@ def score_point(
     took: dict[str, float] = defaultdict(float)
     stated: dict[str, float] = defaultdict(float)
     for runs, predicted in groups.values():
-        for name in ("decode_s", "draft_s", "verify_s", "rest_s", "tokens", "steps", "request_steps"):
+        for name in (
+            "decode_s",
+            "draft_s",
+            "verify_s",
+            "rest_s",
+            "tokens",
+            "steps",
+            "request_steps",
+        ):
             took[name] += median(getattr(run, name) for run in runs)
             stated[name] += getattr(predicted, name)
     measured, foretold = _rates(took), _rates(stated)
     rate = foretold["tokens_per_s"]
     interval = (rate / (1.0 + spread_ratio), rate * (1.0 + spread_ratio))
     return Point(
-        kind=cell.kind, context=cell.context, batch=cell.batch, configuration=configuration.name,
-        drafter=configuration.drafter, topology=configuration.topology, draft_tokens=configuration.draft_tokens,
-        chosen=chosen, runs=sum(run.rounds for runs, _ in groups.values() for run in runs), disturbed=disturbed,
+        kind=cell.kind,
+        context=cell.context,
+        batch=cell.batch,
+        configuration=configuration.name,
+        drafter=configuration.drafter,
+        topology=configuration.topology,
+        draft_tokens=configuration.draft_tokens,
+        chosen=chosen,
+        runs=sum(run.rounds for runs, _ in groups.values() for run in runs),
+        disturbed=disturbed,
         differing=differing,
-        measured=measured, predicted=foretold, error_ratio=rate / measured["tokens_per_s"] - 1.0, interval=interval,
+        measured=measured,
+        predicted=foretold,
+        error_ratio=rate / measured["tokens_per_s"] - 1.0,
+        interval=interval,
         covered=interval[0] <= measured["tokens_per_s"] <= interval[1],
-    )  # fmt: skip
+    )
 
 
 def _rates(total: Mapping[str, float]) -> dict[str, float]:
@@ -151,12 +179,17 @@ def regrets(points: Sequence[Point]) -> list[Regret]:
         best = max(here, key=lambda point: point.measured["tokens_per_s"])
         found.append(
             Regret(
-                kind=kind, context=context, batch=batch, chosen=chosen.configuration, best=best.configuration,
-                chosen_tokens_per_s=chosen.measured["tokens_per_s"], best_tokens_per_s=best.measured["tokens_per_s"],
+                kind=kind,
+                context=context,
+                batch=batch,
+                chosen=chosen.configuration,
+                best=best.configuration,
+                chosen_tokens_per_s=chosen.measured["tokens_per_s"],
+                best_tokens_per_s=best.measured["tokens_per_s"],
                 plain_tokens_per_s=plain.measured["tokens_per_s"],
                 regret_ratio=1.0 - chosen.measured["tokens_per_s"] / best.measured["tokens_per_s"],
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -167,7 +200,9 @@ def summary(points: Sequence[Point]) -> Summary:
     widths = [point.interval[1] / point.predicted["tokens_per_s"] - 1.0 for point in points]
 
     def off(name: str) -> float:
-        return float(np.median([abs(point.predicted[name] / point.measured[name] - 1.0) for point in points]))
+        return float(
+            np.median([abs(point.predicted[name] / point.measured[name] - 1.0) for point in points])
+        )
 
     return Summary(
         configurations=len(points),

@@ -1,8 +1,8 @@
 """Where does the time of a real decoding loop go, whichever loop it is?
 
-A model that a loop runs as its target and that keeps the size and times of every pass, with a store of prompts
-already read so that configurations that run beside each other read them once; and a drafter that is timed. Leaves
-out the loops (`decoding`).
+A model that a loop runs as its target and that keeps the size and times of every pass, with a store
+of prompts already read so that configurations that run beside each other read them once; and a
+drafter that is timed. Leaves out the loops (`decoding`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class TimedPass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Read:
-    """What reading prompts left: keys and values of all layers, lengths not yet committed, and the output."""
+    """What reading prompts left: keys and values of all layers, lengths not yet committed, and the
+    output.
+    """
 
     keys: torch.Tensor
     values: torch.Tensor
@@ -48,8 +50,8 @@ class _Read:
 class TimedModel(Llama):
     """A target whose passes are timed and whose prompts are read once.
 
-    A pass over an empty cache is the prefill: the first time it runs, later its keys and values are copied from the
-    store. The clock of the loop starts when it is over.
+    A pass over an empty cache is the prefill: the first time it runs, later its keys and values are
+    copied from the store. The clock of the loop starts when it is over.
 
     Args:
         model: the target; weights are shared.
@@ -77,23 +79,39 @@ class TimedModel(Llama):
         return wall - self._started[0], cpu - self._started[1]
 
     def forward(
-        self, tokens: torch.Tensor | Sequence[int] | Sequence[Sequence[int]], cache: KVCache, **options: Any
+        self,
+        tokens: torch.Tensor | Sequence[int] | Sequence[Sequence[int]],
+        cache: KVCache,
+        **options: Any,
     ) -> PassOutput:
         """Run and time one pass; arguments and result are those of `Llama.forward`."""
-        if not any(cache.lengths) and options.get("start") is None and options.get("stop_after") is None:
+        if (
+            not any(cache.lengths)
+            and options.get("start") is None
+            and options.get("stop_after") is None
+        ):
             asked = {"logits": "all", "at": None, "capture": ()} | options
-            return self._prefill(tokens, cache, **{name: asked[name] for name in ("logits", "at", "capture")})
+            return self._prefill(
+                tokens, cache, **{name: asked[name] for name in ("logits", "at", "capture")}
+            )
         context, began = max(cache.lengths), now(self.device)[0]
         made = super().forward(tokens, cache, **options)
         wall = now(self.device)[0] - began
         count = len(tokens[0]) if isinstance(tokens[0], Sequence) else len(tokens)
-        self.passes.append(TimedPass(requests=cache.batch, query_tokens=count, context=context, wall_s=wall))
+        self.passes.append(
+            TimedPass(requests=cache.batch, query_tokens=count, context=context, wall_s=wall)
+        )
         return made
 
     def _prefill(
-        self, tokens: Any, cache: KVCache, *, logits: Literal["all", "last", "none"], at: Sequence[int] | None,
+        self,
+        tokens: Any,
+        cache: KVCache,
+        *,
+        logits: Literal["all", "last", "none"],
+        at: Sequence[int] | None,
         capture: Sequence[int],
-    ) -> PassOutput:  # fmt: skip
+    ) -> PassOutput:
         rows = torch.as_tensor(tokens).tolist()
         rows = rows if isinstance(rows[0], list) else [rows]
         prompts, count = tuple(map(tuple, rows)), len(rows[0])
@@ -104,7 +122,9 @@ class TimedModel(Llama):
             output = super().forward(tokens, cache, logits=logits, at=at, capture=capture)
             self.prefill_s = now(self.device)[0] - began
             read = _Read(
-                keys=cache.keys[:, :, :, :count].clone(), values=cache.values[:, :, :, :count].clone(), output=output
+                keys=cache.keys[:, :, :, :count].clone(),
+                values=cache.values[:, :, :, :count].clone(),
+                output=output,
             )
             self._keep(key, read)
         else:
@@ -116,12 +136,16 @@ class TimedModel(Llama):
     def _keep(self, key: tuple[Any, ...], read: _Read) -> None:
         """Store, and let the oldest go while there is too much."""
         self._stored[key] = read
-        while len(self._stored) > 1 and sum(each.bytes for each in self._stored.values()) > MOST_STORED_BYTES:
+        while (
+            len(self._stored) > 1
+            and sum(each.bytes for each in self._stored.values()) > MOST_STORED_BYTES
+        ):
             self._stored.pop(next(iter(self._stored)))
 
 
 class TimedDraft:
-    """A drafter whose calls are timed; the time to read the prompt before its first draft is stored separately.
+    """A drafter whose calls are timed; the time to read the prompt before its first draft is stored
+    separately.
 
     Args:
         propose: any form of proposer.

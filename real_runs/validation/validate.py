@@ -1,9 +1,10 @@
 """How far are predictions from runs on this machine?
 
-A validation records the drafters on its prompts, lets `optimize` choose for every cell of prompts, context and batch,
-adds a space-filling spread that was not chosen, runs all of it for real, interleaved and repeated, and scores
-predictions of the calibrated device. What loop costs are fitted on is never scored. Leaves out drawing (`app`) and
-replayed acceptance at shapes that no model here has (`validation.replayed`).
+A validation records the drafters on its prompts, lets `optimize` choose for every cell of prompts,
+context and batch, adds a space-filling spread that was not chosen, runs all of it for real,
+interleaved and repeated, and scores predictions of the calibrated device. What loop costs are
+fitted on is never scored. Leaves out drawing (`app`) and replayed acceptance at shapes that no
+model here has (`validation.replayed`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,16 @@ from real_runs.validation.predict import DraftLayers, LoopCosts, loop_of, predic
 from real_runs.validation.recordings import Recordings, make_recordings, share_fits
 from real_runs.validation.rounds import pooled, probe_correlation, steadied, undisturbed
 from real_runs.validation.runs import Bench, Run, make_runs
-from real_runs.validation.score import Point, Regret, Summary, breakdown, regrets, score_point, summary, write_points
+from real_runs.validation.score import (
+    Point,
+    Regret,
+    Summary,
+    breakdown,
+    regrets,
+    score_point,
+    summary,
+    write_points,
+)
 from real_runs.validation.walk import walk
 
 DRAFTERS = ("prompt-lookup", "suffix-automaton", "early-exit", "layer-skip", "token-recycling")
@@ -82,8 +92,10 @@ class ValidateOptions:
         budget_s: wall time for all of it.
         seed: of the spread.
         resume: go on in a folder that holds runs.
-        keep_disturbed: score runs that other processes disturbed, too: for a machine that is never quiet.
-        chosen: runs in place of what `optimize` chooses for a cell, wherever its drafter was recorded.
+        keep_disturbed: score runs that other processes disturbed, too: for a machine that is never
+            quiet.
+        chosen: runs in place of what `optimize` chooses for a cell, wherever its drafter was
+            recorded.
     """
 
     out: Path
@@ -134,10 +146,15 @@ class Validation:
     def to_json(self) -> dict[str, Any]:
         """JSON values: the report."""
         return {
-            "about": dict(self.about), "summary": asdict(self.summary), "by": breakdown(self.points),
-            "regrets": [asdict(each) for each in self.regrets], "points": [asdict(each) for each in self.points],
-            "costs": as_json(self.costs), "missing_runs": self.missing, "left_out": list(self.left_out),
-        }  # fmt: skip
+            "about": dict(self.about),
+            "summary": asdict(self.summary),
+            "by": breakdown(self.points),
+            "regrets": [asdict(each) for each in self.regrets],
+            "points": [asdict(each) for each in self.points],
+            "costs": as_json(self.costs),
+            "missing_runs": self.missing,
+            "left_out": list(self.left_out),
+        }
 
 
 def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Validation:
@@ -151,8 +168,8 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
         The validation; its points lie in `options.out` as `validation.parquet`.
 
     Raises:
-        InputError: no such model, device or drafter, a folder that holds other runs, or a budget in which nothing
-            could be scored.
+        InputError: no such model, device or drafter, a folder that holds other runs, or a budget in
+            which nothing could be scored.
     """
     deadline = time.monotonic() + options.budget_s
     options.out.mkdir(parents=True, exist_ok=True)
@@ -161,7 +178,7 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
     layers = draft_layers(target.options, deployment.architecture)
     recordings = make_recordings(
         _record_options(options, options.out / "traces"), target.prompts, cells, tell=tell
-    )  # fmt: skip
+    )
     share_fits(options.out / "traces", target.folder)
     tell("choosing")
     plan, chosen = _plan(options, cells, recordings, deployment)
@@ -171,18 +188,42 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
         missing = _run(bench, plan, log, options, deadline, tell)
         runs = [Run.from_json(entry) for entry in log.finished]
     tell("scoring")
-    found = _scored(options, deployment, layers, recordings, plan, chosen, runs, missing, _about(options, setup, runs))
+    found = _scored(
+        options,
+        deployment,
+        layers,
+        recordings,
+        plan,
+        chosen,
+        runs,
+        missing,
+        _about(options, setup, runs),
+    )
     write_points(found.points, options.out / "validation.parquet")
     _keep(options, plan, runs)
     return found
 
 
 def _keep(options: ValidateOptions, plan: Plan, runs: Sequence[Run]) -> None:
-    """The passes of undisturbed scored runs, for later versions of the cost model to be scored on."""
-    made = {(cell.name, each.name): (cell, each) for cell, every in plan for each in every if cell.phase == "score"}
+    """The passes of undisturbed scored runs, for later versions of the cost model to be scored
+    on.
+    """
+    made = {
+        (cell.name, each.name): (cell, each)
+        for cell, every in plan
+        for each in every
+        if cell.phase == "score"
+    }
     counted = _counted(options, runs)
-    scored = [(*made[run.cell, run.configuration], run) for run in counted if (run.cell, run.configuration) in made]
-    keep_passes([(loop_of(each, cell.batch), each.topology == "tree", run) for cell, each, run in scored], options.out)
+    scored = [
+        (*made[run.cell, run.configuration], run)
+        for run in counted
+        if (run.cell, run.configuration) in made
+    ]
+    keep_passes(
+        [(loop_of(each, cell.batch), each.topology == "tree", run) for cell, each, run in scored],
+        options.out,
+    )
 
 
 def _counted(options: ValidateOptions, runs: Sequence[Run]) -> list[Run]:
@@ -197,16 +238,20 @@ def draft_layers(options: RecordOptions, target: Architecture) -> DraftLayers:
     from real_runs.drafters.layer_skip import default_gap
 
     start, stop = options.skipped_layers or default_gap(target.layers)
-    return DraftLayers(exit_layer=options.exit_layer or max(1, round(target.layers / 3)), skipped=stop - start)
+    return DraftLayers(
+        exit_layer=options.exit_layer or max(1, round(target.layers / 3)), skipped=stop - start
+    )
 
 
 def _deployment(options: ValidateOptions) -> Deployment:
     form = {"float32": "fp32", "bfloat16": "bf16"}[options.dtype]
     made = Deployment(
-        architecture=load_model(options.shipped_model), device=load_device(options.profile),
-        precision=Precision(weights=form, activations=form, kv=form), fidelity=options.fidelity,
+        architecture=load_model(options.shipped_model),
+        device=load_device(options.profile),
+        precision=Precision(weights=form, activations=form, kv=form),
+        fidelity=options.fidelity,
         graphs=options.device != "cpu",
-    )  # fmt: skip
+    )
     if options.fidelity == "measured":
         offer_measured_passes()
         passes_of(made)  # says now, not after the runs, if there are none
@@ -215,10 +260,17 @@ def _deployment(options: ValidateOptions) -> Deployment:
 
 def _record_options(options: ValidateOptions, out: Path) -> RecordOptions:
     return RecordOptions(
-        out=out, model=options.model_file, drafters=options.drafters, max_new_tokens=options.max_new_tokens,
-        threads=options.threads, dtype=options.dtype, device=options.device, fit_answers=0, fit_characters=12_000,
+        out=out,
+        model=options.model_file,
+        drafters=options.drafters,
+        max_new_tokens=options.max_new_tokens,
+        threads=options.threads,
+        dtype=options.dtype,
+        device=options.device,
+        fit_answers=0,
+        fit_characters=12_000,
         temperatures=(0.0,),
-    )  # fmt: skip
+    )
 
 
 def _target(options: ValidateOptions) -> tuple[Target, list[Cell]]:
@@ -235,15 +287,22 @@ def _target(options: ValidateOptions) -> tuple[Target, list[Cell]]:
     weights = load_weights(source)
     tokenizer = Tokenizer(source.path)
     cells, prompts = make_cells(
-        read_prompts(options.prompts), lambda text: len(tokenizer.chat_ids(text)),
-        contexts=options.contexts, fitted_contexts=options.fitted_contexts, batches=options.batches,
-    )  # fmt: skip
+        read_prompts(options.prompts),
+        lambda text: len(tokenizer.chat_ids(text)),
+        contexts=options.contexts,
+        fitted_contexts=options.fitted_contexts,
+        batches=options.batches,
+    )
     fits = options.out / "drafters"
     fits.mkdir(parents=True, exist_ok=True)
     target = Target(
-        model=Llama(weights, device=place, dtype=getattr(torch, options.dtype)), tokenizer=tokenizer,
-        sha256=weights.sha256, options=_record_options(options, fits), prompts=prompts, folder=fits,
-    )  # fmt: skip
+        model=Llama(weights, device=place, dtype=getattr(torch, options.dtype)),
+        tokenizer=tokenizer,
+        sha256=weights.sha256,
+        options=_record_options(options, fits),
+        prompts=prompts,
+        folder=fits,
+    )
     return target, cells
 
 
@@ -254,16 +313,36 @@ def _plan(
     plan: Plan = []
     chosen: dict[str, Configuration] = {}
     for place, cell in enumerate(cells):
-        able = [name for name in options.drafters if name != "layer-skip" or cell.context <= LAYER_SKIP_CONTEXT]
+        able = [
+            name
+            for name in options.drafters
+            if name != "layer-skip" or cell.context <= LAYER_SKIP_CONTEXT
+        ]
         if cell.phase == "fit":
-            plan.append((cell, _recorded(fitted(able, batch=cell.batch, recorded_nodes=FITTED_RECYCLING_NODES),
-                                         recordings, cell)))  # fmt: skip
+            plan.append(
+                (
+                    cell,
+                    _recorded(
+                        fitted(able, batch=cell.batch, recorded_nodes=FITTED_RECYCLING_NODES),
+                        recordings,
+                        cell,
+                    ),
+                )
+            )
             continue
-        pool = _recorded(candidates(able, batch=cell.batch, recorded_nodes=RECYCLING_NODES), recordings, cell)
+        pool = _recorded(
+            candidates(able, batch=cell.batch, recorded_nodes=RECYCLING_NODES), recordings, cell
+        )
         best = _stated(options, cell, able, recordings) or chosen_configuration(
-            recordings, cell, able, deployment=deployment, profile=options.profile, model=options.shipped_model,
-            folder=options.out / "traces" / "cells" / str(place), seed=options.seed,
-        )  # fmt: skip
+            recordings,
+            cell,
+            able,
+            deployment=deployment,
+            profile=options.profile,
+            model=options.shipped_model,
+            folder=options.out / "traces" / "cells" / str(place),
+            seed=options.seed,
+        )
         chosen[cell.name] = best
         measured = [Configuration(), *([best] if best.drafter else [])]
         measured += spread(pool, options.per_cell, excluded=measured, seed=options.seed + place)
@@ -273,39 +352,63 @@ def _plan(
 
 def _stated(
     options: ValidateOptions, cell: Cell, able: Sequence[str], recordings: Recordings
-) -> Configuration | None:  # fmt: skip
+) -> Configuration | None:
     """The configuration that was asked for, where a cell can run it; None: `optimize` chooses."""
     if options.chosen is None:
         return None
     named = Configuration.of(options.chosen, cell.batch)
-    runs = not named.drafter or (named.drafter in able and (cell.batch == 1 or named.drafter not in SINGLE_ONLY))
+    runs = not named.drafter or (
+        named.drafter in able and (cell.batch == 1 or named.drafter not in SINGLE_ONLY)
+    )
     return named if runs and _recorded([named], recordings, cell) else None
 
 
-def _recorded(pool: Sequence[Configuration], recordings: Recordings, cell: Cell) -> list[Configuration]:
+def _recorded(
+    pool: Sequence[Configuration], recordings: Recordings, cell: Cell
+) -> list[Configuration]:
     return [each for each in pool if recordings.places(each, cell.prompts) is not None]
 
 
-def _run(bench: Bench, plan: Plan, log: RecordingLog, options: ValidateOptions, deadline: float, tell: Tell) -> int:
+def _run(
+    bench: Bench,
+    plan: Plan,
+    log: RecordingLog,
+    options: ValidateOptions,
+    deadline: float,
+    tell: Tell,
+) -> int:
     """Everything, round after round; how many runs are missing."""
 
     def progress(done: int, total: int, text: str) -> None:
         tell(f"{done} of {total}: {text}")
 
-    return make_runs(bench, _among(plan), log, rounds=options.rounds, deadline=deadline, progress=progress)
+    return make_runs(
+        bench, _among(plan), log, rounds=options.rounds, deadline=deadline, progress=progress
+    )
 
 
 def _among(plan: Plan) -> Plan:
-    """Cells to fit on among those that are scored, evenly, so that both meet the machine in the same states."""
+    """Cells to fit on among those that are scored, evenly, so that both meet the machine in the
+    same states.
+    """
     fits, scored = ([each for each in plan if each[0].phase == phase] for phase in ("fit", "score"))
-    places = [(place / len(part), part[place]) for part in (fits, scored) for place in range(len(part))]
+    places = [
+        (place / len(part), part[place]) for part in (fits, scored) for place in range(len(part))
+    ]
     return [each for _, each in sorted(places, key=lambda pair: pair[0])]
 
 
 def _scored(
-    options: ValidateOptions, deployment: Deployment, layers: DraftLayers, recordings: Recordings, plan: Plan,
-    chosen: Mapping[str, Configuration], runs: Sequence[Run], missing: int, about: Mapping[str, Any],
-) -> Validation:  # fmt: skip
+    options: ValidateOptions,
+    deployment: Deployment,
+    layers: DraftLayers,
+    recordings: Recordings,
+    plan: Plan,
+    chosen: Mapping[str, Configuration],
+    runs: Sequence[Run],
+    missing: int,
+    about: Mapping[str, Any],
+) -> Validation:
     counted = _counted(options, runs)
     by_place: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in counted:
@@ -314,15 +417,23 @@ def _scored(
     for run in runs:
         every[run.cell, run.configuration].append(run)
     examples = [
-        Example(configuration=each, batch=cell.batch, context=cell.context, run=run,
-                steps=walk(recordings.of(each), each, recordings.places(each, run.prompts) or []))
+        Example(
+            configuration=each,
+            batch=cell.batch,
+            context=cell.context,
+            run=run,
+            steps=walk(recordings.of(each), each, recordings.places(each, run.prompts) or []),
+        )
         for cell, configurations in plan
         if cell.phase == "fit"
         for each in configurations
         for run in by_place[cell.name, each.name]
-    ]  # fmt: skip
+    ]
     if not examples:
-        rule = f"no undisturbed run to fit loop costs on among {len(runs)}; raise the budget, or quiet the machine"
+        rule = (
+            f"no undisturbed run to fit loop costs on among {len(runs)}; raise the budget, or quiet"
+            " the machine"
+        )
         raise InputError(rule, key="--budget")
     costs = fit_costs(deployment, layers, examples)
     points, left_out = [], []
@@ -337,21 +448,35 @@ def _scored(
             for group in cell.groups:
                 steps = walk(recordings.of(each), each, recordings.places(each, group) or [])
                 same = [run for run in here if run.prompts == group]
-                groups[group] = (same, predicted_run(deployment, layers, costs, each, steps, cell.batch))
+                groups[group] = (
+                    same,
+                    predicted_run(deployment, layers, costs, each, steps, cell.batch),
+                )
             ran = every[cell.name, each.name]
             points.append(
                 score_point(
-                    cell, each, groups, spread_ratio=costs.spread_ratio, chosen=chosen[cell.name].name == each.name,
+                    cell,
+                    each,
+                    groups,
+                    spread_ratio=costs.spread_ratio,
+                    chosen=chosen[cell.name].name == each.name,
                     disturbed=len(ran) - sum(run.rounds for run in here),
-                    differing=sum(run.tokens != recordings.output_tokens(run.prompts) for run in here),
+                    differing=sum(
+                        run.tokens != recordings.output_tokens(run.prompts) for run in here
+                    ),
                 )
-            )  # fmt: skip
+            )
     if not points:
         raise InputError("no configuration could be scored; raise the budget", key="--budget")
     return Validation(
-        points=tuple(points), regrets=tuple(regrets(points)), summary=summary(points), costs=costs, missing=missing,
-        left_out=tuple(left_out), about=about,
-    )  # fmt: skip
+        points=tuple(points),
+        regrets=tuple(regrets(points)),
+        summary=summary(points),
+        costs=costs,
+        missing=missing,
+        left_out=tuple(left_out),
+        about=about,
+    )
 
 
 def _unfit(deployment: Deployment, cell: Cell, runs: Sequence[Run]) -> str:
@@ -362,7 +487,9 @@ def _unfit(deployment: Deployment, cell: Cell, runs: Sequence[Run]) -> str:
         return ""
     calibrated = passes_of(deployment).points
     met = sorted({(b, c) for run in runs for b, _, c, _ in run.passes} & calibrated)
-    return f"its passes meet calibrated ones at batch {met[0][0]}, context {met[0][1]}" if met else ""
+    return (
+        f"its passes meet calibrated ones at batch {met[0][0]}, context {met[0][1]}" if met else ""
+    )
 
 
 def _setup(options: ValidateOptions, target: Target, plan: Plan) -> dict[str, Any]:
@@ -371,23 +498,37 @@ def _setup(options: ValidateOptions, target: Target, plan: Plan) -> dict[str, An
     from real_runs.models.device import device_title
 
     return {
-        "recorder": RECORDER, "model_sha256": target.sha256, "dataset_sha256": target.prompts.sha256,
-        "device": device_title(target.model.device), "threads": options.threads, "torch": torch.__version__,
-        "dtype": options.dtype, "max_new_tokens": options.max_new_tokens,
-        "plan": {cell.name: [each.name for each in configurations] for cell, configurations in plan},
-    }  # fmt: skip
+        "recorder": RECORDER,
+        "model_sha256": target.sha256,
+        "dataset_sha256": target.prompts.sha256,
+        "device": device_title(target.model.device),
+        "threads": options.threads,
+        "torch": torch.__version__,
+        "dtype": options.dtype,
+        "max_new_tokens": options.max_new_tokens,
+        "plan": {
+            cell.name: [each.name for each in configurations] for cell, configurations in plan
+        },
+    }
 
 
-def _about(options: ValidateOptions, setup: Mapping[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
+def _about(
+    options: ValidateOptions, setup: Mapping[str, Any], runs: Sequence[Run]
+) -> dict[str, Any]:
     probes = quantiles([run.probe_s for run in runs], n=10) if len(runs) > 1 else []
     return {
         **{key: value for key, value in setup.items() if key != "plan"},
-        "model": options.shipped_model, "profile": Path(options.profile).stem, "fidelity": options.fidelity,
-        "drafters": list(options.drafters), "rounds": options.rounds, "seed": options.seed,
+        "model": options.shipped_model,
+        "profile": Path(options.profile).stem,
+        "fidelity": options.fidelity,
+        "drafters": list(options.drafters),
+        "rounds": options.rounds,
+        "seed": options.seed,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "probe_deciles_s": probes, "probe_correlation": _number(probe_correlation(undisturbed(runs))),
+        "probe_deciles_s": probes,
+        "probe_correlation": _number(probe_correlation(undisturbed(runs))),
         "acceptance": "real; predicted tokens per step replay recordings of the same prompts",
-    }  # fmt: skip
+    }
 
 
 def _number(value: float) -> float | None:

@@ -1,8 +1,8 @@
 """Which passes does a configuration make on recorded texts, step by step?
 
-Walks the traces of requests that run together as the loop would: every step drafts for each of them, one pass
-verifies all drafts padded to the longest, and a request that ends leaves. Leaves out what passes cost
-(`predict`).
+Walks the traces of requests that run together as the loop would: every step drafts for each of
+them, one pass verifies all drafts padded to the longest, and a request that ends leaves. Leaves out
+what passes cost (`predict`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Walk:
         return self.tokens / max(self.request_steps, 1)
 
 
-def walk(trace: AcceptanceTrace | None, configuration: Configuration, requests: Sequence[int]) -> Walk:
+def walk(
+    trace: AcceptanceTrace | None, configuration: Configuration, requests: Sequence[int]
+) -> Walk:
     """The steps of some requests of a trace, run together.
 
     Args:
@@ -74,7 +76,9 @@ def walk(trace: AcceptanceTrace | None, configuration: Configuration, requests: 
         raise InputError("no such drafter was recorded", key="drafter", value=configuration.drafter)
     paths = [request_path(trace, configuration, place) for place in requests]
     most = max((len(starts) for starts, *_ in paths), default=0)
-    columns: dict[str, list[int]] = {name: [] for name in ("b", "n", "context", "drafted", "drafting", "unread")}
+    columns: dict[str, list[int]] = {
+        name: [] for name in ("b", "n", "context", "drafted", "drafting", "unread")
+    }
     for step in range(most):
         here = [path for path in paths if step < len(path[0])]
         drafts = [int(drafted[step]) for _, drafted, _, _ in here]
@@ -83,13 +87,19 @@ def walk(trace: AcceptanceTrace | None, configuration: Configuration, requests: 
         columns["context"].append(max(int(context[step]) for _, _, _, context in here))
         columns["drafted"].append(sum(drafts))
         columns["drafting"].append(sum(count > 0 for count in drafts))
-        columns["unread"].append(max(int(emitted[step - 1]) if step else 1 for _, _, emitted, _ in here))
+        columns["unread"].append(
+            max(int(emitted[step - 1]) if step else 1 for _, _, emitted, _ in here)
+        )
     arrays = {name: np.array(values, dtype=np.int64) for name, values in columns.items()}
     return Walk(
-        requests=arrays["b"], query_tokens=arrays["n"], context=arrays["context"], drafted=arrays["drafted"],
-        drafting=arrays["drafting"], unread=arrays["unread"],
+        requests=arrays["b"],
+        query_tokens=arrays["n"],
+        context=arrays["context"],
+        drafted=arrays["drafted"],
+        drafting=arrays["drafting"],
+        unread=arrays["unread"],
         tokens=sum(int(emitted.sum()) for _, _, emitted, _ in paths),
-    )  # fmt: skip
+    )
 
 
 def request_path(
@@ -104,7 +114,11 @@ def request_path(
     """
     alone = trace.select(np.array([request]))
     length = int(alone.output_tokens[0])
-    shape = configuration.draft_tokens if configuration.tree is None or alone.rank is None else configuration.tree
+    shape = (
+        configuration.draft_tokens
+        if configuration.tree is None or alone.rank is None
+        else configuration.tree
+    )
     starts = step_starts(alone, shape).astype(np.int64)
     emitted = np.diff(np.append(starts, length))
     draft_tokens = configuration.draft_tokens

@@ -1,7 +1,7 @@
 """What may stand in a row of a table of serving runs?
 
-The columns that published tables of measured runs carry, as text, whole numbers or nothing. Leaves out reading files
-(the app) and what a row asks for (`simulator.closed_loop.table_rows`).
+The columns that published tables of measured runs carry, as text, whole numbers or nothing. Leaves
+out reading files (the app) and what a row asks for (`simulator.closed_loop.table_rows`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,30 @@ REQUIRED = ("backend", "model_path", "system", "isl", "osl")
 WIDTHS = ("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 SIDES = ("prefill", "decode")
 _OF_A_SIDE = ("num_workers", "batch_size", *WIDTHS)
-COUNTS = ("isl", "osl", "concurrency", "batch_size", "max_num_batched_tokens", "max_num_seqs", *WIDTHS,
-          *(f"{side}_{name}" for side in SIDES for name in _OF_A_SIDE))  # fmt: skip
-TEXTS = ("id", "backend", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode", "mode",
-         "backend_version", "image", "measured", "kv_cache_dtype")  # fmt: skip
+COUNTS = (
+    "isl",
+    "osl",
+    "concurrency",
+    "batch_size",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    *WIDTHS,
+    *(f"{side}_{name}" for side in SIDES for name in _OF_A_SIDE),
+)
+TEXTS = (
+    "id",
+    "backend",
+    "model_path",
+    "system",
+    "precision",
+    "gemm_quant_mode",
+    "moe_quant_mode",
+    "mode",
+    "backend_version",
+    "image",
+    "measured",
+    "kv_cache_dtype",
+)
 MOST_COUNT = 1 << 20
 _TEXT_LIMIT = 300
 
@@ -50,12 +70,16 @@ def _text(value: Any, column: str, file: str, row: int) -> str | None:
     if _absent(value):
         return None
     if isinstance(value, bytes | list | dict | tuple):
-        raise InputError("must be text", file=file, key=f"row {row}, column {column}", value=type(value).__name__)
+        raise InputError(
+            "must be text", file=file, key=f"row {row}, column {column}", value=type(value).__name__
+        )
     return str(value)[:_TEXT_LIMIT]
 
 
 def _count(value: Any, column: str, file: str, row: int) -> int | None:
-    if _absent(value) or (isinstance(value, str) and value.strip().casefold() in ("", "nan", "none", "null")):
+    if _absent(value) or (
+        isinstance(value, str) and value.strip().casefold() in ("", "nan", "none", "null")
+    ):
         return None
     most = MOST_TOKENS if column in ("isl", "osl") else MOST_COUNT
     least = 1 if column in ("isl", "osl") else 0
@@ -66,6 +90,9 @@ def _count(value: Any, column: str, file: str, row: int) -> int | None:
     if isinstance(value, bool) or not (least <= number <= most) or number != int(number):
         shown = str(value)[:40]
         raise InputError(
-            f"must be a whole number in {least}..{most}", file=file, key=f"row {row}, column {column}", value=shown
+            f"must be a whole number in {least}..{most}",
+            file=file,
+            key=f"row {row}, column {column}",
+            value=shown,
         )
     return int(number)

@@ -1,6 +1,8 @@
-"""Which constants of serving loops were fitted to measured serving runs, and how does one answer with others?
+"""Which constants of serving loops were fitted to measured serving runs, and how does one answer
+with others?
 
-Everything else comes from kernels, datasheets and sources of engines. Leaves out the fit (`simulator.closed_loop.fit`).
+Everything else comes from kernels, datasheets and sources of engines. Leaves out the fit
+(`simulator.closed_loop.fit`).
 """
 
 from collections.abc import Mapping
@@ -41,7 +43,9 @@ def shipped() -> dict[str, float]:
 def with_constants(engine: Engine, constants: Constants) -> Engine:
     """The engine with its constants among these, before its release is chosen; others stay."""
     if SUSTAINED in constants:
-        engine = replace(engine, kernels=replace(engine.kernels, sustained_ratio=constants[SUSTAINED]))
+        engine = replace(
+            engine, kernels=replace(engine.kernels, sustained_ratio=constants[SUSTAINED])
+        )
     for name, (owner, part, field) in _OF_ENGINES.items():
         if owner == engine.name and name in constants:
             changes = {field: constants[name]}

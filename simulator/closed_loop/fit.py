@@ -1,8 +1,8 @@
 """Which constants bring the answers nearest to a set of measured serving runs?
 
-Refits what `simulator.closed_loop.constants` names, so that any model or GPU can be left out and predicted by the rest.
-Mixtures of experts do not take part: what their kernels leave open is larger than what is sought. Leaves out
-everything that kernels and sources tell.
+Refits what `simulator.closed_loop.constants` names, so that any model or GPU can be left out and
+predicted by the rest. Mixtures of experts do not take part: what their kernels leave open is larger
+than what is sought. Leaves out everything that kernels and sources tell.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ Row = Mapping[str, Any]
 
 
 def fit(rows: Sequence[Row]) -> dict[str, float]:
-    """Constants with the least mean error in time per output token, and a third of that in time to first token.
+    """Constants with the least mean error in time per output token, and a third of that in time to
+    first token.
 
-    Each constant is moved alone by smaller and smaller factors, from the shipped values on; one that no row depends
-    on stays.
+    Each constant is moved alone by smaller and smaller factors, from the shipped values on; one
+    that no row depends on stays.
 
     Args:
-        rows: of a table of serving runs, with the measured `silicon_tpot_ms` and `silicon_ttft_ms` (milliseconds).
+        rows: of a table of serving runs, with the measured `silicon_tpot_ms` and `silicon_ttft_ms`
+            (milliseconds).
 
     Returns:
         every name of `simulator.closed_loop.constants.NAMES`.
@@ -79,6 +81,8 @@ def _loss(rows: Sequence[Row], constants: Constants) -> float:
     for row, answer in zip(rows, answer_rows(rows, file="rows", constants=constants), strict=True):
         if answer.ttft_ms is None or answer.tpot_ms is None:
             continue
-        errors = np.abs(np.log([answer.tpot_ms / row[MEASURED[0]], answer.ttft_ms / row[MEASURED[1]]]))
+        errors = np.abs(
+            np.log([answer.tpot_ms / row[MEASURED[0]], answer.ttft_ms / row[MEASURED[1]]])
+        )
         total += float(np.minimum(errors, _LARGEST_ERROR) @ (1.0, 1.0 / 3.0))
     return total

@@ -1,8 +1,8 @@
 """What do the scripts set that publishers of tables launch engines with?
 
-A habit is what they set for one engine, family of models, kind of device, format and time. Leaves out the entries
-themselves (`simulator.closed_loop.published`), what no script sets, which keeps the engine's default, and who published
-a row (`simulator.closed_loop.launches`).
+A habit is what they set for one engine, family of models, kind of device, format and time. Leaves
+out the entries themselves (`simulator.closed_loop.published`), what no script sets, which keeps the
+engine's default, and who published a row (`simulator.closed_loop.launches`).
 """
 
 from dataclasses import dataclass
@@ -10,15 +10,17 @@ from typing import Literal
 
 Publisher = Literal["inferencex", "generator"]
 
-# SemiAnalysisAI/InferenceX (once InferenceMAX), .github/workflows and configs: RANDOM_RANGE_RATIO 0.8 with these pairs
-# of (ISL, OSL) throughout; utils/bench_serving draws both lengths evenly from 0.8 of them to all of them
+# SemiAnalysisAI/InferenceX (once InferenceMAX), .github/workflows and configs: RANDOM_RANGE_RATIO
+# 0.8 with these pairs of (ISL, OSL) throughout; utils/bench_serving draws both lengths evenly from
+# 0.8 of them to all of them
 RANGE_SPREAD = 0.2
 RANGE_LENGTHS = ((1024, 1024), (1024, 8192), (8192, 1024))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchWait:
-    """TensorRT-LLM's wait for more prompts, which InferenceX switches on for its short requests alone.
+    """TensorRT-LLM's wait for more prompts, which InferenceX switches on for its short requests
+    alone.
 
     Args:
         iterations: batch_wait_timeout_iters.
@@ -36,12 +38,17 @@ class BatchWait:
 
     def holds(self, *, lengths: tuple[int, int], users: int, devices: int) -> bool:
         """Whether a run with so many users on so many devices waits."""
-        return lengths == self.lengths and users >= self.users and (self.devices is None or devices < self.devices)
+        return (
+            lengths == self.lengths
+            and users >= self.users
+            and (self.devices is None or devices < self.devices)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Habit:
-    """What a publisher's scripts set for an engine; None and False: what the engine does by default.
+    """What a publisher's scripts set for an engine; None and False: what the engine does by
+    default.
 
     Args:
         publisher: whose scripts.
@@ -61,10 +68,14 @@ class Habit:
         release: of the engine that the scripts ran.
         overlaps: overlapped scheduling is switched on.
         wait: for more prompts.
-        rank_wait: iterations for which prompts wait until every one of several ranks has one to compute.
-        receives: (fewest users, iterations that only decode between two looks for new requests), rising.
-        copies: (ISL, OSL) with the fewest users from which on every device keeps attention of its own.
-        sends: users of the load generator whatever the most requests are, which a row with so many then does not say.
+        rank_wait: iterations for which prompts wait until every one of several ranks has one to
+            compute.
+        receives: (fewest users, iterations that only decode between two looks for new requests),
+            rising.
+        copies: (ISL, OSL) with the fewest users from which on every device keeps attention of its
+            own.
+        sends: users of the load generator whatever the most requests are, which a row with so many
+            then does not say.
         source: what was read, with its day.
     """
 
@@ -97,7 +108,9 @@ class Habit:
 
     @property
     def subject(self) -> tuple[bool, bool, bool]:
-        """How closely it says where it holds: a model counts for more than a device, which beats a format."""
+        """How closely it says where it holds: a model counts for more than a device, which beats a
+        format.
+        """
         return bool(self.models), bool(self.devices), bool(self.precision)
 
     def holds(self, *, model: str, device: str, precision: str | None) -> bool:

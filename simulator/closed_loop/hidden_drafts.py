@@ -1,8 +1,8 @@
 """Which published runs speculated although no column of their table says so?
 
-InferenceX measures some models with multi-token prediction too; where a table leaves that column out, the image tells
-most such runs, because the scripts with and without it were seldom moved to a release together. Leaves out images that
-ran both ways on a day: their rows are taken as they stand.
+InferenceX measures some models with multi-token prediction too; where a table leaves that column
+out, the image tells most such runs, because the scripts with and without it were seldom moved to a
+release together. Leaves out images that ran both ways on a day: their rows are taken as they stand.
 """
 
 from dataclasses import dataclass
@@ -34,9 +34,18 @@ class HiddenDrafts:
     last: str = "2026-05-31"
 
     def hold(
-        self, *, engine: str, model: str, device: str, precision: str | None, tag: str | None, day: str | None
+        self,
+        *,
+        engine: str,
+        model: str,
+        device: str,
+        precision: str | None,
+        tag: str | None,
+        day: str | None,
     ) -> bool:
-        """Whether a run is one of them; without an image the day decides where it is a single one."""
+        """Whether a run is one of them; without an image the day decides where it is a single
+        one.
+        """
         imaged = tag in self.tags if tag else self.first == self.last
         dated = self.first <= day <= self.last if day else bool(tag) and self.first != self.last
         return (
@@ -47,28 +56,54 @@ class HiddenDrafts:
         )
 
 
-# From the history of configs/nvidia-master.yaml (once .github/configs) and perf-changelog.yaml, to 2026-05-31:
-# images that only entries with `spec-decoding: mtp` name. On 2026-01-14 the entries that pull request 392 added ran
-# alone, in the image of the plain ones.
+# From the history of configs/nvidia-master.yaml (once .github/configs) and perf-changelog.yaml, to
+# 2026-05-31: images that only entries with `spec-decoding: mtp` name. On 2026-01-14 the entries
+# that pull request 392 added ran alone, in the image of the plain ones.
 HIDDEN_DRAFTS: tuple[HiddenDrafts, ...] = (
     HiddenDrafts(
-        engine="tensorrt-llm", models=_DEEPSEEK, devices=(*_H200, *_B200), tags=("1.1.0rc2.post2",),
-        first="2026-01-14", last="2026-01-14",
+        engine="tensorrt-llm",
+        models=_DEEPSEEK,
+        devices=(*_H200, *_B200),
+        tags=("1.1.0rc2.post2",),
+        first="2026-01-14",
+        last="2026-01-14",
     ),
     HiddenDrafts(engine="tensorrt-llm", models=_DEEPSEEK, devices=_B200, tags=("1.2.0rc6.post3",)),
-    HiddenDrafts(engine="sglang", models=_DEEPSEEK, devices=_B200, precision="fp8", tags=("v0.5.8-cu130-amd64",)),
-    HiddenDrafts(engine="sglang", models=_QWEN, devices=_B200, precision="fp8", tags=("v0.5.9-cu130",)),
     HiddenDrafts(
-        engine="sglang", models=_QWEN, devices=_H200, precision="fp8", tags=("v0.5.10.post1", "v0.5.11", "v0.5.12"),
+        engine="sglang",
+        models=_DEEPSEEK,
+        devices=_B200,
+        precision="fp8",
+        tags=("v0.5.8-cu130-amd64",),
     ),
-    HiddenDrafts(engine="sglang", models=_QWEN, devices=_B300, precision="fp8", tags=("v0.5.11-cu130",)),
-    HiddenDrafts(engine="sglang", models=_GLM, devices=_B200, precision="fp4", tags=("v0.5.11-cu130",)),
-)  # fmt: skip
+    HiddenDrafts(
+        engine="sglang", models=_QWEN, devices=_B200, precision="fp8", tags=("v0.5.9-cu130",)
+    ),
+    HiddenDrafts(
+        engine="sglang",
+        models=_QWEN,
+        devices=_H200,
+        precision="fp8",
+        tags=("v0.5.10.post1", "v0.5.11", "v0.5.12"),
+    ),
+    HiddenDrafts(
+        engine="sglang", models=_QWEN, devices=_B300, precision="fp8", tags=("v0.5.11-cu130",)
+    ),
+    HiddenDrafts(
+        engine="sglang", models=_GLM, devices=_B200, precision="fp4", tags=("v0.5.11-cu130",)
+    ),
+)
 
 
 def drafted(
-    *, engine: str, model: str, device: str, precision: str | None, image: str | None, day: str | None
-) -> bool:  # fmt: skip
+    *,
+    engine: str,
+    model: str,
+    device: str,
+    precision: str | None,
+    image: str | None,
+    day: str | None,
+) -> bool:
     """Whether a run of InferenceX speculated, though its row does not say.
 
     Args:

@@ -1,8 +1,9 @@
 """How did those who measured a row of a table launch the engine, and how did they load it?
 
-Two publishers stand behind most tables of serving runs: NVIDIA, whose generator sizes an engine's batches by the
-prompt, and InferenceX, whose scripts are public for every day and whose lengths vary. Leaves out what their scripts
-set (`simulator.closed_loop.published`) and options that no table and no script states.
+Two publishers stand behind most tables of serving runs: NVIDIA, whose generator sizes an engine's
+batches by the prompt, and InferenceX, whose scripts are public for every day and whose lengths
+vary. Leaves out what their scripts set (`simulator.closed_loop.published`) and options that no
+table and no script states.
 """
 
 from collections.abc import Mapping
@@ -19,8 +20,15 @@ from simulator.closed_loop.published import habit
 
 _DAY = len("2026-01-31")
 _MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
-_CACHES = {"fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "bfloat16": "bf16", "float16": "bf16",
-           "fp16": "bf16"}  # fmt: skip
+_CACHES = {
+    "fp8": "fp8",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+    "bf16": "bf16",
+    "bfloat16": "bf16",
+    "float16": "bf16",
+    "fp16": "bf16",
+}
 _DYNAMO_IMAGES = "nvcr.io/nvidia/ai-dynamo/"
 
 
@@ -33,12 +41,14 @@ class Measured:
         batch: largest batch that the row states; NVIDIA's tables do.
         prompt_tokens: nominal.
         output_tokens: nominal.
-        image: container that the engine ran in, where the row says; in pyxis' spelling `#` stands for the first `/`.
+        image: container that the engine ran in, where the row says; in pyxis' spelling `#` stands
+            for the first `/`.
         day: of the measurement, ISO, where the row says.
         precision: the row's word for the format of the weights.
         devices: that share the model.
         ranks: of an engine that computes prompts, each with requests of its own.
-        disaggregated: prompts have workers of their own, whose scripts set other limits than those read here.
+        disaggregated: prompts have workers of their own, whose scripts set other limits than those
+            read here.
         batch_tokens: most query tokens of an iteration, where the row says.
         requests: most requests in flight, where it says.
         cache: number format of keys and values, where it says.
@@ -63,8 +73,8 @@ class Measured:
         """What the columns of a row say (`simulator.closed_loop.columns`).
 
         Raises:
-            InputError: no load. A deployment of Dynamo's may have many engines, so that the batch that one of them
-                takes at most tells nothing of it.
+            InputError: no load. A deployment of Dynamo's may have many engines, so that the batch
+                that one of them takes at most tells nothing of it.
             UnknownNameError: no such format of a cache.
         """
         dynamo = _plain(row["image"]).startswith(_DYNAMO_IMAGES)
@@ -72,20 +82,29 @@ class Measured:
         if not users:
             raise InputError("the row does not say", key="concurrency")
         return cls(
-            users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"],
-            image=row["image"], day=(row["measured"] or "")[:_DAY] or None,
-            precision=(row["precision"] or "").casefold() or None, devices=row["tp_size"] or 1,
-            batch_tokens=row["max_num_batched_tokens"] or None, requests=row["max_num_seqs"] or None,
+            users=users,
+            batch=row["batch_size"],
+            prompt_tokens=row["isl"],
+            output_tokens=row["osl"],
+            image=row["image"],
+            day=(row["measured"] or "")[:_DAY] or None,
+            precision=(row["precision"] or "").casefold() or None,
+            devices=row["tp_size"] or 1,
+            batch_tokens=row["max_num_batched_tokens"] or None,
+            requests=row["max_num_seqs"] or None,
             cache=_cache_format(row["kv_cache_dtype"]),
-        )  # fmt: skip
+        )
 
     @property
     def publisher(self) -> Publisher | None:
-        """Who published it: InferenceX by its lengths, with a day or in an image of the engine's makers; else a batch.
+        """Who published it: InferenceX by its lengths, with a day or in an image of the engine's
+        makers; else a batch.
 
         NVIDIA's generator states the batch, deploys images of its own and has lengths of its own.
         """
-        if (self.prompt_tokens, self.output_tokens) in RANGE_LENGTHS and (self.day or self._in_makers_image):
+        if (self.prompt_tokens, self.output_tokens) in RANGE_LENGTHS and (
+            self.day or self._in_makers_image
+        ):
             return "inferencex"
         return None if self.batch is None or self._in_makers_image else "generator"
 
@@ -113,7 +132,9 @@ class Launch:
     copied: bool = False
 
     def spread(self, plan: ServingPlan) -> ServingPlan:
-        """The plan of a row as it was launched; the day's script, not the row, says that attention was copied."""
+        """The plan of a row as it was launched; the day's script, not the row, says that attention
+        was copied.
+        """
         worker = plan.decode.plan
         if not self.copied or plan.prefill is not None or worker.data > 1:
             return plan
@@ -122,7 +143,8 @@ class Launch:
 
 
 def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
-    """The launch behind a row of a table: what the row states, else what its publisher's scripts set, else defaults.
+    """The launch behind a row of a table: what the row states, else what its publisher's scripts
+    set, else defaults.
 
     Args:
         engine: with its defaults on the device, which stay where nothing else is known.
@@ -131,8 +153,8 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
         device: it ran on.
 
     Raises:
-        InputError: the engine's scheduler is not known, the row leaves open how many requests it took, or its run
-            speculated.
+        InputError: the engine's scheduler is not known, the row leaves open how many requests it
+            took, or its run speculated.
 
     >>> from costmodel.engine_library import load_engine
     >>> from hardware_profiles.loader import load_device
@@ -145,32 +167,49 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     launch = _published(engine, row, model=model, device=device)
     usual = launch.engine.scheduling
     scheduler = replace(
-        usual, batch_tokens=row.batch_tokens or usual.batch_tokens, requests=row.requests or usual.requests
+        usual,
+        batch_tokens=row.batch_tokens or usual.batch_tokens,
+        requests=row.requests or usual.requests,
     )
-    return replace(launch, engine=replace(launch.engine, scheduler=scheduler), cache=row.cache or launch.cache)
+    return replace(
+        launch, engine=replace(launch.engine, scheduler=scheduler), cache=row.cache or launch.cache
+    )
 
 
 def _published(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
     """The launch by whoever published the row, whatever limits it states."""
     publisher = row.publisher
     settings = publisher and habit(
-        publisher, engine=engine.name, model=model, device=device.name, precision=row.precision, day=row.day
+        publisher,
+        engine=engine.name,
+        model=model,
+        device=device.name,
+        precision=row.precision,
+        day=row.day,
     )
     if not settings:
         return Launch(engine=engine, prompts=engine)
     if row.users == settings.sends:
-        rule = f"a script of that day sent {settings.sends} requests at once under a limit that the row leaves out"
+        rule = (
+            f"a script of that day sent {settings.sends} requests at once under a limit that the"
+            " row leaves out"
+        )
         raise InputError(rule, key="batch_size", value=row.batch)
     if (
         publisher == "inferencex"
         and not row.disaggregated
         and drafted(
-            engine=engine.name, model=model, device=device.name, precision=row.precision, image=row.image, day=row.day
+            engine=engine.name,
+            model=model,
+            device=device.name,
+            precision=row.precision,
+            image=row.image,
+            day=row.day,
         )
     ):
         rule = (
-            "that image and day ran multi-token prediction alone, and how many drafts of random text are accepted "
-            "was not published"
+            "that image and day ran multi-token prediction alone, and how many drafts of random"
+            " text are accepted was not published"
         )
         raise InputError(rule, key="image", value=row.image)
     if settings.release:
@@ -205,15 +244,23 @@ def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
     """The engine with what a habit sets."""
     usual, memory = engine.scheduling, engine.memory
     batch = (row.batch or row.users) if settings.beyond_users else 0
-    asked = settings.prompts * row.prompt_tokens + settings.beyond + batch if settings.prompts else 0
+    asked = (
+        settings.prompts * row.prompt_tokens + settings.beyond + batch if settings.prompts else 0
+    )
     tokens = max(settings.batch_tokens or 0, asked)
     if not settings.whole_prompts:
         scheduler = replace(usual, batch_tokens=tokens or usual.batch_tokens)
     else:
-        scheduler = replace(usual, batch_tokens=tokens, chunks=False) if tokens < usual.batch_tokens else usual
+        scheduler = (
+            replace(usual, batch_tokens=tokens, chunks=False)
+            if tokens < usual.batch_tokens
+            else usual
+        )
     if settings.publisher == "inferencex":
         requests = min(settings.requests or row.users, row.users)
-        scheduler = replace(scheduler, requests=requests, overlaps=usual.overlaps or settings.overlaps)
+        scheduler = replace(
+            scheduler, requests=requests, overlaps=usual.overlaps or settings.overlaps
+        )
     wait, lengths = settings.wait, (row.prompt_tokens, row.output_tokens)
     if wait and wait.holds(lengths=lengths, users=row.users, devices=row.devices):
         scheduler = replace(scheduler, wait_iterations=wait.iterations, wait_ratio=wait.ratio)

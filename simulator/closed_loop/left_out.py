@@ -1,18 +1,19 @@
 """How far off are simulated times beyond what errors of kernels explain?
 
-What no table states: settings, front ends, load generators, and mechanisms that are not known. Half-widths of an 80 %
-interval by what was served, from residuals of published serving runs. Leaves out errors of kernels, which the device
-profiles hold.
+What no table states: settings, front ends, load generators, and mechanisms that are not known.
+Half-widths of an 80 % interval by what was served, from residuals of published serving runs. Leaves
+out errors of kernels, which the device profiles hold.
 """
 
 from collections.abc import Mapping
 
 from costmodel.architectures.architecture import Architecture
 
-# `python -m tests.golden.left_out SCORE.json --write` makes this table of published runs: for every set of at least 40
-# measurements the ratio at which intervals, the kernels' errors included, hold 80 % of what models outside the set's
-# making show, and at least what repeats differ by; smaller sets take the next wider one, and what was not measured the
-# widest. (quantity, class, engine), empty where all are meant.
+# `python -m tests.golden.left_out SCORE.json --write` makes this table of published runs: for every
+# set of at least 40 measurements the ratio at which intervals, the kernels' errors included, hold
+# 80 % of what models outside the set's making show, and at least what repeats differ by; smaller
+# sets take the next wider one, and what was not measured the widest. (quantity, class, engine),
+# empty where all are meant.
 RATIOS: Mapping[tuple[str, str, str], float] = {
     ("tpot", "", ""): 0.208,
     ("tpot", "MLA", ""): 0.167,
@@ -36,7 +37,9 @@ RATIOS: Mapping[tuple[str, str, str], float] = {
     ("ttft", "disaggregated", "tensorrt-llm"): 3.054,
 }
 
-DISAGGREGATED = "disaggregated"  # stands for a class: how requests travel matters more than the model
+DISAGGREGATED = (
+    "disaggregated"  # stands for a class: how requests travel matters more than the model
+)
 
 
 def class_of(architecture: Architecture) -> str:
@@ -50,8 +53,11 @@ def class_of(architecture: Architecture) -> str:
     return "MLA" if latent else "MoE" if architecture.is_moe else "dense"
 
 
-def left_out_ratio(quantity: str, architecture: Architecture, engine: str, *, workers: int = 1) -> float:
-    """Half-width of the 80 % interval of what a simulation leaves out: measured within 1 + ratio of predicted.
+def left_out_ratio(
+    quantity: str, architecture: Architecture, engine: str, *, workers: int = 1
+) -> float:
+    """Half-width of the 80 % interval of what a simulation leaves out: measured within 1 + ratio of
+    predicted.
 
     Args:
         quantity: `tpot` or `ttft`.

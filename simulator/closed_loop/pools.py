@@ -1,11 +1,11 @@
 """What do users see whose prompts are computed by workers of their own?
 
-Prompts queue for workers that compute nothing else, their cache travels, and other workers decode: both kinds are the
-engines of `simulator.closed_loop.serve`, each with its own plan, limits and cache. Leaves out caches that travel while
-their prompt is still computed.
+Prompts queue for workers that compute nothing else, their cache travels, and other workers decode:
+both kinds are the engines of `simulator.closed_loop.serve`, each with its own plan, limits and
+cache. Leaves out caches that travel while their prompt is still computed.
 
-Reference: Zhong et al. 2024, "DistServe" (arXiv:2401.09670), section 3; Patel et al. 2024, "Splitwise"
-(arXiv:2311.18677), section 4.
+Reference: Zhong et al. 2024, "DistServe" (arXiv:2401.09670), section 3; Patel et al. 2024,
+"Splitwise" (arXiv:2311.18677), section 4.
 """
 
 from __future__ import annotations
@@ -34,24 +34,32 @@ from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions
 from simulator.timing.cost_timer import CostModelTimer
 
 Timers = dict[ParallelPlan, CostModelTimer]
-# Users meet the same queues again and again, so that a service of thousands is known from a part of its run: the first
-# burst, the last requests, beside which the batch empties, and some between them, whose latest stand for the rest.
-# Against whole runs of 4096 to 8192 users: TTFT within 3 %, TPOT within .2 %.
+# Users meet the same queues again and again, so that a service of thousands is known from a part of
+# its run: the first burst, the last requests, beside which the batch empties, and some between
+# them, whose latest stand for the rest. Against whole runs of 4096 to 8192 users: TTFT within 3 %,
+# TPOT within .2 %.
 _MOST_REQUESTS = 16384
 _LEAST_PER_USER = 4
 
 
 def serve_pools(
-    deployment: Deployment, engine: Engine, users: Users, plan: ServingPlan, *, prompts: Engine | None = None,
-    timers: Timers | None = None, cuts: bool = False,
-) -> tuple[Served, CostModelTimer]:  # fmt: skip
+    deployment: Deployment,
+    engine: Engine,
+    users: Users,
+    plan: ServingPlan,
+    *,
+    prompts: Engine | None = None,
+    timers: Timers | None = None,
+    cuts: bool = False,
+) -> tuple[Served, CostModelTimer]:
     """Simulate a closed loop of users before a service of several workers.
 
-    A front end in several threads tokenises prompts and hands them to the worker with the fewest requests; the
-    decoding worker answers once it has the cache and takes the request in.
+    A front end in several threads tokenises prompts and hands them to the worker with the fewest
+    requests; the decoding worker answers once it has the cache and takes the request in.
 
     Args:
-        deployment: model, device and number formats; its tensor-parallel degree is replaced by the plans'.
+        deployment: model, device and number formats; its tensor-parallel degree is replaced by the
+            plans'.
         engine: of the workers that decode, with its settings on the device.
         users: and their requests.
         plan: of the service, with workers for prompts.
@@ -73,12 +81,18 @@ def serve_pools(
     timer = plan_timer(timers, deployment, engine, decode.plan, cuts=cuts)
     scheduler = _limits(deployment, engine, users, decode.plan)
     latency_s, token_s = transfer_seconds(
-        deployment.architecture, deployment.precision, deployment.device, plan, tokens=users.prompt_tokens
+        deployment.architecture,
+        deployment.precision,
+        deployment.device,
+        plan,
+        tokens=users.prompt_tokens,
     )
     apart = Disaggregation(
         prefill_replicas=plan.prefill.count,
         prefill_timer=plan_timer(timers, deployment, engine, plan.prefill.plan, cuts=cuts),
-        prefill_scheduler=_limits(deployment, prompts or engine, replace(users, output_tokens=1), plan.prefill.plan),
+        prefill_scheduler=_limits(
+            deployment, prompts or engine, replace(users, output_tokens=1), plan.prefill.plan
+        ),
         transfer_token_s=token_s + INTAKE_TOKEN_S,
         transfer_latency_s=latency_s + INTAKE_S,
         delivers="decode",
@@ -97,17 +111,28 @@ def serve_pools(
     if not result.finished.all():
         raise InfeasibleError(f"a request of {users.context_tokens} tokens does not fit {decode}")
     held = decode.count * scheduler.kv_blocks * scheduler.block_tokens
-    return seen_by_users(result, timer, cache_tokens=held, weights=_weights(part, users), separate_prompts=True), timer
+    return seen_by_users(
+        result, timer, cache_tokens=held, weights=_weights(part, users), separate_prompts=True
+    ), timer
 
 
 def plan_timer(
-    timers: Timers, deployment: Deployment, engine: Engine, plan: ParallelPlan, *, cuts: bool = False
+    timers: Timers,
+    deployment: Deployment,
+    engine: Engine,
+    plan: ParallelPlan,
+    *,
+    cuts: bool = False,
 ) -> CostModelTimer:
-    """The timer of a plan, made where `timers` has none yet; one tensor group within a node needs no plan."""
+    """The timer of a plan, made where `timers` has none yet; one tensor group within a node needs
+    no plan.
+    """
     if plan not in timers:
         plan.check(deployment.architecture)
         own = replace(deployment, tensor_parallel=plan.tensor)
-        alone = plan == ParallelPlan(tensor=plan.tensor) and plan.tensor <= plan.node_of(deployment.device)
+        alone = plan == ParallelPlan(tensor=plan.tensor) and plan.tensor <= plan.node_of(
+            deployment.device
+        )
         timers[plan] = timer_for(own, engine, None if alone else plan, cuts=cuts)
     return timers[plan]
 
@@ -119,16 +144,22 @@ def _part(users: Users) -> Users:
 
 
 def _weights(part: Users, whole: Users) -> NDArray[np.float64]:
-    """What each simulated request stands for: itself, and a user's last but one also for those left out."""
+    """What each simulated request stands for: itself, and a user's last but one also for those left
+    out.
+    """
     weights = np.ones(part.requests)
     settled = slice(part.requests - 2 * part.users, part.requests - part.users)
     weights[settled] += whole.requests_per_user - part.requests_per_user
     return weights
 
 
-def _limits(deployment: Deployment, engine: Engine, users: Users, plan: ParallelPlan) -> SchedulerOptions:
+def _limits(
+    deployment: Deployment, engine: Engine, users: Users, plan: ParallelPlan
+) -> SchedulerOptions:
     """Limits of a worker; its prompts are received by the service."""
     if engine.scheduler is None:
-        raise InputError("must be an engine whose scheduler is known", key="engine", value=engine.name)
+        raise InputError(
+            "must be an engine whose scheduler is known", key="engine", value=engine.name
+        )
     own = replace(deployment, tensor_parallel=plan.tensor)
     return replace(scheduler_for(own, engine, users, plan), intake_s=0.0, intake_token_s=0.0)

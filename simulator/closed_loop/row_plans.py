@@ -1,8 +1,9 @@
-"""How was the model of a row of a table of serving runs spread: over which devices, by which workers?
+"""How was the model of a row of a table of serving runs spread: over which devices, by which
+workers?
 
-Widths of attention (tensor group times attention's data copies) and of experts (tensor times expert group) are stated
-side by side, for one kind of worker or, under `prefill_` and `decode_`, for two. Leaves out launches
-(`simulator.closed_loop.launches`) and speculation.
+Widths of attention (tensor group times attention's data copies) and of experts (tensor times expert
+group) are stated side by side, for one kind of worker or, under `prefill_` and `decode_`, for two.
+Leaves out launches (`simulator.closed_loop.launches`) and speculation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ MODES = ("agg", "disagg")
 
 
 def plan_of_row(
-    row: Mapping[str, Any], architecture: Architecture, device: Device, precision: Precision, *, engine: str
+    row: Mapping[str, Any],
+    architecture: Architecture,
+    device: Device,
+    precision: Precision,
+    *,
+    engine: str,
 ) -> ServingPlan:
     """The plan that a row's columns state, or that of the one published launch which they can mean.
 
@@ -36,7 +42,8 @@ def plan_of_row(
         engine: its name.
 
     Raises:
-        InputError: an unknown mode, workers that are not counted, or widths that do not go together; names the column.
+        InputError: an unknown mode, workers that are not counted, or widths that do not go
+            together; names the column.
     """
     mode = row["mode"] or "agg"
     if mode not in MODES:
@@ -48,19 +55,28 @@ def plan_of_row(
         plan = _published(row, architecture.name, device.name, engine, precision.label)
         if plan is None:
             raise InputError("the row does not say", key=uncounted[0])
-        sides = [replace(each, plan=_with_calls(each.plan)) for each in (plan.prefill, plan.decode) if each]
+        sides = [
+            replace(each, plan=_with_calls(each.plan))
+            for each in (plan.prefill, plan.decode)
+            if each
+        ]
         return ServingPlan(prefill=sides[0], decode=sides[1])
     for side in SIDES:
         if not any(row[f"{side}_{name}"] for name in WIDTHS):
             raise InputError("the row does not say", key=f"{side}_tp_size")
     prefill, decode = (
-        Workers(count=row[f"{side}_num_workers"], plan=_worker(row, f"{side}_", architecture, device, precision))
+        Workers(
+            count=row[f"{side}_num_workers"],
+            plan=_worker(row, f"{side}_", architecture, device, precision),
+        )
         for side in SIDES
     )
     return ServingPlan(prefill=prefill, decode=decode)
 
 
-def _published(row: Mapping[str, Any], model: str, device: str, engine: str, weights: str) -> ServingPlan | None:
+def _published(
+    row: Mapping[str, Any], model: str, device: str, engine: str, weights: str
+) -> ServingPlan | None:
     """The plan of the published launch that a row means whose workers nobody counted."""
     if not row["concurrency"]:
         return None
@@ -70,15 +86,23 @@ def _published(row: Mapping[str, Any], model: str, device: str, engine: str, wei
         widths.append(max(tensor * copies, moe_tensor * moe_expert))
     return published_plan(
         Launched(
-            model=model, device=device, engine=engine, weights=weights, prompt_tokens=row["isl"],
-            output_tokens=row["osl"], users=row["concurrency"], prefill_devices=widths[0], decode_devices=widths[1],
+            model=model,
+            device=device,
+            engine=engine,
+            weights=weights,
+            prompt_tokens=row["isl"],
+            output_tokens=row["osl"],
+            users=row["concurrency"],
+            prefill_devices=widths[0],
+            decode_devices=widths[1],
             day=(row["measured"] or "")[:10] or None,
         )
-    )  # fmt: skip
+    )
 
 
 def users_of_row(row: Mapping[str, Any], plan: ServingPlan) -> int | None:
-    """Requests in flight: as stated, or as many as the workers that decode hold; None where neither is said.
+    """Requests in flight: as stated, or as many as the workers that decode hold; None where neither
+    is said.
 
     Args:
         row: by column.
@@ -91,11 +115,17 @@ def users_of_row(row: Mapping[str, Any], plan: ServingPlan) -> int | None:
 
 
 def _worker(
-    row: Mapping[str, Any], side: str, architecture: Architecture, device: Device, precision: Precision
+    row: Mapping[str, Any],
+    side: str,
+    architecture: Architecture,
+    device: Device,
+    precision: Precision,
 ) -> ParallelPlan:
-    """The plan of one worker. Where attention has copies, experts are kept whole on all its devices.
+    """The plan of one worker. Where attention has copies, experts are kept whole on all its
+    devices.
 
-    Experts that a tensor group keeps whole are priced as split ones: every device has every token, and reads as much.
+    Experts that a tensor group keeps whole are priced as split ones: every device has every token,
+    and reads as much.
     """
     tensor, stages, copies, moe_tensor, moe_expert = (row[side + name] or 1 for name in WIDTHS)
     experts = moe_tensor * moe_expert
@@ -120,13 +150,19 @@ def _with_calls(plan: ParallelPlan) -> ParallelPlan:
 
 
 def _single_width(width: int, moe_tensor: int, moe_expert: int, device: Device) -> int | None:
-    """The width that was multiplied by the experts' once more, if the one that is written exceeds a node.
+    """The width that was multiplied by the experts' once more, if the one that is written exceeds a
+    node.
 
-    Tables that were ingested from launches with TP and EP state TP x EP as a width, and their ratio as `moe_tp_size`.
-    An expert group within the tensor group divides it.
+    Tables that were ingested from launches with TP and EP state TP x EP as a width, and their ratio
+    as `moe_tp_size`. An expert group within the tensor group divides it.
     """
     node = device.link_devices or NODE_DEVICES
-    multiplied = width > node and moe_expert > 1 and moe_tensor * moe_expert == width and moe_tensor % moe_expert == 0
+    multiplied = (
+        width > node
+        and moe_expert > 1
+        and moe_tensor * moe_expert == width
+        and moe_tensor % moe_expert == 0
+    )
     return moe_tensor if multiplied else None
 
 

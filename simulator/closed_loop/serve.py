@@ -1,10 +1,13 @@
-"""What do c users see who keep an engine busy: time to first token, time per output token, throughput?
+"""What do c users see who keep an engine busy: time to first token, time per output token,
+throughput?
 
-The front door for closed loops: a deployment under an engine's defaults, timed in the engine's own kernels and run by
-the simulator. Leaves out the network, what streaming costs, open-loop arrivals and prefix sharing.
+The front door for closed loops: a deployment under an engine's defaults, timed in the engine's own
+kernels and run by the simulator. Leaves out the network, what streaming costs, open-loop arrivals
+and prefix sharing.
 
-Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), section 4, for iterations that mix prompts and
-decodes; Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4.5, for preemption by recomputation.
+Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), section 4, for iterations that
+mix prompts and decodes; Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4.5, for
+preemption by recomputation.
 """
 
 from __future__ import annotations
@@ -34,10 +37,11 @@ from simulator.scenario.defaults import engine_options
 from simulator.timing.cost_timer import CostModelTimer, TableSize
 from simulator.timing.engine_passes import EnginePasses
 
-# What a front end needs to receive and queue a prompt, ASSUMED, and to tokenise it, which engines do in one thread
-# (vLLM issue 25301; SGLang's tokenizer manager): 2.4 us a token, measured with Hugging Face tokenizers 0.23 on English
-# text and one core of an EPYC server, best CPU time of 20 prompts of 4096 tokens. Published figures run from 1.2
-# (tokenizers pull request 1967) to 10 (tt-inference-server issue 2173).
+# What a front end needs to receive and queue a prompt, ASSUMED, and to tokenise it, which engines
+# do in one thread (vLLM issue 25301; SGLang's tokenizer manager): 2.4 us a token, measured with
+# Hugging Face tokenizers 0.23 on English text and one core of an EPYC server, best CPU time of 20
+# prompts of 4096 tokens. Published figures run from 1.2 (tokenizers pull request 1967) to 10
+# (tt-inference-server issue 2173).
 INTAKE_S = 1e-3
 INTAKE_TOKEN_S = 2.4e-6
 _HOST = "host"
@@ -56,8 +60,9 @@ class Served:
         in_flight: mean requests that are sent and not answered.
         cache_tokens: tokens that the cache holds.
         seconds: of the run by operation, the engine's overhead and exposed host time included.
-        ttft_seconds: mean seconds to the first token: `intake` of a prompt, its `queue` for an iteration, and
-            `prefill` with everything after it; none is negative, and together they are `ttft_s`.
+        ttft_seconds: mean seconds to the first token: `intake` of a prompt, its `queue` for an
+            iteration, and `prefill` with everything after it; none is negative, and together they
+            are `ttft_s`.
         result: everything else that the simulation tells.
     """
 
@@ -78,7 +83,8 @@ class Served:
 def timer_for(
     deployment: Deployment, engine: Engine, plan: ParallelPlan | None = None, *, cuts: bool = False
 ) -> CostModelTimer:
-    """Times the iterations of plain decoding in an engine's own kernels; closed loops of a deployment can share it.
+    """Times the iterations of plain decoding in an engine's own kernels; closed loops of a
+    deployment can share it.
 
     Args:
         deployment: model, device and how they run.
@@ -86,11 +92,20 @@ def timer_for(
         plan: how the model is spread; None: one tensor-parallel group, as the deployment says.
         cuts: requests are sampled by top-k or top-p.
     """
-    drafter, overhead = build_drafter(load_method("plain-decoding"), deployment.architecture), engine.overhead("none")
+    drafter, overhead = (
+        build_drafter(load_method("plain-decoding"), deployment.architecture),
+        engine.overhead("none"),
+    )
     setting = Setting(
-        deployment=deployment, drafter=drafter, overhead=overhead, plain_overhead=overhead, engine=engine
-    )  # fmt: skip
-    return CostModelTimer(setting, plan, passes=EnginePasses(deployment, engine, plan, cuts=cuts), least=_USUAL_SIZE)
+        deployment=deployment,
+        drafter=drafter,
+        overhead=overhead,
+        plain_overhead=overhead,
+        engine=engine,
+    )
+    return CostModelTimer(
+        setting, plan, passes=EnginePasses(deployment, engine, plan, cuts=cuts), least=_USUAL_SIZE
+    )
 
 
 def scheduler_for(
@@ -100,8 +115,8 @@ def scheduler_for(
 
     Data copies run in lock step: each has the engine's limits, and together they are one replica.
 
-    Where prompts stay whole, the budget of an iteration holds the longest of them beside everybody who decodes: an
-    engine that was launched for these requests has room for them.
+    Where prompts stay whole, the budget of an iteration holds the longest of them beside everybody
+    who decodes: an engine that was launched for these requests has room for them.
 
     Raises:
         InfeasibleError: not even one request fits.
@@ -119,9 +134,13 @@ def scheduler_for(
 
 
 def serve(
-    deployment: Deployment, engine: Engine, users: Users, *, timer: CostModelTimer | None = None,
+    deployment: Deployment,
+    engine: Engine,
+    users: Users,
+    *,
+    timer: CostModelTimer | None = None,
     plan: ParallelPlan | None = None,
-) -> Served:  # fmt: skip
+) -> Served:
     """Simulate a closed loop and report what its users see.
 
     Args:
@@ -146,31 +165,42 @@ def serve(
     """
     timer = timer or timer_for(deployment, engine, plan)
     options = scheduler_for(deployment, engine, users, plan)
-    result = simulate(Scenario(workload=users.workload(), scheduler=options, timer=timer, series=False))
+    result = simulate(
+        Scenario(workload=users.workload(), scheduler=options, timer=timer, series=False)
+    )
     if not result.finished.all():
         raise _no_room(deployment, users)
     return seen_by_users(result, timer, cache_tokens=options.kv_blocks * options.block_tokens)
 
 
 def seen_by_users(
-    result: SimulationResult, timer: CostModelTimer, *, cache_tokens: int, weights: NDArray[np.float64] | None = None,
+    result: SimulationResult,
+    timer: CostModelTimer,
+    *,
+    cache_tokens: int,
+    weights: NDArray[np.float64] | None = None,
     separate_prompts: bool = False,
-) -> Served:  # fmt: skip
+) -> Served:
     """What a finished simulation of a closed loop means to its users.
 
     Args:
         result: of the simulation.
-        timer: of its iterations; with workers for prompts, of those that decode, to whose operations all are billed.
+        timer: of its iterations; with workers for prompts, of those that decode, to whose
+            operations all are billed.
         cache_tokens: tokens that the cache holds where requests decode.
         weights: of requests by their order in the workload; None: all count alike.
-        separate_prompts: prompts have workers of their own; what the front end needs for a request then passes while
-            its cache travels, not before its prompt queues.
+        separate_prompts: prompts have workers of their own; what the front end needs for a request
+            then passes while its cache travels, not before its prompt queues.
     """
     weights = np.ones(result.request.size) if weights is None else weights[result.request]
     longer = result.output_tokens > 1
     return Served(
         ttft_s=float(np.average(result.ttft_s, weights=weights)),
-        tpot_s=float(np.average(result.tpot_s[longer], weights=weights[longer])) if longer.any() else float("nan"),
+        tpot_s=(
+            float(np.average(result.tpot_s[longer], weights=weights[longer]))
+            if longer.any()
+            else float("nan")
+        ),
         in_flight=float(result.e2e_s.sum() / result.clock_s),
         cache_tokens=cache_tokens,
         seconds=_seconds(timer, result),
@@ -182,17 +212,30 @@ def seen_by_users(
 def served_interval(
     served: Served, timer: CostModelTimer, *, generator: np.random.Generator, draws: int = DRAWS
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """80 % intervals of (TTFT, TPOT): the run's seconds by operation under drawn errors, and what is left out.
+    """80 % intervals of (TTFT, TPOT): the run's seconds by operation under drawn errors, and what
+    is left out.
 
-    Both scale with the time of the run; that the schedule itself would change counts among what is left out.
+    Both scale with the time of the run; that the schedule itself would change counts among what is
+    left out.
     """
     setting = timer.setting
-    passes = {name: np.asarray(value) for name, value in served.seconds.items() if name not in ("overhead", _HOST)}
+    passes = {
+        name: np.asarray(value)
+        for name, value in served.seconds.items()
+        if name not in ("overhead", _HOST)
+    }
     fixed = np.asarray(served.seconds["overhead"] + served.seconds[_HOST])
     zero = np.zeros(())
-    run = StepCost(draft={}, verify=passes, overhead_s=fixed, compute_s=zero, memory_s=zero, launch_s=zero)
+    run = StepCost(
+        draft={}, verify=passes, overhead_s=fixed, compute_s=zero, memory_s=zero, launch_s=zero
+    )
     drawn = draw_steps(
-        run, run, setting.device.constants.residual_ratio, setting.plain_overhead, generator=generator, draws=draws
+        run,
+        run,
+        setting.device.constants.residual_ratio,
+        setting.plain_overhead,
+        generator=generator,
+        draws=draws,
     )
     scale = drawn.plain_s[:, 0] / sum(served.seconds.values())
     bounds = []
@@ -214,7 +257,9 @@ def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float
     spent[_HOST] = result.exposed_host_s
     host = timer.passes.host
     step_s, request_s = (
-        (host.idle_s, host.idle_request_s) if timer.passes.overlapped else (overhead.step_s, overhead.request_s)
+        (host.idle_s, host.idle_request_s)
+        if timer.passes.overlapped
+        else (overhead.step_s, overhead.request_s)
     )
     spent["overhead"] = result.iterations * step_s + sampled * request_s
     spent[timer.passes.attention] = max(result.busy_s - sum(spent.values()), 0.0)
@@ -223,20 +268,25 @@ def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float
 
 def _ttft_seconds(
     result: SimulationResult, weights: NDArray[np.float64], *, separate_prompts: bool
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Mean seconds to the first token by what passes meanwhile."""
     intake_s, waited_s = INTAKE_S + INTAKE_TOKEN_S * result.input_tokens, result.queue_s
     if separate_prompts:
-        intake_s = np.where(result.output_tokens > 1, intake_s, 0.0)  # the only token of an answer travels nowhere
+        intake_s = np.where(
+            result.output_tokens > 1, intake_s, 0.0
+        )  # the only token of an answer travels nowhere
     else:
         waited_s = waited_s - intake_s
-    intake, queue = (float(np.average(each, weights=weights)) for each in (intake_s, np.maximum(waited_s, 0.0)))
+    intake, queue = (
+        float(np.average(each, weights=weights)) for each in (intake_s, np.maximum(waited_s, 0.0))
+    )
     prefill = float(np.average(result.ttft_s, weights=weights)) - intake - queue
     return {"intake": intake, "queue": queue, "prefill": prefill}
 
 
 def _no_room(deployment: Deployment, users: Users) -> InfeasibleError:
     return InfeasibleError(
-        f"{deployment.architecture.name} in {deployment.precision.label} leaves no room for a request of "
-        f"{users.context_tokens} tokens on {deployment.tensor_parallel} x {deployment.device.name}"
+        f"{deployment.architecture.name} in {deployment.precision.label} leaves no room for a"
+        f" request of {users.context_tokens} tokens on {deployment.tensor_parallel} x"
+        f" {deployment.device.name}"
     )

@@ -1,8 +1,8 @@
 """What do users of each row of a table of serving runs see?
 
-A row names a model, a system, an engine, number formats, lengths and a concurrency, in the columns that published
-tables of measured runs carry. What the model cannot answer gets a reason instead of a number. Leaves
-out reading files (the app) and values by column (`simulator.closed_loop.columns`).
+A row names a model, a system, an engine, number formats, lengths and a concurrency, in the columns
+that published tables of measured runs carry. What the model cannot answer gets a reason instead of
+a number. Leaves out reading files (the app) and values by column (`simulator.closed_loop.columns`).
 """
 
 from __future__ import annotations
@@ -34,20 +34,40 @@ from simulator.closed_loop.serve import Served, serve, served_interval
 from simulator.closed_loop.users import Users
 from simulator.timing.cost_timer import CostModelTimer
 
-_SYSTEMS = {"a100-sxm": "a100-sxm-80", "gh200-sxm": "gh200-96", "h200": "h200-sxm", "h100": "h100-sxm"}
+_SYSTEMS = {
+    "a100-sxm": "a100-sxm-80",
+    "gh200-sxm": "gh200-96",
+    "h200": "h200-sxm",
+    "h100": "h100-sxm",
+}
 # number formats as tables of serving runs write them -> (weights, arithmetic)
 _FORMATS: Mapping[str, tuple[str, str]] = {
-    "bf16": ("bf16", "bf16"), "bfloat16": ("bf16", "bf16"), "fp16": ("bf16", "bf16"), "float16": ("bf16", "bf16"),
-    "half": ("bf16", "bf16"), "fp8": ("fp8", "fp8"), "fp8_block": ("fp8", "fp8"), "fp8_static": ("fp8", "fp8"),
-    "fp8_ootb": ("fp8", "fp8"), "int8": ("int8", "int8"), "sq": ("int8", "int8"), "int8_wo": ("int8", "bf16"),
-    "int4": ("int4", "bf16"), "int4_wo": ("int4", "bf16"), "w4afp8": ("int4", "fp8"), "fp4": ("fp4", "fp4"),
-    "nvfp4": ("fp4", "fp4"), "mxfp4": ("fp4", "fp4"), "w4a16_mxfp4": ("fp4", "bf16"),
+    "bf16": ("bf16", "bf16"),
+    "bfloat16": ("bf16", "bf16"),
+    "fp16": ("bf16", "bf16"),
+    "float16": ("bf16", "bf16"),
+    "half": ("bf16", "bf16"),
+    "fp8": ("fp8", "fp8"),
+    "fp8_block": ("fp8", "fp8"),
+    "fp8_static": ("fp8", "fp8"),
+    "fp8_ootb": ("fp8", "fp8"),
+    "int8": ("int8", "int8"),
+    "sq": ("int8", "int8"),
+    "int8_wo": ("int8", "bf16"),
+    "int4": ("int4", "bf16"),
+    "int4_wo": ("int4", "bf16"),
+    "w4afp8": ("int4", "fp8"),
+    "fp4": ("fp4", "fp4"),
+    "nvfp4": ("fp4", "fp4"),
+    "mxfp4": ("fp4", "fp4"),
+    "w4a16_mxfp4": ("fp4", "bf16"),
     "w4a8_mxfp4_mxfp8": ("fp4", "fp8"),
-}  # fmt: skip
-# model types whose 4-bit checkpoints hold routed experts in that format and the rest in 16 bits: MXFP4, 4.25 bits
-# (gpt-oss model card, arXiv:2508.10925)
+}
+# model types whose 4-bit checkpoints hold routed experts in that format and the rest in 16 bits:
+# MXFP4, 4.25 bits (gpt-oss model card, arXiv:2508.10925)
 _EXPERTS_ALONE = {"gpt_oss": "fp4-g32"}
-# arithmetic -> what stands in for it where the device has no such peak: wider, with weights unpacked on the way
+# arithmetic -> what stands in for it where the device has no such peak: wider, with weights
+# unpacked on the way
 _WIDER = {"fp4": "bf16", "fp8": "bf16", "int8": "bf16"}
 
 
@@ -58,12 +78,14 @@ class RowAnswer:
     Args:
         id: of the row.
         ttft_ms: mean time to first token, milliseconds.
-        tpot_ms: mean time per output token after the first, milliseconds; None for outputs of one token.
+        tpot_ms: mean time per output token after the first, milliseconds; None for outputs of one
+            token.
         ttft_ms_interval: 80 % interval.
         tpot_ms_interval: 80 % interval.
         reason: why there is no answer.
         seconds: of the run by operation; empty where there is no answer.
-        ttft_seconds: of the mean time to first token: `intake`, `queue` and `prefill`; empty where unknown.
+        ttft_seconds: of the mean time to first token: `intake`, `queue` and `prefill`; empty where
+            unknown.
     """
 
     id: str
@@ -90,7 +112,11 @@ class _Question:
 
 
 def answer_rows(
-    records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 0, constants: Constants | None = None
+    records: Sequence[Mapping[str, Any]],
+    *,
+    file: str,
+    seed: int = 0,
+    constants: Constants | None = None,
 ) -> list[RowAnswer]:
     """Answer every row of a table, in order.
 
@@ -101,7 +127,8 @@ def answer_rows(
         constants: in the place of those that were fitted to serving runs; None: as shipped.
 
     Raises:
-        InputError: a value that no table can mean (text for a number, a count below 0); names file, column and row.
+        InputError: a value that no table can mean (text for a number, a count below 0); names file,
+            column and row.
     """
     parsed = [read_columns(record, file=file, row=index) for index, record in enumerate(records)]
     answers: list[RowAnswer] = [RowAnswer(id=row["id"]) for row in parsed]
@@ -120,7 +147,8 @@ def answer_rows(
 
 
 def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
-    """Answers of rows that differ in users, lengths and limits alone: one timer of each plan serves them all.
+    """Answers of rows that differ in users, lengths and limits alone: one timer of each plan serves
+    them all.
 
     Tables hold one run several times; equal questions are simulated once.
     """
@@ -154,7 +182,9 @@ def _answer(q: _Question, timers: Timers, seed: int) -> RowAnswer:
 
 def _served(q: _Question, timers: Timers) -> tuple[Served, CostModelTimer]:
     if q.plan.prefill is not None:
-        return serve_pools(q.deployment, q.engine, q.users, q.plan, prompts=q.prompts, timers=timers, cuts=q.cuts)
+        return serve_pools(
+            q.deployment, q.engine, q.users, q.plan, prompts=q.prompts, timers=timers, cuts=q.cuts
+        )
     plan = q.plan.decode.plan
     timer = plan_timer(timers, q.deployment, q.engine, plan, cuts=q.cuts)
     own = replace(q.deployment, tensor_parallel=plan.tensor)
@@ -185,7 +215,9 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     plan = launch.spread(plan)
     usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
     deployment = Deployment(
-        architecture=architecture, device=device, precision=replace(stated, kv=launch.cache or usual)
+        architecture=architecture,
+        device=device,
+        precision=replace(stated, kv=launch.cache or usual),
     )
     cuts = measured.publisher == "generator" and cuts_by_default(architecture.name)
     kernels, overlaps = launch.engine.kernels, launch.engine.scheduling.overlaps
@@ -228,14 +260,20 @@ def _device(system: str) -> Device:
 
 
 def _formats(row: Mapping[str, Any], *, architecture: Architecture, device: Device) -> Precision:
-    """Formats of weights and arithmetic: the experts' of a mixture, else the matrix products', else the row's.
+    """Formats of weights and arithmetic: the experts' of a mixture, else the matrix products', else
+    the row's.
 
-    Checkpoints of `_EXPERTS_ALONE` hold nothing else in 4 bits, whatever a table calls them; kernels on devices with
-    4-bit matrix units read them beside 8-bit activations (FlashInfer's in vLLM and SGLang, TensorRT-LLM's own), others
-    beside 16-bit ones (Marlin).
+    Checkpoints of `_EXPERTS_ALONE` hold nothing else in 4 bits, whatever a table calls them;
+    kernels on devices with 4-bit matrix units read them beside 8-bit activations (FlashInfer's in
+    vLLM and SGLang, TensorRT-LLM's own), others beside 16-bit ones (Marlin).
     """
     moe = architecture.blocks[-1][0].feed_forward.is_moe
-    modes = (row["moe_quant_mode"] if moe else None, row["gemm_quant_mode"], row["precision"], "bf16")
+    modes = (
+        row["moe_quant_mode"] if moe else None,
+        row["gemm_quant_mode"],
+        row["precision"],
+        "bf16",
+    )
     mode = next(name for name in modes if name)
     if mode.casefold() not in _FORMATS:
         raise UnknownNameError("number format", mode, list(_FORMATS))

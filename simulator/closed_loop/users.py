@@ -1,7 +1,7 @@
 """How many users keep an engine busy, and how long are their requests?
 
-A closed loop: every user has one request at a time and sends the next one when it is answered. Leaves out open-loop
-arrivals and recorded lengths (`simulator.scenario.arrivals`).
+A closed loop: every user has one request at a time and sends the next one when it is answered.
+Leaves out open-loop arrivals and recorded lengths (`simulator.scenario.arrivals`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from simulator.loop.request import Workload
 
-# NVIDIA's load generators are run with ten requests a user (and two to warm up): ai-dynamo/dynamo benchmark scripts,
-# `--request-count $(($concurrency*10)) --warmup-request-count $(($concurrency*2))`. The first burst counts.
+# NVIDIA's load generators are run with ten requests a user (and two to warm up): ai-dynamo/dynamo
+# benchmark scripts, `--request-count $(($concurrency*10)) --warmup-request-count
+# $(($concurrency*2))`. The first burst counts.
 REQUESTS_PER_USER = 10
 MOST_TOKENS = 1 << 18  # of one request
 MOST_WORK = 2_000_000_000  # output tokens of a run
@@ -31,9 +32,11 @@ class Users:
         users: c, each with one request at a time.
         prompt_tokens: of every request.
         output_tokens: of every request, >= 1.
-        requests_per_user: requests a user sends; all users start together, and every request counts.
-        length_spread: of prompts and outputs, in [0, 1): lengths are drawn evenly between 1 - spread of the tokens
-            above and all of them. Equal requests that start together stay together; these drift apart.
+        requests_per_user: requests a user sends; all users start together, and every request
+            counts.
+        length_spread: of prompts and outputs, in [0, 1): lengths are drawn evenly between 1 -
+            spread of the tokens above and all of them. Equal requests that start together stay
+            together; these drift apart.
 
     Raises:
         InputError: a number out of its range, or more than can be simulated.
@@ -81,5 +84,8 @@ class Users:
         """The requests in the order in which they are sent."""
         prompts, outputs = self.lengths()
         return Workload(
-            arrival_s=np.zeros(self.requests), prompt_tokens=prompts, output_tokens=outputs, users=self.users
+            arrival_s=np.zeros(self.requests),
+            prompt_tokens=prompts,
+            output_tokens=outputs,
+            users=self.users,
         )

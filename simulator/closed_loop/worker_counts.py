@@ -1,7 +1,7 @@
 """With how many workers did a publisher launch what its tables state by width alone?
 
-Launches of InferenceX with workers for prompts, read off its configuration by day. Leaves out launches that speculate,
-and everything that habits say (`simulator.closed_loop.habits`).
+Launches of InferenceX with workers for prompts, read off its configuration by day. Leaves out
+launches that speculate, and everything that habits say (`simulator.closed_loop.habits`).
 """
 
 from __future__ import annotations
@@ -72,18 +72,28 @@ def published_plan(run: Launched) -> ServingPlan | None:
     plans = {plan for since, plan in found if since == newest}
     if len(plans) > 1:
         several = " or ".join(sorted(f"{plan.prefill} and {plan.decode}" for plan in plans))
-        raise InputError(f"the row does not say, and published launches had {several}", key="decode_num_workers")
+        raise InputError(
+            f"the row does not say, and published launches had {several}", key="decode_num_workers"
+        )
     return plans.pop() if plans else None
 
 
 @cache
-def _launches() -> list[tuple[str, tuple[str, str, str, int, int], frozenset[int], str, ServingPlan]]:
+def _launches() -> list[
+    tuple[str, tuple[str, str, str, int, int], frozenset[int], str, ServingPlan]
+]:
     with _FILE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     return [
         (
             row["model"],
-            (row["device"], row["engine"], row["format"], int(row["prompt_tokens"]), int(row["output_tokens"])),
+            (
+                row["device"],
+                row["engine"],
+                row["format"],
+                int(row["prompt_tokens"]),
+                int(row["output_tokens"]),
+            ),
             frozenset(map(int, row["users"].split())),
             row["since"],
             ServingPlan(prefill=workers_of(row["prefill"]), decode=workers_of(row["decode"])),

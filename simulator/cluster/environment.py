@@ -1,7 +1,8 @@
 """Who acts when? Arrivals, a router, replicas and transfers as simpy processes.
 
-Every iteration of an engine is one event. Where nothing that happens later can change what a replica is sent, it is
-sent everything at once and runs by itself. Leaves out what an engine does (`simulator.cluster.replica`).
+Every iteration of an engine is one event. Where nothing that happens later can change what a
+replica is sent, it is sent everything at once and runs by itself. Leaves out what an engine does
+(`simulator.cluster.replica`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Events = Generator[simpy.Event, None, None]
 _TURNS = 20_000  # iterations between two reports of progress
 
 
-def run_independently(replicas: Sequence[SimulatedReplica], workload: Workload, progress: Progress | None) -> None:
+def run_independently(
+    replicas: Sequence[SimulatedReplica], workload: Workload, progress: Progress | None
+) -> None:
     """Deal requests out in turn and let every replica run by itself."""
     for index, replica in enumerate(replicas):
         replica.send(np.arange(index, workload.requests, len(replicas), dtype=np.int32))
@@ -85,7 +88,9 @@ class Service:
     def _arrive(self) -> Events:
         """Send every request at its time, as far as the closed loop lets it."""
         first, choose = (
-            (self.prefillers, self.prefill_router) if self.prefillers else (self.decoders, self.decode_router)
+            (self.prefillers, self.prefill_router)
+            if self.prefillers
+            else (self.decoders, self.decode_router)
         )
         for request, listed_s in enumerate(self.workload.arrival_s.tolist()):
             while request >= self._users + len(self.ends_s):
@@ -125,10 +130,14 @@ class Service:
             self._note_ends(replica, before)
 
     def _note_ends(self, replica: SimulatedReplica, before: int) -> None:
-        """Requests that a replica is done with: the service is too, or another replica goes on with them."""
+        """Requests that a replica is done with: the service is too, or another replica goes on with
+        them.
+        """
         requests = replica.pool.requests
         for request in replica.buffers.over[before : replica.state.ended].tolist():
-            goes_on = replica.pool is not self.decoders[0].pool and requests["phase"][request] == FINISHED
+            goes_on = (
+                replica.pool is not self.decoders[0].pool and requests["phase"][request] == FINISHED
+            )
             if goes_on and self.workload.output_tokens[request] > 1:
                 self.environment.process(self._transfer(request, requests))
                 continue
@@ -142,7 +151,9 @@ class Service:
         """Move a prompt's cache to the replica that will decode it."""
         transfer = self.disaggregation
         assert transfer is not None
-        seconds = transfer.transfer_latency_s + transfer.transfer_token_s * int(prompts["prompt"][request])
+        seconds = transfer.transfer_latency_s + transfer.transfer_token_s * int(
+            prompts["prompt"][request]
+        )
         yield self.environment.timeout(seconds)
         replica = self.decoders[self.decode_router(request)]
         requests, at_s = replica.pool.requests, float(prompts["last_s"][request]) + seconds

@@ -1,9 +1,9 @@
 """How do ranks run whose tokens go to experts of each other?
 
-All of them begin an iteration together and end it together, by tables at once or by asking timers. A rank that has
-nothing to do takes part with one token that nobody asked for. Leaves out the passes without any request with which an
-engine goes on for a moment before it rests, and that such passes are prepared ahead: a request for an idle rank joins
-the next iteration.
+All of them begin an iteration together and end it together, by tables at once or by asking timers.
+A rank that has nothing to do takes part with one token that nobody asked for. Leaves out the passes
+without any request with which an engine goes on for a moment before it rests, and that such passes
+are prepared ahead: a request for an idle rank joins the next iteration.
 """
 
 from __future__ import annotations
@@ -47,11 +47,19 @@ class Ranks:
 
     def __init__(self, pool: Pool, timer: RankTimer, workload: Workload, how: Router) -> None:
         if how not in _ROUTERS:
-            raise InputError(f"ranks in step take requests by {', '.join(_ROUTERS)}", key="router", value=how)
+            raise InputError(
+                f"ranks in step take requests by {', '.join(_ROUTERS)}", key="router", value=how
+            )
         self.pool, self.timer = pool, timer
-        self.replicas = [SimulatedReplica(pool, index, workload.requests) for index in range(timer.ranks)]
+        self.replicas = [
+            SimulatedReplica(pool, index, workload.requests) for index in range(timer.ranks)
+        ]
         self.front = new_front(
-            workload.requests, timer.ranks, users=workload.users, think_s=workload.think_s, router=_ROUTERS[how]
+            workload.requests,
+            timer.ranks,
+            users=workload.users,
+            think_s=workload.think_s,
+            router=_ROUTERS[how],
         )
         parts = [replica.parts for replica in self.replicas]
         self._parts: tuple[Any, ...] = (
@@ -72,7 +80,9 @@ class Ranks:
         tabled = self.pool.tables is not None and isinstance(together, TabledTogether)
         while True:
             if tabled and isinstance(together, TabledTogether):
-                going = self._call(advance_together, *self._parts, together.by_mean_s, together.by_most_s, _TURNS)
+                going = self._call(
+                    advance_together, *self._parts, together.by_mean_s, together.by_most_s, _TURNS
+                )
                 going = going == COUNTED
             else:
                 going = all(self._iteration() for _ in range(_TURNS))
@@ -86,7 +96,9 @@ class Ranks:
         if not self._call(begin_together, *self._parts):
             return False
         rows = [int(replica.state.rows) for replica in self.replicas]
-        own_s = max(replica.pass_s() for replica, own in zip(self.replicas, rows, strict=True) if own)
+        own_s = max(
+            replica.pass_s() for replica, own in zip(self.replicas, rows, strict=True) if own
+        )
         seconds = own_s + float(self.timer.together_s([max(own, IDLE_TOKENS) for own in rows]))
         self._call(start_together, *self._parts[:3], seconds)
         self._call(settle_together, *self._parts[:7], seconds)

@@ -1,4 +1,5 @@
-"""One simulated engine, as the processes around it see it: send requests, let it run, ask how it stands.
+"""One simulated engine, as the processes around it see it: send requests, let it run, ask how it
+stands.
 
 Leaves out where requests come from and which engine gets them (`simulator.cluster.environment`).
 """
@@ -15,7 +16,16 @@ from simulator.loop.compiled import Compiled, plain_rows, plain_tuple
 from simulator.loop.decoders.lengths import begin_policy, memory_shape
 from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
-from simulator.loop.passes import drafts_at_once, group, groups, over_caches, part, parts, tabled_seconds, with_pass
+from simulator.loop.passes import (
+    drafts_at_once,
+    group,
+    groups,
+    over_caches,
+    part,
+    parts,
+    tabled_seconds,
+    with_pass,
+)
 from simulator.loop.scheduling.split import line_up, next_pass
 from simulator.loop.scheduling.waiting import receive_all
 from simulator.loop.state import Limits, Prefixes, Requests, Small, new_buffers, new_replica
@@ -70,15 +80,22 @@ class SimulatedReplica:
         if not pool.series:
             self.state.sample_stride = _NEVER
         self.buffers = new_buffers(
-            pool.limits, pool.prefixes, inbox, draft_tokens=pool.drafts.most,
+            pool.limits,
+            pool.prefixes,
+            inbox,
+            draft_tokens=pool.drafts.most,
             memory=memory_shape(pool.drafts, pool.limits),
-        )  # fmt: skip
+        )
         begin_policy(pool.drafts, self.buffers.memory)
         tables = no_tables() if pool.tables is None else pool.tables
         parts = (self.buffers, pool.requests, pool.prefixes, pool.limits, pool.drafts, tables)
         if not pool.machine:
             buffers, requests, *others = parts
-            parts = (plain_tuple(buffers), plain_rows(requests), *(plain_tuple(each) for each in others))
+            parts = (
+                plain_tuple(buffers),
+                plain_rows(requests),
+                *(plain_tuple(each) for each in others),
+            )
         self._parts: tuple[Any, ...] = (self.state, *parts)
 
     @property
@@ -102,7 +119,9 @@ class SimulatedReplica:
         return int(self.state.sent - self.state.ended)
 
     def send(self, requests: Small | Iterable[int]) -> None:
-        """Hand over requests, by their order of arrival; they must not be ready before those sent earlier."""
+        """Hand over requests, by their order of arrival; they must not be ready before those sent
+        earlier.
+        """
         indices = np.atleast_1d(np.asarray(requests, dtype=np.int32))
         at = int(self.state.sent)
         self.buffers.inbox[at : at + indices.size] = indices
@@ -110,12 +129,15 @@ class SimulatedReplica:
         self.pool.requests["replica"][indices] = self.index
         limits = self.pool.limits
         if limits.intake_s + limits.intake_token_s > 0.0:
-            # of a closed loop that the replica keeps itself, later requests are received once they are sent
+            # of a closed loop that the replica keeps itself, later requests are received once they
+            # are sent
             end = min(at + indices.size, limits.users + int(self.state.ended))
             self._run(receive_all, *self._parts[:3], limits, at, end)
 
     def advance(self, until_s: float, most: int) -> int:
-        """Run iterations that start before `until_s`, at most about `most`; a status of `simulator.loop.iteration`."""
+        """Run iterations that start before `until_s`, at most about `most`; a status of
+        `simulator.loop.iteration`.
+        """
         p = self.pool
         if p.tables is not None:
             return int(self._run(advance, *self._parts, until_s, most, p.merge))
@@ -168,16 +190,25 @@ class SimulatedReplica:
         if p.draft_timer is not None and p.drafts.decoder != PLAIN:
             count_at_once, context = self._run(drafts_at_once, self._parts[0])
             prompt_rows = int(state.rows - state.decode_rows + state.reread_rows)
-            draft = p.draft_timer(int(count_at_once), int(state.longest_new_draft), float(context), prompt_rows) / count
+            draft = (
+                p.draft_timer(
+                    int(count_at_once), int(state.longest_new_draft), float(context), prompt_rows
+                )
+                / count
+            )
         seconds = 0.0 if p.drafts.decoder in (PARALLEL, PLAIN) else draft
         for at in range(count):
             if count > 1:
-                verify = self._asked(self._run(part, *self._parts[:3], drafts, at, count), prompts=at == 0)
+                verify = self._asked(
+                    self._run(part, *self._parts[:3], drafts, at, count), prompts=at == 0
+                )
             else:
                 verify = self._whole_pass()
             seconds = float(self._run(with_pass, drafts, seconds, draft, verify, at == count - 1))
         if not 0.0 < seconds < np.inf:
-            raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
+            raise InputError(
+                "a timer must answer positive, finite seconds", key="timer", value=seconds
+            )
         return seconds
 
     def _whole_pass(self) -> float:
@@ -193,7 +224,9 @@ class SimulatedReplica:
         return min(self._in_groups(by_length) for by_length in ways)
 
     def _split(self) -> float:
-        """Seconds of the passes of an iteration that may be longer than one; a timer counts its own part for each."""
+        """Seconds of the passes of an iteration that may be longer than one; a timer counts its own
+        part for each.
+        """
         _, buffers, requests, _, limits = self._parts[:5]
         count, left, seconds = self._run(line_up, *self._parts[:3]), int(self.state.rows), 0.0
         while left > 0:
@@ -202,7 +235,9 @@ class SimulatedReplica:
             )
             new, cached = self.buffers.pieces[:, :pieces].tolist()
             queries = decode_rows / decoding if decoding else 0.0
-            seconds += self._timed(decoding, queries, context, list(zip(new, cached, strict=True)), longest)
+            seconds += self._timed(
+                decoding, queries, context, list(zip(new, cached, strict=True)), longest
+            )
             left -= rows
         return seconds
 
@@ -214,8 +249,12 @@ class SimulatedReplica:
             seconds += self._asked(held, prompts=at == 0, equal_lengths=True)
         return seconds
 
-    def _asked(self, held: tuple[int, float, float], *, prompts: bool, equal_lengths: bool = False) -> float:
-        """What the timer says of a pass: decoding requests, query tokens and context, beside the prompts or not."""
+    def _asked(
+        self, held: tuple[int, float, float], *, prompts: bool, equal_lengths: bool = False
+    ) -> float:
+        """What the timer says of a pass: decoding requests, query tokens and context, beside the
+        prompts or not.
+        """
         members, queries, context = held
         count = int(self.state.chunks) if prompts else 0
         if not members and not prompts:
@@ -225,9 +264,16 @@ class SimulatedReplica:
         return self._timed(members, queries, context, list(zip(new, cached, strict=True)), longest)
 
     def _timed(
-        self, members: int, queries: float, context: float, prefill: list[tuple[int, int]], longest: float
+        self,
+        members: int,
+        queries: float,
+        context: float,
+        prefill: list[tuple[int, int]],
+        longest: float,
     ) -> float:
         seconds = self.pool.timer(int(members), float(queries), float(context), prefill, longest)
         if not 0.0 < seconds < np.inf:
-            raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
+            raise InputError(
+                "a timer must answer positive, finite seconds", key="timer", value=seconds
+            )
         return float(seconds)

@@ -1,9 +1,10 @@
 """Which replica takes a request?
 
-Round robin, the one with fewest requests, or the one that has seen most of the prompt. Leaves out routers that look
-into queues in more detail.
+Round robin, the one with fewest requests, or the one that has seen most of the prompt. Leaves out
+routers that look into queues in more detail.
 
-Reference: Zheng et al. 2023, "SGLang" (arXiv:2312.07104), section 3; its router's thresholds for prefix-aware routing.
+Reference: Zheng et al. 2023, "SGLang" (arXiv:2312.07104), section 3; its router's thresholds for
+prefix-aware routing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from simulator.loop.options import ROUTERS, Router
 from simulator.loop.request import Workload
 
 MATCH_RATIO = 0.5  # share of a prompt's blocks that must have been seen for it to count
-IMBALANCE = 32  # requests by which a replica may lead the least loaded one before prefixes count no more
+IMBALANCE = (
+    32  # requests by which a replica may lead the least loaded one before prefixes count no more
+)
 
 
 class Choose(Protocol):

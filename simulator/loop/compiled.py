@@ -1,10 +1,11 @@
 """How does the hot loop run: as machine code, or as the Python that it is written in?
 
-Machine code takes a second of a processor to load, in which Python takes some ten thousand steps; results are the same
-to the last bit. Functions of the loop only read and write arrays that their callers own, so that counting references,
-which costs eight times the rest, is left out; hence none of them may create or return an array. Machine code is kept on
-disk (`hardware_profiles.machine_code`) and made anew when any file in this folder has changed, since functions are
-inlined from one file into others.
+Machine code takes a second of a processor to load, in which Python takes some ten thousand steps;
+results are the same to the last bit. Functions of the loop only read and write arrays that their
+callers own, so that counting references, which costs eight times the rest, is left out; hence none
+of them may create or return an array. Machine code is kept on disk
+(`hardware_profiles.machine_code`) and made anew when any file in this folder has changed, since
+functions are inlined from one file into others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 
 
 class Compiled:
-    """A function of the loop. Calling it runs Python, on views (`plain_tuple`, `plain_rows`) many times faster.
+    """A function of the loop. Calling it runs Python, on views (`plain_tuple`, `plain_rows`) many
+    times faster.
 
     Args:
         function: allocates nothing.
@@ -40,13 +42,17 @@ class Compiled:
 
     @cached_property
     def _called(self) -> Any:
-        """The function for other machine code to call: what takes Python's arguments apart takes as long to make."""
+        """The function for other machine code to call: what takes Python's arguments apart takes as
+        long to make.
+        """
         return self._jitted(no_cpython_wrapper=True)
 
     def _jitted(self, **options: Any) -> Any:
         from hardware_profiles.machine_code import cached_njit
 
-        return cached_njit(__file__, error_model="numpy", forceinline=self.inline, _nrt=False, **options)(self.plain)
+        return cached_njit(
+            __file__, error_model="numpy", forceinline=self.inline, _nrt=False, **options
+        )(self.plain)
 
     @property
     def is_at_hand(self) -> bool:
@@ -65,9 +71,11 @@ def compiled(function: Callable[..., Any]) -> Compiled:
 
 
 def inlined(function: Callable[..., Any]) -> Compiled:
-    """A function that can run as machine code, for what happens to every request in every iteration.
+    """A function that can run as machine code, for what happens to every request in every
+    iteration.
 
-    A call passes every array of a named tuple as seven numbers, which takes longer than a step of a request.
+    A call passes every array of a named tuple as seven numbers, which takes longer than a step of a
+    request.
     """
     return Compiled(function, inline=True)
 
@@ -106,7 +114,9 @@ def plain_rows(records: Any) -> list[Any]:
     """Views of the records of an array, with their fields as attributes."""
 
     def field(column: memoryview) -> property:
-        return property(lambda row: column[row.at], lambda row, value: column.__setitem__(row.at, value))
+        return property(
+            lambda row: column[row.at], lambda row, value: column.__setitem__(row.at, value)
+        )
 
     class Row:
         __slots__ = ("at",)

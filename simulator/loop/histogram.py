@@ -1,7 +1,7 @@
 """How are many waits distributed, when there are too many of them to keep?
 
-Counts in logarithmic bins, about one per cent wide, from a microsecond to a few hours. Leaves out exact order
-statistics: percentiles are right to half a bin.
+Counts in logarithmic bins, about one per cent wide, from a microsecond to a few hours. Leaves out
+exact order statistics: percentiles are right to half a bin.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ WIDTH = math.log(1e10) / (BINS - 2)  # natural logarithm of the ratio of neighbo
 
 @compiled
 def bin_of(seconds: float) -> int:
-    """The bin of a wait; 0 holds everything below a microsecond, the last one everything above ten thousand s."""
+    """The bin of a wait; 0 holds everything below a microsecond, the last one everything above ten
+    thousand s.
+    """
     if seconds < LEAST_S:
         return 0
     return int(min(1 + math.log(seconds / LEAST_S) / WIDTH, BINS - 1))

@@ -1,8 +1,9 @@
 """What does an iteration bring about, and which one follows?
 
-Tokens are delivered at its end, requests end, the next iteration starts at once if there is anything to do. Iterations
-that differ from the one before in their context alone are advanced without touching every request in between. Leaves
-out what enters an iteration (`scheduler`) and everything between replicas (`simulator.cluster.environment`).
+Tokens are delivered at its end, requests end, the next iteration starts at once if there is
+anything to do. Iterations that differ from the one before in their context alone are advanced
+without touching every request in between. Leaves out what enters an iteration (`scheduler`) and
+everything between replicas (`simulator.cluster.environment`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from simulator.loop.decoders.record import ALWAYS, BLOCK, NOTHING, PARALLEL, PLA
 from simulator.loop.histogram import bin_of
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.request import DECODING, FAILED, FINISHED, REJECTED
-from simulator.loop.scheduling.kv_cache import grow, missing_blocks, most_blocks, release, used_blocks
+from simulator.loop.scheduling.kv_cache import (
+    grow,
+    missing_blocks,
+    most_blocks,
+    release,
+    used_blocks,
+)
 from simulator.loop.scheduling.scheduler import compose, leave
 from simulator.loop.scheduling.split import is_one_pass
 from simulator.loop.scheduling.waiting import dequeue, end_request, enqueue
@@ -37,7 +44,9 @@ def next_arrival_s(replica: Replica, buffers: Buffers, requests: Requests, limit
 
 
 @compiled
-def _take_in(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, latest_s: float) -> None:
+def _take_in(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, latest_s: float
+) -> None:
     """Queue what has arrived by `latest_s`; what can never fit is rejected."""
     while next_arrival_s(replica, buffers, requests, limits) <= latest_s:
         r = buffers.inbox[replica.taken]
@@ -51,7 +60,9 @@ def _take_in(replica: Replica, buffers: Buffers, requests: Requests, limits: Lim
 
 @compiled
 def _sample(replica: Replica, buffers: Buffers, limits: Limits) -> None:
-    """Note the state after every so many iterations; when the room is used up, after twice as many."""
+    """Note the state after every so many iterations; when the room is used up, after twice as
+    many.
+    """
     if replica.iterations % replica.sample_stride:
         return
     if replica.samples == MOST_SAMPLES:
@@ -100,8 +111,14 @@ def start(replica: Replica, buffers: Buffers, seconds: float) -> None:
 
 @inlined
 def _step(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, r: int, watched: bool
-) -> int:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: Limits,
+    d: Drafts,
+    r: int,
+    watched: bool,
+) -> int:
     """What a request computed in the iteration counts; tokens that it emits."""
     quota = requests[r].quota
     requests[r].quota = 0
@@ -122,8 +139,13 @@ def _step(
 
 @compiled
 def settle(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+) -> None:
     """End the iteration: emit, deliver, let finished requests go."""
     running = buffers.running
     now = replica.end_s
@@ -139,7 +161,9 @@ def settle(
     watched = d.controller != ALWAYS or d.rereads
     for i in range(before):
         r = running[i]
-        emitted = _step(replica, buffers, requests, limits, d, r, watched) if requests[r].quota > 0 else 0
+        emitted = (
+            _step(replica, buffers, requests, limits, d, r, watched) if requests[r].quota > 0 else 0
+        )
         if emitted > 0:
             if requests[r].generated == 0:
                 requests[r].first_s = now
@@ -167,7 +191,9 @@ def settle(
     buffers.by_batch[0, decoding] += decoding
     buffers.by_batch[1, decoding] += emitted_together
     everybody = decoding == before and replica.chunks == 0 and replica.preempted == 0
-    replica.steady = everybody and (replica.queued == 0 or (remaining == before and replica.admitted == 0))
+    replica.steady = everybody and (
+        replica.queued == 0 or (remaining == before and replica.admitted == 0)
+    )
     replica.all_decode = everybody
     replica.just_accepted = replica.accepted - accepted_before
     _remember_step(replica, decoding, emitted_together)
@@ -179,8 +205,13 @@ def settle(
 
 @compiled
 def _fail(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, everybody: bool
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    everybody: bool,
+) -> None:
     """Give up the first request, or all of them: those that have not been sent yet too."""
     now = replica.clock_s
     while replica.running > 0:
@@ -197,19 +228,27 @@ def _fail(
             return
     while everybody and replica.taken < replica.sent:
         replica.taken += 1
-        end_request(replica, buffers, requests, limits, buffers.inbox[replica.taken - 1], FAILED, now)
+        end_request(
+            replica, buffers, requests, limits, buffers.inbox[replica.taken - 1], FAILED, now
+        )
 
 
 @compiled
 def begin(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
-    t: Tables, until: float,
-) -> int:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    t: Tables,
+    until: float,
+) -> int:
     """Compose the next iteration, waiting for requests if there is nothing to do.
 
     Returns:
-        COMPOSED; PAUSED, if nothing can start before `until`; DONE, if nothing is left and nothing more is known to
-        come.
+        COMPOSED; PAUSED, if nothing can start before `until`; DONE, if nothing is left and nothing
+        more is known to come.
     """
     empty = 0
     while True:
@@ -219,7 +258,13 @@ def begin(
         if replica.clock_s >= until:
             return PAUSED
         if replica.unseen >= limits.receive_iterations or replica.running == 0:
-            _take_in(replica, buffers, requests, limits, replica.began_s if limits.overlapped else replica.clock_s)
+            _take_in(
+                replica,
+                buffers,
+                requests,
+                limits,
+                replica.began_s if limits.overlapped else replica.clock_s,
+            )
             replica.unseen = 0
         if replica.running == 0 and replica.queued == 0:
             _take_in(replica, buffers, requests, limits, replica.clock_s)
@@ -237,15 +282,21 @@ def begin(
         if replica.rows > 0:
             return COMPOSED
         empty += 1
-        if empty > 2:  # no rule leads here; better one request lost than a simulation that never ends
+        if (
+            empty > 2
+        ):  # no rule leads here; better one request lost than a simulation that never ends
             _fail(replica, buffers, requests, prefixes, limits, False)
             empty = 0
 
 
 @compiled
 def _queue_moves(limits: Limits) -> bool:
-    """Whether a queue can change although nobody comes or goes: by limits of time, or after a wait for company."""
-    return bool(limits.slo_ttft_s < np.inf or limits.slo_tpot_s < np.inf or limits.wait_iterations > 0)
+    """Whether a queue can change although nobody comes or goes: by limits of time, or after a wait
+    for company.
+    """
+    return bool(
+        limits.slo_ttft_s < np.inf or limits.slo_tpot_s < np.inf or limits.wait_iterations > 0
+    )
 
 
 @compiled
@@ -258,12 +309,16 @@ def _look_between(replica: Replica, limits: Limits, done: int) -> None:
 @compiled
 def _steady_run(
     replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, t: Tables, until: float
-) -> None:  # fmt: skip
+) -> None:
     """Advance iterations in which everybody who runs decodes one token and nobody comes or goes."""
     running = buffers.running
     b = replica.running
     full = b == limits.max_requests
-    if b == 0 or (replica.queued > 0 and not full and _queue_moves(limits)) or not is_one_pass(replica, limits):
+    if (
+        b == 0
+        or (replica.queued > 0 and not full and _queue_moves(limits))
+        or not is_one_pass(replica, limits)
+    ):
         return
     most = (replica.unused_blocks // b - 1) * limits.block_tokens
     context = 0
@@ -318,10 +373,19 @@ def _steady_run(
 
 @compiled
 def advance(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
-    t: Tables, until: float, most: int, merge: bool,
-) -> int:  # fmt: skip
-    """Run iterations that start before `until`, at most about `most` of them; those that end later stay under way.
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    t: Tables,
+    until: float,
+    most: int,
+    merge: bool,
+) -> int:
+    """Run iterations that start before `until`, at most about `most` of them; those that end later
+    stay under way.
 
     Returns:
         PAUSED at `until`, DONE with everything that is known, or COUNTED after `most` turns.

@@ -1,6 +1,7 @@
 """What is simulated: which requests, under which scheduler, with which speculation, timed by what?
 
-Options as data, checked when they are made. Leaves out reading them from files and from the command line.
+Options as data, checked when they are made. Leaves out reading them from files and from the command
+line.
 """
 
 from __future__ import annotations
@@ -39,19 +40,25 @@ class SchedulerOptions:
         token_budget: most query tokens of an iteration.
         max_requests: most requests that hold cache at once.
         chunked_prefill: prompts may be split over iterations; False: a prompt runs whole.
-        prefill_first: prompts run alone, before anybody decodes; False: they share iterations with decodes.
-        overlapped_scheduling: an iteration is composed while the one before it runs; a request that arrives
-            meanwhile waits for the next one.
-        wait_iterations: prompts wait for so many iterations of requests that decode, or until they are enough.
-        wait_ratio: enough are those that fill, with the tokens that decode, this share of the budget, in [0, 1].
-        receive_iterations: after so many iterations that only decode the scheduler looks for new requests, and after
-            each with prompts.
-        numbered_slots: requests hold one of `max_requests` numbered slots, which they take before the iteration is
-            filled; slots are served in the order of their numbers, and a request takes the one that was left first.
-        pass_tokens: most query tokens of a pass; an iteration of more is computed in several. 0: in one.
-        equal_passes: a pass holds equally many tokens of neighbouring slots, because each has a cache of its own;
-            False: whoever comes next, as far as there is room.
-        drafts_within_output: nobody drafts tokens beyond the end of its output, the last of which needs no draft.
+        prefill_first: prompts run alone, before anybody decodes; False: they share iterations with
+            decodes.
+        overlapped_scheduling: an iteration is composed while the one before it runs; a request that
+            arrives meanwhile waits for the next one.
+        wait_iterations: prompts wait for so many iterations of requests that decode, or until they
+            are enough.
+        wait_ratio: enough are those that fill, with the tokens that decode, this share of the
+            budget, in [0, 1].
+        receive_iterations: after so many iterations that only decode the scheduler looks for new
+            requests, and after each with prompts.
+        numbered_slots: requests hold one of `max_requests` numbered slots, which they take before
+            the iteration is filled; slots are served in the order of their numbers, and a request
+            takes the one that was left first.
+        pass_tokens: most query tokens of a pass; an iteration of more is computed in several. 0: in
+            one.
+        equal_passes: a pass holds equally many tokens of neighbouring slots, because each has a
+            cache of its own; False: whoever comes next, as far as there is room.
+        drafts_within_output: nobody drafts tokens beyond the end of its output, the last of which
+            needs no draft.
         block_tokens: tokens of a cache block.
         kv_blocks: blocks of the cache.
         watermark_ratio: share of the blocks that admission leaves free while others run.
@@ -59,13 +66,15 @@ class SchedulerOptions:
         swap_block_s: seconds to move one block one way, `swap` only.
         prefix_cache: blocks with the same id are computed once and kept until their room is needed.
         priorities: `Workload.priority` counts; equal priorities in order of arrival.
-        reserve_ratio: admit only what fits with its whole prompt, with what the running requests hold and with this
-            share of the tokens that all of them have still to generate, in [0, 1]; 1: nobody is ever preempted. None:
-            its next tokens are enough, which over-commits the cache where prompts come in chunks.
+        reserve_ratio: admit only what fits with its whole prompt, with what the running requests
+            hold and with this share of the tokens that all of them have still to generate, in [0,
+            1]; 1: nobody is ever preempted. None: its next tokens are enough, which over-commits
+            the cache where prompts come in chunks.
         intake_s: seconds that the front end needs to receive a request; it takes one after another.
         intake_token_s: and for each token of its prompt.
         slo_ttft_s: a request that has waited longer is rejected. None: requests wait.
-        slo_tpot_s: nobody is admitted beside others while a token takes longer than this. None: no such limit.
+        slo_tpot_s: nobody is admitted beside others while a token takes longer than this. None: no
+            such limit.
         horizon_s: requests that have not ended by then have failed. None: run to the end.
 
     Raises:
@@ -99,14 +108,22 @@ class SchedulerOptions:
     horizon_s: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("token_budget", "max_requests", "block_tokens", "kv_blocks", "receive_iterations"):
+        for name in (
+            "token_budget",
+            "max_requests",
+            "block_tokens",
+            "kv_blocks",
+            "receive_iterations",
+        ):
             if getattr(self, name) < 1:
                 raise InputError("must be >= 1", key=name, value=getattr(self, name))
         if self.wait_iterations < 0:
             raise InputError("must be >= 0", key="wait_iterations", value=self.wait_iterations)
         self._check_passes()
         if not 0.0 <= self.watermark_ratio < 1.0:
-            raise InputError("must lie in [0, 1)", key="watermark_ratio", value=self.watermark_ratio)
+            raise InputError(
+                "must lie in [0, 1)", key="watermark_ratio", value=self.watermark_ratio
+            )
         if self.preemption not in ("recompute", "swap"):
             raise InputError("must be recompute or swap", key="preemption", value=self.preemption)
         for name in ("reserve_ratio", "wait_ratio"):
@@ -137,29 +154,31 @@ class SpeculationOptions:
     """What every decoding request drafts, and what becomes of it.
 
     Args:
-        topology: K of a chain, a tree, trees by the prompt tokens that the step before left behind, or the policy by
-            which every step picks a tree of its own (a recording with expansions). A step that has no room for its
-            tree keeps its prompt tokens.
-        trace: recording that the simulated requests walk along, each from a place of its own; level 1 for chains,
-            2 for trees.
+        topology: K of a chain, a tree, trees by the prompt tokens that the step before left behind,
+            or the policy by which every step picks a tree of its own (a recording with expansions).
+            A step that has no room for its tree keeps its prompt tokens.
+        trace: recording that the simulated requests walk along, each from a place of its own; level
+            1 for chains, 2 for trees.
         draft: seconds of the draft passes; None: drafting is free.
-        schedule: (first batch, last batch, K) by the number of decoding requests, as engines read it; batches outside
-            draft as `topology` says. A tree is either verified whole or, where K is 0, not drafted.
-        stop: when a draft ends: at the topology's length; where the drafter is unsure (`probability`, `product`; level
-            3); one token behind as many as were lately accepted (`ema`); or at the length that emits most tokens a
-            second at the acceptance seen lately (`goodput`).
+        schedule: (first batch, last batch, K) by the number of decoding requests, as engines read
+            it; batches outside draft as `topology` says. A tree is either verified whole or, where
+            K is 0, not drafted.
+        stop: when a draft ends: at the topology's length; where the drafter is unsure
+            (`probability`, `product`; level 3); one token behind as many as were lately accepted
+            (`ema`); or at the length that emits most tokens a second at the acceptance seen lately
+            (`goodput`).
         ema_weight: weight of the latest step in what `ema` and `goodput` remember.
         law: how drafts are verified on the recording.
-        batch: how draft and verify passes share time, and requests the passes. More than one branch needs a recording
-            of level 2 as wide as that, branching where the drafter is unsure one of level 3. Padded requests are
-            grouped by order of arrival (`pad`), or by length wherever that costs less (`regroup`); every group is a
-            pass of its own.
+        batch: how draft and verify passes share time, and requests the passes. More than one branch
+            needs a recording of level 2 as wide as that, branching where the drafter is unsure one
+            of level 3. Padded requests are grouped by order of arrival (`pad`), or by length
+            wherever that costs less (`regroup`); every group is a pass of its own.
         group_requests: most requests that are padded together; None: everybody.
         policy: who sets the draft length of the batch instead of `stop`; None: nobody.
 
     Raises:
-        InputError: a topology out of range, a broken schedule, options that do not go together, or more than the
-            recording tells.
+        InputError: a topology out of range, a broken schedule, options that do not go together, or
+            more than the recording tells.
     """
 
     topology: int | Tree | StateTrees | TreePolicy
@@ -175,18 +194,28 @@ class SpeculationOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.draft_tokens <= LONGEST_DRAFT:
-            raise InputError(f"draft tokens must lie in 0..{LONGEST_DRAFT}", key="topology", value=self.draft_tokens)
-        self.trace.require(2 if isinstance(self.topology, Tree | StateTrees) else 1, "simulating speculation")
+            raise InputError(
+                f"draft tokens must lie in 0..{LONGEST_DRAFT}",
+                key="topology",
+                value=self.draft_tokens,
+            )
+        self.trace.require(
+            2 if isinstance(self.topology, Tree | StateTrees) else 1, "simulating speculation"
+        )
         last = 0
         for row in self.schedule:
             first, end, draft_tokens = row
             if not (last < first <= end and 0 <= draft_tokens <= self.draft_tokens):
                 raise InputError(
-                    f"ranges must not overlap and K lie in 0..{self.draft_tokens}", key="schedule", value=row
+                    f"ranges must not overlap and K lie in 0..{self.draft_tokens}",
+                    key="schedule",
+                    value=row,
                 )
             last = end
         if self.stop.rule not in STOPS:
-            raise InputError(f"must be one of {', '.join(STOPS)}", key="stop.rule", value=self.stop.rule)
+            raise InputError(
+                f"must be one of {', '.join(STOPS)}", key="stop.rule", value=self.stop.rule
+            )
         if self.stop.rule in ("probability", "product"):
             self.trace.require(3, "ending drafts where the drafter is unsure")
         check_batch(self.batch)
@@ -195,9 +224,13 @@ class SpeculationOptions:
         self._check_branches()
         self._check_groups()
         self._check_policy()
-        chains = self.stop.rule != "length" or self.batch.drafts_during_verify or self.batch.parts > 1
+        chains = (
+            self.stop.rule != "length" or self.batch.drafts_during_verify or self.batch.parts > 1
+        )
         if not isinstance(self.topology, int) and chains:
-            raise InputError("early stops and overlapped passes are for chains", key="topology", value="tree")
+            raise InputError(
+                "early stops and overlapped passes are for chains", key="topology", value="tree"
+            )
         if not 0.0 < self.ema_weight <= 1.0:
             raise InputError("must lie in (0, 1]", key="ema_weight", value=self.ema_weight)
 
@@ -209,7 +242,9 @@ class SpeculationOptions:
             raise InputError(rule, key="slots", value=self.batch.slots)
         if self.stop.rule in ("ema", "goodput"):
             raise InputError(
-                "a batch that chooses draft tokens needs no controller", key="stop.rule", value=self.stop.rule
+                "a batch that chooses draft tokens needs no controller",
+                key="stop.rule",
+                value=self.stop.rule,
             )
         if self.batch.slots == "likeliest":
             self.trace.require(3, "verifying the likeliest draft tokens of a batch")
@@ -217,20 +252,35 @@ class SpeculationOptions:
     def _check_policy(self) -> None:
         if self.policy is None:
             return
-        if not isinstance(self.topology, int) or self.batch.drafts_during_verify or self.batch.parts > 1:
+        if (
+            not isinstance(self.topology, int)
+            or self.batch.drafts_during_verify
+            or self.batch.parts > 1
+        ):
             rule = "the draft length of a batch is set for chains, drafted before they are verified"
             raise InputError(rule, key="policy", value=self.policy.rule)
         if self.stop.rule != "length":
-            raise InputError("a policy sets the length; leave out the stop rule", key="stop.rule", value=self.stop.rule)
+            raise InputError(
+                "a policy sets the length; leave out the stop rule",
+                key="stop.rule",
+                value=self.stop.rule,
+            )
         if self.policy.rule == "expected" and len(self.policy.gains) != self.topology + 1:
-            raise InputError(f"must hold {self.topology + 1} numbers", key="policy.gains", value=self.policy.gains)
+            raise InputError(
+                f"must hold {self.topology + 1} numbers",
+                key="policy.gains",
+                value=self.policy.gains,
+            )
         if (self.policy.rule == "verified") != (self.batch.slots == "likeliest"):
             rule = "verifying the likeliest tokens goes with slots `likeliest` and no others"
             raise InputError(rule, key="policy", value=self.policy.rule)
 
     def _check_law(self) -> None:
         if isinstance(self.topology, TreePolicy | StateTrees) and not self.law.by_matching:
-            rule = "trees that differ from step to step are walked along greedy recordings, where exact rules match"
+            rule = (
+                "trees that differ from step to step are walked along greedy recordings, where"
+                " exact rules match"
+            )
             raise InputError(rule, key="law", value=self.law.rule)
 
     def _check_branches(self) -> None:
@@ -238,7 +288,9 @@ class SpeculationOptions:
             self.trace.require(2, "drafting several branches")
             if self.batch.branches > self.trace.rank_width:
                 rule = f"the recording holds the {self.trace.rank_width} likeliest tokens"
-                raise InputError(rule, file=self.trace.file, key="branches", value=self.batch.branches)
+                raise InputError(
+                    rule, file=self.trace.file, key="branches", value=self.batch.branches
+                )
             if self.batch.branch_at < 1.0:
                 self.trace.require(3, "branching where the drafter is unsure")
 
@@ -246,7 +298,11 @@ class SpeculationOptions:
         if self.group_requests is None:
             return
         if self.batch.ragged == "split":
-            raise InputError("groups are for batches that are padded", key="group_requests", value=self.group_requests)
+            raise InputError(
+                "groups are for batches that are padded",
+                key="group_requests",
+                value=self.group_requests,
+            )
         if self.group_requests < 1:
             raise InputError("must be >= 1", key="group_requests", value=self.group_requests)
 
@@ -265,13 +321,15 @@ class Disaggregation:
     """Prompts on replicas of their own; the cache then travels to a replica that decodes.
 
     Args:
-        prefill_replicas: replicas that compute prompts and first tokens; `Scenario.replicas` decode.
+        prefill_replicas: replicas that compute prompts and first tokens; `Scenario.replicas`
+            decode.
         prefill_timer: times them; None: as the decoding ones.
         transfer_token_s: seconds to move one token's cache.
         transfer_latency_s: seconds of a transfer beside that.
         prefill_scheduler: of the replicas for prompts; None: as of the decoding ones.
-        delivers: whose answer users read: `prefill` streams a first token as soon as it is there; with `decode` it
-            waits for its cache to arrive and the decoding replica to take the request in.
+        delivers: whose answer users read: `prefill` streams a first token as soon as it is there;
+            with `decode` it waits for its cache to arrive and the decoding replica to take the
+            request in.
 
     Raises:
         InputError: no replica, negative times.
@@ -304,15 +362,19 @@ class Scenario:
         blocks: a decoder of blocks in place of speculation: as stated, or along recorded ones.
         replicas: engines behind the router, each with the scheduler's cache.
         router: which replica takes a request.
-        in_step: the replicas are ranks with experts of each other, and begin every iteration together.
+        in_step: the replicas are ranks with experts of each other, and begin every iteration
+            together.
         disaggregation: None: every replica computes prompts and decodes.
-        merge: runs of iterations that differ in context alone are advanced together, with the same result.
-        series: states over time are noted; without them long runs of equal iterations are advanced at once.
+        merge: runs of iterations that differ in context alone are advanced together, with the same
+            result.
+        series: states over time are noted; without them long runs of equal iterations are advanced
+            at once.
         seed: of every random choice.
 
     Raises:
-        InputError: no replica, an unknown router, two decoders at once; ranks in step with a timer that does not tell
-            their own part, or that share their passes otherwise; a limit of passes that are shared otherwise.
+        InputError: no replica, an unknown router, two decoders at once; ranks in step with a timer
+            that does not tell their own part, or that share their passes otherwise; a limit of
+            passes that are shared otherwise.
     """
 
     workload: Workload
@@ -332,12 +394,16 @@ class Scenario:
         if self.replicas < 1:
             raise InputError("must be >= 1", key="replicas", value=self.replicas)
         if self.router not in ROUTERS:
-            raise InputError(f"must be one of {', '.join(ROUTERS)}", key="router", value=self.router)
+            raise InputError(
+                f"must be one of {', '.join(ROUTERS)}", key="router", value=self.router
+            )
         if self.speculation is not None and self.blocks is not None:
             raise InputError("a decoder speculates or commits blocks, not both", key="blocks")
         batch = self.speculation.batch if self.speculation is not None else SERIAL
         if self.scheduler.pass_tokens and (batch.parts > 1 or batch.ragged != "split"):
-            raise InputError("batches that are padded or verified in parts have no such limit", key="pass_tokens")
+            raise InputError(
+                "batches that are padded or verified in parts have no such limit", key="pass_tokens"
+            )
         if self.in_step:
             self._check_ranks()
         elif self.router == "reported-load":
@@ -346,9 +412,14 @@ class Scenario:
     def _check_ranks(self) -> None:
         timer = self.timer
         if not isinstance(timer, RankTimer) or timer.ranks != self.replicas:
-            raise InputError("ranks in step need a timer that tells each one's own part", key="timer")
+            raise InputError(
+                "ranks in step need a timer that tells each one's own part", key="timer"
+            )
         if self.disaggregation is not None:
             raise InputError("ranks in step compute prompts and decode", key="disaggregation")
         batch = self.speculation.batch if self.speculation is not None else SERIAL
         if batch.parts > 1 or batch.ragged != "split" or batch.drafts_during_verify:
-            raise InputError("ranks in step verify everything in one pass after drafting", key="speculation.overlap")
+            raise InputError(
+                "ranks in step verify everything in one pass after drafting",
+                key="speculation.overlap",
+            )

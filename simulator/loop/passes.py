@@ -1,11 +1,13 @@
-"""Which passes verify the drafts of an iteration, and how long do they take beside the draft passes?
+"""Which passes verify the drafts of an iteration, and how long do they take beside the draft
+passes?
 
-One pass over everybody, or several where passes are limited (`simulator.loop.scheduling.split`); or parts of the drafts
-in turn; or groups of requests, each padded to its longest. Leaves out what a pass costs:
-`simulator.loop.tables`, or a timer that is asked (`simulator.cluster.replica`).
+One pass over everybody, or several where passes are limited (`simulator.loop.scheduling.split`); or
+parts of the drafts in turn; or groups of requests, each padded to its longest. Leaves out what a
+pass costs: `simulator.loop.tables`, or a timer that is asked (`simulator.cluster.replica`).
 
-Reference: Qian et al. 2024, "BASS" (arXiv:2404.15778), for ragged batches that are padded or split; Zhang et al. 2025,
-"Batch Speculative Decoding Done Right" (arXiv:2510.22876), for groups of equal length out of a pool.
+Reference: Qian et al. 2024, "BASS" (arXiv:2404.15778), for ragged batches that are padded or split;
+Zhang et al. 2025, "Batch Speculative Decoding Done Right" (arXiv:2510.22876), for groups of equal
+length out of a pool.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def parts(replica: Replica, d: Drafts) -> int:
 @compiled
 def part(
     replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, at: int, count: int
-) -> tuple[int, float, float]:  # fmt: skip
+) -> tuple[int, float, float]:
     """Requests, mean query tokens and cached tokens of one part of the verification."""
     most = replica.longest_draft
     first, end = at * most // count, (at + 1) * most // count
@@ -58,8 +60,12 @@ def part(
 
 
 @compiled
-def groups(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, by_length: bool) -> int:
-    """Line up the requests that decode, by their keys or the shortest first; into how many groups they fall."""
+def groups(
+    replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, by_length: bool
+) -> int:
+    """Line up the requests that decode, by their keys or the shortest first; into how many groups
+    they fall.
+    """
     count, order = 0, buffers.order
     for i in range(replica.running):
         r = buffers.running[i]
@@ -75,7 +81,9 @@ def groups(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, by
 
 
 @compiled
-def group(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, at: int) -> tuple[int, float, float]:
+def group(
+    replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, at: int
+) -> tuple[int, float, float]:
     """Requests, query tokens and cached tokens of one group, all as long as its longest."""
     first = at * d.group
     end = min(first + d.group, replica.decoding)
@@ -98,39 +106,61 @@ def drafts_at_once(replica: Replica) -> tuple[int, float]:
 
 @compiled
 def with_pass(d: Drafts, so_far_s: float, draft_s: float, verify_s: float, last: bool) -> float:
-    """Seconds up to the end of one more verify pass, beside which `draft_s` are spent on drafting: see `step_s`."""
+    """Seconds up to the end of one more verify pass, beside which `draft_s` are spent on drafting:
+    see `step_s`.
+    """
     if last and d.decoder != PARALLEL:
         return so_far_s + verify_s
     return float(so_far_s + max(draft_s, verify_s) + d.interference_ratio * min(draft_s, verify_s))
 
 
 @compiled
-def _in_groups(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, t: Tables, by_length: bool) -> float:
+def _in_groups(
+    replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, t: Tables, by_length: bool
+) -> float:
     total = 0.0
     for at in range(groups(replica, buffers, requests, d, by_length)):
         members, queries, context = group(replica, buffers, requests, d, at)
         prompts = at == 0
         total += target_seconds(
-            t, members, queries, context, buffers.chunks, replica.chunks if prompts else 0,
+            t,
+            members,
+            queries,
+            context,
+            buffers.chunks,
+            replica.chunks if prompts else 0,
             replica.prompts_ending if prompts else 0,
-        )  # fmt: skip
+        )
     return float(total)
 
 
 @compiled
 def over_caches(replica: Replica, d: Drafts) -> tuple[int, float]:
-    """Sequences that decode over their caches, and their mean query tokens; full passes stand among the prompts."""
+    """Sequences that decode over their caches, and their mean query tokens; full passes stand among
+    the prompts.
+    """
     sequences = (replica.decoding - replica.full_passes) * d.copies
-    return int(sequences), float((replica.decode_rows - replica.full_rows) / sequences) if sequences else 0.0
+    return int(sequences), float(
+        (replica.decode_rows - replica.full_rows) / sequences
+    ) if sequences else 0.0
 
 
 @compiled
 def _whole_pass_seconds(replica: Replica, buffers: Buffers, d: Drafts, t: Tables) -> float:
-    """Seconds of one pass over everybody, of which the replica remembers those that the device waits for its host."""
+    """Seconds of one pass over everybody, of which the replica remembers those that the device
+    waits for its host.
+    """
     rows, sampled = replica.rows, replica.decode_rows + replica.prompts_ending
     sequences, queries = over_caches(replica, d)
     device_s = device_seconds(
-        t, sequences, queries, float(replica.context_tokens), buffers.chunks, replica.chunks, rows, sampled
+        t,
+        sequences,
+        queries,
+        float(replica.context_tokens),
+        buffers.chunks,
+        replica.chunks,
+        rows,
+        sampled,
     )
     requests = replica.decoding + replica.prompts_ending
     host_s = exposed_host_s(t, requests, rows, replica.chunks - replica.full_passes, device_s)
@@ -143,7 +173,7 @@ def _whole_pass_seconds(replica: Replica, buffers: Buffers, d: Drafts, t: Tables
 @compiled
 def tabled_seconds(
     replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, t: Tables
-) -> float:  # fmt: skip
+) -> float:
     """Seconds of the composed iteration by the tables."""
     if d.parts > 1:
         return float(_in_parts(replica, buffers, requests, d, t))
@@ -170,7 +200,9 @@ def _draft_seconds(replica: Replica, t: Tables) -> float:
 
 
 @compiled
-def _in_parts(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, t: Tables) -> float:
+def _in_parts(
+    replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, t: Tables
+) -> float:
     count = parts(replica, d)
     each = _draft_seconds(replica, t) / count
     total = 0.0 if d.decoder == PARALLEL else each
@@ -179,8 +211,13 @@ def _in_parts(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts,
         verify = 0.0
         if members or at == 0:
             verify = target_seconds(
-                t, members, queries, context, buffers.chunks, replica.chunks if at == 0 else 0,
+                t,
+                members,
+                queries,
+                context,
+                buffers.chunks,
+                replica.chunks if at == 0 else 0,
                 replica.prompts_ending if at == 0 else 0,
-            )  # fmt: skip
+            )
         total = with_pass(d, total, each, verify, at == count - 1)
     return float(total)

@@ -1,7 +1,7 @@
 """What times ranks that begin every iteration together?
 
-Each rank's own part, and what all of them spend together on the tokens of all. Leaves out how the ranks run
-(`simulator.cluster.ranks`) and where the seconds come from (`simulator.timing`).
+Each rank's own part, and what all of them spend together on the tokens of all. Leaves out how the
+ranks run (`simulator.cluster.ranks`) and where the seconds come from (`simulator.timing`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RankTimer:
 
     Args:
         own: what one rank computes by itself.
-        together_s: seconds that all wait for together, by the query tokens of every rank: tokens go to their experts,
-            are computed and come back.
+        together_s: seconds that all wait for together, by the query tokens of every rank: tokens go
+            to their experts, are computed and come back.
         ranks: how many there are.
     """
 
@@ -56,6 +56,8 @@ class RankTimer:
         longest_context: float = 0.0,
     ) -> float:
         """Seconds of one iteration: see `StepTimer`."""
-        own = self.own(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context)
+        own = self.own(
+            decode_requests, query_tokens, decode_context_tokens, prefill, longest_context
+        )
         rows = round(decode_requests * query_tokens) + sum(new for new, _ in prefill)
         return own + self.together_s([rows, *[IDLE_TOKENS] * (self.ranks - 1)]) if rows else own

@@ -1,11 +1,12 @@
 """Which rank takes a request, and what happens in an iteration that all ranks begin together?
 
-The slowest rank's own part, then what all spend together. The front end sends every request when its time has come, in
-turn, to whoever has fewest, or to whoever had when all last told it: counts come every tenth of a second, a request
-that waits counts four times, and each one sent since counts as one that waits. Leaves out timers that have no tables
-(`simulator.cluster.ranks`).
+The slowest rank's own part, then what all spend together. The front end sends every request when
+its time has come, in turn, to whoever has fewest, or to whoever had when all last told it: counts
+come every tenth of a second, a request that waits counts four times, and each one sent since counts
+as one that waits. Leaves out timers that have no tables (`simulator.cluster.ranks`).
 
-Reference: vLLM, vllm/v1/engine/core.py `DPEngineCoreProc`, core_client.py `DPLBAsyncMPClient`, coordinator.py.
+Reference: vLLM, vllm/v1/engine/core.py `DPEngineCoreProc`, core_client.py `DPLBAsyncMPClient`,
+coordinator.py.
 """
 
 from __future__ import annotations
@@ -56,13 +57,20 @@ class Front(NamedTuple):
     router: int
 
 
-def new_front(requests: int, ranks: int, *, users: int | None, think_s: float, router: int) -> Front:
+def new_front(
+    requests: int, ranks: int, *, users: int | None, think_s: float, router: int
+) -> Front:
     """A front end that has sent nothing."""
     return Front(
-        numbers=np.zeros(3, np.int64), times=np.zeros(4), counts=np.zeros(6 * ranks, np.int64),
-        noted=np.zeros(ranks, np.int64), ends_s=np.zeros(requests), users=requests if users is None else int(users),
-        think_s=float(think_s), router=router,
-    )  # fmt: skip
+        numbers=np.zeros(3, np.int64),
+        times=np.zeros(4),
+        counts=np.zeros(6 * ranks, np.int64),
+        noted=np.zeros(ranks, np.int64),
+        ends_s=np.zeros(requests),
+        users=requests if users is None else int(users),
+        think_s=float(think_s),
+        router=router,
+    )
 
 
 @compiled
@@ -102,8 +110,13 @@ def _next_sent_s(front: Front, requests: Requests) -> float:
 
 @compiled
 def _send(
-    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, limits: Limits, before_s: float
-) -> None:  # fmt: skip
+    front: Front,
+    replicas: Replicas,
+    buffers: Arrays,
+    requests: Requests,
+    limits: Limits,
+    before_s: float,
+) -> None:
     """Send what is due before a time."""
     at_s = _next_sent_s(front, requests)
     while at_s < before_s:
@@ -148,10 +161,17 @@ def _report(front: Front, replicas: Replicas, now: float) -> None:
 
 @compiled
 def begin_together(
-    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, prefixes: Prefixes, limits: Limits,
-    d: Drafts, t: Tables,
-) -> int:  # fmt: skip
-    """Compose an iteration of everybody who has something to do, at the time of the next request if nobody has.
+    front: Front,
+    replicas: Replicas,
+    buffers: Arrays,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    t: Tables,
+) -> int:
+    """Compose an iteration of everybody who has something to do, at the time of the next request if
+    nobody has.
 
     A rank that has nothing to do holds no rows then.
 
@@ -197,9 +217,15 @@ def start_together(front: Front, replicas: Replicas, buffers: Arrays, seconds: f
 
 @compiled
 def settle_together(
-    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, prefixes: Prefixes, limits: Limits,
-    d: Drafts, seconds: float,
-) -> None:  # fmt: skip
+    front: Front,
+    replicas: Replicas,
+    buffers: Arrays,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    seconds: float,
+) -> None:
     """End the iteration; requests that came meanwhile were sent by what was known then."""
     now = front.times[0] + seconds
     _send(front, replicas, buffers, requests, limits, now)
@@ -213,10 +239,20 @@ def settle_together(
 
 @compiled
 def advance_together(
-    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, prefixes: Prefixes, limits: Limits,
-    d: Drafts, t: Tables, by_mean_s: Real, by_most_s: Real, most: int,
-) -> int:  # fmt: skip
-    """Run iterations by tables, at most so many; `by_mean_s` and `by_most_s` as of `TabledTogether`.
+    front: Front,
+    replicas: Replicas,
+    buffers: Arrays,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    t: Tables,
+    by_mean_s: Real,
+    by_most_s: Real,
+    most: int,
+) -> int:
+    """Run iterations by tables, at most so many; `by_mean_s` and `by_most_s` as of
+    `TabledTogether`.
 
     Returns:
         DONE, or COUNTED after `most` iterations.
@@ -229,7 +265,10 @@ def advance_together(
         for i in range(ranks):
             replica = replicas[i]
             if replica.rows > 0:
-                own_s = max(own_s, tabled_seconds(replica, buffers[i], requests, limits, d, t) + replica.swap_s)
+                own_s = max(
+                    own_s,
+                    tabled_seconds(replica, buffers[i], requests, limits, d, t) + replica.swap_s,
+                )
             rows = max(replica.rows, IDLE_TOKENS)
             tokens += rows
             fullest = max(fullest, rows)

@@ -31,12 +31,13 @@ class Workload:
         arrival_s: float64[r], seconds since the start, sorted, finite, >= 0.
         prompt_tokens: int32[r], >= 1.
         output_tokens: int32[r], >= 1.
-        prefix_ids: per request the ids of its prompt's blocks of `prefix_block_tokens` tokens, from the first on;
-            equal ids stand for equal tokens at the same place behind equal blocks. None: nothing is shared.
+        prefix_ids: per request the ids of its prompt's blocks of `prefix_block_tokens` tokens, from
+            the first on; equal ids stand for equal tokens at the same place behind equal blocks.
+            None: nothing is shared.
         prefix_block_tokens: tokens of one such block.
         priority: int32[r], lower is served first; None: all have the same.
-        users: closed loop: at most so many requests are under way; the next one of the list is sent `think_s` after
-            one has ended, and not before its own `arrival_s`. None: open loop.
+        users: closed loop: at most so many requests are under way; the next one of the list is sent
+            `think_s` after one has ended, and not before its own `arrival_s`. None: open loop.
         think_s: see `users`.
 
     Raises:
@@ -55,20 +56,30 @@ class Workload:
     def __post_init__(self) -> None:
         arrival = np.ascontiguousarray(self.arrival_s, dtype=np.float64)
         if arrival.ndim != 1 or not 1 <= arrival.size <= MOST_REQUESTS:
-            raise InputError(f"must hold 1..{MOST_REQUESTS} requests", key="arrival_s", value=arrival.shape)
+            raise InputError(
+                f"must hold 1..{MOST_REQUESTS} requests", key="arrival_s", value=arrival.shape
+            )
         if not np.all(np.isfinite(arrival)) or arrival[0] < 0 or np.any(np.diff(arrival) < 0):
             raise InputError("must be finite, >= 0 and sorted", key="arrival_s")
         object.__setattr__(self, "arrival_s", arrival)
         for name in ("prompt_tokens", "output_tokens"):
-            object.__setattr__(self, name, _whole(getattr(self, name), name, arrival.size, 1, MOST_TOKENS))
+            object.__setattr__(
+                self, name, _whole(getattr(self, name), name, arrival.size, 1, MOST_TOKENS)
+            )
         if self.priority is not None:
             lowest = int(np.iinfo(np.int32).min)
-            object.__setattr__(self, "priority", _whole(self.priority, "priority", arrival.size, lowest, -lowest - 1))
+            object.__setattr__(
+                self,
+                "priority",
+                _whole(self.priority, "priority", arrival.size, lowest, -lowest - 1),
+            )
         if self.prefix_ids is not None and len(self.prefix_ids) != arrival.size:
             wanted = f"must have one tuple per request ({arrival.size})"
             raise InputError(wanted, key="prefix_ids", value=len(self.prefix_ids))
         if self.prefix_block_tokens < 1:
-            raise InputError("must be >= 1", key="prefix_block_tokens", value=self.prefix_block_tokens)
+            raise InputError(
+                "must be >= 1", key="prefix_block_tokens", value=self.prefix_block_tokens
+            )
         if self.users is not None and self.users < 1:
             raise InputError("must be >= 1", key="users", value=self.users)
         if not 0.0 <= self.think_s < np.inf:
@@ -83,7 +94,9 @@ class Workload:
 def _whole(values: object, name: str, size: int, lowest: int, highest: int) -> NDArray[np.int32]:
     array = np.asarray(values)
     if array.shape != (size,) or array.dtype.kind not in "iu":
-        raise InputError(f"must be {size} whole numbers", key=name, value=f"{array.dtype}{list(array.shape)}")
+        raise InputError(
+            f"must be {size} whole numbers", key=name, value=f"{array.dtype}{list(array.shape)}"
+        )
     if array.size and (array.min() < lowest or array.max() > highest):
         found = int(array.min() if array.min() < lowest else array.max())
         raise InputError(f"must lie in {lowest}..{highest}", key=name, value=found)

@@ -1,7 +1,7 @@
 """What does a running simulation remember?
 
-Records and named tuples of arrays that compiled code reads and writes: requests, prefixes, the numbers and arrays of
-one replica, the limits it obeys.
+Records and named tuples of arrays that compiled code reads and writes: requests, prefixes, the
+numbers and arrays of one replica, the limits it obeys.
 Leaves out what happens to them: `kv_cache`, `waiting`, `decoders`, `scheduler` and `iteration`.
 """
 
@@ -43,10 +43,11 @@ class Replica:
         running: requests that hold cache.
         unused_blocks: cache blocks that hold nothing.
         idle_blocks: shared blocks that nobody refers to.
-        reserved_blocks: that were promised to running requests, and that these did not hold yet when the iteration was
-            composed.
+        reserved_blocks: that were promised to running requests, and that these did not hold yet
+            when the iteration was composed.
         busy: 1 while an iteration is under way.
-        all_decode: 1 if every running request is known to decode, until the next iteration is composed.
+        all_decode: 1 if every running request is known to decode, until the next iteration is
+            composed.
         steady: 1 if the next iteration can differ from the latest one in its context alone.
         ended: requests that it is done with.
         samples: states noted in `Buffers.series`.
@@ -68,7 +69,8 @@ class Replica:
         shared_passes: until the last of them has finished it.
         preempted: requests that lost their blocks while the iteration was composed.
         admitted: requests that joined.
-        postponed: waiting requests for whom slots were left in the latest iteration, as they take them.
+        postponed: waiting requests for whom slots were left in the latest iteration, as they take
+            them.
         draft_limit: draft tokens that a request may have.
         iterations: since the start, as all that follows.
         preemptions: requests that lost their blocks.
@@ -80,14 +82,16 @@ class Replica:
         emitted: tokens of decoding requests.
         wasted: draft tokens that came to nothing.
         rolled_back: of those, tokens of drafts behind a token that was rejected or not foreseen.
-        unselected: of those, tokens of branches beside the one that the target's token selected, or could have.
+        unselected: of those, tokens of branches beside the one that the target's token selected, or
+            could have.
         just_accepted: draft tokens that were accepted in the latest iteration.
         clock_s: now.
         received_s: when the front end has received the latest request.
         began_s: start of the latest iteration.
         end_s: its end.
         busy_s: seconds of all iterations.
-        host_s: of those, seconds in which the device waited for the host to launch a pass layer by layer.
+        host_s: of those, seconds in which the device waited for the host to launch a pass layer by
+            layer.
         swap_s: seconds of cache transfers that the next iteration waits for.
         itl_s: sum of all waits between tokens.
         since_decode_s: seconds since a decoding step ended.
@@ -98,7 +102,8 @@ class Replica:
         held_length: draft length that a controller of the batch has chosen and keeps for a while.
         last_length: draft length of the latest iteration in which anybody decoded.
         length_changes: how often it was another one than before.
-        undrafted: iterations since anything was drafted, where the drafter has to read what they emit.
+        undrafted: iterations since anything was drafted, where the drafter has to read what they
+            emit.
         reread_rows: tokens that it reads in the current iteration because of that.
         drawn: draws that a policy of draft lengths has used.
     """
@@ -171,21 +176,36 @@ class Replica:
 
 
 COUNTERS = (
-    "preemptions", "prefix_hit_tokens", "prompt_tokens_computed", "steps", "drafted", "accepted", "emitted", "wasted",
-    "rolled_back", "unselected",
-)  # fmt: skip
-# one record per shared block; idle ones form a ring through the last entry, least recently used first
-SHARED_BLOCK = np.dtype([("references", "i4"), ("resident", "i4"), ("previous", "i4"), ("next", "i4")])
+    "preemptions",
+    "prefix_hit_tokens",
+    "prompt_tokens_computed",
+    "steps",
+    "drafted",
+    "accepted",
+    "emitted",
+    "wasted",
+    "rolled_back",
+    "unselected",
+)
+# one record per shared block; idle ones form a ring through the last entry, least recently used
+# first
+SHARED_BLOCK = np.dtype(
+    [("references", "i4"), ("resident", "i4"), ("previous", "i4"), ("next", "i4")]
+)
 
 
-# one record per request of a workload, shared by its replicas; what every step touches comes first, 64 bytes together
+# one record per request of a workload, shared by its replicas; what every step touches comes first,
+# 64 bytes together
 REQUEST = np.dtype(
     [
         ("delivered_s", "f8"),  # latest delivery to the user
         ("place", "i4"),  # in the recording that it walks along
         ("unread", "i4"),  # tokens that its drafter has not read, because nothing was drafted
         ("recent_accepted", "f4"),  # draft tokens accepted per step, of which the latest count most
-        ("emits", "i2"),  # tokens of its next step if it drafts enough; read early, as memory is slow
+        (
+            "emits",
+            "i2",
+        ),  # tokens of its next step if it drafts enough; read early, as memory is slow
         ("proposes", "i2"),  # draft tokens that its drafter has for that step
         ("prompt", "i4"),
         ("output", "i4"),
@@ -197,7 +217,10 @@ REQUEST = np.dtype(
         ("drafts", "i4"),  # draft tokens among them
         ("phase", "i2"),
         ("replica", "i2"),
-        ("pending", "i4"),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
+        (
+            "pending",
+            "i4",
+        ),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
         ("sent_s", "f8"),  # when its user sends it
         ("ready_s", "f8"),  # when the front end of its replica has received it
         ("scheduled_s", "f8"),
@@ -205,7 +228,10 @@ REQUEST = np.dtype(
         ("last_s", "f8"),
         ("key", "i8"),  # place in the queue: priority, then order of arrival
         ("probability", "f8"),  # that the next draft token to be granted would be accepted
-        ("granted", "i4"),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
+        (
+            "granted",
+            "i4",
+        ),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
         ("slot", "i4"),  # numbered slot that it holds, where there are such
     ],
     align=True,
@@ -254,12 +280,16 @@ class Limits(NamedTuple):
     lag: int  # 1: the last emitted token's cache entry comes one step later; 0 for block decoders
     lookahead: int  # most slots that a step writes beyond what it keeps
     sequences: int  # of every request whose cache is held; 0: none is
-    canvas: int  # tokens by which the text of a request grows, as far as that is certain; 0: it is not
+    canvas: (
+        int  # tokens by which the text of a request grows, as far as that is certain; 0: it is not
+    )
     most_rows: int  # of an iteration, as far as they are counted
 
 
 class Buffers(NamedTuple):
-    """Arrays of one engine: its queue, its running requests in order of their keys, its shared blocks, its history."""
+    """Arrays of one engine: its queue, its running requests in order of their keys, its shared
+    blocks, its history.
+    """
 
     inbox: Small  # requests sent to it, in order
     over: Small  # requests that it is done with, in order
@@ -272,8 +302,11 @@ class Buffers(NamedTuple):
     by_rows: NDArray[np.int64]  # iterations by rows of their pass, and by sampled rows
     itl: Whole
     series: NDArray[np.float64]  # time, running, waiting, used blocks
-    slot_last: Whole  # by numbered slot: requests that had ended when it was left; below 0 before; TAKEN
-    rows_left: Small  # of the requests in `order`: query tokens that no pass of the iteration has computed yet
+    slot_last: (
+        Whole  # by numbered slot: requests that had ended when it was left; below 0 before; TAKEN
+    )
+    # of the requests in `order`: query tokens that no pass of the iteration has computed yet
+    rows_left: Small
     rows_now: Small  # and those of the current pass
     pieces: NDArray[np.int32]  # as `chunks`, of the current pass
     gains: Real  # tokens that a step of 0, 1, ... draft tokens is taken to emit
@@ -286,7 +319,11 @@ def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
     room = np.zeros(r * REQUEST.itemsize + _CACHE_LINE_BYTES, np.uint8)
     first = -room.ctypes.data % _CACHE_LINE_BYTES
     requests = room[first : first + r * REQUEST.itemsize].view(REQUEST)
-    priority = workload.priority if options.priorities and workload.priority is not None else np.zeros(r, np.int32)
+    priority = (
+        workload.priority
+        if options.priorities and workload.priority is not None
+        else np.zeros(r, np.int32)
+    )
     requests["key"] = (priority.astype(np.int64) << 32) + np.arange(r)
     requests["sent_s"] = requests["ready_s"] = workload.arrival_s
     requests["prompt"], requests["output"] = workload.prompt_tokens, workload.output_tokens
@@ -297,7 +334,9 @@ def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
 
 
 def arrive_with_cache(requests: Requests, prompts: Requests, r: int) -> None:
-    """Let a request whose prompt was computed elsewhere begin with its cache and its first token."""
+    """Let a request whose prompt was computed elsewhere begin with its cache and its first
+    token.
+    """
     mine, done = requests[r], prompts[r]
     mine["generated"], mine["computed"], mine["phase"] = 1, done["prompt"], SWAPPED
     mine["first_s"] = mine["delivered_s"] = done["last_s"]
@@ -318,16 +357,24 @@ def new_prefixes(workload: Workload, options: SchedulerOptions) -> Prefixes:
         raise InputError(rule, key="block_tokens", value=options.block_tokens)
     lengths = np.array([len(ids) for ids in workload.prefix_ids], dtype=np.int64)
     start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    flat = np.fromiter((i for ids in workload.prefix_ids for i in ids), dtype=np.int64, count=int(start[-1]))
+    flat = np.fromiter(
+        (i for ids in workload.prefix_ids for i in ids), dtype=np.int64, count=int(start[-1])
+    )
     names, ids = np.unique(flat, return_inverse=True)
     held = np.zeros(flat.size * per_id, dtype=np.uint8)
     return Prefixes(ids.astype(np.int32), start, held, per_id, int(names.size) * per_id)
 
 
 def new_limits(
-    workload: Workload, options: SchedulerOptions, *, lag: int, lookahead: int, users: bool, sequences: int = 1,
+    workload: Workload,
+    options: SchedulerOptions,
+    *,
+    lag: int,
+    lookahead: int,
+    users: bool,
+    sequences: int = 1,
     canvas: int = 0,
-) -> Limits:  # fmt: skip
+) -> Limits:
     """Options in numbers; `users`: the closed loop is kept by the replica itself."""
 
     def or_never(limit: float | None) -> float:
@@ -335,31 +382,48 @@ def new_limits(
 
     rows = int(options.token_budget)
     if not options.chunked_prefill:
-        rows = max(rows, int((workload.prompt_tokens.astype(np.int64) + workload.output_tokens).max()))
+        rows = max(
+            rows, int((workload.prompt_tokens.astype(np.int64) + workload.output_tokens).max())
+        )
     # plain numbers of one type each: compiled code is made once per combination of types
     return Limits(
-        token_budget=int(options.token_budget), max_requests=int(options.max_requests),
-        chunked=bool(options.chunked_prefill), prefill_first=bool(options.prefill_first),
-        overlapped=bool(options.overlapped_scheduling), wait_iterations=int(options.wait_iterations),
+        token_budget=int(options.token_budget),
+        max_requests=int(options.max_requests),
+        chunked=bool(options.chunked_prefill),
+        prefill_first=bool(options.prefill_first),
+        overlapped=bool(options.overlapped_scheduling),
+        wait_iterations=int(options.wait_iterations),
         wait_tokens=float(options.wait_ratio * options.token_budget),
-        receive_iterations=int(options.receive_iterations), numbered_slots=bool(options.numbered_slots),
-        pass_tokens=int(options.pass_tokens), equal_passes=bool(options.equal_passes),
+        receive_iterations=int(options.receive_iterations),
+        numbered_slots=bool(options.numbered_slots),
+        pass_tokens=int(options.pass_tokens),
+        equal_passes=bool(options.equal_passes),
         block_tokens=int(options.block_tokens),
         kv_blocks=int(options.kv_blocks),
-        watermark_blocks=int(options.watermark_ratio * options.kv_blocks), swap=options.preemption == "swap",
-        swap_block_s=float(options.swap_block_s), prefix_cache=bool(options.prefix_cache),
+        watermark_blocks=int(options.watermark_ratio * options.kv_blocks),
+        swap=options.preemption == "swap",
+        swap_block_s=float(options.swap_block_s),
+        prefix_cache=bool(options.prefix_cache),
         reserve_ratio=-1.0 if options.reserve_ratio is None else float(options.reserve_ratio),
-        intake_s=float(options.intake_s), intake_token_s=float(options.intake_token_s),
-        slo_ttft_s=or_never(options.slo_ttft_s), slo_tpot_s=or_never(options.slo_tpot_s),
+        intake_s=float(options.intake_s),
+        intake_token_s=float(options.intake_token_s),
+        slo_ttft_s=or_never(options.slo_ttft_s),
+        slo_tpot_s=or_never(options.slo_tpot_s),
         horizon_s=or_never(options.horizon_s),
         users=int(workload.users) if users and workload.users is not None else workload.requests,
-        think_s=float(workload.think_s), lag=lag, lookahead=lookahead, sequences=sequences,
-        canvas=canvas, most_rows=min(rows, _MOST_ROWS),
-    )  # fmt: skip
+        think_s=float(workload.think_s),
+        lag=lag,
+        lookahead=lookahead,
+        sequences=sequences,
+        canvas=canvas,
+        most_rows=min(rows, _MOST_ROWS),
+    )
 
 
 def new_replica(limits: Limits, *, machine: bool) -> Replica:
-    """An engine that has seen nothing; a record for machine code, or the object that Python reads faster."""
+    """An engine that has seen nothing; a record for machine code, or the object that Python reads
+    faster.
+    """
     replica = Replica(unused_blocks=limits.kv_blocks)
     if not machine:
         return replica
@@ -370,19 +434,35 @@ def new_replica(limits: Limits, *, machine: bool) -> Replica:
 
 
 def new_buffers(
-    limits: Limits, prefixes: Prefixes, inbox: int, *, draft_tokens: int = 0, memory: tuple[int, int] = (1, 1)
-) -> Buffers:  # fmt: skip
-    """Empty arrays of an engine that can be sent `inbox` requests and drafts up to so many tokens."""
+    limits: Limits,
+    prefixes: Prefixes,
+    inbox: int,
+    *,
+    draft_tokens: int = 0,
+    memory: tuple[int, int] = (1, 1),
+) -> Buffers:
+    """Empty arrays of an engine that can be sent `inbox` requests and drafts up to so many
+    tokens.
+    """
     most, entries = min(limits.max_requests, inbox), prefixes.entries
     blocks = np.zeros(entries + 1, dtype=SHARED_BLOCK)
     blocks["previous"][entries] = blocks["next"][entries] = entries
     return Buffers(
-        inbox=np.zeros(inbox, np.int32), over=np.zeros(inbox, np.int32), heap=np.zeros(inbox, np.int32),
-        running=np.zeros(most + 1, np.int32), order=np.zeros(most + 1, np.int32), blocks=blocks,
-        chunks=np.zeros((2, most + 1), np.int32), by_batch=np.zeros((2, most + 2), np.int64),
-        by_rows=np.zeros((2, limits.most_rows + 1), np.int64), itl=np.zeros(BINS, np.int64),
+        inbox=np.zeros(inbox, np.int32),
+        over=np.zeros(inbox, np.int32),
+        heap=np.zeros(inbox, np.int32),
+        running=np.zeros(most + 1, np.int32),
+        order=np.zeros(most + 1, np.int32),
+        blocks=blocks,
+        chunks=np.zeros((2, most + 1), np.int32),
+        by_batch=np.zeros((2, most + 2), np.int64),
+        by_rows=np.zeros((2, limits.most_rows + 1), np.int64),
+        itl=np.zeros(BINS, np.int64),
         series=np.zeros((4, MOST_SAMPLES)),
         slot_last=-1 - np.arange(limits.max_requests if limits.numbered_slots else 1),
-        rows_left=np.zeros(most + 1, np.int32), rows_now=np.zeros(most + 1, np.int32),
-        pieces=np.zeros((2, most + 1), np.int32), gains=np.zeros(draft_tokens + 1), memory=np.zeros(memory),
-    )  # fmt: skip
+        rows_left=np.zeros(most + 1, np.int32),
+        rows_now=np.zeros(most + 1, np.int32),
+        pieces=np.zeros((2, most + 1), np.int32),
+        gains=np.zeros(draft_tokens + 1),
+        memory=np.zeros(memory),
+    )

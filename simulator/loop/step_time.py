@@ -1,7 +1,7 @@
 """What times an iteration: the interface, without any implementation.
 
-`simulator.timing.cost_timer` asks the cost model, `simulator.timing.profile_timer` a measured kernel profile.
-Leaves out what an iteration holds (`simulator.loop.scheduling.scheduler`).
+`simulator.timing.cost_timer` asks the cost model, `simulator.timing.profile_timer` a measured
+kernel profile. Leaves out what an iteration holds (`simulator.loop.scheduling.scheduler`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class StepTimer(Protocol):
 
         Args:
             decode_requests: b, >= 0.
-            query_tokens: mean query tokens of a decoding request, 1 + K where every one of them drafts K.
+            query_tokens: mean query tokens of a decoding request, 1 + K where every one of them
+                drafts K.
             decode_context_tokens: cached tokens of all decoding requests together.
             prefill: (new tokens, cached tokens) of every prompt chunk.
             longest_context: most cached tokens of any decoding request; 0: unknown, all the same.
@@ -36,7 +37,11 @@ class DraftTimer(Protocol):
     """Seconds that drafting adds to one iteration."""
 
     def __call__(
-        self, decode_requests: int, draft_tokens: int, decode_context_tokens: float, prefill_tokens: int
+        self,
+        decode_requests: int,
+        draft_tokens: int,
+        decode_context_tokens: float,
+        prefill_tokens: int,
     ) -> float:
         """Time the draft passes of one iteration.
 

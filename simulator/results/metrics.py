@@ -1,7 +1,8 @@
 """What did the users of a simulated service see, and what did its engines do?
 
-Columns per request, counters and a time series, with percentiles and goodput. Leaves out joules and dollars
-(`simulator.results.resources`), intervals over seeds and drawing (`simulator.results.timeline`, the app).
+Columns per request, counters and a time series, with percentiles and goodput. Leaves out joules and
+dollars (`simulator.results.resources`), intervals over seeds and drawing
+(`simulator.results.timeline`, the app).
 """
 
 from __future__ import annotations
@@ -46,28 +47,31 @@ class SimulationResult:
         input_tokens: int32[r].
         output_tokens: int32[r], tokens asked for.
         arrival_s: float64[r]; in a closed loop, when the request was sent.
-        scheduled_s: float64[r], start of the first iteration it took part in; nan where there was none.
+        scheduled_s: float64[r], start of the first iteration it took part in; nan where there was
+            none.
         first_token_s: float64[r]; nan for requests that never emitted a token.
         last_token_s: float64[r], nan for requests that did not finish.
         ending: uint8[r], `FINISHED`, `REJECTED` or `FAILED` of `simulator.loop.request`.
         replica: int32[r], which replica decoded it.
-        itl: waits between successive deliveries to a user; a step delivers all tokens that it emits at once.
+        itl: waits between successive deliveries to a user; a step delivers all tokens that it emits
+            at once.
         iterations: of all replicas together.
         clock_s: when the last request ended.
         busy_s: seconds in which replicas ran iterations, all together.
         replicas: engines, those for prompts included.
         counters: totals by name.
-        steps_by_batch: int64[b], (request, step) pairs by the number of requests that decoded together.
+        steps_by_batch: int64[b], (request, step) pairs by the number of requests that decoded
+            together.
         emitted_by_batch: int64[b], tokens that they emitted.
-        iterations_by_rows: int64[rows], iterations of all replicas by the rows of their pass; the last entry counts
-            larger ones too.
+        iterations_by_rows: int64[rows], iterations of all replicas by the rows of their pass; the
+            last entry counts larger ones too.
         iterations_by_sampled: int64[rows], the same by the rows that were sampled.
         exposed_host_s: of `busy_s`, seconds in which devices waited for the host to launch a pass.
         kv_peak_ratio: most of its cache that any replica used.
         series: one per replica.
         busy_by_replica_s: float64[n], `busy_s` of the replicas that decode.
-        idle_passes: of ranks in step, passes of those that had nothing to do while others had; None: the replicas are
-            no such ranks.
+        idle_passes: of ranks in step, passes of those that had nothing to do while others had;
+            None: the replicas are no such ranks.
     """
 
     request: NDArray[np.int64]
@@ -113,7 +117,9 @@ class SimulationResult:
 
     @property
     def tpot_s(self) -> Seconds:
-        """Time per output token after the first; nan for outputs of one token and for the unfinished."""
+        """Time per output token after the first; nan for outputs of one token and for the
+        unfinished.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(
                 np.where(
@@ -139,7 +145,9 @@ class SimulationResult:
         steps = self.counters["steps"]
         return self.counters["emitted"] / steps if steps else float("nan")
 
-    def within(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> NDArray[np.bool_]:
+    def within(
+        self, *, ttft_s: float | None = None, tpot_s: float | None = None
+    ) -> NDArray[np.bool_]:
         """Which requests finish within both limits.
 
         Args:
@@ -158,7 +166,9 @@ class SimulationResult:
         good = self.within(ttft_s=ttft_s, tpot_s=tpot_s)
         return float(good.sum()) / self.clock_s if self.clock_s > 0 else 0.0
 
-    def summary(self, *, slo_ttft_s: float | None = None, slo_tpot_s: float | None = None) -> dict[str, Any]:
+    def summary(
+        self, *, slo_ttft_s: float | None = None, slo_tpot_s: float | None = None
+    ) -> dict[str, Any]:
         """All of it in numbers; what cannot be known is None.
 
         Args:
@@ -231,7 +241,10 @@ def distribution(values: Seconds) -> dict[str, float | None]:
     if not kept.size:
         return dict.fromkeys(["mean", *(f"p{p}" for p in PERCENTILES)])
     found = np.percentile(kept, PERCENTILES)
-    return {"mean": float(kept.mean()), **{f"p{p}": float(v) for p, v in zip(PERCENTILES, found, strict=True)}}
+    return {
+        "mean": float(kept.mean()),
+        **{f"p{p}": float(v) for p, v in zip(PERCENTILES, found, strict=True)},
+    }
 
 
 def known(value: float) -> float | None:

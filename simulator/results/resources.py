@@ -1,7 +1,8 @@
-"""How busy were the devices of a simulated service, and what did its tokens cost in joules and dollars?
+"""How busy were the devices of a simulated service, and what did its tokens cost in joules and
+dollars?
 
-Counts of the run times the cost model's bytes and FLOPs, at the mean iteration. Leaves out swapped and transferred
-cache, and how use changed over time.
+Counts of the run times the cost model's bytes and FLOPs, at the mean iteration. Leaves out swapped
+and transferred cache, and how use changed over time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Resources:
         watts: mean draw of one device.
         joules: energy of all devices over the run.
         joules_per_token: the same per output token of finished requests; None where there is none.
-        usd_per_million_tokens: price of a million of them; None where the device's price is unknown.
+        usd_per_million_tokens: price of a million of them; None where the device's price is
+            unknown.
     """
 
     devices: int
@@ -82,22 +84,32 @@ def _work(result: SimulationResult, setting: Setting) -> tuple[float, float]:
     started = float(np.isfinite(result.first_token_s).sum())
     work, encodes = _Sum(), d.architecture.encoder is not None
     rows = steps + drafted + (started if encodes else computed)  # an encoder's rows are its own
-    work.add(pass_cost(d, batch=max(rows / passes, 1e-9), query_tokens=1.0, context=0.0,
-                       logits="none"), passes)  # fmt: skip
+    work.add(
+        pass_cost(d, batch=max(rows / passes, 1e-9), query_tokens=1.0, context=0.0, logits="none"),
+        passes,
+    )
     sampled = max((steps + drafted + started) / passes, 1e-9)
     work.add(pass_cost(d, batch=sampled, query_tokens=1.0, context=0.0), passes)
     work.add(pass_cost(d, batch=sampled, query_tokens=1.0, context=0.0, logits="none"), -passes)
     if steps:
         batch, queries, context = steps / passes, 1.0 + drafted / steps, _mean_context(result)
-        work.add(pass_cost(d, batch=batch, query_tokens=queries, context=context, logits="none"), passes)
-        work.add(pass_cost(d, batch=batch, query_tokens=queries, context=0.0, logits="none"), -passes)
+        work.add(
+            pass_cost(d, batch=batch, query_tokens=queries, context=context, logits="none"), passes
+        )
+        work.add(
+            pass_cost(d, batch=batch, query_tokens=queries, context=0.0, logits="none"), -passes
+        )
     if computed:
         _add_prompts(work, result, setting, computed)
     if drafted:
         step = chain_step(
-            d, setting.drafter, setting.overhead, batch=steps / passes, context=_mean_context(result),
+            d,
+            setting.drafter,
+            setting.overhead,
+            batch=steps / passes,
+            context=_mean_context(result),
             draft_tokens=drafted / steps,
-        )  # fmt: skip
+        )
         for often, cost in step.draft_passes:
             work.add(cost, float(often) * passes)
     return work.bytes, work.flops

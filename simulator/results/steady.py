@@ -1,11 +1,12 @@
 """What do users of a simulated service see while it is neither filling nor draining?
 
-From the arrival that ends the warm-up to the last one. Requests that arrive in between are waited for, those that end
-in between are counted. Means of successive batches of requests say how sure a share is and whether a backlog grows, if
-batches last longer than requests stay. Leaves out the whole run (`simulator.results.metrics`).
+From the arrival that ends the warm-up to the last one. Requests that arrive in between are waited
+for, those that end in between are counted. Means of successive batches of requests say how sure a
+share is and whether a backlog grows, if batches last longer than requests stay. Leaves out the
+whole run (`simulator.results.metrics`).
 
-Reference: Law and Carson 1979, "A sequential procedure for determining the length of a steady-state simulation", on
-batch means and on lengthening a run until they say enough.
+Reference: Law and Carson 1979, "A sequential procedure for determining the length of a steady-state
+simulation", on batch means and on lengthening a run until they say enough.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ class SteadyWindow:
         begin_s: when the warm-up ends.
         end_s: when the last request arrives.
         arrived: requests that arrive within.
-        goodput_per_s: requests a second that end within, and within the limits; None: no time passes.
+        goodput_per_s: requests a second that end within, and within the limits; None: no time
+            passes.
         tokens_per_s: tokens a second of the requests that end within; None: no time passes.
         ttft_s: mean and percentiles of the requests that arrive within.
         tpot_s: of the same.
         in_flight: requests that have arrived and not ended, when it begins and when it ends.
         good_ratio: share of the requests that arrive within which finish within the limits.
         good_half_width: half of the 80 % interval of that share, from means of batches.
-        in_flight_by_batch: requests in flight when those of a batch arrive, on average, batch after batch.
+        in_flight_by_batch: requests in flight when those of a batch arrive, on average, batch after
+            batch.
         stays: mean times that requests stay, of which a batch lasts so many.
     """
 
@@ -58,11 +61,16 @@ class SteadyWindow:
 
     @property
     def is_growing(self) -> bool:
-        """Whether more requests are in flight in the second half than in the first, beyond chance: no steady state."""
+        """Whether more requests are in flight in the second half than in the first, beyond chance:
+        no steady state.
+        """
         half = len(self.in_flight_by_batch) // 2
         if not half:
             return False
-        early, late = np.array(self.in_flight_by_batch[:half]), np.array(self.in_flight_by_batch[-half:])
+        early, late = (
+            np.array(self.in_flight_by_batch[:half]),
+            np.array(self.in_flight_by_batch[-half:]),
+        )
         grown, least = float(late.mean() - early.mean()), _TREND_RATIO * float(early.mean())
         error = float(np.sqrt((early.var(ddof=1) + late.var(ddof=1)) / half))
         return grown > max(least, _T_TREND * error)
@@ -97,8 +105,12 @@ def steady_window(
     tokens = float(result.output_tokens[inside].sum())
     inside = inside & kept
     came = (result.arrival_s >= begin) & (result.arrival_s <= end)
-    ended_s = np.where(good, result.last_token_s, result.arrival_s)  # the rejected and failed are in no one's way
-    batches = np.array_split(np.flatnonzero(came)[np.argsort(result.arrival_s[came], kind="stable")], BATCHES)
+    ended_s = np.where(
+        good, result.last_token_s, result.arrival_s
+    )  # the rejected and failed are in no one's way
+    batches = np.array_split(
+        np.flatnonzero(came)[np.argsort(result.arrival_s[came], kind="stable")], BATCHES
+    )
     batches = batches if came.sum() >= 2 * BATCHES else []
     shares = np.array([kept[each].mean() for each in batches])
     before = 1.0 + np.searchsorted(arrivals, result.arrival_s, side="left")
@@ -106,12 +118,16 @@ def steady_window(
     stay_s = float(np.mean(ended_s[came] - result.arrival_s[came]))
     flying = [int(((result.arrival_s <= at) & (ended_s > at)).sum()) for at in (begin, end)]
     return SteadyWindow(
-        begin_s=begin, end_s=end, arrived=int(came.sum()),
+        begin_s=begin,
+        end_s=end,
+        arrived=int(came.sum()),
         goodput_per_s=float(inside.sum()) / (end - begin) if end > begin else None,
         tokens_per_s=tokens / (end - begin) if end > begin else None,
-        ttft_s=distribution(result.ttft_s[came & good]), tpot_s=distribution(result.tpot_s[came & good]),
-        in_flight=(flying[0], flying[1]), good_ratio=float(kept[came].mean()),
+        ttft_s=distribution(result.ttft_s[came & good]),
+        tpot_s=distribution(result.tpot_s[came & good]),
+        in_flight=(flying[0], flying[1]),
+        good_ratio=float(kept[came].mean()),
         good_half_width=float(_T_80 * shares.std(ddof=1) / np.sqrt(BATCHES)) if batches else 1.0,
         in_flight_by_batch=tuple(float(there[each].mean()) for each in batches),
         stays=(end - begin) / BATCHES / stay_s if stay_s > 0.0 else float("inf"),
-    )  # fmt: skip
+    )

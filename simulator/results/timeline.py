@@ -1,7 +1,7 @@
 """What happened when? A simulation as trace events that Perfetto and Chrome's tracing page show.
 
-One process per replica: lanes of requests (prompt, then decode), a queue, and counters of requests and cache. Leaves
-out single iterations, of which there are too many to look at.
+One process per replica: lanes of requests (prompt, then decode), a queue, and counters of requests
+and cache. Leaves out single iterations, of which there are too many to look at.
 
 Reference: Google, "Trace Event Format", the JSON object form.
 """
@@ -28,11 +28,14 @@ _QUEUE_LANE = 0
 Event = dict[str, Any]
 
 
-def write_timeline(result: SimulationResult, path: str | Path, *, title: str = "simulation") -> None:
+def write_timeline(
+    result: SimulationResult, path: str | Path, *, title: str = "simulation"
+) -> None:
     """Write trace events; an existing file is replaced in one move.
 
     Args:
-        result: of a simulation. Of more than `MOST_SHOWN_REQUESTS` requests the first are shown, and the file says so.
+        result: of a simulation. Of more than `MOST_SHOWN_REQUESTS` requests the first are shown,
+            and the file says so.
         path: JSON file to write; its folder must exist.
         title: what the file calls itself.
 
@@ -51,8 +54,8 @@ def timeline_events(result: SimulationResult) -> Iterator[Event]:
         result: of a simulation.
 
     Yields:
-        Events with `ph` M (names), X (a request's prompt and decode), b and e (waiting), i (rejected) and C (counters),
-        times in microseconds.
+        Events with `ph` M (names), X (a request's prompt and decode), b and e (waiting), i
+        (rejected) and C (counters), times in microseconds.
     """
     shown = result.request[:MOST_SHOWN_REQUESTS]
     replicas = result.replica[shown]
@@ -108,9 +111,14 @@ def _requests(result: SimulationResult, replica: int, own: NDArray[np.int64]) ->
     started = np.isfinite(result.scheduled_s[own])
     for index in own[~started].tolist():
         yield {
-            "name": f"request {index} {states[index]}", "ph": "i", "s": "p", "cat": "queue", "pid": replica,
-            "tid": _QUEUE_LANE, "ts": _us(result.arrival_s[index]),
-        }  # fmt: skip
+            "name": f"request {index} {states[index]}",
+            "ph": "i",
+            "s": "p",
+            "cat": "queue",
+            "pid": replica,
+            "tid": _QUEUE_LANE,
+            "ts": _us(result.arrival_s[index]),
+        }
     own = own[started]
     begin = result.scheduled_s[own]
     first = _or(result.first_token_s[own], begin)
@@ -121,22 +129,44 @@ def _requests(result: SimulationResult, replica: int, own: NDArray[np.int64]) ->
         arrival = float(result.arrival_s[index])
         common = {"cat": "request", "pid": replica, "tid": lane + 1}
         about = {
-            "request": index, "input_tokens": int(result.input_tokens[index]),
-            "output_tokens": int(result.output_tokens[index]), "state": str(states[index]),
-        }  # fmt: skip
+            "request": index,
+            "input_tokens": int(result.input_tokens[index]),
+            "output_tokens": int(result.output_tokens[index]),
+            "state": str(states[index]),
+        }
         if start > arrival:
-            waiting = {"name": "waiting", "cat": "queue", "id": index, "pid": replica, "tid": _QUEUE_LANE}
+            waiting = {
+                "name": "waiting",
+                "cat": "queue",
+                "id": index,
+                "pid": replica,
+                "tid": _QUEUE_LANE,
+            }
             yield waiting | {"ph": "b", "ts": _us(arrival), "args": {"request": index}}
             yield waiting | {"ph": "e", "ts": _us(start)}
-        yield common | {"name": "prompt", "ph": "X", "ts": _us(start), "dur": _us(token - start), "args": about}
-        yield common | {"name": "decode", "ph": "X", "ts": _us(token), "dur": _us(end - token), "args": about}
+        yield common | {
+            "name": "prompt",
+            "ph": "X",
+            "ts": _us(start),
+            "dur": _us(token - start),
+            "args": about,
+        }
+        yield common | {
+            "name": "decode",
+            "ph": "X",
+            "ts": _us(token),
+            "dur": _us(end - token),
+            "args": about,
+        }
 
 
 def _counters(series: Series, replica: int) -> Iterator[Event]:
     """Requests and cache over time, thinned evenly where there are many states."""
     every = max(1, -(-series.t_s.size // MOST_SHOWN_STATES))
     columns = (series.t_s, series.running, series.waiting, series.kv_used_ratio)
-    for t, running, waiting, used in zip(*(column[::every].tolist() for column in columns), strict=True):
+    for t, running, waiting, used in zip(
+        *(column[::every].tolist() for column in columns), strict=True
+    ):
         at = {"ph": "C", "pid": replica, "ts": _us(t)}
         yield at | {"name": "requests", "args": {"running": running, "waiting": waiting}}
         yield at | {"name": "cache used, %", "args": {"used": round(100.0 * used, 3)}}

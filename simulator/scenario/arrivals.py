@@ -1,8 +1,8 @@
 """When do requests reach a service, and how long are they?
 
-Recorded traces as they are, or their lengths under drawn arrivals: Poisson, bursty (gamma gaps, or a service that
-switches between calm and burst), a closed loop of users. Everything is drawn from the generator that is handed in.
-Leaves out reading files (`traces.importers.formats`).
+Recorded traces as they are, or their lengths under drawn arrivals: Poisson, bursty (gamma gaps, or
+a service that switches between calm and burst), a closed loop of users. Everything is drawn from
+the generator that is handed in. Leaves out reading files (`traces.importers.formats`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def recorded(trace: RequestTrace, *, requests: int | None = None, speed: float =
         raise InputError("must hold at least one request", file=trace.file, key="requests", value=0)
     count = trace.requests if requests is None else requests
     if not 1 <= count <= trace.requests:
-        raise InputError(f"must lie in 1..{trace.requests}", file=trace.file, key="requests", value=count)
+        raise InputError(
+            f"must lie in 1..{trace.requests}", file=trace.file, key="requests", value=count
+        )
     blocks = trace.prefix_blocks
     return Workload(
         arrival_s=trace.arrival_s[:count] / speed,
@@ -54,9 +56,11 @@ def recorded(trace: RequestTrace, *, requests: int | None = None, speed: float =
 
 
 def repeated(trace: RequestTrace, requests: int) -> RequestTrace:
-    """So many requests of a trace in its order, from its start again after its end; arrivals are all 0.
+    """So many requests of a trace in its order, from its start again after its end; arrivals are
+    all 0.
 
-    Lengths keep their order, which is correlated in real traffic. A second lap shares no prefix with the first.
+    Lengths keep their order, which is correlated in real traffic. A second lap shares no prefix
+    with the first.
 
     Raises:
         InputError: an empty trace, or more requests than can be simulated.
@@ -83,7 +87,9 @@ def repeated(trace: RequestTrace, requests: int) -> RequestTrace:
     )
 
 
-def drawn_lengths(prompt: str, output: str, requests: int, generator: np.random.Generator) -> RequestTrace:
+def drawn_lengths(
+    prompt: str, output: str, requests: int, generator: np.random.Generator
+) -> RequestTrace:
     """Requests of independent lengths, all at 0.
 
     Args:
@@ -123,13 +129,16 @@ def poisson(requests: int, rate_per_s: float, generator: np.random.Generator) ->
     return gamma(requests, rate_per_s, 1.0, generator)
 
 
-def gamma(requests: int, rate_per_s: float, variation: float, generator: np.random.Generator) -> Seconds:
+def gamma(
+    requests: int, rate_per_s: float, variation: float, generator: np.random.Generator
+) -> Seconds:
     """Arrivals whose gaps follow a gamma law.
 
     Args:
         requests: how many.
         rate_per_s: mean requests per second, > 0.
-        variation: standard deviation of a gap over its mean, > 0: 1 is Poisson, more comes in bursts.
+        variation: standard deviation of a gap over its mean, > 0: 1 is Poisson, more comes in
+            bursts.
         generator: source of the draws.
 
     Returns:
@@ -206,7 +215,8 @@ def open_loop(trace: RequestTrace, arrival_s: Seconds) -> Workload:
         wanted = f"must hold {arrival_s.size} requests"
         raise InputError(wanted, file=trace.file, key="requests", value=trace.requests)
     return replace(
-        recorded(replace(trace, arrival_s=np.zeros(trace.requests)), requests=arrival_s.size), arrival_s=arrival_s
+        recorded(replace(trace, arrival_s=np.zeros(trace.requests)), requests=arrival_s.size),
+        arrival_s=arrival_s,
     )
 
 
@@ -221,7 +231,9 @@ def closed_loop(trace: RequestTrace, users: int, *, think_s: float = 0.0) -> Wor
     Raises:
         InputError: a number out of range.
     """
-    return replace(recorded(replace(trace, arrival_s=np.zeros(trace.requests))), users=users, think_s=think_s)
+    return replace(
+        recorded(replace(trace, arrival_s=np.zeros(trace.requests))), users=users, think_s=think_s
+    )
 
 
 def sharing(workload: Workload, prefix_tokens: int, block_tokens: int) -> Workload:
@@ -243,12 +255,15 @@ def sharing(workload: Workload, prefix_tokens: int, block_tokens: int) -> Worklo
     return replace(workload, prefix_ids=ids, prefix_block_tokens=block_tokens)
 
 
-def with_priorities(workload: Workload, shares: Mapping[int, float], generator: np.random.Generator) -> Workload:
+def with_priorities(
+    workload: Workload, shares: Mapping[int, float], generator: np.random.Generator
+) -> Workload:
     """The workload with priorities drawn independently, unless it has some.
 
     Args:
         workload: the requests.
-        shares: of requests by priority, which is lower for those who are served first; they sum to 1.
+        shares: of requests by priority, which is lower for those who are served first; they sum to
+            1.
         generator: source of the draws.
 
     Raises:
@@ -256,10 +271,17 @@ def with_priorities(workload: Workload, shares: Mapping[int, float], generator: 
     """
     if workload.priority is not None:
         return workload
-    ranks, parts = np.array(list(shares), dtype=np.int32), np.array(list(shares.values()), dtype=np.float64)
+    ranks, parts = (
+        np.array(list(shares), dtype=np.int32),
+        np.array(list(shares.values()), dtype=np.float64),
+    )
     if not parts.size or np.any(parts < 0) or abs(parts.sum() - 1.0) > 1e-6:
-        raise InputError("shares must be >= 0 and sum to 1", key="priorities", value=float(parts.sum()))
-    return replace(workload, priority=generator.choice(ranks, workload.requests, p=parts / parts.sum()))
+        raise InputError(
+            "shares must be >= 0 and sum to 1", key="priorities", value=float(parts.sum())
+        )
+    return replace(
+        workload, priority=generator.choice(ranks, workload.requests, p=parts / parts.sum())
+    )
 
 
 def block_tokens(trace: RequestTrace) -> int:
@@ -270,7 +292,9 @@ def block_tokens(trace: RequestTrace) -> int:
     """
     stated = trace.provenance.extra.get(BLOCK_TOKENS_KEY, _USUAL_BLOCK_TOKENS)
     if type(stated) is not int or not 1 <= stated <= MOST_TOKENS:
-        raise InputError("must be a whole number >= 1", file=trace.file, key=BLOCK_TOKENS_KEY, value=stated)
+        raise InputError(
+            "must be a whole number >= 1", file=trace.file, key=BLOCK_TOKENS_KEY, value=stated
+        )
     return stated
 
 
@@ -290,13 +314,17 @@ def _lengths(law: str, key: str, requests: int, generator: np.random.Generator) 
         values = []
     draw = draws.get((name, len(values)))
     if draw is None or not all(0.0 < value <= MOST_TOKENS for value in values):
-        raise InputError(f"must be {LENGTH_FORMS}, with numbers in 0..{MOST_TOKENS}", key=key, value=law)
+        raise InputError(
+            f"must be {LENGTH_FORMS}, with numbers in 0..{MOST_TOKENS}", key=key, value=law
+        )
     if name == "uniform" and values[1] < values[0]:
         raise InputError("must not end before it begins", key=key, value=law)
     return np.clip(np.rint(draw(*values)), 1, MOST_TOKENS).astype(np.int32)
 
 
-def _lognormal(mean: float, variation: float, requests: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def _lognormal(
+    mean: float, variation: float, requests: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
     sigma = math.sqrt(math.log1p(variation**2))
     return generator.lognormal(math.log(mean) - sigma**2 / 2.0, sigma, requests)
 

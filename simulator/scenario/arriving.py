@@ -23,7 +23,9 @@ from simulator.scenario.file import Requests
 from traces.kinds.acceptance import RequestTrace
 
 
-def workload(requests: Requests, source: RequestTrace | None, generator: np.random.Generator) -> Workload:
+def workload(
+    requests: Requests, source: RequestTrace | None, generator: np.random.Generator
+) -> Workload:
     """The requests of a scenario.
 
     Args:
@@ -38,7 +40,9 @@ def workload(requests: Requests, source: RequestTrace | None, generator: np.rand
     return with_priorities(taken, requests.priorities, generator) if requests.priorities else taken
 
 
-def _arriving(requests: Requests, source: RequestTrace | None, generator: np.random.Generator) -> Workload:
+def _arriving(
+    requests: Requests, source: RequestTrace | None, generator: np.random.Generator
+) -> Workload:
     r = requests
     if r.arrivals == "recorded":
         assert source is not None
@@ -57,7 +61,7 @@ def _arriving(requests: Requests, source: RequestTrace | None, generator: np.ran
         return open_loop(taken, gamma(count, rate, r.variation, generator))
     times = modulated(
         count, rate, generator, burst_ratio=r.burst_ratio, calm_s=r.calm_s, burst_s=r.burst_s
-    )  # fmt: skip
+    )
     return open_loop(taken, times)
 
 
@@ -65,7 +69,8 @@ def at_rate(requests: Requests, rate_per_s: float, source: RequestTrace | None) 
     """The same requests at another mean rate.
 
     Raises:
-        InputError: a closed loop, whose rate follows from its users, or recorded arrivals that span no time.
+        InputError: a closed loop, whose rate follows from its users, or recorded arrivals that span
+            no time.
     """
     if requests.arrivals == "closed":
         raise InputError("a closed loop has no rate of its own", key="rate_per_s", value=rate_per_s)
@@ -75,5 +80,7 @@ def at_rate(requests: Requests, rate_per_s: float, source: RequestTrace | None) 
     count = requests.count or source.requests
     span = float(source.arrival_s[min(count, source.requests) - 1])
     if span <= 0.0:
-        raise InputError("recorded arrivals span no time; draw them", file=source.file, key="arrivals")
+        raise InputError(
+            "recorded arrivals span no time; draw them", file=source.file, key="arrivals"
+        )
     return requests.model_copy(update={"speed": rate_per_s * span / count})

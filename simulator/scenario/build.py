@@ -1,7 +1,8 @@
 """How does a written scenario become one that runs?
 
-Reads the files that it names, draws arrivals and fills in what an engine does by default: scheduler limits, cache
-blocks, draft costs. Leaves out checking keys (`simulator.scenario.file`) and running (`simulator.engine`).
+Reads the files that it names, draws arrivals and fills in what an engine does by default: scheduler
+limits, cache blocks, draft costs. Leaves out checking keys (`simulator.scenario.file`) and running
+(`simulator.engine`).
 """
 
 from __future__ import annotations
@@ -47,8 +48,20 @@ _OTHERWISE = "speculative-decoding"
 """The method of a trace, or of stated acceptance, that names none."""
 
 # fields of a scenario's deployment that a setting takes as they are
-_OF_DEPLOYMENT = ("device", "engine", "dtype", "kv_dtype", "draft_dtype", "overrides", "fidelity", "split_verify",
-                  "transforms", "shared_prefix_tokens", "host_weights_ratio", "cache_tokens")  # fmt: skip
+_OF_DEPLOYMENT = (
+    "device",
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "draft_dtype",
+    "overrides",
+    "fidelity",
+    "split_verify",
+    "transforms",
+    "shared_prefix_tokens",
+    "host_weights_ratio",
+    "cache_tokens",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -89,13 +102,19 @@ class Prepared:
         return self.written.requests.arrivals != "recorded"
 
     def scenario(
-        self, seed: int = 0, *, rate_per_s: float | None = None, count: int | None = None, **changes: Any
+        self,
+        seed: int = 0,
+        *,
+        rate_per_s: float | None = None,
+        count: int | None = None,
+        **changes: Any,
     ) -> Scenario:
         """A scenario that runs.
 
         Args:
             seed: of arrivals and of every other draw.
-            rate_per_s: mean requests per second in place of the written ones; recorded arrivals are sped up.
+            rate_per_s: mean requests per second in place of the written ones; recorded arrivals are
+                sped up.
             count: requests in place of as many as are written.
             changes: fields of `SchedulerOptions` that differ.
 
@@ -110,7 +129,9 @@ class Prepared:
             requests = requests.model_copy(update={"count": count})
         arriving = workload(requests, self.source, np.random.default_rng(seed))
         if written.deployment.shared_prefix_tokens:
-            arriving = sharing(arriving, written.deployment.shared_prefix_tokens, self.scheduler.block_tokens)
+            arriving = sharing(
+                arriving, written.deployment.shared_prefix_tokens, self.scheduler.block_tokens
+            )
         check_lengths(arriving, self.engine, self.setting)
         return Scenario(
             workload=arriving,
@@ -145,15 +166,25 @@ def prepare(written: ScenarioFile) -> Prepared:
     if written.requests.file is not None:
         source = read_requests_any(written.requests.file, written.requests.format)
         if not source.requests:
-            raise InputError("must hold at least one request", file=source.file, key="requests", value=0)
+            raise InputError(
+                "must hold at least one request", file=source.file, key="requests", value=0
+            )
     walked = refined(written)
     known = _known(written) if walked is None else None
     notes: list[str] = [] if walked is None else [*walked.notes]
     trace = None if known is None else _walked(written, known, notes)
     engine = read_engine(written.profile.engine) if written.profile is not None else None
     copies = copies_of(written, engine)
-    decoder = walked.blocks.method.slug if walked is not None else known.method if known is not None else _PLAIN
-    setting = None if engine is not None and trace is None else _setting(written, decoder, engine, walked)
+    decoder = (
+        walked.blocks.method.slug
+        if walked is not None
+        else known.method
+        if known is not None
+        else _PLAIN
+    )
+    setting = (
+        None if engine is not None and trace is None else _setting(written, decoder, engine, walked)
+    )
     prompt_tokens, output_tokens = _mean_lengths(written, source)
     if setting is not None:
         setting = encoding(written, setting, prompt_tokens)
@@ -169,7 +200,10 @@ def prepare(written: ScenarioFile) -> Prepared:
         assert setting is not None
         timer = _cost_timer(written, setting, copies)
         if written.feed_forward is not None and written.disaggregation is None:
-            notes.append("prompts take the time of the whole model on one group of the attention side's devices")
+            notes.append(
+                "prompts take the time of the whole model on one group of the attention side's"
+                " devices"
+            )
     speculation = None
     if trace is not None and known is not None and setting is not None:
         speculation, note = _speculation(written, trace, setting, known)
@@ -189,7 +223,9 @@ def prepare(written: ScenarioFile) -> Prepared:
         speculation=speculation,
         blocks=written.blocks,
         refined=walked,
-        disaggregation=disaggregation_of(written, setting, mean_tokens, copies=copies, scheduler=scheduler),
+        disaggregation=disaggregation_of(
+            written, setting, mean_tokens, copies=copies, scheduler=scheduler
+        ),
         notes=tuple(notes),
     )
 
@@ -207,7 +243,9 @@ def _cost_timer(written: ScenarioFile, setting: Setting, copies: Copies) -> Step
 
     apart = written.feed_forward
     other, link = feed_forward_of(apart, setting)
-    return SplitTimer(setting, other, link, copies=apart.attention_groups, micro_batches=apart.micro_batches)
+    return SplitTimer(
+        setting, other, link, copies=apart.attention_groups, micro_batches=apart.micro_batches
+    )
 
 
 def _scheduler(
@@ -218,10 +256,16 @@ def _scheduler(
     copies: Copies,
     mean_tokens: int,
 ) -> SchedulerOptions:
-    """The scheduler, which heeds priorities where requests have some, unless the scenario says otherwise."""
+    """The scheduler, which heeds priorities where requests have some, unless the scenario says
+    otherwise.
+    """
     options = scheduler_of(written, setting, engine, copies, mean_tokens)
-    ranked = bool(written.requests.priorities) or (source is not None and source.priority is not None)
-    return options if written.scheduler.priorities is not None else replace(options, priorities=ranked)
+    ranked = bool(written.requests.priorities) or (
+        source is not None and source.priority is not None
+    )
+    return (
+        options if written.scheduler.priorities is not None else replace(options, priorities=ranked)
+    )
 
 
 def _known(written: ScenarioFile) -> Source | None:
@@ -229,49 +273,75 @@ def _known(written: ScenarioFile) -> Source | None:
     s = written.speculation
     if s is None or not s.drafts:
         return None
-    # what optimises is not needed to simulate, and would double the time until a plain scenario starts
+    # what optimises is not needed to simulate, and would double the time until a plain scenario
+    # starts
     from costmodel.optimizers.drafters.sources import length_source, rates_source, trace_source
 
     method = method_of(s.method) if s.method else ""
     if s.trace is not None:
         return trace_source(
-            trace_file(s.trace), method, s.match_rate, lengths=[s.longest_draft], otherwise=_OTHERWISE,
+            trace_file(s.trace),
+            method,
+            s.match_rate,
+            lengths=[s.longest_draft],
+            otherwise=_OTHERWISE,
             override=bool(method),
-        )  # fmt: skip
+        )
     method = method or _OTHERWISE
     if s.acceptance is not None:
-        return rates_source(method, s.acceptance, match_rate=s.match_rate, known_tokens=s.known_tokens)
+        return rates_source(
+            method, s.acceptance, match_rate=s.match_rate, known_tokens=s.known_tokens
+        )
     assert s.tokens_per_step is not None
     return length_source(method, s.tokens_per_step, [s.longest_draft], match_rate=s.match_rate)
 
 
 def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> AcceptanceTrace:
-    """The recording that requests walk along: as it stands, or drawn from numbers, which `notes` says."""
+    """The recording that requests walk along: as it stands, or drawn from numbers, which `notes`
+    says.
+    """
     if known.positions is not None:
         return known.positions
     assert written.speculation is not None
     own = load_method(known.method).shape
-    longest = written.speculation.longest_draft or (own.nodes if own.kind in ("chain", "window") else 0)
+    longest = written.speculation.longest_draft or (
+        own.nodes if own.kind in ("chain", "window") else 0
+    )
     if known.rates is None or not (longest or own.kind == "state_trees"):
-        rule = "stated acceptance is simulated for chains; say how many draft tokens (--draft-tokens K)"
-        raise InputError(rule, key="speculation.draft_tokens", value=written.speculation.draft_tokens)
+        rule = (
+            "stated acceptance is simulated for chains; say how many draft tokens"
+            " (--draft-tokens K)"
+        )
+        raise InputError(
+            rule, key="speculation.draft_tokens", value=written.speculation.draft_tokens
+        )
     if own.kind == "state_trees":
         from costmodel.optimizers.candidates.state_candidates import known_vectors
 
         vectors, assumed = known_vectors(known, own.depth)
-        notes.append(f"acceptance {known.reference}: ranks are drawn, no step depends on another; {assumed}")
+        notes.append(
+            f"acceptance {known.reference}: ranks are drawn, no step depends on another; {assumed}"
+        )
         return drawn_ranks(vectors, generator=np.random.default_rng(0))
-    notes.append(f"acceptance {known.reference}: a recording is drawn, in which no step depends on another")
+    notes.append(
+        f"acceptance {known.reference}: a recording is drawn, in which no step depends on another"
+    )
     if remark := known.rates.remark_at(longest):
         notes.append(remark)
     rates = step_rates(load_method(known.method), known.rates, longest)
     return drawn_recording(rates, longest, generator=np.random.default_rng(0))
 
 
-def _setting(written: ScenarioFile, method: str, engine: EngineSettings | None, walked: Refined | None) -> Setting:
+def _setting(
+    written: ScenarioFile, method: str, engine: EngineSettings | None, walked: Refined | None
+) -> Setting:
     d, s = written.deployment, written.speculation
-    drafter: dict[str, Any] = {} if s is None else {"draft_model": s.draft, "exit_layers": s.exit_layer}
-    drafter |= {name: getattr(s, name, None) for name in ("draft_name", "draft_passes", "draft_bytes")}
+    drafter: dict[str, Any] = (
+        {} if s is None else {"draft_model": s.draft, "exit_layers": s.exit_layer}
+    )
+    drafter |= {
+        name: getattr(s, name, None) for name in ("draft_name", "draft_passes", "draft_bytes")
+    }
     return build_setting(
         DecodingConfiguration(
             method=method,
@@ -296,7 +366,10 @@ def _speculation(
     assert s is not None
     method = load_method(known.method)
     if method.has_own_pace:
-        rule = "verifies no drafts by token; masked blocks need a confidence trace, or are stated as `blocks`; "
+        rule = (
+            "verifies no drafts by token; masked blocks need a confidence trace, or are stated as"
+            " `blocks`; "
+        )
         rule += "`rooftree predict` answers for the others"
         raise InputError(rule, key="speculation.method", value=method.slug)
     topology, stop, note = drafted(s, method, trace)
@@ -321,16 +394,22 @@ def _speculation(
 
 def _mean_lengths(written: ScenarioFile, source: RequestTrace | None) -> tuple[float, float]:
     """Mean tokens of prompts and of outputs."""
-    taken = source if source is not None else workload(written.requests, None, np.random.default_rng(0))
+    taken = (
+        source if source is not None else workload(written.requests, None, np.random.default_rng(0))
+    )
     return float(taken.prompt_tokens.mean()), float(taken.output_tokens.mean())
 
 
 def _batch(s: SpeculationSection, method: Method, trace: AcceptanceTrace) -> Batch:
-    """How requests share steps: as the named policy or the method's entry says, but for what is written."""
+    """How requests share steps: as the named policy or the method's entry says, but for what is
+    written.
+    """
     named = load_method(s.overlap) if s.overlap is not None else method
     batch = replace(named.batch, **s.changed_overlap())
     if s.ragged is not None:
         batch = replace(batch, ragged=s.ragged)
     if trace.level < 3:
-        batch = replace(batch, branch_at=1.0)  # how sure the drafter was is not recorded: every draft branches
+        batch = replace(
+            batch, branch_at=1.0
+        )  # how sure the drafter was is not recorded: every draft branches
     return batch

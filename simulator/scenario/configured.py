@@ -1,7 +1,8 @@
 """Which sections of a scenario say the same as a decoding configuration?
 
-A configuration names a deployment, how it decodes, and some limits of the scheduler; traffic and the rest stand in the
-other sections. Leaves out what becomes of sections (`simulator.scenario.build`).
+A configuration names a deployment, how it decodes, and some limits of the scheduler; traffic and
+the rest stand in the other sections. Leaves out what becomes of sections
+(`simulator.scenario.build`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from simulator.scenario.sections import StopSection, TreeLimit
 
 
 def sections_of(chosen: DecodingConfiguration) -> dict[str, Any]:
-    """The sections `deployment` and `speculation` of a configuration; the latter is None where nothing is drafted.
+    """The sections `deployment` and `speculation` of a configuration; the latter is None where
+    nothing is drafted.
 
     Args:
         chosen: any configuration; what it was chosen for (batch, context) is left to the traffic.
@@ -34,9 +36,10 @@ def limits_of(chosen: DecodingConfiguration, written: ScenarioFile) -> dict[str,
     """The limits of a scheduler that a configuration states, as keys of the section `scheduler`.
 
     Args:
-        chosen: whose `max_batch` counts the requests of all data copies, and `token_budget` the tokens of one; the
-            exporters write both for every copy.
-        written: the scenario; copies that it simulates as one scheduler have the limits of all of them.
+        chosen: whose `max_batch` counts the requests of all data copies, and `token_budget` the
+            tokens of one; the exporters write both for every copy.
+        written: the scenario; copies that it simulates as one scheduler have the limits of all of
+            them.
     """
     copies = written.deployment.data_parallel
     together = copies if copies_of(written, None).schedulers == 1 else 1
@@ -52,42 +55,70 @@ def _deployment(names: DeploymentNames) -> dict[str, Any]:
     known = DeploymentSection.model_fields
     for each in fields(DeploymentNames):
         if each.name not in known and values[each.name] != each.default:
-            raise InputError("is not simulated", key=f"deployment.{each.name}", value=values[each.name])
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if name in known}
+            raise InputError(
+                "is not simulated", key=f"deployment.{each.name}", value=values[each.name]
+            )
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if name in known
+    }
 
 
 def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
-    if chosen.topology == "block" or (chosen.trace is not None and load_method(chosen.method).refine is not None):
+    if chosen.topology == "block" or (
+        chosen.trace is not None and load_method(chosen.method).refine is not None
+    ):
         return _refining(chosen)
     if not chosen.speculates:
         return None
     is_sized = chosen.topology in ("chain", "state_trees")  # told by its size alone
-    if chosen.trace is None and not (is_sized and (chosen.acceptance_by_depth or chosen.tokens_per_step)):
-        rule = "must name the recording that simulated requests walk along, or state what is accepted of a chain"
+    if chosen.trace is None and not (
+        is_sized and (chosen.acceptance_by_depth or chosen.tokens_per_step)
+    ):
+        rule = (
+            "must name the recording that simulated requests walk along, or state what is accepted"
+            " of a chain"
+        )
         raise InputError(rule, key="trace")
     if chosen.topology not in ("chain", "tree", "dynamic_tree", "state_trees"):
-        raise InputError("simulations draft chains and trees", key="shape.kind", value=chosen.topology)
+        raise InputError(
+            "simulations draft chains and trees", key="shape.kind", value=chosen.topology
+        )
     section = {
-        **_known(chosen), "method": chosen.method, "draft": chosen.draft_model, "exit_layer": chosen.exit_layers,
-        "draft_name": chosen.draft_name, "draft_passes": chosen.draft_passes, "draft_bytes": chosen.draft_bytes,
+        **_known(chosen),
+        "method": chosen.method,
+        "draft": chosen.draft_model,
+        "exit_layer": chosen.exit_layers,
+        "draft_name": chosen.draft_name,
+        "draft_passes": chosen.draft_passes,
+        "draft_bytes": chosen.draft_bytes,
         "match_rate": chosen.match_rate,
-        "schedule": [list(row) for row in chosen.schedule], "stop": _stop(chosen),
-    }  # fmt: skip
+        "schedule": [list(row) for row in chosen.schedule],
+        "stop": _stop(chosen),
+    }
     if chosen.tree is not None:
         return section | {"tree": chosen.tree.to_json()}
     if isinstance(chosen.shape, Shape) and not is_sized:
-        return section | {"dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}}
+        return section | {
+            "dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}
+        }
     return section | {"draft_tokens": chosen.draft_tokens}
 
 
 def _refining(chosen: DecodingConfiguration) -> dict[str, Any]:
     """Masked blocks, by the configuration's policy or the method's own."""
     if chosen.trace is None:
-        raise InputError("must name the confidence trace that simulated requests walk along", key="trace")
+        raise InputError(
+            "must name the confidence trace that simulated requests walk along", key="trace"
+        )
     policy = chosen.refine and chosen.refine.as_json()
     return {
-        "trace": chosen.trace, "method": chosen.method, "refine": policy, "canvas_tokens": chosen.canvas_tokens,
-    }  # fmt: skip
+        "trace": chosen.trace,
+        "method": chosen.method,
+        "refine": policy,
+        "canvas_tokens": chosen.canvas_tokens,
+    }
 
 
 def _known(chosen: DecodingConfiguration) -> dict[str, Any]:
@@ -101,5 +132,9 @@ def _known(chosen: DecodingConfiguration) -> dict[str, Any]:
 
 def _stop(chosen: DecodingConfiguration) -> dict[str, Any]:
     if chosen.stop.rule not in get_args(StopSection.model_fields["rule"].annotation):
-        raise InputError("no kind of recording tells acceptance by exit layer", key="stop.rule", value=chosen.stop.rule)
+        raise InputError(
+            "no kind of recording tells acceptance by exit layer",
+            key="stop.rule",
+            value=chosen.stop.rule,
+        )
     return asdict(chosen.stop)

@@ -1,8 +1,10 @@
-"""Which copies of attention and dense layers does a deployment have, and what have they to do with each other?
+"""Which copies of attention and dense layers does a deployment have, and what have they to do with
+each other?
 
-Copies that hold experts of each other are ranks of one engine, which begin every iteration together; copies of a whole
-model are replicas like any others. Each has a scheduler, requests and a cache of its own. Leaves out copies within a
-pipeline or a context group, or behind workers for prompts, which are simulated as one scheduler over all of them.
+Copies that hold experts of each other are ranks of one engine, which begin every iteration
+together; copies of a whole model are replicas like any others. Each has a scheduler, requests and a
+cache of its own. Leaves out copies within a pipeline or a context group, or behind workers for
+prompts, which are simulated as one scheduler over all of them.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ class Copies(NamedTuple):
     Args:
         schedulers: of the deployment.
         in_step: whether they begin every iteration together.
-        plan: how the target is spread over all devices of ranks in step, or over those of one copy; None: one
-            tensor-parallel group.
+        plan: how the target is spread over all devices of ranks in step, or over those of one copy;
+            None: one tensor-parallel group.
     """
 
     schedulers: int = 1
@@ -46,13 +48,19 @@ def copies_of(written: ScenarioFile, engine: EngineSettings | None) -> Copies:
         engine: of a profile; None without.
 
     Raises:
-        InputError: replicas of an engine whose ranks are replicas already, or prompts apart from ranks in step.
+        InputError: replicas of an engine whose ranks are replicas already, or prompts apart from
+            ranks in step.
     """
     found = _planned(written) if engine is None else Copies(engine.replicas, engine.in_step)
     if found.in_step:
-        for key, given in (("replicas", written.replicas), ("disaggregation", written.disaggregation)):
+        for key, given in (
+            ("replicas", written.replicas),
+            ("disaggregation", written.disaggregation),
+        ):
             if given is not None and given != found.schedulers:
-                raise InputError("copies that hold experts of each other are one engine, without more", key=key)
+                raise InputError(
+                    "copies that hold experts of each other are one engine, without more", key=key
+                )
     return found
 
 
@@ -75,11 +83,14 @@ def _planned(written: ScenarioFile) -> Copies:
     return Copies(plan.data)
 
 
-def check_lengths(workload: Workload, engine: EngineSettings | None, setting: Setting | None) -> None:
+def check_lengths(
+    workload: Workload, engine: EngineSettings | None, setting: Setting | None
+) -> None:
     """Check that an engine and its model take all requests.
 
     Raises:
-        InputError: a request that is longer than the engine's `max_model_len`, or than what the model has learned.
+        InputError: a request that is longer than the engine's `max_model_len`, or than what the
+            model has learned.
     """
     tokens = workload.prompt_tokens.astype("int64") + workload.output_tokens
     if setting is not None and tokens.size:

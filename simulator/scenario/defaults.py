@@ -1,7 +1,8 @@
 """Which scheduler and which cache does an engine have where a scenario does not say?
 
-Published defaults of engines, the settings that a profile was measured under, the blocks that memory leaves, and what
-moving a cache takes. Leaves out what a person wrote (`simulator.scenario.file`), which goes over all of it.
+Published defaults of engines, the settings that a profile was measured under, the blocks that
+memory leaves, and what moving a cache takes. Leaves out what a person wrote
+(`simulator.scenario.file`), which goes over all of it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def scheduler_of(
     copies: Copies,
     mean_tokens: int,
 ) -> SchedulerOptions:
-    """What is written, over what a profile's engine was started with, over what engines do by default.
+    """What is written, over what a profile's engine was started with, over what engines do by
+    default.
 
     Args:
         written: the scenario.
@@ -57,15 +59,20 @@ def scheduler_of(
     options: dict[str, Any] = {}
     if engine is not None:
         options = {
-            "token_budget": engine.token_budget, "max_requests": engine.max_requests, "chunked_prefill":
-            engine.chunked_prefill, "prefix_cache": engine.prefix_cache, "block_tokens": engine.block_tokens,
+            "token_budget": engine.token_budget,
+            "max_requests": engine.max_requests,
+            "chunked_prefill": engine.chunked_prefill,
+            "prefix_cache": engine.prefix_cache,
+            "block_tokens": engine.block_tokens,
             "overlapped_scheduling": engine.overlapped_scheduling,
-        }  # fmt: skip
+        }
     elif setting is not None:
         options = engine_options(setting.engine)
         if setting.engine.scheduler is not None:
             options["prefix_cache"] = setting.engine.scheduler.shares_prefixes
-            if copies.plan is not None and copies.schedulers == 1:  # every data copy has the engine's limits
+            if (
+                copies.plan is not None and copies.schedulers == 1
+            ):  # every data copy has the engine's limits
                 options["token_budget"] *= copies.plan.data
                 options["max_requests"] *= copies.plan.data
     if written.deployment.shared_prefix_tokens:
@@ -73,8 +80,14 @@ def scheduler_of(
     if setting is not None and setting.target.encoder is not None:
         options |= WHOLE_PROMPTS
     if limits.engine_log is not None:
-        options |= logged_options(limits.engine_log, limits.block_tokens or options.get("block_tokens", 1))
-    options |= {key: value for key, value in limits.model_dump(exclude={"engine_log"}).items() if value is not None}
+        options |= logged_options(
+            limits.engine_log, limits.block_tokens or options.get("block_tokens", 1)
+        )
+    options |= {
+        key: value
+        for key, value in limits.model_dump(exclude={"engine_log"}).items()
+        if value is not None
+    }
     if slo.admission:
         options |= {"slo_ttft_s": slo.ttft_s, "slo_tpot_s": slo.tpot_s}
     apart = written.feed_forward
@@ -108,25 +121,36 @@ def logged_options(log: str, block_tokens: int) -> dict[str, Any]:
     tokens = facts.tokens(block)
     blocks = None if tokens is None else max(tokens // block, 1)
     told = {
-        "block_tokens": block, "kv_blocks": blocks, "token_budget": facts.token_budget,
+        "block_tokens": block,
+        "kv_blocks": blocks,
+        "token_budget": facts.token_budget,
         "max_requests": facts.max_requests,
-    }  # fmt: skip
+    }
     return {name: value for name, value in told.items() if value is not None}
 
 
 def engine_options(engine: Engine) -> dict[str, Any]:
-    """Fields of `SchedulerOptions` as an engine sets them, but for the size of its cache and shared prefixes."""
+    """Fields of `SchedulerOptions` as an engine sets them, but for the size of its cache and shared
+    prefixes.
+    """
     usual, options = engine.scheduler, {"block_tokens": engine.memory.block_tokens}
     if usual is None:
         return options
     return options | {
-        "token_budget": usual.batch_tokens, "max_requests": usual.requests, "chunked_prefill": usual.chunks,
-        "prefill_first": not usual.mixes, "overlapped_scheduling": usual.overlaps, "reserve_ratio": usual.reserve_ratio,
-        "wait_iterations": usual.wait_iterations, "wait_ratio": usual.wait_ratio,
-        "receive_iterations": usual.receive_iterations, "numbered_slots": usual.numbered_slots,
-        "pass_tokens": usual.pass_tokens, "equal_passes": usual.equal_passes,
+        "token_budget": usual.batch_tokens,
+        "max_requests": usual.requests,
+        "chunked_prefill": usual.chunks,
+        "prefill_first": not usual.mixes,
+        "overlapped_scheduling": usual.overlaps,
+        "reserve_ratio": usual.reserve_ratio,
+        "wait_iterations": usual.wait_iterations,
+        "wait_ratio": usual.wait_ratio,
+        "receive_iterations": usual.receive_iterations,
+        "numbered_slots": usual.numbered_slots,
+        "pass_tokens": usual.pass_tokens,
+        "equal_passes": usual.equal_passes,
         "drafts_within_output": usual.drafts_within_output,
-    }  # fmt: skip
+    }
 
 
 def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Deployment, Link]:
@@ -148,11 +172,18 @@ def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Depl
     values = WeightValues(matrices=layers - a.routed_parameters, experts=a.routed_parameters)
     needed = values.stored_bytes(precision) / section.tensor_parallel
     left = setting.engine.memory.cache_bytes(
-        device.memory_bytes, weights_bytes=needed, activations_bytes=0.0, devices=section.tensor_parallel
+        device.memory_bytes,
+        weights_bytes=needed,
+        activations_bytes=0.0,
+        devices=section.tensor_parallel,
     )
     if left < 0.0:
-        rule = f"the feed-forward layers of {a.name} need {format_bytes(needed)} on each {device.name}"
-        raise InfeasibleError(rule, key="feed_forward.tensor_parallel", value=section.tensor_parallel)
+        rule = (
+            f"the feed-forward layers of {a.name} need {format_bytes(needed)} on each {device.name}"
+        )
+        raise InfeasibleError(
+            rule, key="feed_forward.tensor_parallel", value=section.tensor_parallel
+        )
     rate = section.link_bytes_per_s or min(own.device.link_bytes_per_s, device.link_bytes_per_s)
     return other, Link(bytes_per_s=rate, latency_s=section.link_latency_s)
 
@@ -160,8 +191,13 @@ def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Depl
 def _attention_side(setting: Setting) -> Setting:
     """What the attention side's memory holds: the model without its feed-forward layers."""
     d = setting.deployment
-    blocks = tuple((replace(block, feed_forward=NO_FEED_FORWARD), count) for block, count in d.architecture.blocks)
-    return replace(setting, deployment=replace(d, architecture=replace(d.architecture, blocks=blocks)))
+    blocks = tuple(
+        (replace(block, feed_forward=NO_FEED_FORWARD), count)
+        for block, count in d.architecture.blocks
+    )
+    return replace(
+        setting, deployment=replace(d, architecture=replace(d.architecture, blocks=blocks))
+    )
 
 
 def block_options(section: BlocksSection, seed: int) -> BlockOptions:
@@ -177,16 +213,25 @@ def block_options(section: BlocksSection, seed: int) -> BlockOptions:
     size = section.block_tokens
     if section.commits is not None:
         longest = max(len(row) for row in section.commits)
-        commits = np.array([[*row, *[0] * (longest - len(row))] for row in section.commits], dtype=np.int64)
+        commits = np.array(
+            [[*row, *[0] * (longest - len(row))] for row in section.commits], dtype=np.int64
+        )
     elif section.passes is not None:
         commits = even_commits(size, section.passes)
     else:
-        commits = random_commits(size, section.commit_ratio or 0.0, np.random.default_rng([seed, size]))
+        commits = random_commits(
+            size, section.commit_ratio or 0.0, np.random.default_rng([seed, size])
+        )
     given = section.query_tokens
     each = (size if given is None else given,) if not isinstance(given, tuple) else given
     passes = commits.shape[1]
     queries = np.array([each[min(at, len(each) - 1)] for at in range(passes)], dtype=np.int64)
-    return BlockOptions(block_tokens=size, commits=commits, query_tokens=queries, closing_passes=section.closing_passes)
+    return BlockOptions(
+        block_tokens=size,
+        commits=commits,
+        query_tokens=queries,
+        closing_passes=section.closing_passes,
+    )
 
 
 def swap_block_s(setting: Setting | None, block_tokens: int) -> float:
@@ -198,7 +243,13 @@ def swap_block_s(setting: Setting | None, block_tokens: int) -> float:
     if setting is None:
         raise InputError("must be given beside a measured profile", key="scheduler.swap_block_s")
     d = setting.deployment
-    held = kv_bytes(d.architecture, d.precision, batch=1, context=block_tokens, tensor_parallel=d.tensor_parallel)
+    held = kv_bytes(
+        d.architecture,
+        d.precision,
+        batch=1,
+        context=block_tokens,
+        tensor_parallel=d.tensor_parallel,
+    )
     return float(held) / host_rate(d.device)
 
 
@@ -218,5 +269,7 @@ def kv_blocks(setting: Setting, plan: ParallelPlan | None, block_tokens: int, co
     tokens = cache_tokens(d, setting.engine, context=context, drafter=setting.drafter, plan=plan)
     blocks = int(np.floor(tokens / block_tokens))
     if blocks < 1:
-        raise InfeasibleError(f"{d.architecture.name} leaves no room for a cache on {d.device.name}", key="kv_blocks")
+        raise InfeasibleError(
+            f"{d.architecture.name} leaves no room for a cache on {d.device.name}", key="kv_blocks"
+        )
     return blocks

@@ -1,7 +1,7 @@
 """What does a simulated step draft: as a scenario says, else as the method's own entry does?
 
-A chain, a static tree, or limits of a tree that every step picks anew, and when drafts end before that. Leaves out how
-drafts are verified and share steps (`simulator.scenario.build`).
+A chain, a static tree, or limits of a tree that every step picks anew, and when drafts end before
+that. Leaves out how drafts are verified and share steps (`simulator.scenario.build`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from traces.replay.dynamic import TreePolicy
 Topology = int | Tree | StateTrees | TreePolicy
 
 
-def drafted(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> tuple[Topology, Stop, str]:
+def drafted(
+    section: SpeculationSection, method: Method, trace: AcceptanceTrace
+) -> tuple[Topology, Stop, str]:
     """What every step drafts, when a draft ends before that, and what has to be said about it.
 
     Args:
         section: as written.
-        method: its entry, which says what is not written: the tree or the length, and the stop rule.
+        method: its entry, which says what is not written: the tree or the length, and the stop
+            rule.
         trace: the recording that is walked along; a tree of the entry is kept within what it holds.
 
     Raises:
-        InputError: neither the scenario nor the entry says what a step drafts, the recording does not hold it, or the
-            stop rule is not one of such drafts.
+        InputError: neither the scenario nor the entry says what a step drafts, the recording does
+            not hold it, or the stop rule is not one of such drafts.
     """
     shape, note = _shape(section, method, trace)
     stop = _stop(section, method, trace, chain=isinstance(shape, int))
@@ -40,7 +43,9 @@ def drafted(section: SpeculationSection, method: Method, trace: AcceptanceTrace)
     if isinstance(shape, Tree | StateTrees) and stop.rule != "length":
         raise InputError("static trees are drafted whole", key="speculation.stop", value=stop.rule)
     if isinstance(shape, int) and stop.rule not in STOPS:
-        raise InputError(f"chains end by {', '.join(STOPS)}", key="speculation.stop", value=stop.rule)
+        raise InputError(
+            f"chains end by {', '.join(STOPS)}", key="speculation.stop", value=stop.rule
+        )
     if isinstance(shape, int) and stop.most_tokens and not section.schedule:
         shape = min(shape, stop.most_tokens)
     return shape, stop, note
@@ -50,7 +55,11 @@ def _shape(
     section: SpeculationSection, method: Method, trace: AcceptanceTrace
 ) -> tuple[int | Tree | StateTrees | Shape, str]:
     if section.tree is not None:
-        return read_tree(section.tree) if isinstance(section.tree, str) else Tree.from_json(section.tree), ""
+        return (
+            read_tree(section.tree)
+            if isinstance(section.tree, str)
+            else Tree.from_json(section.tree)
+        ), ""
     if method.shape.kind == "state_trees" and section.dynamic_tree is None and trace.level >= 2:
         return _prompted(section, method, trace)
     if section.draft_tokens is not None:
@@ -59,24 +68,48 @@ def _shape(
         limits = section.dynamic_tree
         whole = {name: int(value) for name, value in limits.items() if name != "least_probability"}
         if not whole.get("nodes"):
-            raise InputError("needs a number of nodes >= 1", key="speculation.dynamic_tree", value=dict(limits))
-        return Shape(kind="dynamic_tree", least_probability=limits.get("least_probability", 0.0), **whole), ""
+            raise InputError(
+                "needs a number of nodes >= 1", key="speculation.dynamic_tree", value=dict(limits)
+            )
+        return (
+            Shape(
+                kind="dynamic_tree", least_probability=limits.get("least_probability", 0.0), **whole
+            ),
+            "",
+        )
     own = method.shape
     if own.kind == "dynamic_tree" and own.nodes:
         return _within(own, method, trace)
     if own.kind in ("chain", "window") and own.nodes:
         return own.nodes, ""
-    rule = f"exactly one of draft_tokens, tree and dynamic_tree is needed: {method.slug} says no number of its own"
+    rule = (
+        f"exactly one of draft_tokens, tree and dynamic_tree is needed: {method.slug} says no"
+        " number of its own"
+    )
     raise InputError(rule, key="speculation")
 
 
-def _prompted(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> tuple[StateTrees, str]:
-    """The best trees with prompt tokens of the asked or the entry's own size, for the ranks of the recording."""
-    from costmodel.optimizers.candidates.state_candidates import recorded_trees  # plain scenarios need no optimiser
+def _prompted(
+    section: SpeculationSection, method: Method, trace: AcceptanceTrace
+) -> tuple[StateTrees, str]:
+    """The best trees with prompt tokens of the asked or the entry's own size, for the ranks of the
+    recording.
+    """
+    from costmodel.optimizers.candidates.state_candidates import (
+        recorded_trees,
+    )  # plain scenarios need no optimiser
 
     found = recorded_trees(trace, method, section.draft_tokens or method.shape.nodes)
-    words = ", ".join(f"{tree.draft_tokens} of {rows}" for tree, rows in zip(found.trees, found.rows, strict=True))
-    return found, f"candidates among the query tokens of a step, by prompt tokens of the step before: {words}"
+    words = ", ".join(
+        f"{tree.draft_tokens} of {rows}" for tree, rows in zip(found.trees, found.rows, strict=True)
+    )
+    return (
+        found,
+        (
+            "candidates among the query tokens of a step, by prompt tokens of the step before:"
+            f" {words}"
+        ),
+    )
 
 
 def _within(shape: Shape, method: Method, trace: AcceptanceTrace) -> tuple[Shape, str]:
@@ -84,20 +117,39 @@ def _within(shape: Shape, method: Method, trace: AcceptanceTrace) -> tuple[Shape
     held = trace.expansions
     if held is None:
         rule = (
-            f"{method.slug} picks a tree in every step, which needs a recording with the drafter's trees "
-            "(`rooftree record --expansions`); state draft_tokens or tree otherwise"
+            f"{method.slug} picks a tree in every step, which needs a recording with the drafter's"
+            " trees (`rooftree record --expansions`); state draft_tokens or tree otherwise"
         )
         raise InputError(rule, file=trace.file, key="speculation.dynamic_tree")
-    limits = {name: min(getattr(shape, name), getattr(held, name)) for name in ("nodes", "depth", "width")}
+    limits = {
+        name: min(getattr(shape, name), getattr(held, name)) for name in ("nodes", "depth", "width")
+    }
     found = replace(shape, **limits)
-    cut = [f"{name} {getattr(shape, name)}" for name in limits if getattr(shape, name) > getattr(found, name)]
-    own = ", ".join(f"{name} {value:g}" for name, value in asdict(found).items() if name != "kind" and value)
+    cut = [
+        f"{name} {getattr(shape, name)}"
+        for name in limits
+        if getattr(shape, name) > getattr(found, name)
+    ]
+    own = ", ".join(
+        f"{name} {value:g}" for name, value in asdict(found).items() if name != "kind" and value
+    )
     note = f"every step picks a tree of {own}"
-    return found, f"{note}: the recording holds less than {' and '.join(cut)} of {method.slug}" if cut else note
+    return (
+        found,
+        (
+            f"{note}: the recording holds less than {' and '.join(cut)} of {method.slug}"
+            if cut
+            else note
+        ),
+    )
 
 
-def _stop(section: SpeculationSection, method: Method, trace: AcceptanceTrace, *, chain: bool) -> Stop:
-    """When drafts end: as written, otherwise as the method's entry says where the recording holds what it needs."""
+def _stop(
+    section: SpeculationSection, method: Method, trace: AcceptanceTrace, *, chain: bool
+) -> Stop:
+    """When drafts end: as written, otherwise as the method's entry says where the recording holds
+    what it needs.
+    """
     if section.stop is not None:
         return Stop(**section.stop.model_dump())
     own = method.stop

@@ -1,7 +1,8 @@
-"""What does a scenario of an encoder-decoder need: prompts that are read whole, and how many tokens its encoder reads?
+"""What does a scenario of an encoder-decoder need: prompts that are read whole, and how many tokens
+its encoder reads?
 
-An encoder reads both ways, so that no prompt is cut into chunks and none shares a beginning with another. Leaves out
-inputs of fixed length, which requests do not state.
+An encoder reads both ways, so that no prompt is cut into chunks and none shares a beginning with
+another. Leaves out inputs of fixed length, which requests do not state.
 """
 
 from costmodel.answers.estimate import Setting, reading
@@ -27,12 +28,20 @@ def encoding(written: ScenarioFile, setting: Setting, prompt_tokens: float) -> S
     if target.encoder is None:
         return setting
     if target.source_positions:
-        rule = "reads an input of fixed length beside the prompt, which requests do not state; ask `rooftree predict`"
+        rule = (
+            "reads an input of fixed length beside the prompt, which requests do not state; ask"
+            " `rooftree predict`"
+        )
         raise InputError(rule, key="deployment.model", value=target.name)
     for key in WHOLE_PROMPTS:
         if getattr(written.scheduler, key):
-            raise InputError(f"must be off: the encoder of {target.name} reads prompts whole", key=f"scheduler.{key}",
-                             value=True)  # fmt: skip
+            raise InputError(
+                f"must be off: the encoder of {target.name} reads prompts whole",
+                key=f"scheduler.{key}",
+                value=True,
+            )
     if written.feed_forward is not None:
-        raise InputError("is known of models of one stack of layers", key="feed_forward", value=target.name)
+        raise InputError(
+            "is known of models of one stack of layers", key="feed_forward", value=target.name
+        )
     return reading(setting, prompt_tokens)

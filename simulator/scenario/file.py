@@ -1,7 +1,7 @@
 """What does a person's scenario say?
 
-A YAML file of sections (requests, deployment or profile, scheduler, speculation, limits), read safely and checked key
-by key. Leaves out what becomes of it (`simulator.scenario.build`).
+A YAML file of sections (requests, deployment or profile, scheduler, speculation, limits), read
+safely and checked key by key. Leaves out what becomes of it (`simulator.scenario.build`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,17 @@ MAX_SCENARIO_BYTES = 1 << 20
 Process = Literal["recorded", "poisson", "gamma", "modulated", "closed"]
 # every place of a scenario that holds a path, as section and key
 _PATHS = (
-    ("requests", "file"), ("deployment", "model"), ("deployment", "device"), ("profile", "prefix"),
-    ("profile", "engine"), ("speculation", "trace"), ("speculation", "tree"), ("speculation", "draft"),
-    ("feed_forward", "device"), ("scheduler", "engine_log"),
-)  # fmt: skip
+    ("requests", "file"),
+    ("deployment", "model"),
+    ("deployment", "device"),
+    ("profile", "prefix"),
+    ("profile", "engine"),
+    ("speculation", "trace"),
+    ("speculation", "tree"),
+    ("speculation", "draft"),
+    ("feed_forward", "device"),
+    ("scheduler", "engine_log"),
+)
 _NAMES_TOO = ("model", "device", "draft")  # a shipped name unless such a file stands there
 
 
@@ -48,8 +55,9 @@ class Requests(Section):
     Attributes:
         file: recorded requests; None: lengths are drawn.
         format: of a foreign file; None: recognised by its columns.
-        arrivals: recorded times, Poisson, gamma gaps, calm and bursts in turn (modulated), or a closed loop of users;
-            where it is not stated, users mean closed, a rate means poisson, and neither means recorded.
+        arrivals: recorded times, Poisson, gamma gaps, calm and bursts in turn (modulated), or a
+            closed loop of users; where it is not stated, users mean closed, a rate means poisson,
+            and neither means recorded.
         rate_per_s: mean requests per second of drawn arrivals.
         variation: of gamma gaps: standard deviation over mean.
         burst_ratio: rate of a burst over that of calm.
@@ -58,11 +66,12 @@ class Requests(Section):
         users: of a closed loop.
         think_s: between an answer and the user's next request.
         count: how many requests; None: all of the file.
-        prompt_tokens: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION, without a file.
+        prompt_tokens: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION, without a
+            file.
         output_tokens: generated tokens of a request, in the same forms.
         speed: recorded arrivals this many times as fast.
-        priorities: shares of requests by priority, lower first, where the file has none: {0: 0.2, 1: 0.8} or
-            0:0.2,1:0.8.
+        priorities: shares of requests by priority, lower first, where the file has none: {0: 0.2,
+            1: 0.8} or 0:0.2,1:0.8.
     """
 
     file: str | None = None
@@ -86,7 +95,13 @@ class Requests(Section):
     def _usual_arrivals(cls, given: Any) -> Any:
         """What makes sense with one kind of arrivals alone chooses it where no other is stated."""
         if isinstance(given, dict) and given.get("arrivals") is None:
-            usual = "closed" if given.get("users") else "poisson" if given.get("rate_per_s") else "recorded"
+            usual = (
+                "closed"
+                if given.get("users")
+                else "poisson"
+                if given.get("rate_per_s")
+                else "recorded"
+            )
             return {**given, "arrivals": usual}
         return given
 
@@ -96,14 +111,18 @@ class Requests(Section):
         lengths = self.prompt_tokens is not None and self.output_tokens is not None
         if self.file is None and not (lengths and self.count):
             raise ValueError("without a file, count, prompt_tokens and output_tokens are needed")
-        if self.file is not None and (self.prompt_tokens is not None or self.output_tokens is not None):
+        if self.file is not None and (
+            self.prompt_tokens is not None or self.output_tokens is not None
+        ):
             raise ValueError("prompt_tokens and output_tokens are for requests without a file")
         if self.arrivals == "recorded" and self.file is None:
             raise ValueError("recorded arrivals need a file")
         if self.priorities and abs(sum(self.priorities.values()) - 1.0) > 1e-6:
             raise ValueError("priorities: shares must sum to 1")
         if drawn != (self.rate_per_s is not None):
-            raise ValueError("rate_per_s goes with poisson, gamma and modulated arrivals, and they need it")
+            raise ValueError(
+                "rate_per_s goes with poisson, gamma and modulated arrivals, and they need it"
+            )
         if (self.arrivals == "closed") != (self.users is not None):
             raise ValueError("users goes with closed arrivals, and they need it")
         return self
@@ -126,12 +145,16 @@ class DeploymentSection(Section):
         draft_dtype: weight format of a draft model or head; None: 16 bits, or its own checkpoint's.
         overrides: `device.KEY=VALUE`.
         fidelity: of the cost model.
-        measured_passes: folder of `calibrate` with the passes that fidelity measured follows; None: those that ship.
-        split_verify: attention splits the cache in verify passes; None: looked up by engine and device.
+        measured_passes: folder of `calibrate` with the passes that fidelity measured follows; None:
+            those that ship.
+        split_verify: attention splits the cache in verify passes; None: looked up by engine and
+            device.
         transforms: names of compression and skipping presets, in order.
-        shared_prefix_tokens: first tokens of every prompt that are the same for all: read, held and computed once.
+        shared_prefix_tokens: first tokens of every prompt that are the same for all: read, held and
+            computed once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory.
-        cache_tokens: that the engine's cache holds, as it said itself; None: they follow from the memory.
+        cache_tokens: that the engine's cache holds, as it said itself; None: they follow from the
+            memory.
     """
 
     model: str = ""
@@ -157,7 +180,15 @@ class DeploymentSection(Section):
     @property
     def is_planned(self) -> bool:
         """Whether the model is spread beyond one tensor-parallel group."""
-        return max(self.pipeline_parallel, self.expert_parallel, self.data_parallel, self.context_parallel) > 1
+        return (
+            max(
+                self.pipeline_parallel,
+                self.expert_parallel,
+                self.data_parallel,
+                self.context_parallel,
+            )
+            > 1
+        )
 
 
 class ProfileSection(Section):
@@ -185,25 +216,29 @@ class SchedulerSection(Section):
         prefix_cache: prompts share cache blocks.
         block_tokens: tokens of a cache block; None: 16.
         kv_blocks: blocks of the cache; None: what the engine said, else what memory leaves.
-        engine_log: log or JSON of the running engine: the cache and the limits that it said it has, where this section
-            does not state them.
+        engine_log: log or JSON of the running engine: the cache and the limits that it said it has,
+            where this section does not state them.
         watermark_ratio: share of the blocks that admission leaves free.
         preemption: how a request that loses its blocks goes on.
         swap_block_s: seconds to swap a block one way; None: over the device's link to its host.
-        reserve_ratio: admit only what fits with its whole prompt and this share of all tokens that are still to be
-            generated.
-        overlapped_scheduling: compose an iteration while the one before it runs; None: as the engine does.
-        wait_iterations: iterations of requests that decode for which prompts wait for more of them; None: as the
+        reserve_ratio: admit only what fits with its whole prompt and this share of all tokens that
+            are still to be generated.
+        overlapped_scheduling: compose an iteration while the one before it runs; None: as the
             engine does.
-        wait_ratio: share of the token budget that is enough to wait no longer; None: as the engine does.
-        receive_iterations: iterations that only decode between two looks for new requests; None: as the engine does.
-        numbered_slots: requests hold one of max_requests numbered slots, taken before an iteration is filled and
-            served in that order; None: as the engine does.
-        pass_tokens: most query tokens of a pass, of which an iteration may have several, 0: it is one pass; None: as
+        wait_iterations: iterations of requests that decode for which prompts wait for more of them;
+            None: as the engine does.
+        wait_ratio: share of the token budget that is enough to wait no longer; None: as the engine
+            does.
+        receive_iterations: iterations that only decode between two looks for new requests; None: as
             the engine does.
-        equal_passes: a pass holds equally many tokens of slots with consecutive numbers, as where each has a cache of
-            its own; None: as the engine does.
-        drafts_within_output: no tokens are drafted beyond the end of an output; None: as the engine does.
+        numbered_slots: requests hold one of max_requests numbered slots, taken before an iteration
+            is filled and served in that order; None: as the engine does.
+        pass_tokens: most query tokens of a pass, of which an iteration may have several, 0: it is
+            one pass; None: as the engine does.
+        equal_passes: a pass holds equally many tokens of slots with consecutive numbers, as where
+            each has a cache of its own; None: as the engine does.
+        drafts_within_output: no tokens are drafted beyond the end of an output; None: as the engine
+            does.
         intake_s: seconds that the front end needs for a request, one after another.
         intake_token_s: seconds for each token of its prompt on top.
         priorities: heed priorities of requests; None: where requests have some.
@@ -262,8 +297,10 @@ class ScenarioFile(Section):
         speculation: None: plain decoding.
         blocks: a decoder of blocks in its place.
         slo: limits that goodput counts by.
-        replicas: engines behind the router; None: as many as the deployment has data-parallel copies.
-        router: which of them takes a request; None: in turn, or by reported load where copies exchange tokens.
+        replicas: engines behind the router; None: as many as the deployment has data-parallel
+            copies.
+        router: which of them takes a request; None: in turn, or by reported load where copies
+            exchange tokens.
         disaggregation: None: every replica computes prompts and decodes.
         feed_forward: None: every device holds all layers.
     """
@@ -306,7 +343,8 @@ class ScenarioFile(Section):
 
 
 def read_scenario_sections(path: str | Path) -> dict[str, Any]:
-    """The sections of a YAML file, unchecked but for their form; paths in it are taken from its own folder.
+    """The sections of a YAML file, unchecked but for their form; paths in it are taken from its own
+    folder.
 
     Raises:
         InputError: absent, too large, no YAML, or no mapping of sections that there are.
@@ -318,12 +356,18 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
     if not isinstance(given, dict):
-        raise InputError("must hold sections such as requests and deployment", file=path, value=type(given).__name__)
+        raise InputError(
+            "must hold sections such as requests and deployment",
+            file=path,
+            value=type(given).__name__,
+        )
     known = [field.alias or name for name, field in ScenarioFile.model_fields.items()]
     for name in map(str, given):
         if name not in known and name not in ScenarioFile.model_fields:
             raise UnknownNameError("section", name, known, file=path, key=name)
-    sections = {str(key): dict(value) if isinstance(value, dict) else value for key, value in given.items()}
+    sections = {
+        str(key): dict(value) if isinstance(value, dict) else value for key, value in given.items()
+    }
     for section, key in _PATHS:
         inside = sections.get(section)
         if not isinstance(inside, dict) or not isinstance(inside.get(key), str) or not inside[key]:

@@ -1,6 +1,8 @@
-"""Who computes the prompts of a scenario where other replicas decode, and how does a cache get to these?
+"""Who computes the prompts of a scenario where other replicas decode, and how does a cache get to
+these?
 
-Replicas like those that decode, or workers with a plan of their own. Leaves out queues (`simulator.cluster`).
+Replicas like those that decode, or workers with a plan of their own. Leaves out queues
+(`simulator.cluster`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ from simulator.scenario.file import ScenarioFile
 
 
 def disaggregation_of(
-    written: ScenarioFile, setting: Setting | None, mean_tokens: int, *, copies: Copies, scheduler: SchedulerOptions
+    written: ScenarioFile,
+    setting: Setting | None,
+    mean_tokens: int,
+    *,
+    copies: Copies,
+    scheduler: SchedulerOptions,
 ) -> Disaggregation | None:
     """Replicas for prompts, and how a cache travels from them.
 
@@ -32,7 +39,8 @@ def disaggregation_of(
         scheduler: of each of them.
 
     Raises:
-        InputError: a profile, which does not know the links, and no time stated; a plan that does not divide the model.
+        InputError: a profile, which does not know the links, and no time stated; a plan that does
+            not divide the model.
         InfeasibleError: workers for prompts without room for a cache.
     """
     split = written.disaggregation
@@ -41,13 +49,19 @@ def disaggregation_of(
     given = split.model_dump(exclude={"prefill"})
     if setting is None:
         if split.prefill is not None:
-            raise InputError("is timed by the cost model, not by a profile", key="disaggregation.prefill")
+            raise InputError(
+                "is timed by the cost model, not by a profile", key="disaggregation.prefill"
+            )
         if split.transfer_token_s is None:
-            raise InputError("must be given beside a measured profile", key="disaggregation.transfer_token_s")
+            raise InputError(
+                "must be given beside a measured profile", key="disaggregation.transfer_token_s"
+            )
         return Disaggregation(**given)
     if split.prefill is not None:
         decode = Workers(count=written.replicas or 1, plan=_plan(setting, copies))
-        plan = ServingPlan(prefill=workers_of(split.prefill, key="disaggregation.prefill"), decode=decode)
+        plan = ServingPlan(
+            prefill=workers_of(split.prefill, key="disaggregation.prefill"), decode=decode
+        )
         found = _workers(setting, plan, mean_tokens, scheduler, copies)
         if split.transfer_token_s is None:
             found["transfer_latency_s"] += split.transfer_latency_s
@@ -61,7 +75,9 @@ def disaggregation_of(
     if written.feed_forward is not None:
         from simulator.timing.cost_timer import CostModelTimer
 
-        given["prefill_timer"] = CostModelTimer(setting)  # replicas for prompts hold the whole model
+        given["prefill_timer"] = CostModelTimer(
+            setting
+        )  # replicas for prompts hold the whole model
     return Disaggregation(**given)
 
 
@@ -70,9 +86,15 @@ def _plan(setting: Setting, copies: Copies) -> ParallelPlan:
 
 
 def _workers(
-    setting: Setting, plan: ServingPlan, mean_tokens: int, scheduler: SchedulerOptions, copies: Copies
-) -> dict[str, Any]:  # fmt: skip
-    """Fields of `Disaggregation` of workers with a plan: the limits of those that decode, by data copy."""
+    setting: Setting,
+    plan: ServingPlan,
+    mean_tokens: int,
+    scheduler: SchedulerOptions,
+    copies: Copies,
+) -> dict[str, Any]:
+    """Fields of `Disaggregation` of workers with a plan: the limits of those that decode, by data
+    copy.
+    """
     from simulator.timing.cost_timer import CostModelTimer
 
     assert plan.prefill is not None
@@ -80,14 +102,18 @@ def _workers(
     own.check(d.architecture)
     each = plan.decode.plan.data if copies.schedulers == 1 else 1
     blocks = kv_blocks(setting, own, scheduler.block_tokens, mean_tokens)
-    latency_s, token_s = transfer_seconds(d.architecture, d.precision, d.device, plan, tokens=mean_tokens)
+    latency_s, token_s = transfer_seconds(
+        d.architecture, d.precision, d.device, plan, tokens=mean_tokens
+    )
     return {
         "transfer_latency_s": latency_s,
         "transfer_token_s": token_s,
         "prefill_replicas": plan.prefill.count,
         "prefill_timer": CostModelTimer(setting, own),
         "prefill_scheduler": replace(
-            scheduler, kv_blocks=blocks, token_budget=scheduler.token_budget * own.data // each,
+            scheduler,
+            kv_blocks=blocks,
+            token_budget=scheduler.token_budget * own.data // each,
             max_requests=max(scheduler.max_requests * own.data // each, 1),
         ),
-    }  # fmt: skip
+    }

@@ -1,7 +1,7 @@
 """Which recorded blocks do requests walk along, where a scenario names a confidence trace?
 
-The trace is replayed under the method's own policy or a stated one, block by block. Leaves out stated passes of blocks
-(`simulator.scenario.block_laws`) and what a pass costs.
+The trace is replayed under the method's own policy or a stated one, block by block. Leaves out
+stated passes of blocks (`simulator.scenario.block_laws`) and what a pass costs.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def refined(written: ScenarioFile) -> Refined | None:
         written: the scenario.
 
     Raises:
-        InputError: keys that belong to drafts, a method that the trace cannot answer for, or parts that passes over
-            masked blocks are not timed with.
+        InputError: keys that belong to drafts, a method that the trace cannot answer for, or parts
+            that passes over masked blocks are not timed with.
     """
     section = written.speculation
     if section is None or (section.trace is None and section.refine is None):
@@ -69,8 +69,14 @@ def refined(written: ScenarioFile) -> Refined | None:
     path = trace_file(section.trace or "")
     if not is_confidence(path):
         if section.refine is not None or section.canvas_tokens is not None:
-            rule = "is for masked blocks, which requests walk along a confidence trace (`speculation.trace`)"
-            raise InputError(rule, key=f"speculation.{'refine' if section.refine is not None else 'canvas_tokens'}")
+            rule = (
+                "is for masked blocks, which requests walk along a confidence trace"
+                " (`speculation.trace`)"
+            )
+            raise InputError(
+                rule,
+                key=f"speculation.{'refine' if section.refine is not None else 'canvas_tokens'}",
+            )
         if section.method and load_method(method_of(section.method)).refine is not None:
             rule = "refines masked blocks, which requests walk along a confidence trace"
             raise InputError(rule, file=path, key="speculation.method", value=section.method)
@@ -83,7 +89,9 @@ def refined(written: ScenarioFile) -> Refined | None:
     entry = load_method(method_of(section.method))
     require_priced(entry)
     policy, trace = written_policy(section.refine, method_policy(entry)), read_confidence(path)
-    method = refined_method(entry, policy, canvas_tokens=section.canvas_tokens or trace.canvas_tokens)
+    method = refined_method(
+        entry, policy, canvas_tokens=section.canvas_tokens or trace.canvas_tokens
+    )
     if section.ragged is not None:
         method = replace(method, batch=replace(method.batch, ragged=section.ragged))
     walked = block_passes(trace, policy)
@@ -91,14 +99,20 @@ def refined(written: ScenarioFile) -> Refined | None:
     _check_prompts(written, blocks)
     notes = [_words(walked.replay, path)]
     if trace.provenance.model != written.deployment.model:
-        notes.append(f"confidence borrowed: the trace was recorded on {trace.provenance.model or 'an unnamed model'}")
+        notes.append(
+            "confidence borrowed: the trace was recorded on"
+            f" {trace.provenance.model or 'an unnamed model'}"
+        )
     if method.batch.ragged != "split":
-        notes.append("all requests begin a block together, and those who are done wait for the others")
+        notes.append(
+            "all requests begin a block together, and those who are done wait for the others"
+        )
     return Refined(blocks=blocks, notes=tuple(notes))
 
 
 def refining(options: SchedulerOptions, walked: Refined | None) -> SchedulerOptions:
-    """The scheduler of such a scenario: an iteration is one pass, and prompts that no pass reads alone share nothing.
+    """The scheduler of such a scenario: an iteration is one pass, and prompts that no pass reads
+    alone share nothing.
 
     Args:
         options: of the engine, and as written.
@@ -106,7 +120,9 @@ def refining(options: SchedulerOptions, walked: Refined | None) -> SchedulerOpti
     """
     if walked is None:
         return options
-    changes = _WHOLE_PASSES if walked.blocks.reads_prompts else _WHOLE_PASSES | {"prefix_cache": False}
+    changes = (
+        _WHOLE_PASSES if walked.blocks.reads_prompts else _WHOLE_PASSES | {"prefix_cache": False}
+    )
     return replace(options, **changes)
 
 
@@ -123,28 +139,43 @@ def _check_keys(section: SpeculationSection) -> None:
 
 def _check_parts(written: ScenarioFile) -> None:
     parts = {
-        "profile": written.profile, "feed_forward": written.feed_forward, "disaggregation": written.disaggregation,
+        "profile": written.profile,
+        "feed_forward": written.feed_forward,
+        "disaggregation": written.disaggregation,
         "deployment": written.deployment if written.deployment.is_planned else None,
-    }  # fmt: skip
+    }
     for key, value in parts.items():
         if value is not None:
-            rule = "passes over masked blocks are timed by the cost model on one tensor-parallel group; leave it out"
+            rule = (
+                "passes over masked blocks are timed by the cost model on one tensor-parallel"
+                " group; leave it out"
+            )
             raise InputError(rule, key=key)
     for name, off in _WHOLE_PASSES.items():
         if getattr(written.scheduler, name):
-            raise InputError(f"must be {off} with masked blocks", key=f"scheduler.{name}",
-                             value=getattr(written.scheduler, name))  # fmt: skip
+            raise InputError(
+                f"must be {off} with masked blocks",
+                key=f"scheduler.{name}",
+                value=getattr(written.scheduler, name),
+            )
 
 
 def _check_prompts(written: ScenarioFile, blocks: RecordedBlocks) -> None:
     """Refuse shared prefixes where every block computes the prompt anew."""
     if blocks.reads_prompts:
         return
-    rule = f"must be off: {blocks.method.slug} computes prompt and canvas together, which no two requests share"
+    rule = (
+        f"must be off: {blocks.method.slug} computes prompt and canvas together, which no two"
+        " requests share"
+    )
     if written.scheduler.prefix_cache:
         raise InputError(rule, key="scheduler.prefix_cache", value=True)
     if written.deployment.shared_prefix_tokens:
-        raise InputError(rule, key="deployment.shared_prefix_tokens", value=written.deployment.shared_prefix_tokens)
+        raise InputError(
+            rule,
+            key="deployment.shared_prefix_tokens",
+            value=written.deployment.shared_prefix_tokens,
+        )
 
 
 def written_policy(written: Mapping[Any, Any] | None, own: RefinePolicy) -> RefinePolicy:
@@ -162,10 +193,18 @@ def written_policy(written: Mapping[Any, Any] | None, own: RefinePolicy) -> Refi
     at = {} if written.get("commit", own.commit) != own.commit else dict(own.at)
     stated = written.get("at", {})
     try:
-        return policy_of({**own.as_json(), **written, "at": {**at, **stated} if isinstance(stated, dict) else stated})
+        return policy_of(
+            {
+                **own.as_json(),
+                **written,
+                "at": {**at, **stated} if isinstance(stated, dict) else stated,
+            }
+        )
     except InputError as error:
         under = "" if error.key in (None, "policy") else f".{error.key}"
-        raise InputError(error.message, key=f"speculation.refine{under}", value=error.value) from None
+        raise InputError(
+            error.message, key=f"speculation.refine{under}", value=error.value
+        ) from None
 
 
 def _words(replay: RefineReplay, path: Path) -> str:

@@ -1,8 +1,8 @@
 """Which keys may a scenario have, and how is a single one changed?
 
-Keys with their types, defaults, ranges and meanings are read off the sections themselves, so that a key added to a
-section can be written in a file, set on a command line and looked up without a further line. Leaves out the sections
-(`simulator.scenario.file` and `simulator.scenario.sections`).
+Keys with their types, defaults, ranges and meanings are read off the sections themselves, so that a
+key added to a section can be written in a file, set on a command line and looked up without a
+further line. Leaves out the sections (`simulator.scenario.file` and `simulator.scenario.sections`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.scenario.file import ScenarioFile
 from simulator.scenario.sections import Section
 
-_BOUNDS = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+_BOUNDS = (
+    ("minimum", ">="),
+    ("exclusiveMinimum", ">"),
+    ("maximum", "<="),
+    ("exclusiveMaximum", "<"),
+)
 _OVERRIDES = "deployment.overrides"
 
 
@@ -52,7 +57,11 @@ def known_keys(scenario: type[ScenarioFile] = ScenarioFile) -> Iterator[str]:
         True
     """
     for name, field in scenario.model_fields.items():
-        kinds = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
+        kinds = [
+            kind
+            for kind in (field.annotation, *get_args(field.annotation))
+            if isinstance(kind, type)
+        ]
         section = next((kind for kind in kinds if issubclass(kind, Section)), None)
         if section is None:
             yield field.alias or name
@@ -72,20 +81,29 @@ def schema_keys(scenario: type[ScenarioFile] = ScenarioFile) -> list[Key]:
         parts, holder = place.split("."), whole
         if len(parts) == 2:
             inside = str(whole["properties"][parts[0]])
-            holder = next(part for name, part in whole["$defs"].items() if f"#/$defs/{name}'" in inside)
+            holder = next(
+                part for name, part in whole["$defs"].items() if f"#/$defs/{name}'" in inside
+            )
         form = holder["properties"][parts[-1]]
         kinds, ranges = _words(form)
         found.append(
             Key(
-                key=place, type=kinds, range=ranges, default=form.get("default"),
-                required=parts[-1] in holder.get("required", ()), meaning=_meanings(holder).get(_field(parts[-1]), ""),
+                key=place,
+                type=kinds,
+                range=ranges,
+                default=form.get("default"),
+                required=parts[-1] in holder.get("required", ()),
+                meaning=_meanings(holder).get(_field(parts[-1]), ""),
             )
-        )  # fmt: skip
+        )
     return found
 
 
-def assignments(texts: Iterable[str], scenario: type[ScenarioFile] = ScenarioFile) -> dict[str, Any]:
-    """Values by key from texts such as `scheduler.token_budget=512`; values are read as in a scenario file.
+def assignments(
+    texts: Iterable[str], scenario: type[ScenarioFile] = ScenarioFile
+) -> dict[str, Any]:
+    """Values by key from texts such as `scheduler.token_budget=512`; values are read as in a
+    scenario file.
 
     Args:
         texts: of the form KEY=VALUE; `device.KEY=VALUE` overrides a number of the device.
@@ -115,14 +133,20 @@ def assignments(texts: Iterable[str], scenario: type[ScenarioFile] = ScenarioFil
 
 
 def _value(value: str, text: str) -> Any:
-    """A value as YAML has it, but for what no key means: dates, and numbers to the base 60 such as 1:30."""
+    """A value as YAML has it, but for what no key means: dates, and numbers to the base 60 such as
+    1:30.
+    """
     import yaml
 
     try:
         read = yaml.safe_load(value)
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise InputError("must have a value as in a scenario file", key="--set", value=text) from None
-    plain = isinstance(read, str | list | dict | None) or (isinstance(read, bool | int | float) and ":" not in value)
+        raise InputError(
+            "must have a value as in a scenario file", key="--set", value=text
+        ) from None
+    plain = isinstance(read, str | list | dict | None) or (
+        isinstance(read, bool | int | float) and ":" not in value
+    )
     return read if plain else value
 
 
@@ -150,7 +174,9 @@ def with_values(sections: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
 
 
 def _field(name: str) -> str:
-    return "schema_version" if name == "schema" else name  # the one key that Python cannot call by its name
+    return (
+        "schema_version" if name == "schema" else name
+    )  # the one key that Python cannot call by its name
 
 
 def _meanings(holder: Mapping[str, Any]) -> dict[str, str]:
@@ -164,7 +190,9 @@ def _words(form: Mapping[str, Any]) -> tuple[str, str]:
     """Type and range of a JSON schema, in words."""
     if "anyOf" in form:
         parts = [_words(part) for part in form["anyOf"] if part.get("type") != "null"]
-        return " or ".join(kind for kind, _ in parts), ", ".join(dict.fromkeys(bound for _, bound in parts if bound))
+        return " or ".join(kind for kind, _ in parts), ", ".join(
+            dict.fromkeys(bound for _, bound in parts if bound)
+        )
     choices = form.get("enum") or ([form["const"]] if "const" in form else None)
     if choices:
         return "choice", ", ".join(map(str, choices))

@@ -1,7 +1,7 @@
 """What may a person write about how requests are decoded, and on which devices apart?
 
-Sections of a scenario file: speculation, block decoders, prompts and feed-forward layers apart. Leaves out the other
-sections and reading (`simulator.scenario.file`).
+Sections of a scenario file: speculation, block decoders, prompts and feed-forward layers apart.
+Leaves out the other sections and reading (`simulator.scenario.file`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ BlockTokens = Annotated[int, Field(ge=1, le=4096)]
 
 
 def _ranges(given: Any) -> Any:
-    """Rows (first batch, last batch, K) of a schedule written as `1-16:5,17-64:3`; anything else as it is."""
+    """Rows (first batch, last batch, K) of a schedule written as `1-16:5,17-64:3`; anything else as
+    it is.
+    """
     if not isinstance(given, str):
         return given
-    found = [re.fullmatch(r"\s*([0-9]{1,6})-([0-9]{1,6}):([0-9]{1,4})\s*", part) for part in given.split(",")]
+    found = [
+        re.fullmatch(r"\s*([0-9]{1,6})-([0-9]{1,6}):([0-9]{1,4})\s*", part)
+        for part in given.split(",")
+    ]
     if None in found:
         raise ValueError("must be ranges such as 1-16:5,17-64:3")
     return tuple(tuple(int(number) for number in row.groups()) for row in found if row is not None)
@@ -35,7 +40,9 @@ def _shares(given: Any) -> Any:
     """Shares by priority written as `0:0.2,1:0.8`; anything else as it is."""
     if not isinstance(given, str):
         return given
-    pairs = [re.fullmatch(r"\s*(-?[0-9]{1,9}):([0-9]*\.?[0-9]+)\s*", part) for part in given.split(",")]
+    pairs = [
+        re.fullmatch(r"\s*(-?[0-9]{1,9}):([0-9]*\.?[0-9]+)\s*", part) for part in given.split(",")
+    ]
     shares = {int(pair[1]): float(pair[2]) for pair in pairs if pair is not None}
     if len(shares) != len(pairs):
         raise ValueError("must be shares by different priorities such as 0:0.2,1:0.8")
@@ -43,7 +50,9 @@ def _shares(given: Any) -> Any:
 
 
 def _rates(given: Any) -> Any:
-    """One rate, or rates by position, written as `0.72` or `0.78,0.61,0.48`; anything else as it is."""
+    """One rate, or rates by position, written as `0.72` or `0.78,0.61,0.48`; anything else as it
+    is.
+    """
     if isinstance(given, str):
         return tuple(given.split(","))
     return (given,) if isinstance(given, int | float) else given
@@ -59,11 +68,15 @@ def _rule(given: Any) -> Any:
 
 Schedule = Annotated[tuple[tuple[int, int, int], ...], BeforeValidator(_ranges)]
 Rates = Annotated[tuple[Ratio, ...], Field(min_length=1, max_length=4095), BeforeValidator(_rates)]
-Shares = Annotated[dict[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)], Ratio], BeforeValidator(_shares)]
+Shares = Annotated[
+    dict[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)], Ratio], BeforeValidator(_shares)
+]
 
 
 TreeLimit = Literal["nodes", "depth", "width", "beam", "least_probability"]
-RefineKey = Literal["commit", "at", "block_tokens", "cache", "stop", "delimiters", "delimiter_confidence"]
+RefineKey = Literal[
+    "commit", "at", "block_tokens", "cache", "stop", "delimiters", "delimiter_confidence"
+]
 
 
 class Section(BaseModel):
@@ -76,7 +89,8 @@ class StopSection(Section):
     """When a draft ends before its length: see `costmodel.method.Stop`.
 
     Attributes:
-        rule: length, probability, product, ema or goodput of chains; gain of trees that every step picks anew.
+        rule: length, probability, product, ema or goodput of chains; gain of trees that every step
+            picks anew.
         at: threshold of the rule; of ema and goodput the weight of the latest step, 0 for 0.2.
         least_tokens: draft tokens that are made in any case; goodput may always leave drafting out.
         most_tokens: draft tokens after which it ends in any case; 0: those of the draft.
@@ -99,21 +113,26 @@ class StopSection(Section):
 class SpeculationSection(Section):
     """Speculation: what is accepted, and how much is drafted; or how masked blocks are refined.
 
-    Without draft_tokens, tree and dynamic_tree the method's own entry says what a step drafts. Requests walk along a
-    recording; for counters (level 0), stated rates and tokens per step one is drawn, every step by itself.
+    Without draft_tokens, tree and dynamic_tree the method's own entry says what a step drafts.
+    Requests walk along a recording; for counters (level 0), stated rates and tokens per step one is
+    drawn, every step by itself.
 
     Attributes:
-        trace: acceptance trace, a file or the name of a shipped one; or a confidence trace of masked blocks.
-        acceptance: in its place one rate of a token given those before it (0.72), or the share of steps in which each
-            position was accepted (0.78,0.61,0.48).
-        known_tokens: draft tokens up to which `acceptance` is known; None: as many as it has rates, of one rate any.
-        tokens_per_step: or the tokens that a step of the longest draft emits, the bonus token counted.
+        trace: acceptance trace, a file or the name of a shipped one; or a confidence trace of
+            masked blocks.
+        acceptance: in its place one rate of a token given those before it (0.72), or the share of
+            steps in which each position was accepted (0.78,0.61,0.48).
+        known_tokens: draft tokens up to which `acceptance` is known; None: as many as it has rates,
+            of one rate any.
+        tokens_per_step: or the tokens that a step of the longest draft emits, the bonus token
+            counted.
         draft_tokens: K of a chain.
         tree: file of a tree's JSON instead, or the JSON itself.
-        dynamic_tree: or limits of a tree that every step picks anew: nodes, depth, width, beam, least_probability.
+        dynamic_tree: or limits of a tree that every step picks anew: nodes, depth, width, beam,
+            least_probability.
         method: slug; None: the trace's.
-        refine: how a method that refines masked blocks commits them along a confidence trace: commit, at, block_tokens,
-            cache, stop, delimiters; what is left out is the method's own.
+        refine: how a method that refines masked blocks commits them along a confidence trace:
+            commit, at, block_tokens, cache, stop, delimiters; what is left out is the method's own.
         canvas_tokens: tokens behind the prompt that such a method refines; None: as recorded.
         draft: draft model.
         exit_layer: of an early-exit drafter.
@@ -122,13 +141,14 @@ class SpeculationSection(Section):
         draft_bytes: read by each of its passes.
         match_rate: share of steps with a proposal, where the trace does not tell.
         schedule: rows [first batch, last batch, K], or 1-16:5,17-64:3.
-        stop: when a draft ends, as product:0.3 or {rule: product, at: 0.3, least_tokens: 2}; None: as the method's
-            entry says.
-        overlap: pearl, specbranch or faser: how draft and verify passes share time; None: as the method has it.
+        stop: when a draft ends, as product:0.3 or {rule: product, at: 0.3, least_tokens: 2}; None:
+            as the method's entry says.
+        overlap: pearl, specbranch or faser: how draft and verify passes share time; None: as the
+            method has it.
         branches: of a draft that is made during verification; None: as the policy has it.
         parts: in which a draft is verified; None: as the policy has it.
-        interference_ratio: share of the shorter of two concurrent phases that the longer one takes in
-            addition; None: as the policy has it.
+        interference_ratio: share of the shorter of two concurrent phases that the longer one takes
+            in addition; None: as the policy has it.
         ragged: split, pad or regroup: what becomes of unequal lengths; None: as the method has it.
         group_requests: most requests that are padded together; None: everybody.
     """
@@ -162,11 +182,18 @@ class SpeculationSection(Section):
     def _goes_together(self) -> SpeculationSection:
         if sum(each is not None for each in (self.draft_tokens, self.tree, self.dynamic_tree)) > 1:
             raise ValueError("exactly one of draft_tokens, tree and dynamic_tree is needed")
-        known = sum(each is not None for each in (self.trace, self.acceptance, self.tokens_per_step))
+        known = sum(
+            each is not None for each in (self.trace, self.acceptance, self.tokens_per_step)
+        )
         if known > 1 or (known == 0 and self.drafts):
-            raise ValueError("exactly one of trace, acceptance and tokens_per_step is needed where anything is drafted")
+            raise ValueError(
+                "exactly one of trace, acceptance and tokens_per_step is needed where anything is"
+                " drafted"
+            )
         if self.trace is None and (self.tree is not None or self.dynamic_tree is not None):
-            raise ValueError("stated acceptance holds for chains; trees need a trace that holds ranks")
+            raise ValueError(
+                "stated acceptance holds for chains; trees need a trace that holds ranks"
+            )
         changed = self.changed_overlap()
         if changed and self.overlap is None and self.method is None:
             raise ValueError(f"{' and '.join(changed)} go with an overlap")
@@ -184,7 +211,11 @@ class SpeculationSection(Section):
 
     def changed_overlap(self) -> dict[str, Any]:
         """Fields of the overlap that differ from the published policy."""
-        given = {"branches": self.branches, "parts": self.parts, "interference_ratio": self.interference_ratio}
+        given = {
+            "branches": self.branches,
+            "parts": self.parts,
+            "interference_ratio": self.interference_ratio,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -196,8 +227,8 @@ class BlocksSection(Section):
         passes: a block is committed evenly over so many.
         commit_ratio: or every open token with this probability in each pass, one at least.
         commits: or rows of tokens that the passes of recorded blocks fixed.
-        query_tokens: tokens that a pass computes: one number, or one per pass of which the last serves all later ones;
-            None: the block.
+        query_tokens: tokens that a pass computes: one number, or one per pass of which the last
+            serves all later ones; None: the block.
         closing_passes: passes that only store a finished block.
     """
 
@@ -216,7 +247,9 @@ class BlocksSection(Section):
             raise ValueError(f"passes must not exceed the block's {self.block_tokens} tokens")
         for row in self.commits or ():
             if min(row, default=-1) < 0 or sum(row) != self.block_tokens:
-                raise ValueError(f"commits must hold rows of numbers >= 0 that sum to {self.block_tokens}")
+                raise ValueError(
+                    f"commits must hold rows of numbers >= 0 that sum to {self.block_tokens}"
+                )
         return self
 
 
@@ -225,11 +258,13 @@ class DisaggregationSection(Section):
 
     Attributes:
         prefill_replicas: replicas that compute prompts only.
-        prefill: or workers with a plan of their own that do, such as 2xtp4 or 1xdp8ep8; a transfer then goes over
-            one link, or the network between nodes where one link does not join all devices.
-        delivers: prefill: a first token is streamed as soon as its prompt is computed; decode: by the replica that
-            decodes, once it has the cache and takes the request in.
-        transfer_token_s: seconds to move one token's cache; None: over the links of the devices, all at once.
+        prefill: or workers with a plan of their own that do, such as 2xtp4 or 1xdp8ep8; a transfer
+            then goes over one link, or the network between nodes where one link does not join all
+            devices.
+        delivers: prefill: a first token is streamed as soon as its prompt is computed; decode: by
+            the replica that decodes, once it has the cache and takes the request in.
+        transfer_token_s: seconds to move one token's cache; None: over the links of the devices,
+            all at once.
         transfer_latency_s: of a transfer beside that.
     """
 

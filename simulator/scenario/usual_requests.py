@@ -1,6 +1,7 @@
 """Which traffic is simulated where nobody states any?
 
-A closed loop of users with requests of one size, told in words. What is stated stays. Leaves out reading and drawing.
+A closed loop of users with requests of one size, told in words. What is stated stays. Leaves out
+reading and drawing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ COUNT = 320
 PROMPT_TOKENS = 1024
 OUTPUT_TOKENS = 256
 _SIZES = {"count": COUNT, "prompt_tokens": PROMPT_TOKENS, "output_tokens": OUTPUT_TOKENS}
-_WORDS = {"users": "users", "count": "requests", "prompt_tokens": "prompt tokens", "output_tokens": "output tokens"}
+_WORDS = {
+    "users": "users",
+    "count": "requests",
+    "prompt_tokens": "prompt tokens",
+    "output_tokens": "output tokens",
+}
 _ARRIVING = ("users", "rate_per_s", "arrivals")
 
 
@@ -47,7 +53,9 @@ def with_usual_requests(sections: Mapping[str, Any]) -> tuple[dict[str, Any], st
     return {**sections, "requests": {**missing, **stated}}, f"assumed: {words}" if words else ""
 
 
-def named_by_option(error: InputError, options: Mapping[str, str], given: Collection[str]) -> InputError:
+def named_by_option(
+    error: InputError, options: Mapping[str, str], given: Collection[str]
+) -> InputError:
     """The same refusal with the option that was given in the place of its key.
 
     Args:

@@ -1,8 +1,9 @@
 """What does the cost model say about an iteration, any number of times a second?
 
-Tabulates passes of a setting once, for the sizes that a scenario can reach, and looks iterations up; decode-only
-iterations on grid points cost exactly what `costmodel.answers.estimate` says. At fidelity `measured` passes that only
-decode or only compute a prompt follow those that were measured. Leaves out skewed contexts (the mean counts).
+Tabulates passes of a setting once, for the sizes that a scenario can reach, and looks iterations
+up; decode-only iterations on grid points cost exactly what `costmodel.answers.estimate` says. At
+fidelity `measured` passes that only decode or only compute a prompt follow those that were
+measured. Leaves out skewed contexts (the mean counts).
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class TableSize(NamedTuple):
         context_tokens: of one request.
         query_tokens: most of one decoding request, 1 + K.
         tree: the tree that is drafted, if it is one.
-        levels: mean tokens that a request reads in each draft pass, where every step has a tree of its own; then K
-            stands for draft passes where drafting is timed.
+        levels: mean tokens that a request reads in each draft pass, where every step has a tree of
+            its own; then K stands for draft passes where drafting is timed.
         sizes: query tokens that passes have most often, whose times are not interpolated.
     """
 
@@ -70,13 +71,16 @@ class CostModelTimer:
     """Times iterations with the cost model.
 
     Args:
-        setting: target, device, drafter and engine; its drafter's passes are timed by `CostModelDraft`.
-        plan: how the target is spread; None: one tensor-parallel group, as the setting says. With a pipeline every
-            stage works on its share of the running requests, and an iteration is the time in which all of them
-            advance.
-        passes: the kernels of a particular engine, under the same plan; None: the setting's deployment as it is.
-        least: tables are made for iterations of this size or twice it, four times and so on, so that scenarios share
-            tables and have the same answers alone and beside others; None: for each scenario's own size.
+        setting: target, device, drafter and engine; its drafter's passes are timed by
+            `CostModelDraft`.
+        plan: how the target is spread; None: one tensor-parallel group, as the setting says. With a
+            pipeline every stage works on its share of the running requests, and an iteration is the
+            time in which all of them advance.
+        passes: the kernels of a particular engine, under the same plan; None: the setting's
+            deployment as it is.
+        least: tables are made for iterations of this size or twice it, four times and so on, so
+            that scenarios share tables and have the same answers alone and beside others; None: for
+            each scenario's own size.
     """
 
     def __init__(
@@ -107,7 +111,9 @@ class CostModelTimer:
         prefill: Sequence[tuple[int, int]],
         longest_context: float = 0.0,
     ) -> float:
-        """Seconds of one iteration without draft passes: see `StepTimer`. Prompts are taken to end with it."""
+        """Seconds of one iteration without draft passes: see `StepTimer`. Prompts are taken to end
+        with it.
+        """
         longest = max([longest_context, *(new + cached for new, cached in prefill)])
         size = TableSize(
             rows=round(decode_requests * query_tokens) + sum(new for new, _ in prefill),
@@ -139,13 +145,21 @@ class CostModelTimer:
         if self.least is not None:
             size = _doubled(self.least, size)
         if self._cached is None or self._cached[:2] != (size, drafts):
-            self._cached = (size, drafts, self._draft_tables(size) if drafts else self._tabulate(size))
+            self._cached = (
+                size,
+                drafts,
+                self._draft_tables(size) if drafts else self._tabulate(size),
+            )
         return self._cached[2]
 
     def _rounded(self, size: TableSize) -> TableSize:
-        """At least this size, and as much as the tables at hand, so that single questions seldom rebuild them."""
+        """At least this size, and as much as the tables at hand, so that single questions seldom
+        rebuild them.
+        """
         had = self._cached[0] if self._cached is not None else TableSize(2048, 256, 8192, 9)
-        rows, requests, context, query_tokens = (max(a, b) for a, b in zip(size[:4], had[:4], strict=True))
+        rows, requests, context, query_tokens = (
+            max(a, b) for a, b in zip(size[:4], had[:4], strict=True)
+        )
         return TableSize(rows, requests, context, query_tokens)
 
     def _parts(
@@ -158,7 +172,9 @@ class CostModelTimer:
         *,
         verifies: bool = False,
     ) -> tuple[Real, Real, Real]:
-        """Seconds of attention, of the output head, and of everything else; of decode passes as the method verifies."""
+        """Seconds of attention, of the output head, and of everything else; of decode passes as the
+        method verifies.
+        """
         seconds = self._seconds(batch, query_tokens, context, logits, prefill, verifies=verifies)
         shape = np.broadcast_shapes(np.shape(batch), np.shape(query_tokens), np.shape(context))
 
@@ -170,7 +186,14 @@ class CostModelTimer:
         return total(set(_ATTENTION)), total(set(_HEAD)), total(others)
 
     def _seconds(
-        self, batch: Real, query_tokens: Real, context: Real, logits: Logits, prefill: bool, *, verifies: bool = False
+        self,
+        batch: Real,
+        query_tokens: Real,
+        context: Real,
+        logits: Logits,
+        prefill: bool,
+        *,
+        verifies: bool = False,
     ) -> Mapping[str, Real]:
         """Seconds of a pass by operation."""
         d = self._whole if prefill else self.setting.deployment
@@ -189,88 +212,143 @@ class CostModelTimer:
         """Seconds by operation of passes spread by the plan."""
         assert self.plan is not None
         shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
-        return planned_seconds(self.setting.deployment, self.plan, **shape, logits=logits, prefill=prefill)
+        return planned_seconds(
+            self.setting.deployment, self.plan, **shape, logits=logits, prefill=prefill
+        )
 
     def _verify_seconds(self, batch: Real, query_tokens: Real, context: Real) -> dict[str, Real]:
-        """Seconds by operation of passes that verify, with the rows that ride on them, less the layers that drafted."""
+        """Seconds by operation of passes that verify, with the rows that ride on them, less the
+        layers that drafted.
+        """
         found: dict[str, Real] = {}
         for weight, cost in verify_passes(
-            self._whole, self.setting.drafter, batch=batch, draft_tokens=query_tokens - 1.0,
-            context=context, speculates=self._speculates(query_tokens),
-        ):  # fmt: skip
+            self._whole,
+            self.setting.drafter,
+            batch=batch,
+            draft_tokens=query_tokens - 1.0,
+            context=context,
+            speculates=self._speculates(query_tokens),
+        ):
             for name, value in cost.seconds.items():
                 found[name] = found.get(name, np.zeros(())) + weight * value
         return found
 
     def _speculates(self, query_tokens: Real) -> Mask:
-        """Where a step speculates: always, if it drafts while it verifies or has rows of its own on the pass."""
+        """Where a step speculates: always, if it drafts while it verifies or has rows of its own on
+        the pass.
+        """
         method = self.setting.drafter.method
-        always = method.batch.drafts_during_verify or (method.may_propose_nothing and method.shape.riding > 0)
+        always = method.batch.drafts_during_verify or (
+            method.may_propose_nothing and method.shape.riding > 0
+        )
         return np.asarray((query_tokens > 1.0) | always)
 
     def _draft_tables(self, size: TableSize) -> Tables:
         """What draft passes take, on the grid of the target's attention."""
-        setting = replace(self.setting, deployment=replace(self.setting.deployment, fidelity=self._whole.fidelity))
+        setting = replace(
+            self.setting, deployment=replace(self.setting.deployment, fidelity=self._whole.fidelity)
+        )
         queries, requests, context = _grid(size)
         draft_s = draft_grid(setting, queries, requests, context, size.tree, size.levels)
         return no_tables()._replace(
-            query_axis=queries, query_below=below(queries), request_axis=requests, request_below=below(requests),
-            context_step=float(context[1]), attention_s=draft_s, draft_s=draft_s,
+            query_axis=queries,
+            query_below=below(queries),
+            request_axis=requests,
+            request_below=below(requests),
+            context_step=float(context[1]),
+            attention_s=draft_s,
+            draft_s=draft_s,
             draft_row_s=draft_rows(setting, _rows(size)),
-        )  # fmt: skip
+        )
 
     def _tabulate(self, size: TableSize) -> Tables:
         setting, one, none = self.setting, np.ones(()), np.zeros(())
         rows = _rows(size)
-        prompts_alone = self._whole.fidelity == "measured"  # which tells apart the rows of a prompt and of decodes
+        prompts_alone = (
+            self._whole.fidelity == "measured"
+        )  # which tells apart the rows of a prompt and of decodes
         batch, new = (one, rows) if prompts_alone else (rows, one)
-        row_s = _sloped(np.concatenate([[0.0], self._parts(batch, new, none, "none", prompts_alone)[2]]))
-        sampled = np.arange(1.0, min(size.requests * size.query_tokens + size.requests, _MOST_ROWS) + 2.0)
+        row_s = _sloped(
+            np.concatenate([[0.0], self._parts(batch, new, none, "none", prompts_alone)[2]])
+        )
+        sampled = np.arange(
+            1.0, min(size.requests * size.query_tokens + size.requests, _MOST_ROWS) + 2.0
+        )
         head_s = _sloped(np.concatenate([[0.0], self._parts(sampled, one, none, "all")[1]]))
         queries, requests, context = _grid(size)
         attention, together = self._decode_grid(queries, requests, context, row_s, head_s)
         prompt_step = _SHORT_PROMPT_STEP if prompts_alone else _PROMPT_STEP
         prompts = np.arange(0.0, size.context_tokens + 2.0 * _PROMPT_STEP, prompt_step)
         encodes = setting.target.encoder is not None
-        begins: Logits = "last" if encodes else "none"  # a decoder's first token attends to the whole text
+        begins: Logits = (
+            "last" if encodes else "none"
+        )  # a decoder's first token attends to the whole text
         prompt = self._parts(one, np.maximum(prompts, 1.0), none, begins, True)[0]
         reread = self._parts(one, one, prompts, "none", True)[0]
         plain, own = setting.plain_overhead, setting.overhead
         host_s = sum(stage.draft.host_s for stage in setting.drafter.stages)
-        drafting = float(setting.drafter.method.drafts)  # passes over open blocks have several tokens and draft none
+        drafting = float(
+            setting.drafter.method.drafts
+        )  # passes over open blocks have several tokens and draft none
         speculative_s = float(own.step_s + drafting * own.draft_s + host_s - plain.step_s)
-        if self._speculates(np.ones(1)).all():  # then a step with one token each has this on top as well
+        if self._speculates(
+            np.ones(1)
+        ).all():  # then a step with one token each has this on top as well
             attention, speculative_s = attention + speculative_s, 0.0
         return Tables(
-            row_s=row_s, head_s=head_s, attention_s=attention, together_s=together,
-            query_axis=queries, query_below=below(queries), request_axis=requests, request_below=below(requests),
-            context_step=float(context[1]), prompt_s=np.maximum.accumulate(prompt - prompt[0]),
-            reread_s=reread - reread[0], prompt_step=float(prompt_step), prompt_launch_s=float(prompt[0]),
-            step_s=float(plain.step_s), request_s=float(plain.request_s),
+            row_s=row_s,
+            head_s=head_s,
+            attention_s=attention,
+            together_s=together,
+            query_axis=queries,
+            query_below=below(queries),
+            request_axis=requests,
+            request_below=below(requests),
+            context_step=float(context[1]),
+            prompt_s=np.maximum.accumulate(prompt - prompt[0]),
+            reread_s=reread - reread[0],
+            prompt_step=float(prompt_step),
+            prompt_launch_s=float(prompt[0]),
+            step_s=float(plain.step_s),
+            request_s=float(plain.request_s),
             speculative_step_s=speculative_s,
-            speculative_request_s=float(own.request_s - plain.request_s), accepted_s=float(own.accepted_s),
-            verify_ratio=drafting * float(own.verify_ratio), draft_s=np.zeros_like(attention), draft_row_s=np.zeros(2),
+            speculative_request_s=float(own.request_s - plain.request_s),
+            accepted_s=float(own.accepted_s),
+            verify_ratio=drafting * float(own.verify_ratio),
+            draft_s=np.zeros_like(attention),
+            draft_row_s=np.zeros(2),
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,
             prompt_host_s=self._prompt_host_s,
             overlapped=int(self.passes.overlapped) if self.passes is not None else 0,
             idle_s=self.passes.host.idle_s if self.passes is not None else 0.0,
             idle_request_s=self.passes.host.idle_request_s if self.passes is not None else 0.0,
-            ranks=self._copies, rank_row_s=self._rank_rows(rows.size),
+            ranks=self._copies,
+            rank_row_s=self._rank_rows(rows.size),
             encoder_s=self._encoder_rows(rows) if encodes else np.zeros(0),
-        )  # fmt: skip
+        )
 
     def _encoder_rows(self, rows: Real) -> Real:
-        """Seconds by prompt rows of an encoder and of the keys and values made of its output, attention left out."""
+        """Seconds by prompt rows of an encoder and of the keys and values made of its output,
+        attention left out.
+        """
         own = self._parts(np.ones(()), rows, np.zeros(()), "none", True)[2]
         return _sloped(np.concatenate([[0.0], np.broadcast_to(own, rows.shape)]))
 
     @property
     def _prompt_host_s(self) -> float:
-        """Host seconds for every prompt of a pass: of the kernels at hand, else where nothing hides them."""
+        """Host seconds for every prompt of a pass: of the kernels at hand, else where nothing hides
+        them.
+        """
         usual = self.setting.engine.scheduler
         hidden = usual is None or usual.overlaps
-        return self.passes.host.prompt_s if self.passes else 0.0 if hidden else self.setting.engine.host.prompt_s
+        return (
+            self.passes.host.prompt_s
+            if self.passes
+            else 0.0
+            if hidden
+            else self.setting.engine.host.prompt_s
+        )
 
     @property
     def _copies(self) -> int:
@@ -283,18 +361,27 @@ class CostModelTimer:
             return np.zeros(2)
         rows = np.arange(1.0, most + 1.0) * self._copies
         found = self._seconds(rows, np.ones(()), np.zeros(()), "none", False)
-        own = sum((found[name] for name in found if name not in (*_ATTENTION, *_HEAD, "moe")), start=np.zeros(()))
+        own = sum(
+            (found[name] for name in found if name not in (*_ATTENTION, *_HEAD, "moe")),
+            start=np.zeros(()),
+        )
         return _sloped(np.concatenate([[0.0], np.broadcast_to(own, rows.shape)]))
 
     def _decode_grid(
         self, queries: Real, requests: Real, context: Real, row_s: Real, head_s: Real
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What a pass costs beyond its rows, and how much less its rows cost than those of as many requests."""
+        """What a pass costs beyond its rows, and how much less its rows cost than those of as many
+        requests.
+        """
         shape = (queries.size, requests.size, context.size)
         attention, head, rest = (
             np.broadcast_to(part, shape)
             for part in self._parts(
-                requests[None, :, None], queries[:, None, None], context[None, None, :], "all", verifies=True
+                requests[None, :, None],
+                queries[:, None, None],
+                context[None, None, :],
+                "all",
+                verifies=True,
             )
         )
         rows = (queries[:, None] * requests[None, :])[:, :, None]
@@ -317,15 +404,26 @@ class CostModelDraft:
         self._timer = CostModelTimer(setting, least=least)
 
     def __call__(
-        self, decode_requests: int, draft_tokens: int, decode_context_tokens: float, prefill_tokens: int
+        self,
+        decode_requests: int,
+        draft_tokens: int,
+        decode_context_tokens: float,
+        prefill_tokens: int,
     ) -> float:
         """Seconds that drafting adds to an iteration: see `DraftTimer`."""
         context = decode_context_tokens / max(decode_requests, 1)
         size = TableSize(
-            max(prefill_tokens, 256), max(decode_requests, 64), int(max(context, 4096.0)) + 1, draft_tokens + 1
+            max(prefill_tokens, 256),
+            max(decode_requests, 64),
+            int(max(context, 4096.0)) + 1,
+            draft_tokens + 1,
         )
         tables = self.tables(size, drafts=True)
-        return float(draft_seconds(tables, decode_requests, draft_tokens, float(decode_context_tokens), prefill_tokens))
+        return float(
+            draft_seconds(
+                tables, decode_requests, draft_tokens, float(decode_context_tokens), prefill_tokens
+            )
+        )
 
     def tables(self, size: TableSize, *, drafts: bool) -> Tables:
         """Tables of a scenario: see `CostModelTimer.tables`."""
@@ -333,11 +431,16 @@ class CostModelDraft:
 
 
 def _doubled(least: TableSize, size: TableSize) -> TableSize:
-    """The smallest size that covers `size` and whose numbers are those of `least` times powers of two."""
+    """The smallest size that covers `size` and whose numbers are those of `least` times powers of
+    two.
+    """
     rows, requests, context_tokens, query_tokens = (
-        have * 2 ** (-(-max(want, 1) // have) - 1).bit_length() for have, want in zip(least[:4], size[:4], strict=True)
+        have * 2 ** (-(-max(want, 1) // have) - 1).bit_length()
+        for have, want in zip(least[:4], size[:4], strict=True)
     )
-    return TableSize(rows, requests, context_tokens, query_tokens, size.tree, size.levels, size.sizes)
+    return TableSize(
+        rows, requests, context_tokens, query_tokens, size.tree, size.levels, size.sizes
+    )
 
 
 def _rows(size: TableSize) -> Real:
@@ -348,18 +451,26 @@ def _rows(size: TableSize) -> Real:
 def _grid(size: TableSize) -> tuple[Real, Real, Real]:
     """Query tokens, requests and mean contexts of decoding requests that are tabulated."""
     step = _PROMPT_STEP * max(1.0, np.ceil(size.context_tokens / _COLUMNS / _PROMPT_STEP))
-    return query_axis(size), request_axis(size.requests), np.arange(0.0, size.context_tokens + 2.0 * step, step)
+    return (
+        query_axis(size),
+        request_axis(size.requests),
+        np.arange(0.0, size.context_tokens + 2.0 * step, step),
+    )
 
 
 def query_axis(size: TableSize) -> Real:
-    """Grid of query tokens of a decoding request: 1 and the tree's nodes, or few numbers and then every 4/3rd."""
+    """Grid of query tokens of a decoding request: 1 and the tree's nodes, or few numbers and then
+    every 4/3rd.
+    """
     if size.tree is not None:
         return np.unique(np.array([1.0, float(size.tree.nodes)]))
     most = size.query_tokens
     axis = list(range(1, min(most, _EXACT_QUERIES) + 1))
     while axis[-1] < most:
         axis.append(min(most, int(axis[-1] * 4 / 3) + 1))
-    return np.asarray(sorted({*axis, *(each for each in size.sizes if each <= most)}), dtype=np.float64)
+    return np.asarray(
+        sorted({*axis, *(each for each in size.sizes if each <= most)}), dtype=np.float64
+    )
 
 
 def request_axis(requests: int) -> Real:
@@ -372,14 +483,18 @@ def request_axis(requests: int) -> Real:
 
 
 def below(axis: Real) -> NDArray[np.int32]:
-    """For every whole number up to the axis' end the index of the value at or below it, but never the last."""
+    """For every whole number up to the axis' end the index of the value at or below it, but never
+    the last.
+    """
     whole = np.arange(int(axis[-1]) + 1)
     found = np.searchsorted(axis, whole, side="right") - 1
     return np.clip(found, 0, max(axis.size - 2, 0)).astype(np.int32)
 
 
 def _sloped(table: Real) -> Real:
-    """A table whose last slope is that of its upper half: times of passes rise in steps, and one may be the last."""
+    """A table whose last slope is that of its upper half: times of passes rise in steps, and one
+    may be the last.
+    """
     end, middle = table.size - 2, (table.size - 2) // 2
     slope = (table[end] - table[middle]) / max(end - middle, 1)
     return np.concatenate([table[:-1], [table[end] + slope]])

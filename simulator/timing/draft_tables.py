@@ -1,4 +1,5 @@
-"""How long do a setting's draft passes take, for every number of draft tokens, requests and cached tokens at once?
+"""How long do a setting's draft passes take, for every number of draft tokens, requests and cached
+tokens at once?
 
 Leaves out the passes that verify, and looking the tables up (`simulator.timing.cost_timer`).
 """
@@ -21,7 +22,12 @@ from traces.kinds.tree import Tree
 
 
 def draft_grid(
-    setting: Setting, queries: Real, requests: Real, context: Real, tree: Tree | None, levels: tuple[float, ...] = ()
+    setting: Setting,
+    queries: Real,
+    requests: Real,
+    context: Real,
+    tree: Tree | None,
+    levels: tuple[float, ...] = (),
 ) -> NDArray[np.float64]:
     """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens."""
     shape = (queries.size, requests.size, context.size)
@@ -36,24 +42,32 @@ def draft_grid(
         rows = np.array(levels)
         return np.stack(
             [
-                np.broadcast_to(_dynamic_draft_s(setting, rows[: max(int(query) - 1, 0)], b[0], c[0]), shape[1:])
+                np.broadcast_to(
+                    _dynamic_draft_s(setting, rows[: max(int(query) - 1, 0)], b[0], c[0]), shape[1:]
+                )
                 for query in queries
             ]
         )
     k = queries[:, None, None] - 1.0
     method = setting.drafter.method  # whose branches are counted among the requests that draft
-    drafter = replace(setting.drafter, method=replace(method, batch=replace(method.batch, branches=0)))
+    drafter = replace(
+        setting.drafter, method=replace(method, batch=replace(method.batch, branches=0))
+    )
     found = chain_step(d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k).draft_s
     return np.array(np.broadcast_to(found, shape))
 
 
 def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -> Real:
-    """Seconds in which a batch drafts trees whose longest takes as many passes as there are `rows`."""
+    """Seconds in which a batch drafts trees whose longest takes as many passes as there are
+    `rows`.
+    """
     if not rows.size:
         return np.zeros(())
     once = np.eye(rows.size + 1)[rows.size]
     lengths = DraftLengths(tokens=once, passes=once, rows=rows, ranked=True)
-    cost = dynamic_step(setting.deployment, setting.drafter, setting.overhead, lengths, batch=batch, context=context)
+    cost = dynamic_step(
+        setting.deployment, setting.drafter, setting.overhead, lengths, batch=batch, context=context
+    )
     return np.asarray(cost.draft_s)
 
 

@@ -1,7 +1,8 @@
 """Which keys may an engine's recorded settings have, and what do they hold?
 
-Checked look-ups in one JSON object. A key is read, is known to leave times alone, or is refused by its name: a setting
-that nobody reads must not pass as if it had been. Leaves out what the values mean (`engine_settings`).
+Checked look-ups in one JSON object. A key is read, is known to leave times alone, or is refused by
+its name: a setting that nobody reads must not pass as if it had been. Leaves out what the values
+mean (`engine_settings`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,30 @@ from traces.importers.files import expect_object
 
 MOST_SIZE = 1 << 24
 # arguments of vLLM that name, place or log things
-NO_TIME = frozenset({
-    "chat_template", "code_revision", "config_format", "disable_log_requests", "disable_log_stats",
-    "distributed_executor_backend", "download_dir", "generation_config", "hf_token", "load_format", "model_impl",
-    "port", "revision", "seed", "served_model_name", "skip_tokenizer_init", "tokenizer", "tokenizer_mode",
-    "tokenizer_revision", "trust_remote_code",
-})  # fmt: skip
+NO_TIME = frozenset(
+    {
+        "chat_template",
+        "code_revision",
+        "config_format",
+        "disable_log_requests",
+        "disable_log_stats",
+        "distributed_executor_backend",
+        "download_dir",
+        "generation_config",
+        "hf_token",
+        "load_format",
+        "model_impl",
+        "port",
+        "revision",
+        "seed",
+        "served_model_name",
+        "skip_tokenizer_init",
+        "tokenizer",
+        "tokenizer_mode",
+        "tokenizer_revision",
+        "trust_remote_code",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +68,19 @@ class Keys:
         """
         for key, value in self.values.items():
             if value is not None and key not in read and key not in passed_over:
-                raise UnknownNameError("setting", key, sorted(read), file=self.file, key=self.named(key))
+                raise UnknownNameError(
+                    "setting", key, sorted(read), file=self.file, key=self.named(key)
+                )
         return self
 
     def inside(self, key: str) -> Keys:
         """The object that a key holds, empty where it is absent."""
         value = self.values.get(key)
-        return Keys(expect_object({} if value is None else value, self.file, key), self.file, self.named(key))
+        return Keys(
+            expect_object({} if value is None else value, self.file, key),
+            self.file,
+            self.named(key),
+        )
 
     def objects(self, key: str) -> tuple[Keys, ...]:
         """The objects of the list that a key holds, or the one object; none where it is absent."""
@@ -79,14 +104,18 @@ class Keys:
         """A finite number >= 0."""
         value = self._or(key, default)
         if type(value) not in (int, float) or not 0.0 <= value < float("inf"):
-            raise InputError("must be a number >= 0", file=self.file, key=self.named(key), value=value)
+            raise InputError(
+                "must be a number >= 0", file=self.file, key=self.named(key), value=value
+            )
         return float(value)
 
     def truth(self, key: str, default: bool) -> bool:
         """True or false."""
         value = self._or(key, default)
         if not isinstance(value, bool):
-            raise InputError("must be true or false", file=self.file, key=self.named(key), value=value)
+            raise InputError(
+                "must be true or false", file=self.file, key=self.named(key), value=value
+            )
         return value
 
     def text(self, key: str, default: str) -> str:
@@ -103,7 +132,9 @@ class Keys:
             InputError: with `why`.
         """
         value = self.values.get(key)
-        if value is not None and (value != only or isinstance(value, bool) != isinstance(only, bool)):
+        if value is not None and (
+            value != only or isinstance(value, bool) != isinstance(only, bool)
+        ):
             raise InputError(why, file=self.file, key=self.named(key), value=value)
 
     def named(self, key: str) -> str:

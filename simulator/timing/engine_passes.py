@@ -1,10 +1,10 @@
 """What does a pass cost in the kernels of a particular engine?
 
-Where matrix products run in 8 bits or fewer, everything between them (attention, norms, reductions, the output head)
-stays in 16 bits, and the products have constants of their own. Engines also differ in their all-reduce kernels, in
-the kernels that normalise queries and keys, and in which inputs of products a kernel of its own quantises. Leaves out
-what the engine adds beside passes (`costmodel.engines.record.overhead`), and parallel plans beyond one tensor-parallel
-group.
+Where matrix products run in 8 bits or fewer, everything between them (attention, norms, reductions,
+the output head) stays in 16 bits, and the products have constants of their own. Engines also differ
+in their all-reduce kernels, in the kernels that normalise queries and keys, and in which inputs of
+products a kernel of its own quantises. Leaves out what the engine adds beside passes
+(`costmodel.engines.record.overhead`), and parallel plans beyond one tensor-parallel group.
 """
 
 from __future__ import annotations
@@ -25,11 +25,16 @@ from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision
 
 _PRODUCTS = ("gemm", "moe", "elementwise")  # and the quantisation of their inputs
-_ATTENTION = ("attention", "mla", "state")  # what depends on requests and contexts, not on rows alone
+_ATTENTION = (
+    "attention",
+    "mla",
+    "state",
+)  # what depends on requests and contexts, not on rows alone
 _EXCHANGED = ("exchange",)  # tokens go to their experts in the format in which these compute
 _HEAD = ("head", "sampler")
 _SIXTEEN_BITS = 2.0
-# the up-projection of latent attention runs in 16 bits; expert kernels, as they were timed, convert what they read
+# the up-projection of latent attention runs in 16 bits; expert kernels, as they were timed, convert
+# what they read
 _ALONE = frozenset({"kv_up", "experts"})
 
 Whole = NDArray[np.int64]
@@ -46,8 +51,10 @@ class EnginePasses:
 
     Attributes:
         graph_rows: largest iteration with prompt tokens that runs from a captured graph.
-        eager_s: host seconds to launch a larger one layer by layer, during which the device may wait.
-        quantised_cache_ratio: least time of decode attention over an 8-bit cache over that of a 16-bit one.
+        eager_s: host seconds to launch a larger one layer by layer, during which the device may
+            wait.
+        quantised_cache_ratio: least time of decode attention over an 8-bit cache over that of a
+            16-bit one.
         host: what else costs the host time.
         overlapped: the host prepares an iteration while the device runs the one before.
 
@@ -64,7 +71,12 @@ class EnginePasses:
     """
 
     def __init__(
-        self, deployment: Deployment, engine: Engine, plan: ParallelPlan | None = None, *, cuts: bool = False
+        self,
+        deployment: Deployment,
+        engine: Engine,
+        plan: ParallelPlan | None = None,
+        *,
+        cuts: bool = False,
     ) -> None:
         self.plan = plan
         held = _sustained(deployment, engine.kernels.sustained_ratio)
@@ -74,25 +86,37 @@ class EnginePasses:
             alone = replace(reduced, quantised_inputs=reduced.quantised_inputs | _ALONE)
             self.products = with_eight_bit_products(alone, engine.kernels.products)
         self.graph_rows = engine.kernels.graph_rows
-        self.eager_s = engine.host.eager_s(deployment.architecture, deployment.device.constants.host_layer_s)
+        self.eager_s = engine.host.eager_s(
+            deployment.architecture, deployment.device.constants.host_layer_s
+        )
         self.host = engine.host
         self.overlapped = engine.scheduler is not None and engine.scheduler.overlaps
         narrow = reduced.precision.kv_bytes < _SIXTEEN_BITS
-        self.quantised_cache_ratio = engine.kernels.quantised_cache_ratio(deployment.device) if narrow else 0.0
+        self.quantised_cache_ratio = (
+            engine.kernels.quantised_cache_ratio(deployment.device) if narrow else 0.0
+        )
         # every rank sorts the whole vocabulary
         moved = engine.kernels.cut_bytes * deployment.architecture.vocab if cuts else 0.0
         self.cut_row_s = moved / deployment.device.bandwidth_bytes_per_s
         self._by_size: dict[bool, tuple[tuple[str, ...], Array]] = {}
 
     def seconds(
-        self, *, batch: Number, query_tokens: Number, context: Number, logits: Logits = "all", prefill: bool = False
+        self,
+        *,
+        batch: Number,
+        query_tokens: Number,
+        context: Number,
+        logits: Logits = "all",
+        prefill: bool = False,
     ) -> Mapping[str, Array]:
         """Seconds of a pass by operation; arguments as of `costmodel.passes.forward.pass_cost`."""
 
         def timed(deployment: Deployment, logits: Logits) -> Mapping[str, Array]:
             shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
             if self.plan is not None:
-                return planned_seconds(deployment, self.plan, **shape, logits=logits, prefill=prefill)
+                return planned_seconds(
+                    deployment, self.plan, **shape, logits=logits, prefill=prefill
+                )
             return pass_cost(deployment, **shape, logits=logits, prefill=prefill).seconds
 
         found = dict(timed(self.others, logits))
@@ -128,11 +152,17 @@ class EnginePasses:
         return spent
 
     def _operations(self, size: int, heads: bool) -> tuple[tuple[str, ...], Array]:
-        """Names and seconds, [operation, rows], of the operations on 0..size - 1 rows; nothing costs nothing."""
+        """Names and seconds, [operation, rows], of the operations on 0..size - 1 rows; nothing
+        costs nothing.
+        """
         if heads not in self._by_size or self._by_size[heads][1].shape[1] < size:
             rows = np.arange(1.0, size)
-            found = self.seconds(batch=rows, query_tokens=1.0, context=0.0, logits="all" if heads else "none")
-            names = tuple(name for name in found if name not in _ATTENTION and (name in _HEAD) == heads)
+            found = self.seconds(
+                batch=rows, query_tokens=1.0, context=0.0, logits="all" if heads else "none"
+            )
+            names = tuple(
+                name for name in found if name not in _ATTENTION and (name in _HEAD) == heads
+            )
             table = np.zeros((len(names), size))
             for index, name in enumerate(names):
                 table[index, 1:] = found[name]
@@ -141,21 +171,36 @@ class EnginePasses:
 
 
 def planned_seconds(
-    deployment: Deployment, plan: ParallelPlan, *, batch: Number, query_tokens: Number, context: Number,
-    logits: Logits = "all", prefill: bool = False,
-) -> Mapping[str, Array]:  # fmt: skip
-    """Seconds by operation in which everybody who is in a filled pipeline advances; arguments as of `plan_cost`."""
+    deployment: Deployment,
+    plan: ParallelPlan,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number,
+    logits: Logits = "all",
+    prefill: bool = False,
+) -> Mapping[str, Array]:
+    """Seconds by operation in which everybody who is in a filled pipeline advances; arguments as of
+    `plan_cost`.
+    """
     flights = plan.pipeline
     cost = plan_cost(
-        deployment, plan, batch=np.maximum(np.asarray(batch) / flights, 1.0), query_tokens=query_tokens,
-        context=context, logits=logits, prefill=prefill,
-    )  # fmt: skip
+        deployment,
+        plan,
+        batch=np.maximum(np.asarray(batch) / flights, 1.0),
+        query_tokens=query_tokens,
+        context=context,
+        logits=logits,
+        prefill=prefill,
+    )
     scale = np.asarray(cost.step_s(flights) / cost.total_s)
     return {name: np.asarray(seconds * scale) for name, seconds in cost.seconds.items()}
 
 
 def _sustained(deployment: Deployment, ratio: float) -> Deployment:
-    """The deployment on a device whose matrix units run at a share of their rate; CPUs were timed in long runs."""
+    """The deployment on a device whose matrix units run at a share of their rate; CPUs were timed
+    in long runs.
+    """
     device = deployment.device
     if device.kind != "gpu":
         return deployment
@@ -167,6 +212,9 @@ def _between_products(deployment: Deployment) -> Deployment:
     """The deployment with everything but the cache in 16 bits or wider."""
     p = deployment.precision
     forms = (p, p.of("experts"))
-    if all(each.activation_bytes >= _SIXTEEN_BITS and each.weight_bytes >= _SIXTEEN_BITS for each in forms):
+    if all(
+        each.activation_bytes >= _SIXTEEN_BITS and each.weight_bytes >= _SIXTEEN_BITS
+        for each in forms
+    ):
         return deployment
     return replace(deployment, precision=Precision(kv=p.kv))

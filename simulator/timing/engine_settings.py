@@ -1,7 +1,8 @@
 """How was the engine set up whose kernels were measured?
 
-Reads the settings that a recording of a serving engine comes with: the arguments that the engine was started with
-(`engine_kwargs`, vLLM's names) and the machine (`sim_config`). Leaves out times (`simulator.timing.profile_timer`).
+Reads the settings that a recording of a serving engine comes with: the arguments that the engine
+was started with (`engine_kwargs`, vLLM's names) and the machine (`sim_config`). Leaves out times
+(`simulator.timing.profile_timer`).
 """
 
 from __future__ import annotations
@@ -27,30 +28,75 @@ from simulator.loop.options import SchedulerOptions
 from simulator.timing.engine_keys import NO_TIME, Keys
 from traces.importers.files import expect_object, parse_json, read_text
 
-_DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
+_DTYPES = {
+    "auto": "bf16",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "float": "fp32",
+}
 _KV_DTYPES = {"auto": "", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8"} | _DTYPES
 _MOST = 1 << 24
 _TOP = frozenset({"model", "vllm_version", "engine_kwargs", "sim_config", "kv_cache"})
 # of the run that was recorded, as LLMServingSim's bench notes it beside the settings
-_RUN = frozenset({
-    "schema_version", "dataset_path", "dataset_hash", "started_at", "finished_at", "num_requests", "tick_seconds",
-    "hardware", "resolved_config",
-})  # fmt: skip
-_READ = frozenset({
-    "model", "tensor_parallel_size", "data_parallel_size", "enable_expert_parallel", "max_num_seqs",
-    "max_num_batched_tokens", "max_model_len", "dtype", "kv_cache_dtype", "enable_chunked_prefill",
-    "enable_prefix_caching", "block_size", "gpu_memory_utilization", "async_scheduling", "pipeline_parallel_size",
-    "num_gpu_blocks_override", "num_gpu_blocks", "enforce_eager", "all2all_backend", "enable_eplb", "enable_dbo",
-})  # fmt: skip
+_RUN = frozenset(
+    {
+        "schema_version",
+        "dataset_path",
+        "dataset_hash",
+        "started_at",
+        "finished_at",
+        "num_requests",
+        "tick_seconds",
+        "hardware",
+        "resolved_config",
+    }
+)
+_READ = frozenset(
+    {
+        "model",
+        "tensor_parallel_size",
+        "data_parallel_size",
+        "enable_expert_parallel",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "max_model_len",
+        "dtype",
+        "kv_cache_dtype",
+        "enable_chunked_prefill",
+        "enable_prefix_caching",
+        "block_size",
+        "gpu_memory_utilization",
+        "async_scheduling",
+        "pipeline_parallel_size",
+        "num_gpu_blocks_override",
+        "num_gpu_blocks",
+        "enforce_eager",
+        "all2all_backend",
+        "enable_eplb",
+        "enable_dbo",
+    }
+)
 # of the running engine's cache, said beside its blocks
-_CACHE_TOO = frozenset({
-    "num_cpu_blocks", "num_kv_tokens", "gpu_memory_utilization", "enable_prefix_caching", "kv_cache_memory_bytes",
-})  # fmt: skip
+_CACHE_TOO = frozenset(
+    {
+        "num_cpu_blocks",
+        "num_kv_tokens",
+        "gpu_memory_utilization",
+        "enable_prefix_caching",
+        "kv_cache_memory_bytes",
+    }
+)
 # settings with one value that is simulated
 _FIXED = (
     ("pipeline_parallel_size", 1, "stages of a pipeline are not simulated from a profile"),
     ("enforce_eager", False, "a profile says nothing of the host, which eager passes wait for"),
-    ("all2all_backend", "allgather_reducescatter", "must be vLLM's default, allgather_reducescatter"),
+    (
+        "all2all_backend",
+        "allgather_reducescatter",
+        "must be vLLM's default, allgather_reducescatter",
+    ),
     ("enable_eplb", False, "copies of popular experts are not simulated"),
     ("enable_dbo", False, "exchanges hidden behind a second batch are not simulated"),
 )
@@ -104,7 +150,9 @@ class EngineSettings:
 
     @property
     def in_step(self) -> bool:
-        """Whether the copies begin every iteration together, since tokens of one go to experts of another."""
+        """Whether the copies begin every iteration together, since tokens of one go to experts of
+        another.
+        """
         return self.replicas > 1 and self.architecture.is_moe
 
     @property
@@ -118,7 +166,8 @@ class EngineSettings:
         return sum(count for _, count in self.architecture.blocks)
 
     def kv_blocks(self) -> int:
-        """Cache blocks: as many as the engine said, else what the stated memory leaves beside the weights.
+        """Cache blocks: as many as the engine said, else what the stated memory leaves beside the
+        weights.
 
         Raises:
             InputError: the memory is not stated.
@@ -132,23 +181,31 @@ class EngineSettings:
         spread = ParallelPlan(tensor=shared)
         if self.in_step:
             spread = replace(spread, data=self.replicas, expert=self.expert_devices)
-        free = replace(load_engine("vllm").memory, ratio=self.memory_ratio, unseen_bytes=0.0).cache_bytes(
-            self.memory_bytes, weights_bytes=weight_bytes(model, self.precision, spread),
+        free = replace(
+            load_engine("vllm").memory, ratio=self.memory_ratio, unseen_bytes=0.0
+        ).cache_bytes(
+            self.memory_bytes,
+            weights_bytes=weight_bytes(model, self.precision, spread),
             activations_bytes=activation_bytes(
                 model, self.precision, tokens=self.token_budget, logit_rows=self.max_requests
             ),
-        )  # fmt: skip
-        block = kv_bytes(model, self.precision, batch=1, context=self.block_tokens, tensor_parallel=shared)
+        )
+        block = kv_bytes(
+            model, self.precision, batch=1, context=self.block_tokens, tensor_parallel=shared
+        )
         blocks = int(np.floor(float(free) / float(block)))
         if blocks < 1:
-            raise InfeasibleError(f"{self.model} leaves no room for a cache", key="npu_mem.mem_size")
+            raise InfeasibleError(
+                f"{self.model} leaves no room for a cache", key="npu_mem.mem_size"
+            )
         return blocks
 
     def scheduler(self, **changes: Any) -> SchedulerOptions:
         """The scheduler of this engine.
 
         Args:
-            changes: fields of `SchedulerOptions` that differ; `kv_blocks` follows from the memory where left out.
+            changes: fields of `SchedulerOptions` that differ; `kv_blocks` follows from the memory
+                where left out.
         """
         options: dict[str, Any] = {
             "token_budget": self.token_budget,
@@ -168,17 +225,22 @@ def read_engine(path: str | Path) -> EngineSettings:
     """Read an engine's settings.
 
     Args:
-        path: JSON with `engine_kwargs` (or those keys at the top) and, for memory and links, `sim_config`. What is not
-            stated is vLLM's default, at the release that `vllm_version` names.
+        path: JSON with `engine_kwargs` (or those keys at the top) and, for memory and links,
+            `sim_config`. What is not stated is vLLM's default, at the release that `vllm_version`
+            names.
 
     Raises:
-        InputError: no such JSON, a value out of range, an unknown model or format, a setting that would go unread, or
-            two places that disagree.
+        InputError: no such JSON, a value out of range, an unknown model or format, a setting that
+            would go unread, or two places that disagree.
     """
     file = str(path)
     document = expect_object(parse_json(read_text(path), file), file, "document")
     top = Keys(document, file, "")
-    keys = top.inside("engine_kwargs") if "engine_kwargs" in document else Keys(document, file, "engine_kwargs")
+    keys = (
+        top.inside("engine_kwargs")
+        if "engine_kwargs" in document
+        else Keys(document, file, "engine_kwargs")
+    )
     if "engine_kwargs" in document:
         top.only(_TOP, _RUN)
     keys.only(_READ, NO_TIME | (frozenset() if "engine_kwargs" in document else _TOP))
@@ -189,7 +251,10 @@ def read_engine(path: str | Path) -> EngineSettings:
         raise InputError("must name the model", file=file, key="engine_kwargs.model")
     architecture, sizes = load_model(name), _sizes(keys)
     if sizes["replicas"] > 1 and architecture.is_moe and not sizes["expert_parallel"]:
-        rule = "copies of a model with experts need expert parallelism: kernels of experts were measured whole"
+        rule = (
+            "copies of a model with experts need expert parallelism: kernels of experts were"
+            " measured whole"
+        )
         raise InputError(rule, file=file, key="engine_kwargs.enable_expert_parallel", value=False)
     vllm = load_engine("vllm").on(load_device("h100-sxm"), top.text("vllm_version", "") or None)
     overlaps = vllm.scheduling.overlaps
@@ -200,7 +265,11 @@ def read_engine(path: str | Path) -> EngineSettings:
         **sizes,
         **_limits(keys, top.inside("kv_cache"), vllm),
         overlapped_scheduling=keys.truth("async_scheduling", overlaps),
-        **_machine(top.inside("sim_config"), sizes, keys.number("gpu_memory_utilization", vllm.memory.ratio)),
+        **_machine(
+            top.inside("sim_config"),
+            sizes,
+            keys.number("gpu_memory_utilization", vllm.memory.ratio),
+        ),
     )
 
 
@@ -208,7 +277,9 @@ def _precision(keys: Keys) -> Precision:
     weights, kv = keys.text("dtype", "auto"), keys.text("kv_cache_dtype", "auto")
     for key, value, known in (("dtype", weights, _DTYPES), ("kv_cache_dtype", kv, _KV_DTYPES)):
         if value not in known:
-            raise InputError(f"must be one of {', '.join(sorted(known))}", file=keys.file, key=key, value=value)
+            raise InputError(
+                f"must be one of {', '.join(sorted(known))}", file=keys.file, key=key, value=value
+            )
     dtype = _DTYPES[weights]
     return Precision(weights=dtype, activations=dtype, kv=_KV_DTYPES[kv] or dtype)
 
@@ -223,7 +294,9 @@ def _sizes(keys: Keys) -> dict[str, Any]:
 
 
 def _limits(keys: Keys, cache: Keys, vllm: Engine) -> dict[str, Any]:
-    """Of the scheduler and of the cache's blocks, which `cache` holds as the running engine had them."""
+    """Of the scheduler and of the cache's blocks, which `cache` holds as the running engine had
+    them.
+    """
     usual = vllm.scheduling
     cache.only(("num_gpu_blocks", "block_size"), _CACHE_TOO)
     block_tokens = cache.whole("block_size", keys.whole("block_size", vllm.memory.block_tokens))
@@ -233,7 +306,8 @@ def _limits(keys: Keys, cache: Keys, vllm: Engine) -> dict[str, Any]:
     return {
         "token_budget": keys.whole("max_num_batched_tokens", usual.batch_tokens),
         "max_requests": keys.whole("max_num_seqs", usual.requests),
-        # vLLM 0.6 and later: prompts share iterations in chunks and their blocks are shared, unless switched off
+        # vLLM 0.6 and later: prompts share iterations in chunks and their blocks are shared, unless
+        # switched off
         "chunked_prefill": keys.truth("enable_chunked_prefill", True),
         "prefix_cache": keys.truth("enable_prefix_caching", True),
         "block_tokens": block_tokens,
@@ -243,7 +317,8 @@ def _limits(keys: Keys, cache: Keys, vllm: Engine) -> dict[str, Any]:
 
 
 def _machine(machine: Keys, sizes: Mapping[str, Any], ratio: float) -> dict[str, Any]:
-    """Memory of a device and links between them; `sizes` are those of the engine, which the machine must agree with.
+    """Memory of a device and links between them; `sizes` are those of the engine, which the machine
+    must agree with.
 
     Args:
         machine: the settings' `sim_config`, which may be empty.
@@ -254,7 +329,9 @@ def _machine(machine: Keys, sizes: Mapping[str, Any], ratio: float) -> dict[str,
     machine.must_be("num_nodes", 1, "links between nodes are not stated: one node is simulated")
     nodes = machine.objects("nodes")
     if len(nodes) > 1:
-        raise InputError("one node is simulated", file=machine.file, key=machine.named("nodes"), value=len(nodes))
+        raise InputError(
+            "one node is simulated", file=machine.file, key=machine.named("nodes"), value=len(nodes)
+        )
     instances: tuple[Keys, ...] = ()
     for node in nodes:
         node.only(("num_instances", "instances"), ("cpu_mem",))
@@ -262,10 +339,15 @@ def _machine(machine: Keys, sizes: Mapping[str, Any], ratio: float) -> dict[str,
         node.must_be("num_instances", len(instances), "must be the number of instances that follow")
     for instance in instances:
         _check_instance(instance, instances[0], sizes, len(instances))
-    first = instances[0] if instances else Keys({}, machine.file, machine.named("nodes[0].instances[0]"))
+    first = (
+        instances[0]
+        if instances
+        else Keys({}, machine.file, machine.named("nodes[0].instances[0]"))
+    )
     memory = first.inside("npu_mem")
     return {
-        # LLMServingSim's mem_size counts 1024^3 bytes (serving/core/memory_model.py), its link_bw 10^9 (ASTRA-sim)
+        # LLMServingSim counts mem_size in 1024^3 bytes (serving/core/memory_model.py), and
+        # ASTRA-sim counts link_bw in 10^9
         "memory_bytes": memory.number("mem_size", 0.0) * GIB,
         "memory_ratio": memory.number("mem_util", ratio),
         "memory_bytes_per_s": memory.number("mem_bw", 0.0) * GIGA,
@@ -277,7 +359,10 @@ def _machine(machine: Keys, sizes: Mapping[str, Any], ratio: float) -> dict[str,
 def _check_instance(instance: Keys, first: Keys, sizes: Mapping[str, Any], count: int) -> None:
     """An instance is like the first one, and as the engine was started."""
     tensor, replicas = sizes["tensor_parallel"], sizes["replicas"]
-    instance.only(("npu_mem", "num_npus", "tp_size", "ep_size", "dp_group", "pd_type"), ("model_name", "hardware"))
+    instance.only(
+        ("npu_mem", "num_npus", "tp_size", "ep_size", "dp_group", "pd_type"),
+        ("model_name", "hardware"),
+    )
     instance.must_be("tp_size", tensor, "must be engine_kwargs.tensor_parallel_size")
     instance.must_be("num_npus", tensor, "must be engine_kwargs.tensor_parallel_size")
     instance.inside("npu_mem").only(("mem_size", "mem_util", "mem_bw"), ("mem_latency",))
@@ -288,6 +373,11 @@ def _check_instance(instance: Keys, first: Keys, sizes: Mapping[str, Any], count
         raise InputError(rule, file=instance.file, key="instances", value=count)
     if instance.values.get("pd_type") is not None:
         rule = "prompts apart are a section of the scenario: disaggregation.prefill_replicas"
-        raise InputError(rule, file=instance.file, key=instance.named("pd_type"), value=instance.values["pd_type"])
+        raise InputError(
+            rule,
+            file=instance.file,
+            key=instance.named("pd_type"),
+            value=instance.values["pd_type"],
+        )
     if dict(instance.values) != dict(first.values):
         raise InputError("must be as the first instance", file=instance.file, key=instance.place)

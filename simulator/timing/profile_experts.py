@@ -1,11 +1,14 @@
-"""How long do expert layers take whose kernels were measured, when their experts lie on several devices?
+"""How long do expert layers take whose kernels were measured, when their experts lie on several
+devices?
 
-Measured of one device that holds all experts: seconds by tokens and by how many different experts they visit. A device
-with an N-th of the experts does the work of an N-th of the group's tokens, and visits an N-th of the experts; but its
-kernels have room for every choice of every token, and write, activate and add up zeros where an expert lies elsewhere.
-Leaves out that some experts are more popular than others: every device has the mean load.
+Measured of one device that holds all experts: seconds by tokens and by how many different experts
+they visit. A device with an N-th of the experts does the work of an N-th of the group's tokens, and
+visits an N-th of the experts; but its kernels have room for every choice of every token, and write,
+activate and add up zeros where an expert lies elsewhere. Leaves out that some experts are more
+popular than others: every device has the mean load.
 
-Reference: vLLM, vllm/model_executor/layers/fused_moe/fused_moe.py, `TritonExperts.apply` and `write_zeros_to_output`.
+Reference: vLLM, vllm/model_executor/layers/fused_moe/fused_moe.py, `TritonExperts.apply` and
+`write_zeros_to_output`.
 """
 
 from __future__ import annotations
@@ -53,8 +56,8 @@ class MeasuredExperts:
     def seconds_of(self, rows: float, tokens: float) -> float:
         """Seconds of all layers.
 
-        Between measured sizes along straight lines, beyond the largest as the last two go on; fewer experts than were
-        measured with so many tokens take the least time measured.
+        Between measured sizes along straight lines, beyond the largest as the last two go on; fewer
+        experts than were measured with so many tokens take the least time measured.
 
         Args:
             rows: tokens that the group's kernels compute, padding included, >= 0.
@@ -63,14 +66,18 @@ class MeasuredExperts:
         if rows <= 0.0:
             return 0.0
         shape, each = self.shape, rows / self.devices
-        experts = float(distinct_experts(tokens, shape.experts, shape.experts_per_token)) / self.devices
+        experts = (
+            float(distinct_experts(tokens, shape.experts, shape.experts_per_token)) / self.devices
+        )
         high = int(np.clip(np.searchsorted(self.tokens, each), 1, self.tokens.size - 1))
         low_s, high_s = (
             float(np.interp(experts, self.visited[at], self.seconds[at])) for at in (high - 1, high)
-        )  # fmt: skip
+        )
         share = (each - self.tokens[high - 1]) / (self.tokens[high] - self.tokens[high - 1])
         elsewhere = rows * shape.experts_per_token * (1.0 - 1.0 / self.devices)
-        return self.layers * (low_s + max(float(share), 0.0) * (high_s - low_s) + elsewhere * self.elsewhere_s)
+        return self.layers * (
+            low_s + max(float(share), 0.0) * (high_s - low_s) + elsewhere * self.elsewhere_s
+        )
 
     def table(self, size: int) -> NDArray[np.float64]:
         """Seconds by tokens 0..size - 1, none of them padding."""
@@ -86,8 +93,8 @@ class ExpertsOfRanks:
         ranks: that have tokens of their own.
         link: between them.
         token_bytes: of a token's vector on its way to the experts, and as many on its way back.
-        graph_rows: passes of at most so many rows run from a graph, and then every rank computes as many as the
-            fullest.
+        graph_rows: passes of at most so many rows run from a graph, and then every rank computes as
+            many as the fullest.
     """
 
     experts: MeasuredExperts
@@ -105,9 +112,12 @@ class ExpertsOfRanks:
         fullest, tokens = max(rows), float(sum(rows))
         computed = float(self.ranks * fullest) if fullest <= self.graph_rows else tokens
         sent = gathered_exchange(
-            self.link, tokens=float(fullest), token_bytes=self.token_bytes, ranks=self.ranks,
+            self.link,
+            tokens=float(fullest),
+            token_bytes=self.token_bytes,
+            ranks=self.ranks,
             choices=self.experts.shape.experts_per_token,
-        )  # fmt: skip
+        )
         moved = self.experts.layers * float(sent.dispatch_s + sent.combine_s)
         return moved + self.experts.seconds_of(computed, tokens)
 
@@ -120,20 +130,29 @@ def read_experts(prefix: str | Path, engine: EngineSettings) -> MeasuredExperts 
         engine: as it ran.
 
     Raises:
-        InputError: a broken file, or one of a model without experts; no such file of a model with experts.
+        InputError: a broken file, or one of a model without experts; no such file of a model with
+            experts.
     """
     file = f"{prefix}_moe.parquet"
-    routed = [(block.feed_forward, n) for block, n in engine.architecture.blocks if block.feed_forward.experts > 1]
+    routed = [
+        (block.feed_forward, n)
+        for block, n in engine.architecture.blocks
+        if block.feed_forward.experts > 1
+    ]
     if not is_place(file):
         if routed:
             raise InputError(f"no such file; {engine.model} has experts", file=file)
         return None
     if not routed:
         raise InputError(f"{engine.model} has no experts", file=file, key="tokens")
-    rows = read_rows(prefix, "moe", ("tokens", "activated_experts"), 1)  # on one device, whatever the others share
+    rows = read_rows(
+        prefix, "moe", ("tokens", "activated_experts"), 1
+    )  # on one device, whatever the others share
     tokens = np.unique(rows["tokens"]).astype(np.float64)
     if tokens.size < 2:
-        raise InputError("must be measured at two sizes or more", file=file, key="tokens", value=tokens.size)
+        raise InputError(
+            "must be measured at two sizes or more", file=file, key="tokens", value=tokens.size
+        )
     visited, seconds = [], []
     for size in tokens:
         own = rows["tokens"] == size
@@ -141,13 +160,20 @@ def read_experts(prefix: str | Path, engine: EngineSettings) -> MeasuredExperts 
         visited.append(rows["activated_experts"][own][order].astype(np.float64))
         seconds.append(rows["s"][own][order])
     return MeasuredExperts(
-        layers=sum(count for _, count in routed), shape=routed[0][0], devices=engine.expert_devices, tokens=tokens,
-        visited=tuple(visited), seconds=tuple(seconds), elsewhere_s=_elsewhere_s(engine, routed[0][0]),
-    )  # fmt: skip
+        layers=sum(count for _, count in routed),
+        shape=routed[0][0],
+        devices=engine.expert_devices,
+        tokens=tokens,
+        visited=tuple(visited),
+        seconds=tuple(seconds),
+        elsewhere_s=_elsewhere_s(engine, routed[0][0]),
+    )
 
 
 def _elsewhere_s(engine: EngineSettings, shape: FeedForward) -> float:
-    """Seconds to write zeros after both products, to activate them and to add them up, at the memory's rate."""
+    """Seconds to write zeros after both products, to activate them and to add them up, at the
+    memory's rate.
+    """
     if not engine.expert_parallel or engine.memory_bytes_per_s <= 0.0:
         return 0.0
     inner = shape.width * (2 if shape.gated else 1)
@@ -162,10 +188,13 @@ def experts_of_ranks(experts: MeasuredExperts, engine: EngineSettings) -> Expert
         InputError: no link between them is stated.
     """
     if engine.link_bytes_per_s <= 0.0:
-        raise InputError("must be stated for tokens that go to experts of another rank", key="sim_config.link_bw")
+        raise InputError(
+            "must be stated for tokens that go to experts of another rank", key="sim_config.link_bw"
+        )
     return ExpertsOfRanks(
-        experts=experts, ranks=engine.replicas,
+        experts=experts,
+        ranks=engine.replicas,
         link=Link(bytes_per_s=engine.link_bytes_per_s, latency_s=engine.link_latency_s),
         token_bytes=engine.architecture.hidden * engine.precision.residual_bytes,
         graph_rows=load_engine("vllm").kernels.graph_rows,
-    )  # fmt: skip
+    )

@@ -1,7 +1,7 @@
 """What stands in the files of a measured kernel profile?
 
-Reads the columns of one file for a number of devices, checked. Leaves out what they mean (`profile_tables` and
-`profile_experts`).
+Reads the columns of one file for a number of devices, checked. Leaves out what they mean
+(`profile_tables` and `profile_experts`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ LEAST_ROWS = 4  # of a file, below which there is nothing to interpolate between
 _MOST_SIZE = 1 << 17  # of any row count, context or batch in a profile
 
 
-def read_rows(prefix: str | Path, part: str, keys: tuple[str, ...], shared: int, time: str = "time_us") -> Rows:
+def read_rows(
+    prefix: str | Path, part: str, keys: tuple[str, ...], shared: int, time: str = "time_us"
+) -> Rows:
     """The rows of one file for a number of devices.
 
     Args:
@@ -45,7 +47,11 @@ def read_rows(prefix: str | Path, part: str, keys: tuple[str, ...], shared: int,
         table: pa.Table = parquet.read()
     rows: dict[str, NDArray[Any]] = {}
     for key in (*keys, time):
-        rows[key] = np.array(texts(table, key, file)) if key in ("layer", "regime") else numbers(table, key, file)
+        rows[key] = (
+            np.array(texts(table, key, file))
+            if key in ("layer", "regime")
+            else numbers(table, key, file)
+        )
     if "tp" in table.column_names:
         devices = numbers(table, "tp", file)
         if not np.any(devices == shared):
@@ -56,8 +62,14 @@ def read_rows(prefix: str | Path, part: str, keys: tuple[str, ...], shared: int,
         if values.dtype.kind not in "iuf":
             continue
         least, most = (np.nextafter(0.0, 1.0), np.inf) if key == time else (0, _MOST_SIZE)
-        if not np.all(np.isfinite(values)) or values.min(initial=least) < least or values.max(initial=0) > most:
+        if (
+            not np.all(np.isfinite(values))
+            or values.min(initial=least) < least
+            or values.max(initial=0) > most
+        ):
             raise InputError("holds sizes or times out of range", file=file, key=key)
     if rows[time].size < LEAST_ROWS:
-        raise InputError(f"must hold at least {LEAST_ROWS} rows", file=file, key="rows", value=rows[time].size)
+        raise InputError(
+            f"must hold at least {LEAST_ROWS} rows", file=file, key="rows", value=rows[time].size
+        )
     return {**rows, "s": rows[time] * MICRO}

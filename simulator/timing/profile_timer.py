@@ -1,8 +1,9 @@
 """How long does an iteration take by kernels measured under the engine itself?
 
-Looks a pass's parts up in the tables of a profile and adds them: products by query tokens, output head by sampled
-rows, attention by prompts and decodes, with the measured cost of unequal contexts. Nothing is fitted to a run. Leaves
-out what the host adds where it is slower than the device, and draft passes.
+Looks a pass's parts up in the tables of a profile and adds them: products by query tokens, output
+head by sampled rows, attention by prompts and decodes, with the measured cost of unequal contexts.
+Nothing is fitted to a run. Leaves out what the host adds where it is slower than the device, and
+draft passes.
 """
 
 from __future__ import annotations
@@ -54,13 +55,15 @@ class _Tables(NamedTuple):
 class ProfileTimer:
     """Seconds of an iteration, measured; a `StepTimer`.
 
-    Between measured sizes along straight lines, beyond them as the last two go on; below them the least one. Several
-    prompts add up, launches left out. A decoding request with more than one query token runs on the kernel that
-    prompts and decodes share, which reads the cache once for all of them.
+    Between measured sizes along straight lines, beyond them as the last two go on; below them the
+    least one. Several prompts add up, launches left out. A decoding request with more than one
+    query token runs on the kernel that prompts and decodes share, which reads the cache once for
+    all of them.
 
     Args:
         tables: of `read_tables`.
-        overhead_s: seconds that the engine adds to every iteration; 0: its scheduling hides behind the device.
+        overhead_s: seconds that the engine adds to every iteration; 0: its scheduling hides behind
+            the device.
 
     Raises:
         InputError: a negative overhead.
@@ -76,7 +79,8 @@ class ProfileTimer:
     def from_files(
         cls, prefix: str | Path, engine: str | Path | EngineSettings, *, overhead_s: float = 0.0
     ) -> ProfileTimer | RankTimer:
-        """A timer of the files of a profile; one of ranks in step where these hold experts of each other.
+        """A timer of the files of a profile; one of ranks in step where these hold experts of each
+        other.
 
         Args:
             prefix: path of the files up to `_attention.parquet`.
@@ -116,16 +120,32 @@ class ProfileTimer:
 
 
 def _packed(tables: ProfileTables) -> tuple[Floats, Whole]:
-    """All tables in one row, and where each ends: a call with two arrays is an order faster than one with seventeen."""
+    """All tables in one row, and where each ends: a call with two arrays is an order faster than
+    one with seventeen.
+    """
     skew, axis = tables.skew, np.array([0.0, 1.0])
     arrays = [
-        tables.row_s, tables.head_s, tables.chunk, tables.cached, tables.requests, tables.context, tables.mixed_s,
-        tables.alone_requests, tables.alone_context, tables.alone_s,
-    ]  # fmt: skip
+        tables.row_s,
+        tables.head_s,
+        tables.chunk,
+        tables.cached,
+        tables.requests,
+        tables.context,
+        tables.mixed_s,
+        tables.alone_requests,
+        tables.alone_context,
+        tables.alone_s,
+    ]
     if skew is None:
         arrays += [np.array([2.0]), *[axis] * 5, np.ones(32)]
     else:
-        axes = (np.log(skew.requests), skew.chunk, skew.cached, np.log(skew.short), np.log(skew.share))
+        axes = (
+            np.log(skew.requests),
+            skew.chunk,
+            skew.cached,
+            np.log(skew.short),
+            np.log(skew.share),
+        )
         arrays += [np.array([skew.spread]), *axes, skew.ratio]
     flat = [np.ravel(each) for each in arrays]
     return np.concatenate(flat), np.cumsum([each.size for each in flat], dtype=np.int64)
@@ -133,16 +153,44 @@ def _packed(tables: ProfileTables) -> tuple[Floats, Whole]:
 
 @_compiled
 def _unpacked(v: Floats, e: Whole) -> _Tables:
-    chunk, cached, requests, context = v[e[1] : e[2]], v[e[2] : e[3]], v[e[3] : e[4]], v[e[4] : e[5]]
-    mixed_s = v[e[5] : e[6]].reshape(chunk.shape[0], cached.shape[0], requests.shape[0], context.shape[0])
+    chunk, cached, requests, context = (
+        v[e[1] : e[2]],
+        v[e[2] : e[3]],
+        v[e[3] : e[4]],
+        v[e[4] : e[5]],
+    )
+    mixed_s = v[e[5] : e[6]].reshape(
+        chunk.shape[0], cached.shape[0], requests.shape[0], context.shape[0]
+    )
     alone_requests, alone_context = v[e[6] : e[7]], v[e[7] : e[8]]
     alone_s = v[e[8] : e[9]].reshape(alone_requests.shape[0], alone_context.shape[0])
-    n, c, p, k, s = v[e[10] : e[11]], v[e[11] : e[12]], v[e[12] : e[13]], v[e[13] : e[14]], v[e[14] : e[15]]
+    n, c, p, k, s = (
+        v[e[10] : e[11]],
+        v[e[11] : e[12]],
+        v[e[12] : e[13]],
+        v[e[13] : e[14]],
+        v[e[14] : e[15]],
+    )
     ratio = v[e[15] : e[16]].reshape(n.shape[0], c.shape[0], p.shape[0], k.shape[0], s.shape[0])
     return _Tables(
-        v[: e[0]], v[e[0] : e[1]], chunk, cached, requests, context, mixed_s, alone_requests, alone_context, alone_s,
-        v[e[9]], n, c, p, k, s, ratio,
-    )  # fmt: skip
+        v[: e[0]],
+        v[e[0] : e[1]],
+        chunk,
+        cached,
+        requests,
+        context,
+        mixed_s,
+        alone_requests,
+        alone_context,
+        alone_s,
+        v[e[9]],
+        n,
+        c,
+        p,
+        k,
+        s,
+        ratio,
+    )
 
 
 @_compiled
@@ -159,7 +207,9 @@ def _at_size(values: Floats, size: float) -> float:
 
 @_compiled
 def _place(axis: Floats, x: float, beyond: bool) -> tuple[int, float]:
-    """The interval of an axis and the place in it; above 1 beyond the axis, where that is allowed."""
+    """The interval of an axis and the place in it; above 1 beyond the axis, where that is
+    allowed.
+    """
     low = int(np.searchsorted(axis, x, side="right")) - 1
     low = min(max(low, 0), axis.shape[0] - 2)
     share = (x - axis[low]) / (axis[low + 1] - axis[low])
@@ -198,10 +248,13 @@ def _alone_s(t: _Tables, requests: float, context: float) -> float:
 
 
 @_compiled
-def _skew_ratio(t: _Tables, requests: float, mean: float, longest: float, chunk: float, cached: float) -> float:
+def _skew_ratio(
+    t: _Tables, requests: float, mean: float, longest: float, chunk: float, cached: float
+) -> float:
     """What contexts of this mean and maximum cost over equal ones.
 
-    Two lengths stand for all: the longest, and the one a `spread` shorter, in the shares that give the mean.
+    Two lengths stand for all: the longest, and the one a `spread` shorter, in the shares that give
+    the mean.
     """
     if requests < 2.0 or longest <= mean:
         return 1.0
@@ -241,8 +294,14 @@ def _prompts(t: _Tables, prompts: Whole) -> tuple[int, float]:
 
 @_compiled
 def _iteration_s(
-    values: Floats, ends: Whole, requests: float, queries: float, context: float, prompts: Whole, longest: float
-) -> float:  # fmt: skip
+    values: Floats,
+    ends: Whole,
+    requests: float,
+    queries: float,
+    context: float,
+    prompts: Whole,
+    longest: float,
+) -> float:
     t = _unpacked(values, ends)
     rows = requests * queries
     sampled = rows + prompts.shape[0]

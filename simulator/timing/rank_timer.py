@@ -1,8 +1,8 @@
 """How long does an iteration of ranks take that hold experts of each other, by the cost model?
 
-One rank's attention, dense layers and head from tables of its own batch; the expert layers and the exchange around them
-for the tokens of all ranks. Leaves out pipelines and context groups of ranks, and the busiest device's share beyond
-what the plan states.
+One rank's attention, dense layers and head from tables of its own batch; the expert layers and the
+exchange around them for the tokens of all ranks. Leaves out pipelines and context groups of ranks,
+and the busiest device's share beyond what the plan states.
 """
 
 from __future__ import annotations
@@ -36,8 +36,12 @@ def rank_timer(setting: Setting, plan: ParallelPlan) -> RankTimer:
         InputError: another plan.
     """
     if not (plan.data > 1 and plan.expert > 1 and plan.pipeline == plan.context == 1):
-        raise InputError("needs data copies that share whole experts, in one stage", key="plan", value=plan)
-    return RankTimer(own=_OwnPart(setting, plan), together_s=_Together(setting, plan), ranks=plan.data)
+        raise InputError(
+            "needs data copies that share whole experts, in one stage", key="plan", value=plan
+        )
+    return RankTimer(
+        own=_OwnPart(setting, plan), together_s=_Together(setting, plan), ranks=plan.data
+    )
 
 
 class _OwnPart(CostModelTimer):
@@ -52,10 +56,17 @@ class _OwnPart(CostModelTimer):
     ) -> Mapping[str, Real]:
         assert self.plan is not None
         cost = plan_cost(
-            self.setting.deployment, self.plan, batch=batch * self.plan.data, query_tokens=query_tokens,
-            context=context, logits=logits, prefill=prefill,
-        )  # fmt: skip
-        return {name: value for name, value in cost.seconds.items() if name not in (_EXPERTS, _EXCHANGE)}
+            self.setting.deployment,
+            self.plan,
+            batch=batch * self.plan.data,
+            query_tokens=query_tokens,
+            context=context,
+            logits=logits,
+            prefill=prefill,
+        )
+        return {
+            name: value for name, value in cost.seconds.items() if name not in (_EXPERTS, _EXCHANGE)
+        }
 
 
 class _Together:
@@ -64,10 +75,16 @@ class _Together:
     def __init__(self, setting: Setting, plan: ParallelPlan) -> None:
         tokens = np.arange(1.0, _MOST_TOKENS + 1.0)
         cost = plan_cost(
-            setting.deployment, plan, batch=tokens * plan.data, query_tokens=1.0, context=0.0, logits="none"
+            setting.deployment,
+            plan,
+            batch=tokens * plan.data,
+            query_tokens=1.0,
+            context=0.0,
+            logits="none",
         )
         self.by_mean_s, self.by_most_s = (
-            np.concatenate([[0.0], np.broadcast_to(cost.seconds[name], tokens.shape)]) for name in (_EXPERTS, _EXCHANGE)
+            np.concatenate([[0.0], np.broadcast_to(cost.seconds[name], tokens.shape)])
+            for name in (_EXPERTS, _EXCHANGE)
         )
 
     def __call__(self, rows: Sequence[int]) -> float:

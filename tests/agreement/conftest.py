@@ -11,7 +11,9 @@ MANY = 12
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "questions(count, **fields): of a relation between doors, in the suite")
+    config.addinivalue_line(
+        "markers", "questions(count, **fields): of a relation between doors, in the suite"
+    )
 
 
 def pytest_generate_tests(metafunc):

@@ -1,4 +1,5 @@
-"""Questions through the doors in this process, and what a relation between their answers says over many of them."""
+"""Questions through the doors in this process, and what a relation between their answers says over
+many of them."""
 
 import json
 import math
@@ -18,7 +19,8 @@ from tests.agreement.questions import Question, line
 from tests.app.conftest import Ended, run
 
 ROUNDING = 1e-9
-"""Doors add up the same terms in other orders; their answers differ by the rounding of double precision."""
+"""Doors add up the same terms in other orders; their answers differ by the rounding of double
+precision."""
 SHOWN = 5
 REFUSED, INFEASIBLE = 2, 3
 
@@ -71,7 +73,8 @@ def cell_of_a_sweep(question: Question) -> Said:
 
 
 def page_of_the_dashboard(question: Question) -> Said:
-    """The best configuration of the dashboard's first page, under the code that a command would end with."""
+    """The best configuration of the dashboard's first page, under the code that a command would end
+    with."""
     try:
         answer = answer_run(question.state())
     except RooftreeError as error:
@@ -83,7 +86,8 @@ def page_of_the_dashboard(question: Question) -> Said:
 
 @dataclass
 class Relation:
-    """What holds between answers, over many questions: failures are collected and shown with their questions.
+    """What holds between answers, over many questions: failures are collected and shown with their
+    questions.
 
     Args:
         says: the relation, in words.
@@ -94,41 +98,69 @@ class Relation:
     failures: list[str] = field(default_factory=list)
 
     def equal(
-        self, what: str, left: Any, right: Any, lines: Sequence[str], *, rel: float = ROUNDING, absolute: float = 0.0
+        self,
+        what: str,
+        left: Any,
+        right: Any,
+        lines: Sequence[str],
+        *,
+        rel: float = ROUNDING,
+        absolute: float = 0.0,
     ) -> None:
         """Both sides are the same, numbers within a tolerance."""
         self._judge(what, left, right, lines, holds=same(left, right, rel, absolute), sign="is not")
 
-    def at_most(self, what: str, low: float, high: float, lines: Sequence[str], *, rel: float = ROUNDING) -> None:
+    def at_most(
+        self, what: str, low: float, high: float, lines: Sequence[str], *, rel: float = ROUNDING
+    ) -> None:
         """The first side is at most the second."""
-        self._judge(what, low, high, lines, holds=low <= high + rel * abs(high), sign="is more than")
+        self._judge(
+            what, low, high, lines, holds=low <= high + rel * abs(high), sign="is more than"
+        )
 
-    def rows(self, what: Iterable[str], left: Any, right: Any, lines: Sequence[str], **within: float) -> None:
+    def rows(
+        self, what: Iterable[str], left: Any, right: Any, lines: Sequence[str], **within: float
+    ) -> None:
         """Two rows say the same under every name."""
-        differ = {name: (left[name], right[name]) for name in what if not same(left[name], right[name], **within)}
+        differ = {
+            name: (left[name], right[name])
+            for name in what
+            if not same(left[name], right[name], **within)
+        }
         self.compared += 1
         if differ:
-            said = "; ".join(f"{name} {_text(a)} is not {_text(b)}" for name, (a, b) in differ.items())
+            said = "; ".join(
+                f"{name} {_text(a)} is not {_text(b)}" for name, (a, b) in differ.items()
+            )
             self.failures.append(_failure(said, lines))
 
-    def _judge(self, what: str, left: Any, right: Any, lines: Sequence[str], *, holds: bool, sign: str) -> None:
+    def _judge(
+        self, what: str, left: Any, right: Any, lines: Sequence[str], *, holds: bool, sign: str
+    ) -> None:
         self.compared += 1
         if not holds:
-            self.failures.append(_failure(f"{what}: {_text(left)} {sign} {_text(right)}{_by(left, right)}", lines))
+            self.failures.append(
+                _failure(f"{what}: {_text(left)} {sign} {_text(right)}{_by(left, right)}", lines)
+            )
 
     def holds(self, *, least: int) -> None:
-        """It held of every pair, and there were at least so many: a relation over nothing says nothing."""
+        """It held of every pair, and there were at least so many: a relation over nothing says
+        nothing."""
         if self.failures:
             first = f"{self.says}: not so in {len(self.failures)} of {self.compared}"
             pytest.fail("\n".join([first, *self.failures[:SHOWN]]), pytrace=False)
         if self.compared < least:
-            pytest.fail(f"{self.says}: of {self.compared} pairs alone, of at least {least}", pytrace=False)
+            pytest.fail(
+                f"{self.says}: of {self.compared} pairs alone, of at least {least}", pytrace=False
+            )
 
 
 def same(left: Any, right: Any, rel: float = ROUNDING, absolute: float = 0.0) -> bool:
     """Whether two values are equal, numbers within a tolerance, lists entry by entry."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(same(a, b, rel, absolute) for a, b in zip(left, right, strict=True))
+        return len(left) == len(right) and all(
+            same(a, b, rel, absolute) for a, b in zip(left, right, strict=True)
+        )
     if isinstance(left, float) and isinstance(right, float | int):
         return math.isclose(left, right, rel_tol=rel, abs_tol=absolute)
     return bool(left == right)

@@ -1,6 +1,7 @@
 """Block decoders in event simulations against the cost model's answer, at a steady batch.
 
-Entries whose caches are exact, which scenarios can state: every pass computes the open block over what was finished.
+Entries whose caches are exact, which scenarios can state: every pass computes the open block over
+what was finished.
 """
 
 import numpy as np
@@ -23,9 +24,19 @@ PROMPT, FEW, MANY = 500, 10, 40  # blocks of the shorter and of the longer answe
 
 def is_exact(method):
     r = method.refine
-    return r is not None and r.forward == "block" and r.canvas_tokens == method.shape.nodes and not (
-        r.full_passes or r.full_every or r.copies > 1 or r.auxiliary or r.vocab_state_bytes or method.host_s
-    )  # fmt: skip
+    return (
+        r is not None
+        and r.forward == "block"
+        and r.canvas_tokens == method.shape.nodes
+        and not (
+            r.full_passes
+            or r.full_every
+            or r.copies > 1
+            or r.auxiliary
+            or r.vocab_state_bytes
+            or method.host_s
+        )
+    )
 
 
 EXACT = [slug for slug in sorted(set(priced_alike().values())) if is_exact(load_method(slug))]
@@ -39,15 +50,20 @@ def setting_of(slug, engine="vllm"):
 def clock_s(setting, options, batch, blocks):
     size = options.block_tokens
     work = Workload(
-        arrival_s=np.zeros(batch), prompt_tokens=np.full(batch, PROMPT), output_tokens=np.full(batch, blocks * size)
+        arrival_s=np.zeros(batch),
+        prompt_tokens=np.full(batch, PROMPT),
+        output_tokens=np.full(batch, blocks * size),
     )
     scheduler = SchedulerOptions(kv_blocks=200_000, token_budget=200_000)
-    scenario = Scenario(workload=work, scheduler=scheduler, timer=CostModelTimer(setting), blocks=options)
+    scenario = Scenario(
+        workload=work, scheduler=scheduler, timer=CostModelTimer(setting), blocks=options
+    )
     return simulate(scenario, machine=True).clock_s
 
 
 def block_s(setting, options, batch):
-    """Seconds in which every request commits one block, between the ends of shorter and of longer answers."""
+    """Seconds in which every request commits one block, between the ends of shorter and of longer
+    answers."""
     few, many = (clock_s(setting, options, batch, blocks) for blocks in (FEW, MANY))
     return (many - few) / (MANY - FEW)
 
@@ -57,7 +73,10 @@ def priced_s(setting, passes, batch):
     method = setting.drafter.method
     size = method.shape.nodes
     step = estimate(
-        setting, refined(method, size / passes), batch=float(batch), context=PROMPT + size * (FEW + MANY) / 2.0
+        setting,
+        refined(method, size / passes),
+        batch=float(batch),
+        context=PROMPT + size * (FEW + MANY) / 2.0,
     ).step
     return float(step.total_s) * passes
 
@@ -70,10 +89,14 @@ def test_a_simulated_block_costs_what_the_estimate_says(slug, batch):
     passes = max(round(size / method.refine.tokens_per_pass), 1)
     commits = even_commits(size, passes)
     options = BlockOptions(
-        block_tokens=size, commits=commits, query_tokens=np.full(passes, size),
+        block_tokens=size,
+        commits=commits,
+        query_tokens=np.full(passes, size),
         closing_passes=method.refine.closing_passes,
-    )  # fmt: skip
-    assert block_s(setting, options, batch) == pytest.approx(priced_s(setting, passes, batch), rel=0.02)
+    )
+    assert block_s(setting, options, batch) == pytest.approx(
+        priced_s(setting, passes, batch), rel=0.02
+    )
 
 
 @pytest.mark.parametrize("slug", ["sdar", "fast-dllm-v2"])
@@ -84,13 +107,18 @@ def test_drawn_blocks_cost_the_mean_of_their_passes(slug):
     commits = random_commits(size, 0.08, np.random.default_rng(3))
     used = np.count_nonzero(commits, axis=1)
     options = BlockOptions(
-        block_tokens=size, commits=commits, query_tokens=np.full(commits.shape[1], size),
+        block_tokens=size,
+        commits=commits,
+        query_tokens=np.full(commits.shape[1], size),
         closing_passes=method.refine.closing_passes,
-    )  # fmt: skip
+    )
     blocks = commits.shape[0]
     alone = clock_s(setting, options, 1, blocks + 1) - clock_s(setting, options, 1, 1)
     step = estimate(
-        setting, refined(method, size / used.mean()), batch=1.0, context=PROMPT + size * (blocks + 2) / 2.0
+        setting,
+        refined(method, size / used.mean()),
+        batch=1.0,
+        context=PROMPT + size * (blocks + 2) / 2.0,
     ).step
     assert alone / blocks == pytest.approx(float(step.total_s) * used.mean(), rel=0.02)
 

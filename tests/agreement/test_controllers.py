@@ -1,4 +1,5 @@
-"""Drafts that end early and controllers of draft lengths: event simulations against their laws on one recording."""
+"""Drafts that end early and controllers of draft lengths: event simulations against their laws on
+one recording."""
 
 from functools import cache
 
@@ -21,7 +22,8 @@ USERS, OUTPUT, K = 8, 6000, 6
 
 @cache
 def text(n=40_000):
-    """One long text in stretches of easy and hard tokens, with a drafter that knows how sure it is."""
+    """One long text in stretches of easy and hard tokens, with a drafter that knows how sure it
+    is."""
     rng = np.random.default_rng(3)
     sure = np.repeat(rng.choice([0.35, 0.6, 0.9, 0.97], n // 8), 8).astype(np.float16)
     right = rng.random(n) < sure
@@ -29,15 +31,23 @@ def text(n=40_000):
     following = np.minimum(np.minimum.accumulate(misses[::-1])[::-1], n - 1)
     wide = sure[:, None]
     return AcceptanceTrace(
-        offsets=[0, n], emitted=np.minimum(following - np.arange(n) + 1, 60),
-        rank=np.where(right, 0, -1).astype(np.int8), rank_width=1, depth_invariant=True,
-        draft_ids=np.zeros((n, 1), np.int32), draft_probs=wide, target_probs=wide, emitted_target_prob=sure,
+        offsets=[0, n],
+        emitted=np.minimum(following - np.arange(n) + 1, 60),
+        rank=np.where(right, 0, -1).astype(np.int8),
+        rank_width=1,
+        depth_invariant=True,
+        draft_ids=np.zeros((n, 1), np.int32),
+        draft_probs=wide,
+        target_probs=wide,
+        emitted_target_prob=sure,
         residual_mass=np.zeros(n),
-    )  # fmt: skip
+    )
 
 
 def step_s(requests, query_tokens, context, prefill, longest=0.0):
-    return (1e-2 if requests or prefill else 0.0) + 1e-4 * (requests * query_tokens + sum(new for new, _ in prefill))
+    return (1e-2 if requests or prefill else 0.0) + 1e-4 * (
+        requests * query_tokens + sum(new for new, _ in prefill)
+    )
 
 
 @cache
@@ -49,8 +59,14 @@ def drafting(each_s):
 
 
 def simulated(timer=step_s, draft=None, **options):
-    work = Workload(arrival_s=np.zeros(USERS), prompt_tokens=np.full(USERS, 4), output_tokens=np.full(USERS, OUTPUT))
-    speculation = SpeculationOptions(topology=K, trace=text(), draft=draft or drafting(1e-3), **options)
+    work = Workload(
+        arrival_s=np.zeros(USERS),
+        prompt_tokens=np.full(USERS, 4),
+        output_tokens=np.full(USERS, OUTPUT),
+    )
+    speculation = SpeculationOptions(
+        topology=K, trace=text(), draft=draft or drafting(1e-3), **options
+    )
     scheduler = SchedulerOptions(kv_blocks=100_000)
     scenario = Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation)
     result = simulate(scenario, machine=True)
@@ -75,15 +91,21 @@ def test_the_moving_average_is_that_of_the_simulator(weight):
     assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.03)
 
 
-@pytest.mark.parametrize(("method", "device"), [("eagle-3", "h100-sxm"), ("medusa", "h100-sxm"), ("mtp", "l4")])
+@pytest.mark.parametrize(
+    ("method", "device"), [("eagle-3", "h100-sxm"), ("medusa", "h100-sxm"), ("mtp", "l4")]
+)
 def test_goodput_is_that_of_the_simulator(method, device):
     deployment = DeploymentNames(model="llama-3.1-8b", device=device)
     setting = build_setting(DecodingConfiguration(method=method, deployment=deployment))
     timer, draft = CostModelTimer(setting), CostModelDraft(setting)
     tokens, drafted = simulated(timer, draft, stop=Stop(rule="goodput"))
     context = USERS * OUTPUT / 2.0  # on average over the run
-    seconds = np.array([timer(USERS, 1.0 + k, context, []) + draft(USERS, k, context, 0) for k in range(K + 1)])
-    law = goodput_chain(text(), K, Stop(rule="goodput", least_tokens=0), None, seconds=seconds, batch=USERS)
+    seconds = np.array(
+        [timer(USERS, 1.0 + k, context, []) + draft(USERS, k, context, 0) for k in range(K + 1)]
+    )
+    law = goodput_chain(
+        text(), K, Stop(rule="goodput", least_tokens=0), None, seconds=seconds, batch=USERS
+    )
     assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
     assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.05)
     assert law.lengths.shared and law.draft_tokens == K

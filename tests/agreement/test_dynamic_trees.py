@@ -1,4 +1,5 @@
-"""Trees that every step picks anew: event simulations against the law and its price on one recording."""
+"""Trees that every step picks anew: event simulations against the law and its price on one
+recording."""
 
 import numpy as np
 import pytest
@@ -23,7 +24,11 @@ SHAPES = [
 
 
 @pytest.fixture(
-    scope="module", params=["level-3/smollm2-135m--layer-skip--greedy", "level-3-trees/smollm2-135m--layer-skip--t1"]
+    scope="module",
+    params=[
+        "level-3/smollm2-135m--layer-skip--greedy",
+        "level-3-trees/smollm2-135m--layer-skip--t1",
+    ],
 )
 def recording(root, request):
     return read_trace(root / f"traces/recorded/{request.param}.parquet")
@@ -33,23 +38,34 @@ def recording(root, request):
 def setting():
     return build_setting(
         DecodingConfiguration(
-            method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="vllm")
+            method="eagle-3",
+            deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="vllm"),
         )
     )
 
 
 def policy(shape):
     return TreePolicy(
-        nodes=shape.nodes, depth=shape.depth or None, width=shape.width or None, beam=shape.beam or None,
+        nodes=shape.nodes,
+        depth=shape.depth or None,
+        width=shape.width or None,
+        beam=shape.beam or None,
         least_probability=shape.least_probability,
-    )  # fmt: skip
+    )
 
 
 def simulated(recording, shape, timer, draft=None, users=6):
-    work = Workload(arrival_s=np.zeros(users), prompt_tokens=np.full(users, 512), output_tokens=np.full(users, 2500))
+    work = Workload(
+        arrival_s=np.zeros(users),
+        prompt_tokens=np.full(users, 512),
+        output_tokens=np.full(users, 2500),
+    )
     speculation = SpeculationOptions(topology=policy(shape), trace=recording, draft=draft)
     scheduler = SchedulerOptions(kv_blocks=100_000)
-    return simulate(Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation), machine=True)
+    return simulate(
+        Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation),
+        machine=True,
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["beam and rerank", "best first"])
@@ -60,7 +76,14 @@ def test_simulated_dynamic_trees_emit_draft_and_take_what_their_law_says(recordi
     assert result.tokens_per_step == pytest.approx(float(law.tokens_per_step), rel=0.04)
     assert c["drafted"] / c["steps"] == pytest.approx(law.lengths.mean_tokens, rel=0.04)
     deployment = setting.deployment
-    step = dynamic_step(deployment, setting.drafter, setting.overhead, law.lengths, batch=6.0, context=512.0 + 1250.0)
+    step = dynamic_step(
+        deployment,
+        setting.drafter,
+        setting.overhead,
+        law.lengths,
+        batch=6.0,
+        context=512.0 + 1250.0,
+    )
     assert result.busy_s / result.iterations == pytest.approx(float(step.total_s), rel=0.06)
 
 

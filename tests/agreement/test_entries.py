@@ -1,7 +1,8 @@
-"""Every entry's steps in event simulations against the cost model's answer, for one request and for sixteen.
+"""Every entry's steps in event simulations against the cost model's answer, for one request and for
+sixteen.
 
-Recordings in which everything is accepted, or nothing, keep requests in step, so that both sides see one batch and one
-draft length in every iteration.
+Recordings in which everything is accepted, or nothing, keep requests in step, so that both sides
+see one batch and one draft length in every iteration.
 """
 
 from dataclasses import replace
@@ -32,11 +33,19 @@ BATCHES, PROMPT, OUTPUT, K = (1, 16), 500, 120, 4
 ONCE = sorted(set(priced_alike().values()))  # entries that differ in labels alone cost the same
 DRAFTING = [slug for slug in ONCE if load_method(slug).drafts]
 SPREAD = [slug for slug in ONCE if "context_parallel" in load_method(slug).deployment]
-PLAIN = [slug for slug in ONCE if not (load_method(slug).drafts or load_method(slug).has_own_pace or slug in SPREAD)]
+PLAIN = [
+    slug
+    for slug in ONCE
+    if not (load_method(slug).drafts or load_method(slug).has_own_pace or slug in SPREAD)
+]
 TREES = [slug for slug in DRAFTING if load_method(slug).drafts_trees]
-# where every request leaves after the first part, simulations run no other; the estimate takes all parts to run
+# where every request leaves after the first part, simulations run no other; the estimate takes all
+# parts to run
 CASES = [
-    (slug, accepts) for slug in DRAFTING for accepts in (False, True) if accepts or load_method(slug).batch.parts == 1
+    (slug, accepts)
+    for slug in DRAFTING
+    for accepts in (False, True)
+    if accepts or load_method(slug).batch.parts == 1
 ]
 STATIC = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
@@ -45,10 +54,11 @@ def setting_of(slug, engine="vllm"):
     method = load_method(slug)
     return build_setting(
         DecodingConfiguration(
-            method=slug, draft_model="llama-3.2-1b" if method.needs_draft_model else None,
+            method=slug,
+            draft_model="llama-3.2-1b" if method.needs_draft_model else None,
             deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine=engine),
         )
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -56,16 +66,23 @@ def recorded(accepts, tokens=2000):
     """One text of which the drafter's first choice is always right, or none of its choices ever."""
     left, sure = np.arange(tokens, 0, -1), np.tile([0.6, 0.2, 0.1, 0.05], (tokens, 1))
     return AcceptanceTrace(
-        offsets=np.array([0, tokens]), emitted=np.minimum(left, 4096) if accepts else np.ones(tokens, dtype=np.int64),
-        rank=np.full(tokens, 0 if accepts else -1), rank_width=4, depth_invariant=True,
-        draft_ids=np.tile(np.arange(4), (tokens, 1)), draft_probs=sure, target_probs=sure,
-        emitted_target_prob=np.full(tokens, 0.6 if accepts else 0.01), residual_mass=np.full(tokens, 0.05),
-    )  # fmt: skip
+        offsets=np.array([0, tokens]),
+        emitted=np.minimum(left, 4096) if accepts else np.ones(tokens, dtype=np.int64),
+        rank=np.full(tokens, 0 if accepts else -1),
+        rank_width=4,
+        depth_invariant=True,
+        draft_ids=np.tile(np.arange(4), (tokens, 1)),
+        draft_probs=sure,
+        target_probs=sure,
+        emitted_target_prob=np.full(tokens, 0.6 if accepts else 0.01),
+        residual_mass=np.full(tokens, 0.05),
+    )
 
 
 @cache
 def candidates(positions):
-    """At every position the same tree of three levels, with three candidates at each node, none of them right."""
+    """At every position the same tree of three levels, with three candidates at each node, none of
+    them right."""
     parents, ranks = [], []
     level = [-1]
     for _ in range(3):
@@ -78,9 +95,12 @@ def candidates(positions):
         level = following
     count = len(parents)
     return Expansions(
-        offsets=np.arange(positions + 1) * count, parents=np.tile(parents, positions), rank=np.tile(ranks, positions),
-        draft_prob=np.tile(np.array([0.6, 0.3, 0.1])[ranks], positions), on_path=np.zeros(positions * count, bool),
-    )  # fmt: skip
+        offsets=np.arange(positions + 1) * count,
+        parents=np.tile(parents, positions),
+        rank=np.tile(ranks, positions),
+        draft_prob=np.tile(np.array([0.6, 0.3, 0.1])[ranks], positions),
+        on_path=np.zeros(positions * count, bool),
+    )
 
 
 class Timers(NamedTuple):
@@ -101,7 +121,9 @@ def timers_of(slug, engine="vllm"):
 def step_s(timers, options, batch):
     """Mean seconds of an iteration in which all requests decode."""
     work = Workload(
-        arrival_s=np.zeros(batch), prompt_tokens=np.full(batch, PROMPT), output_tokens=np.full(batch, OUTPUT)
+        arrival_s=np.zeros(batch),
+        prompt_tokens=np.full(batch, PROMPT),
+        output_tokens=np.full(batch, OUTPUT),
     )
     scheduler = SchedulerOptions(kv_blocks=4_000, token_budget=100_000)
     timed = replace(options, draft=timers.draft) if options is not None else None
@@ -118,20 +140,25 @@ def price(setting, claim, batch):
 def assert_alike(timers, options, claim):
     """Simulator and law say the same of a step, for every batch."""
     found = [step_s(timers, options, batch) for batch in BATCHES]
-    assert found == pytest.approx([price(timers.setting, claim, batch) for batch in BATCHES], rel=0.02)
+    assert found == pytest.approx(
+        [price(timers.setting, claim, batch) for batch in BATCHES], rel=0.02
+    )
 
 
 @pytest.mark.parametrize(("slug", "accepts"), CASES)
 def test_a_simulated_step_costs_what_the_estimate_says(slug, accepts):
     method = load_method(slug)
-    # each simulated part is a pass of the engine with an overhead of its own; the estimate counts one a step
+    # each simulated part is a pass of the engine with an overhead of its own; the estimate counts
+    # one a step
     timers = timers_of(slug, "none" if method.batch.parts > 1 else "vllm")
     options = SpeculationOptions(topology=K, trace=recorded(accepts), batch=method.batch)
     assert_alike(timers, options, rate_claim(method, float(accepts), K))
 
 
 @pytest.mark.parametrize("slug", ["kangaroo", "specdec-pp", "layer-skip"])
-@pytest.mark.parametrize("stop", [Stop(rule="probability", at=0.7, least_tokens=2), Stop(rule="product", at=0.5)])
+@pytest.mark.parametrize(
+    "stop", [Stop(rule="probability", at=0.7, least_tokens=2), Stop(rule="product", at=0.5)]
+)
 def test_a_simulated_draft_that_ends_early_costs_what_the_estimate_says(slug, stop):
     trace = recorded(False)
     options = SpeculationOptions(topology=K, trace=trace, stop=stop)
@@ -144,7 +171,9 @@ def test_a_simulated_tree_costs_what_the_estimate_says(slug):
     assert_alike(timers_of(slug), options, stated(1.0, STATIC))
 
 
-@pytest.mark.parametrize("slug", [slug for slug in TREES if load_method(slug).shape.kind == "dynamic_tree"])
+@pytest.mark.parametrize(
+    "slug", [slug for slug in TREES if load_method(slug).shape.kind == "dynamic_tree"]
+)
 def test_a_simulated_dynamic_tree_costs_what_the_estimate_says(slug):
     own = load_method(slug)
     trace = replace(recorded(False), expansions=candidates(2000))
@@ -161,6 +190,9 @@ def test_a_simulated_pass_of_a_changed_target_costs_what_the_estimate_says(slug)
 
 
 def test_what_is_not_run_sets_its_own_pace():
-    """Scenarios state masked blocks as `blocks`, and how a model is spread; others are predicted."""
-    assert {*DRAFTING, *PLAIN, *SPREAD} == {slug for slug in ONCE if not load_method(slug).has_own_pace}
+    """Scenarios state masked blocks as `blocks`, and how a model is spread; others are
+    predicted."""
+    assert {*DRAFTING, *PLAIN, *SPREAD} == {
+        slug for slug in ONCE if not load_method(slug).has_own_pace
+    }
     assert len(CASES) > 50 and len(TREES) > 10

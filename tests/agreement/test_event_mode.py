@@ -1,4 +1,5 @@
-"""A busy engine, event by event, decodes as the analytic steady state says, whatever runs where and whoever drafts."""
+"""A busy engine, event by event, decodes as the analytic steady state says, whatever runs where and
+whoever drafts."""
 
 import numpy as np
 import pytest
@@ -31,27 +32,43 @@ PROMPT = 64
     users=st.sampled_from([1, 3, 8, 24]),
     output=st.integers(400, 900),
 )
-def test_events_take_the_time_of_the_steady_state(model, device, engine, method, draft_tokens, users, output):
+def test_events_take_the_time_of_the_steady_state(
+    model, device, engine, method, draft_tokens, users, output
+):
     names = DeploymentNames(model=model, device=device, engine=engine)
     try:
         setting = build_setting(DecodingConfiguration(method=method, deployment=names))
-    except (InputError, InfeasibleError):  # a drafter that this model lacks, an engine that does not run there
+    except (
+        InputError,
+        InfeasibleError,
+    ):  # a drafter that this model lacks, an engine that does not run there
         assume(False)
     count = users * -(-2 * TRACE.requests // users)  # every recorded request is walked
     workload = Workload(
-        arrival_s=np.zeros(count), prompt_tokens=np.full(count, PROMPT), output_tokens=np.full(count, output),
+        arrival_s=np.zeros(count),
+        prompt_tokens=np.full(count, PROMPT),
+        output_tokens=np.full(count, output),
         users=users,
-    )  # fmt: skip
+    )
     speculation, acceptance = None, geometric(0.0, 0)
     if draft_tokens:
         replay = replay_chain(TRACE, draft_tokens)
-        speculation = SpeculationOptions(topology=draft_tokens, trace=TRACE, draft=CostModelDraft(setting))
+        speculation = SpeculationOptions(
+            topology=draft_tokens, trace=TRACE, draft=CostModelDraft(setting)
+        )
         acceptance = Acceptance(
-            draft_tokens=draft_tokens, tokens_per_step=replay.tokens_per_step, proposed_tokens=float(draft_tokens)
+            draft_tokens=draft_tokens,
+            tokens_per_step=replay.tokens_per_step,
+            proposed_tokens=float(draft_tokens),
         )
     options = SchedulerOptions(kv_blocks=40_000, max_requests=64)
     found = simulate(
-        Scenario(workload=workload, scheduler=options, timer=CostModelTimer(setting), speculation=speculation)
+        Scenario(
+            workload=workload,
+            scheduler=options,
+            timer=CostModelTimer(setting),
+            speculation=speculation,
+        )
     )
     assert found.finished.all()
     contexts = np.linspace(PROMPT, PROMPT + output, 65)  # kernels change with the context

@@ -1,4 +1,5 @@
-"""The law of the first token and of the time per token under a load agrees with simulations of that load."""
+"""The law of the first token and of the time per token under a load agrees with simulations of that
+load."""
 
 import numpy as np
 import pytest
@@ -33,22 +34,43 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("model", "device", "engine", "devices", "prompt", "output", "rate", "drafted"), CASES)
-def test_times_under_a_load_are_those_of_a_simulation(model, device, engine, devices, prompt, output, rate, drafted):
-    """Within 10 % of the mean to the first token and 5 % of the mean per token, to 3/4 of what a replica finishes."""
+@pytest.mark.parametrize(
+    ("model", "device", "engine", "devices", "prompt", "output", "rate", "drafted"), CASES
+)
+def test_times_under_a_load_are_those_of_a_simulation(
+    model, device, engine, devices, prompt, output, rate, drafted
+):
+    """Within 10 % of the mean to the first token and 5 % of the mean per token, to 3/4 of what a
+    replica finishes."""
     names = DeploymentNames(model=model, device=device, engine=engine, tensor_parallel=devices)
     method = "eagle-3" if drafted else "plain-decoding"
     setting = build_setting(DecodingConfiguration(method=method, deployment=names))
     load = load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
     accepted = geometric(0.7 if drafted else 0.0, drafted)
-    found = plan(setting, [accepted], load, Limits(), generator=np.random.default_rng(0), utilisation=0.8)
+    found = plan(
+        setting, [accepted], load, Limits(), generator=np.random.default_rng(0), utilisation=0.8
+    )
     assert found.replicas == 1
     sections = {
-        "requests": {"count": REQUESTS, "rate_per_s": rate, "prompt_tokens": str(prompt), "output_tokens": str(output)},
-        "deployment": {"model": model, "device": device, "engine": engine, "tensor_parallel": devices},
+        "requests": {
+            "count": REQUESTS,
+            "rate_per_s": rate,
+            "prompt_tokens": str(prompt),
+            "output_tokens": str(output),
+        },
+        "deployment": {
+            "model": model,
+            "device": device,
+            "engine": engine,
+            "tensor_parallel": devices,
+        },
     }
     if drafted:
-        sections["speculation"] = {"method": method, "acceptance": [0.7, 0.49, 0.343], "draft_tokens": drafted}
+        sections["speculation"] = {
+            "method": method,
+            "acceptance": [0.7, 0.49, 0.343],
+            "draft_tokens": drafted,
+        }
     seen = steady_window(simulate(prepared_of(checked_scenario(sections, None)).scenario(0)))
     assert not seen.is_growing
     assert found.ttft_s == pytest.approx(seen.ttft_s["mean"], rel=0.10)
@@ -56,16 +78,26 @@ def test_times_under_a_load_are_those_of_a_simulation(model, device, engine, dev
 
 
 @pytest.mark.parametrize(
-    ("prompt", "output", "rate", "budget"), [(1024, 256, 5.0, 1024), (6000, 200, 2.0, 2048), (20_000, 200, 0.5, 8192)]
+    ("prompt", "output", "rate", "budget"),
+    [(1024, 256, 5.0, 1024), (6000, 200, 2.0, 2048), (20_000, 200, 0.5, 8192)],
 )
-def test_prompts_that_a_token_budget_splits_take_as_long_as_in_a_simulation(prompt, output, rate, budget):
+def test_prompts_that_a_token_budget_splits_take_as_long_as_in_a_simulation(
+    prompt, output, rate, budget
+):
     """A prompt takes whole iterations, of which the rows that decode leave a part of the budget."""
-    setting = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")))
+    setting = build_setting(
+        DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    )
     load = load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
     curve = replica_curve(setting, geometric(0.0, 0), load, largest=64, token_budget=budget)
     found = curve.under(np.array([rate]), curve.batch[-1:])
     sections = {
-        "requests": {"count": 1500, "rate_per_s": rate, "prompt_tokens": str(prompt), "output_tokens": str(output)},
+        "requests": {
+            "count": 1500,
+            "rate_per_s": rate,
+            "prompt_tokens": str(prompt),
+            "output_tokens": str(output),
+        },
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"},
         "scheduler": {"token_budget": budget, "max_requests": 64},
     }

@@ -1,4 +1,5 @@
-"""Guesses of a pool that ride beside a window: event simulations against the law of the longest and its price."""
+"""Guesses of a pool that ride beside a window: event simulations against the law of the longest and
+its price."""
 
 import numpy as np
 import pytest
@@ -27,11 +28,15 @@ def test_simulated_guesses_emit_and_take_what_their_law_says(users, proposing):
     law = rate_claim(lookahead, rates, K)
     trace = drawn_recording(step_rates(lookahead, rates, K), K, generator=np.random.default_rng(2))
     work = Workload(
-        arrival_s=np.zeros(users), prompt_tokens=np.full(users, PROMPT), output_tokens=np.full(users, OUTPUT)
+        arrival_s=np.zeros(users),
+        prompt_tokens=np.full(users, PROMPT),
+        output_tokens=np.full(users, OUTPUT),
     )
     options = SpeculationOptions(topology=K, trace=trace, draft=CostModelDraft(setting))
     scheduler = SchedulerOptions(kv_blocks=100_000, token_budget=100_000)
-    scenario = Scenario(workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options)
+    scenario = Scenario(
+        workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options
+    )
     result = simulate(scenario, machine=True)
     assert result.tokens_per_step == pytest.approx(law.tokens_per_step, rel=0.02)
     price = estimate(setting, law, batch=float(users), context=PROMPT + OUTPUT / 2.0)

@@ -1,4 +1,5 @@
-"""Overlapped drafting: event simulations against closed forms, policy by policy, under independent acceptance."""
+"""Overlapped drafting: event simulations against closed forms, policy by policy, under independent
+acceptance."""
 
 from dataclasses import replace
 from functools import cache
@@ -24,14 +25,17 @@ PASS_S, ROW_S = 1e-2, 1e-5
 
 @cache
 def recorded(rate, covered, seed=0, n=40_000):
-    """One long text: the drafter's first choice is right with chance `rate`, one of its first two with `covered`."""
+    """One long text: the drafter's first choice is right with chance `rate`, one of its first two
+    with `covered`."""
     rng = np.random.default_rng(seed)
     drawn = rng.random(n)
     rank = np.where(drawn < rate, 0, np.where(drawn < covered, 1, -1)).astype(np.int8)
     misses = np.where(rank == 0, n, np.arange(n))
     following = np.minimum(np.minimum.accumulate(misses[::-1])[::-1], n - 1)
     emitted = np.minimum(following - np.arange(n) + 1, 60).astype(np.int16)
-    return AcceptanceTrace(offsets=[0, n], emitted=emitted, rank=rank, rank_width=2, depth_invariant=True)
+    return AcceptanceTrace(
+        offsets=[0, n], emitted=emitted, rank=rank, rank_width=2, depth_invariant=True
+    )
 
 
 def law(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
@@ -51,20 +55,31 @@ def drafting(each_s):
 @cache
 def run(policy, k, rate, covered, each_s):
     workload = Workload(
-        arrival_s=np.zeros(USERS), prompt_tokens=np.full(USERS, 4), output_tokens=np.full(USERS, OUTPUT)
+        arrival_s=np.zeros(USERS),
+        prompt_tokens=np.full(USERS, 4),
+        output_tokens=np.full(USERS, OUTPUT),
     )
-    speculation = SpeculationOptions(topology=k, trace=recorded(rate, covered), draft=drafting(each_s), batch=policy)
+    speculation = SpeculationOptions(
+        topology=k, trace=recorded(rate, covered), draft=drafting(each_s), batch=policy
+    )
     options = SchedulerOptions(kv_blocks=100_000)
-    return simulate(Scenario(workload=workload, scheduler=options, timer=law, speculation=speculation), machine=True)
+    return simulate(
+        Scenario(workload=workload, scheduler=options, timer=law, speculation=speculation),
+        machine=True,
+    )
 
 
 PEARL = load_method("pearl").batch
 BRANCHES = replace(load_method("specbranch").batch, branch_at=1.0)
 POLICIES = {
-    "serial": SERIAL, "pearl": PEARL, "specbranch": BRANCHES, "faser": load_method("faser").batch,
+    "serial": SERIAL,
+    "pearl": PEARL,
+    "specbranch": BRANCHES,
+    "faser": load_method("faser").batch,
     "branches that interfere": replace(BRANCHES, interference_ratio=0.4),
-    "parallel in parts": replace(PEARL, parts=2), "parts that keep everybody": Batch(parts=3),
-}  # fmt: skip
+    "parallel in parts": replace(PEARL, parts=2),
+    "parts that keep everybody": Batch(parts=3),
+}
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -84,7 +99,8 @@ def test_a_long_run_emits_verifies_and_wastes_what_its_law_says(name, rate, cove
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("each_s", [1e-4, 2e-3, 2e-2])
 def test_a_long_run_takes_the_time_that_its_law_says(name, each_s):
-    """Drafting is far shorter than verification, or far longer, so that the longer phase is the same in all steps."""
+    """Drafting is far shorter than verification, or far longer, so that the longer phase is the
+    same in all steps."""
     policy, k, rate, covered = POLICIES[name], 4, 0.7, 0.9
     result = run(policy, k, rate, covered, each_s)
     expected = long_run(policy, k, rate, covered)
@@ -103,31 +119,46 @@ def test_a_long_run_takes_the_time_that_its_law_says(name, each_s):
 
 
 def test_branches_roll_back_less_where_the_drafter_is_often_second_best():
-    """Foreseeing the target's token in two branches instead of one keeps more steps supplied with drafts."""
+    """Foreseeing the target's token in two branches instead of one keeps more steps supplied with
+    drafts."""
     one, two = (replace(BRANCHES, branches=n) for n in (1, 2))
     few, many = (run(policy, 4, 0.6, 0.9, 1e-3) for policy in (one, two))
-    assert many.tokens_per_step > few.tokens_per_step > run(PEARL, 4, 0.6, 0.9, 1e-3).tokens_per_step
+    assert (
+        many.tokens_per_step > few.tokens_per_step > run(PEARL, 4, 0.6, 0.9, 1e-3).tokens_per_step
+    )
     # per drafted token the branches waste more, per emitted one the steps without a draft are fewer
-    assert many.counters["drafted"] / many.counters["steps"] > few.counters["drafted"] / few.counters["steps"]
+    assert (
+        many.counters["drafted"] / many.counters["steps"]
+        > few.counters["drafted"] / few.counters["steps"]
+    )
 
 
 def test_pruning_saves_rows_and_changes_no_token():
-    kept, pruned = (run(Batch(parts=4, prunes=prunes), 8, 0.4, 0.6, 1e-3) for prunes in (False, True))
+    kept, pruned = (
+        run(Batch(parts=4, prunes=prunes), 8, 0.4, 0.6, 1e-3) for prunes in (False, True)
+    )
     assert pruned.counters == kept.counters
     assert pruned.clock_s < kept.clock_s
 
 
 @settings(max_examples=60)
 @given(
-    k=st.integers(1, 9), rate=st.floats(0.0, 1.0), more=st.floats(0.0, 1.0), branches=st.integers(0, 4),
-    draft_s=st.floats(1e-4, 1e-1), verify_s=st.floats(1e-4, 1e-1), x=st.floats(0.0, 1.0),
-)  # fmt: skip
+    k=st.integers(1, 9),
+    rate=st.floats(0.0, 1.0),
+    more=st.floats(0.0, 1.0),
+    branches=st.integers(0, 4),
+    draft_s=st.floats(1e-4, 1e-1),
+    verify_s=st.floats(1e-4, 1e-1),
+    x=st.floats(0.0, 1.0),
+)
 def test_laws_keep_their_bounds(k, rate, more, branches, draft_s, verify_s, x):
     covered = rate + (1.0 - rate) * more
     policy = Batch(drafts_during_verify=True, branches=branches, interference_ratio=x)
     found = long_run(policy, k, rate, covered)
     assert 1.0 - 1e-9 <= found.tokens_per_step <= k + (branches > 0) + 1e-9
-    assert found.tokens_per_step <= long_run(SERIAL, k, rate).tokens_per_step + 1e-9  # a fresh draft at every step
+    assert (
+        found.tokens_per_step <= long_run(SERIAL, k, rate).tokens_per_step + 1e-9
+    )  # a fresh draft at every step
     drafts = k * max(branches, 1)
     assert -1e-9 <= found.wasted_per_step <= drafts + 1e-9
     assert found.verified_per_step <= k + 1e-9
@@ -142,7 +173,10 @@ def test_laws_keep_their_bounds(k, rate, more, branches, draft_s, verify_s, x):
 @given(rate=st.floats(0.01, 0.99), k=st.integers(1, 8))
 def test_more_acceptance_emits_more(rate, k):
     for policy in (SERIAL, PEARL, BRANCHES, POLICIES["faser"]):
-        assert long_run(policy, k, rate + 0.01).tokens_per_step > long_run(policy, k, rate).tokens_per_step - 1e-12
+        assert (
+            long_run(policy, k, rate + 0.01).tokens_per_step
+            > long_run(policy, k, rate).tokens_per_step - 1e-12
+        )
 
 
 @cache
@@ -151,32 +185,54 @@ def calibrated(sure_ratio, seed=3, n=6_000):
     rng = np.random.default_rng(seed)
     probability = np.where(rng.random(n) < sure_ratio, 0.95, 0.2)
     drawn = rng.random(n)
-    rank = np.where(drawn < probability, 0, np.where(drawn < (1.0 + probability) / 2.0, 1, -1)).astype(np.int8)
+    rank = np.where(
+        drawn < probability, 0, np.where(drawn < (1.0 + probability) / 2.0, 1, -1)
+    ).astype(np.int8)
     misses = np.minimum.accumulate(np.where(rank == 0, n, np.arange(n))[::-1])[::-1]
     emitted = np.minimum(np.minimum(misses, n - 1) - np.arange(n) + 1, 60).astype(np.int16)
     probs = np.stack([probability, (1.0 - probability) / 2.0], axis=1)
     return AcceptanceTrace(
-        offsets=[0, n], emitted=emitted, rank=rank, rank_width=2, depth_invariant=True,
-        draft_ids=np.tile(np.arange(2), (n, 1)), draft_probs=probs, target_probs=probs, emitted_target_prob=probs[:, 0],
+        offsets=[0, n],
+        emitted=emitted,
+        rank=rank,
+        rank_width=2,
+        depth_invariant=True,
+        draft_ids=np.tile(np.arange(2), (n, 1)),
+        draft_probs=probs,
+        target_probs=probs,
+        emitted_target_prob=probs[:, 0],
         residual_mass=1.0 - probs.sum(axis=1),
-    )  # fmt: skip
+    )
 
 
 def rolled_back(batch, trace, k):
-    """Draft tokens that were rejected or thrown away behind a rejected one, and all wasted ones, per emitted token."""
-    workload = Workload(arrival_s=np.zeros(4), prompt_tokens=np.full(4, 4), output_tokens=np.full(4, 900))
+    """Draft tokens that were rejected or thrown away behind a rejected one, and all wasted ones,
+    per emitted token."""
+    workload = Workload(
+        arrival_s=np.zeros(4), prompt_tokens=np.full(4, 4), output_tokens=np.full(4, 900)
+    )
     speculation = SpeculationOptions(topology=k, trace=trace, draft=drafting(1e-3), batch=batch)
     scenario = Scenario(
-        workload=workload, scheduler=SchedulerOptions(kv_blocks=100_000), timer=law, speculation=speculation
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=100_000),
+        timer=law,
+        speculation=speculation,
     )
     result = simulate(scenario, machine=True)
     c = result.counters
-    return (c["wasted"] - c["unselected"]) / c["emitted"], c["wasted"] / c["emitted"], result.tokens_per_step
+    return (
+        (c["wasted"] - c["unselected"]) / c["emitted"],
+        c["wasted"] / c["emitted"],
+        result.tokens_per_step,
+    )
 
 
 @pytest.mark.parametrize("sure_ratio", [0.3, 0.6])
-def test_drafts_that_branch_where_the_drafter_is_unsure_roll_back_half_of_what_pearl_does(sure_ratio):
-    """As SpecBranch reports for poorly aligned models; drafts that never end early do not, whatever their branches."""
+def test_drafts_that_branch_where_the_drafter_is_unsure_roll_back_half_of_what_pearl_does(
+    sure_ratio,
+):
+    """As SpecBranch reports for poorly aligned models; drafts that never end early do not, whatever
+    their branches."""
     trace, k = calibrated(sure_ratio), 6
     pearl, _, pearl_tau = rolled_back(PEARL, trace, k)
     unsure, wasted, tau = rolled_back(load_method("specbranch").batch, trace, k)

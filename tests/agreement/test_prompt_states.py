@@ -1,5 +1,5 @@
-"""Trees whose candidates carry prompt tokens: event simulations, in which every request keeps its own state, against
-the law of the states and its price."""
+"""Trees whose candidates carry prompt tokens: event simulations, in which every request keeps its
+own state, against the law of the states and its price."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,11 @@ from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOption
 from simulator.loop.request import Workload
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
 
-VECTORS = [(0.48, 0.14, 0.07, 0.05, 0.03), (0.26, 0.15, 0.08, 0.06, 0.04), (0.16, 0.12, 0.08, 0.06, 0.05)]
+VECTORS = [
+    (0.48, 0.14, 0.07, 0.05, 0.03),
+    (0.26, 0.15, 0.08, 0.06, 0.04),
+    (0.16, 0.12, 0.08, 0.06, 0.05),
+]
 PROMPT, OUTPUT = 500, 6000
 SHAPE = load_method("ppd").shape
 
@@ -34,12 +38,17 @@ def recording():
 
 def simulated(trees, recording, setting, users):
     work = Workload(
-        arrival_s=np.zeros(users), prompt_tokens=np.full(users, PROMPT), output_tokens=np.full(users, OUTPUT)
+        arrival_s=np.zeros(users),
+        prompt_tokens=np.full(users, PROMPT),
+        output_tokens=np.full(users, OUTPUT),
     )
     options = SpeculationOptions(topology=trees, trace=recording, draft=CostModelDraft(setting))
     scheduler = SchedulerOptions(kv_blocks=100_000, token_budget=100_000)
     return simulate(
-        Scenario(workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options), machine=False
+        Scenario(
+            workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options
+        ),
+        machine=False,
     )
 
 
@@ -49,11 +58,14 @@ def test_simulated_states_emit_verify_and_take_what_their_law_says(size, users, 
     chosen = best_state_trees(VECTORS, size, 3)
     law = state_acceptance(chosen.states, chosen.law, SHAPE)
     result = simulated(chosen.states, recording, setting, users)
-    # one request walks 2,700 steps of one text after another: its mean has a standard error of 0.8 %
+    # one request walks 2,700 steps of one text after another: its mean has a standard error of 0.8
+    # %
     within = 0.02
     assert result.tokens_per_step == pytest.approx(law.tokens_per_step, rel=within)
     counted = result.counters
-    assert counted["drafted"] / counted["steps"] == pytest.approx(law.lengths.mean_tokens, rel=within)
+    assert counted["drafted"] / counted["steps"] == pytest.approx(
+        law.lengths.mean_tokens, rel=within
+    )
     price = estimate(setting, law, batch=float(users), context=PROMPT + OUTPUT / 2.0)
     assert result.busy_s / result.iterations == pytest.approx(float(price.step_s), rel=within)
 

@@ -1,4 +1,5 @@
-"""Requests that walk along recorded blocks, in event simulations, against the cost model's mean at a steady batch."""
+"""Requests that walk along recorded blocks, in event simulations, against the cost model's mean at
+a steady batch."""
 
 from dataclasses import replace
 
@@ -22,25 +23,33 @@ from traces.storage.confidence_file import read_confidence
 
 CANVAS, PROMPT = 128, 300
 STATIC, SURE, BOLD = (
-    RefinePolicy(commit="static"), RefinePolicy(commit="threshold"),
+    RefinePolicy(commit="static"),
+    RefinePolicy(commit="threshold"),
     RefinePolicy(commit="threshold", at={"confidence": 0.5}),
-)  # fmt: skip
+)
 NEAREST = RefinePolicy(commit="threshold", at={"confidence": 0.35}, block_tokens=16)
 
 
 @pytest.fixture(scope="module")
 def traces(root):
     folder = root / "traces/recorded/confidence"
-    plain, dual = (read_confidence(folder / f"masked-names--{name}.parquet") for name in ("plain", "dual-cache"))
-    # the same passes as if they had been recorded with a prefix cache: what they cost differs, not what they commit
-    prefix = replace(plain, policies=tuple(replace(each, cache="prefix") for each in plain.policies))
+    plain, dual = (
+        read_confidence(folder / f"masked-names--{name}.parquet")
+        for name in ("plain", "dual-cache")
+    )
+    # the same passes as if they had been recorded with a prefix cache: what they cost differs, not
+    # what they commit
+    prefix = replace(
+        plain, policies=tuple(replace(each, cache="prefix") for each in plain.policies)
+    )
     return {"none": plain, "prefix": prefix, "dual": dual}
 
 
 def recorded(trace, slug, policy, ragged, canvas=CANVAS):
     method = refined_method(load_method(slug), policy, canvas_tokens=canvas)
     return RecordedBlocks(
-        method=replace(method, batch=replace(method.batch, ragged=ragged)), walked=block_passes(trace, policy)
+        method=replace(method, batch=replace(method.batch, ragged=ragged)),
+        walked=block_passes(trace, policy),
     )
 
 
@@ -49,20 +58,29 @@ def setting_of(blocks):
     policy = blocks.walked.replay.policy
     return build_setting(
         DecodingConfiguration(
-            method=blocks.method.slug, refine=policy, canvas_tokens=blocks.canvas_tokens, deployment=names
+            method=blocks.method.slug,
+            refine=policy,
+            canvas_tokens=blocks.canvas_tokens,
+            deployment=names,
         )
     )
 
 
 def scenario_of(blocks, users, count, *, seed=0, prompt=PROMPT, output=CANVAS, **options):
     work = Workload(
-        arrival_s=np.zeros(count), prompt_tokens=np.full(count, prompt), output_tokens=np.full(count, output),
+        arrival_s=np.zeros(count),
+        prompt_tokens=np.full(count, prompt),
+        output_tokens=np.full(count, output),
         users=users,
-    )  # fmt: skip
+    )
     scheduler = SchedulerOptions(**{"kv_blocks": 100_000, "token_budget": 1 << 18} | options)
     return Scenario(
-        workload=work, scheduler=scheduler, timer=CostModelTimer(setting_of(blocks)), blocks=blocks, seed=seed
-    )  # fmt: skip
+        workload=work,
+        scheduler=scheduler,
+        timer=CostModelTimer(setting_of(blocks)),
+        blocks=blocks,
+        seed=seed,
+    )
 
 
 def simulated_rate(blocks, users, count, **more):
@@ -73,7 +91,9 @@ def simulated_rate(blocks, users, count, **more):
 
 def law_rate(blocks, batch, context):
     walked = refined(blocks.method, blocks.walked.replay.tokens_per_step)
-    return float(estimate(setting_of(blocks), walked, batch=float(batch), context=context).tokens_per_s)
+    return float(
+        estimate(setting_of(blocks), walked, batch=float(batch), context=context).tokens_per_s
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 16])
@@ -82,8 +102,8 @@ def law_rate(blocks, batch, context):
 def test_the_simulated_rate_is_the_law_s(traces, cache, policy, batch):
     """Each request takes its own steps, which mixes passes that the law prices one by one.
 
-    Passes from the block on differ in length, and the law prices them at their mean: 1.6 % too little at batch 16, and
-    unequal ones that run together take up to 2 % more.
+    Passes from the block on differ in length, and the law prices them at their mean: 1.6 % too
+    little at batch 16, and unequal ones that run together take up to 2 % more.
     """
     if cache != "none" and policy.block_tokens != 32:
         policy = replace(policy, block_tokens=32)
@@ -131,11 +151,14 @@ def test_shared_steps_take_the_passes_of_the_slowest(traces):
 def test_seeds_decide_alone(traces):
     blocks = recorded(traces["dual"], "fast-dllm", replace(BOLD, cache="dual"), "split")
     first, again, machine = (
-        simulate(scenario_of(blocks, 4, 12, seed=5), machine=each).last_token_s for each in (False, False, True)
+        simulate(scenario_of(blocks, 4, 12, seed=5), machine=each).last_token_s
+        for each in (False, False, True)
     )
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(first, machine)
-    assert not np.array_equal(first, simulate(scenario_of(blocks, 4, 12, seed=6), machine=True).last_token_s)
+    assert not np.array_equal(
+        first, simulate(scenario_of(blocks, 4, 12, seed=6), machine=True).last_token_s
+    )
 
 
 def test_a_request_takes_the_passes_of_the_prompts_that_it_walks_along(traces):
@@ -143,13 +166,16 @@ def test_a_request_takes_the_passes_of_the_prompts_that_it_walks_along(traces):
     blocks = recorded(traces["dual"], "fast-dllm", replace(BOLD, cache="dual"), "split", canvas=64)
     passes, first = blocks.walked.passes, np.flatnonzero(blocks.walked.begins)
     result = simulate(scenario_of(blocks, 1, 1, output=320), machine=True)
-    sums = {int(np.take(passes, np.arange(at, at + 10), mode="wrap").sum()) for at in first.tolist()}
+    sums = {
+        int(np.take(passes, np.arange(at, at + 10), mode="wrap").sum()) for at in first.tolist()
+    }
     assert result.iterations in sums and result.counters["steps"] == result.iterations
     assert result.counters["emitted"] == 320
 
 
 def test_memory_is_that_of_the_cache_policy(traces):
-    """Prompt and canvas of every request are held from its first pass on; without a cache nothing is."""
+    """Prompt and canvas of every request are held from its first pass on; without a cache nothing
+    is."""
     cached = recorded(traces["dual"], "adablock", replace(STATIC, cache="dual"), "split")
     held = PROMPT + CANVAS
     for fits in (1, 3, 5):

@@ -1,4 +1,5 @@
-"""The laws of verification on recordings against the rules that real loops play: every text, every draw, every coin."""
+"""The laws of verification on recordings against the rules that real loops play: every text, every
+draw, every coin."""
 
 from functools import partial
 from itertools import pairwise, product
@@ -28,8 +29,14 @@ BUSH = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 CASES = [
     *(("token_rejection", chain_tree(count)) for count in (1, 3)),
     *(("block", chain_tree(count)) for count in (1, 2, 3)),
-    *(("multi_path_block", several_chains(paths, length)) for paths, length in ((1, 3), (2, 1), (2, 2), (3, 2))),
-    *((rule, BUSH) for rule in ("with_replacement", "without_replacement", "match", "fixed_candidates")),
+    *(
+        ("multi_path_block", several_chains(paths, length))
+        for paths, length in ((1, 3), (2, 1), (2, 2), (3, 2))
+    ),
+    *(
+        (rule, BUSH)
+        for rule in ("with_replacement", "without_replacement", "match", "fixed_candidates")
+    ),
 ]
 
 
@@ -71,7 +78,10 @@ def by_chain(tree, last):
     chains = list(product(range(WORDS), repeat=length))
     qs = [[DRAFT[token] for token in (last, *chain[:-1])] for chain in chains]
     ps = [[TARGET[token] for token in (last, *chain)] for chain in chains]
-    alone = [np.prod([q[token] for q, token in zip(*each, strict=True)]) for each in zip(qs, chains, strict=True)]
+    alone = [
+        np.prod([q[token] for q, token in zip(*each, strict=True)])
+        for each in zip(qs, chains, strict=True)
+    ]
     for ids in product(range(len(chains)), repeat=count):
         left = np.prod([alone[i] for i in ids])
         best = ids[best_path([ps[i] for i in ids], [qs[i] for i in ids], [chains[i] for i in ids])]
@@ -80,8 +90,12 @@ def by_chain(tree, last):
         for cut in range(length, -1, -1):
             here = left * (chances[cut - 1] if cut else 1.0)
             left -= here
-            residual = block_residual(ps[best][cut], rows[cut] if cut < length else None, ratios[cut])
-            yield from ((here * residual[token], (*chains[best][:cut], token)) for token in range(WORDS))
+            residual = block_residual(
+                ps[best][cut], rows[cut] if cut < length else None, ratios[cut]
+            )
+            yield from (
+                (here * residual[token], (*chains[best][:cut], token)) for token in range(WORDS)
+            )
 
 
 def expected_steps(rule, tree):
@@ -95,16 +109,25 @@ def expected_steps(rule, tree):
         assert sum(chance for chance, _ in law) == pytest.approx(1)
     needed = {0: np.zeros(WORDS)}
     for left in range(1, LENGTH + 1):
-        needed[left] = np.array([
-            1 + sum(c * (needed[left - len(t)][t[-1]] if len(t) < left else 0) for c, t in outcomes[last])
-            for last in range(WORDS)
-        ])  # fmt: skip
+        needed[left] = np.array(
+            [
+                1
+                + sum(
+                    c * (needed[left - len(t)][t[-1]] if len(t) < left else 0)
+                    for c, t in outcomes[last]
+                )
+                for last in range(WORDS)
+            ]
+        )
     return needed[LENGTH][0]
 
 
-@pytest.mark.parametrize(("rule", "tree"), CASES, ids=[f"{rule}-{tree.draft_tokens}" for rule, tree in CASES])
+@pytest.mark.parametrize(
+    ("rule", "tree"), CASES, ids=[f"{rule}-{tree.draft_tokens}" for rule, tree in CASES]
+)
 def test_a_law_needs_the_steps_of_the_rule_that_loops_play(rule, tree):
-    """Every text of four tokens, weighed by its probability, against every draw and every coin of every step."""
+    """Every text of four tokens, weighed by its probability, against every draw and every coin of
+    every step."""
     texts = list(product(range(WORDS), repeat=LENGTH))
     weight = [np.prod([TARGET[a, b] for a, b in pairwise((0, *text))]) for text in texts]
     trace = recording(texts)
@@ -119,19 +142,23 @@ def test_a_lossy_law_keeps_the_candidates_that_the_rule_keeps(rule):
     stays = {"typical": typical_candidates, "near_match": near_candidates}[rule](trace)
     before = [last for text in texts for last in (0, text[0])]
     played = [
-        VERIFIERS[rule].rule(TARGET[last], None, ids).accept for last, ids in zip(before, trace.draft_ids, strict=True)
+        VERIFIERS[rule].rule(TARGET[last], None, ids).accept
+        for last, ids in zip(before, trace.draft_ids, strict=True)
     ]
     assert stays.tolist() == (np.array(played) > 0).tolist()
     assert 0 < stays.mean() < 1
 
 
 def test_a_lossy_law_takes_the_longest_path_that_stays():
-    """Where the next token does not depend on the last one, every step is alike: counted by hand."""
+    """Where the next token does not depend on the last one, every step is alike: counted by
+    hand."""
     target, draft = np.array([[40, 20, 4]] * WORDS) / 64, np.array([[24, 32, 8]] * WORDS) / 64
     trace = recording([[0, 1, 2] * 40], target=target, draft=draft)
     law = law_for(trace, "near_match", (2,), at={"ratio": 0.75}, strict=True)
     assert law.lossy
-    assert replay_by(trace, law, 2).tokens_per_step == 1  # its likeliest candidate, 1, has half of 0's probability
+    assert (
+        replay_by(trace, law, 2).tokens_per_step == 1
+    )  # its likeliest candidate, 1, has half of 0's probability
     both = Tree.from_paths([(0,), (1,), (1, 0), (1, 1)])
     assert replay_by(trace, law, both).tokens_per_step == 3
     looser = law_for(trace, "near_match", (2,), at={"ratio": 0.5}, strict=True)

@@ -52,7 +52,8 @@ def _offsets():
 
 
 def _runs(rank, offsets, longest):
-    """Tokens that a step emits where it goes on while the rank is 0, up to `longest` draft tokens."""
+    """Tokens that a step emits where it goes on while the rank is 0, up to `longest` draft
+    tokens."""
     emitted = np.ones(rank.size, dtype=np.int16)
     for low, high in itertools.pairwise(offsets):
         for at in range(high - 1, low - 1, -1):
@@ -70,7 +71,9 @@ def rank_trace(**about):
     rank = np.concatenate(
         [generator.choice([0, 1, 2, 3, -1], p=likely[r % 2], size=n) for r, n in enumerate(LENGTHS)]
     ).astype(np.int8)
-    provenance = Provenance(model=MODEL, drafter="exit at 5", method="early-exit", device="cpu", dataset="made up")
+    provenance = Provenance(
+        model=MODEL, drafter="exit at 5", method="early-exit", device="cpu", dataset="made up"
+    )
     return AcceptanceTrace(
         provenance=dataclasses.replace(provenance, **about),
         request_ids=tuple(f"r{i}" for i in range(len(LENGTHS))),
@@ -87,9 +90,13 @@ def rank_trace(**about):
 def lookup_trace(*, drafted=True, **about):
     """Level 1: a lookup drafter that proposes at half of the positions."""
     generator = np.random.default_rng(11)
-    proposed = np.where(generator.random(sum(LENGTHS)) < 0.5, generator.integers(1, 9, sum(LENGTHS)), 0)
+    proposed = np.where(
+        generator.random(sum(LENGTHS)) < 0.5, generator.integers(1, 9, sum(LENGTHS)), 0
+    )
     emitted = 1 + np.minimum(proposed, generator.geometric(0.35, sum(LENGTHS)) - 1)
-    provenance = Provenance(model=MODEL, drafter="prompt lookup", method="n-gram", device="cpu", dataset="made up")
+    provenance = Provenance(
+        model=MODEL, drafter="prompt lookup", method="n-gram", device="cpu", dataset="made up"
+    )
     return AcceptanceTrace(
         provenance=dataclasses.replace(provenance, **about),
         request_ids=tuple(f"r{i}" for i in range(len(LENGTHS))),
@@ -124,7 +131,9 @@ def files(tmp_path_factory):
         "unnamed": lookup_trace(method=""),
         "summary": AcceptanceTrace(
             provenance=Provenance(model=MODEL, method="n-gram"),
-            summary=Summary(acceptance_by_depth=(0.6, 0.3), drafts=100, draft_tokens=200, accepted_tokens=90),
+            summary=Summary(
+                acceptance_by_depth=(0.6, 0.3), drafts=100, draft_tokens=200, accepted_tokens=90
+            ),
         ),
     }
     paths = {name: folder / f"{name}.parquet" for name in made}
@@ -136,12 +145,31 @@ def files(tmp_path_factory):
 
 
 BATCHES, CONTEXTS = (1, 4, 64), (256, 1024)
-QUESTION = ("--batch", "1,4,64", "--context", "256,1024", "--draft-tokens", "1,3,5", "--tree-nodes", "4,8")
+QUESTION = (
+    "--batch",
+    "1,4,64",
+    "--context",
+    "256,1024",
+    "--draft-tokens",
+    "1,3,5",
+    "--tree-nodes",
+    "4,8",
+)
 
 
 @pytest.fixture(scope="session")
 def optimized(rooftree, files, tmp_path_factory):
     """An answer of `optimize` over both recordings, and the folder that it wrote."""
     folder = tmp_path_factory.mktemp("optimized")
-    words = ("optimize", "--trace", files.ranks, "--trace", files.lookup, *QUESTION, "--out", folder, "--json")
+    words = (
+        "optimize",
+        "--trace",
+        files.ranks,
+        "--trace",
+        files.lookup,
+        *QUESTION,
+        "--out",
+        folder,
+        "--json",
+    )
     return rooftree(*words).answer, folder

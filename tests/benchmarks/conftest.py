@@ -1,7 +1,7 @@
 """How every benchmark measures, and how it says what it aims at.
 
-Only wrong results fail a benchmark: an aim in seconds, ratios or bytes that is missed is printed as missed, here and
-in the summary at the end, because a busy machine misses aims that the code meets.
+Only wrong results fail a benchmark: an aim in seconds, ratios or bytes that is missed is printed as
+missed, here and in the summary at the end, because a busy machine misses aims that the code meets.
 """
 
 import os
@@ -26,7 +26,8 @@ def _cpu_s(call, rounds=5):
 
 @pytest.fixture(scope="session")
 def cpu_s():
-    """Least CPU seconds of a call, the first one left out: (call, rounds=5); `ROOFTREE_BENCH_ROUNDS` allows fewer."""
+    """Least CPU seconds of a call, the first one left out: (call, rounds=5);
+    `ROOFTREE_BENCH_ROUNDS` allows fewer."""
     return _cpu_s
 
 

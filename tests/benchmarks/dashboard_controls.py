@@ -1,7 +1,8 @@
-"""Which changes of the dashboard are timed? One by one key, of every slider, list and stepper of every page.
+"""Which changes of the dashboard are timed? One by one key, of every slider, list and stepper of
+every page.
 
-Times are taken in the page itself, from the key's event to the frame after what it asked for is drawn. Leaves out what
-is aimed at (`test_dashboard_speed`) and fields that are typed.
+Times are taken in the page itself, from the key's event to the frame after what it asked for is
+drawn. Leaves out what is aimed at (`test_dashboard_speed`) and fields that are typed.
 """
 
 from itertools import chain, product
@@ -15,17 +16,23 @@ from traces.library import shipped_traces
 
 REST_MS = 300  # of a hand between two changes
 TYPED = ("rates", "against")
-# what makes a page ask for a field, and the links that begin anew where a field has fewer values than changes
+# what makes a page ask for a field, and the links that begin anew where a field has fewer values
+# than changes
 ASKED_FOR = {
-    "acceptance_ratio": "method=eagle-3&known_by=rate&acceptance_ratio=0.4", "trace": "known_by=recording",
-    "draft": "method=speculative-decoding", "tree_nodes": "known_by=recording&tree_nodes=4",
-}  # fmt: skip
+    "acceptance_ratio": "method=eagle-3&known_by=rate&acceptance_ratio=0.4",
+    "trace": "known_by=recording",
+    "draft": "method=speculative-decoding",
+    "tree_nodes": "known_by=recording&tree_nodes=4",
+}
 QUESTIONS = [
     f"model={model}&batch={batch}"
-    for batch, model in product((1, 4, 16), ("llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "mistral-7b-v0.3"))
+    for batch, model in product(
+        (1, 4, 16), ("llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "mistral-7b-v0.3")
+    )
 ]
 RECORDINGS = [f"trace={path.stem}" for path in shipped_traces()]
-# the promise of the seconds from the next key's event until `shown` gives something else and that frame is on its way
+# the promise of the seconds from the next key's event until `shown` gives something else and that
+# frame is on its way
 WATCH = """shown => {
     const before = shown();
     let began;
@@ -109,9 +116,11 @@ def next_option(page, box):
 
 
 def alternating(browser, server, smallest, page_name, name, changes):
-    """Seconds of a control's changes and of the smallest page's, taken in turn: `changes` of each at most.
+    """Seconds of a control's changes and of the smallest page's, taken in turn: `changes` of each
+    at most.
 
-    Every change of ours asks what the server was never asked; it has settled before the other page is moved.
+    Every change of ours asks what the server was never asked; it has settled before the other page
+    is moved.
     """
     ours, theirs = [], []
     for link in links(page_name, name):

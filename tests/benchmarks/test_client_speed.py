@@ -1,4 +1,5 @@
-"""What the client of live servers costs, and how far its times are off: 500 streams from a stub in another process."""
+"""What the client of live servers costs, and how far its times are off: 500 streams from a stub in
+another process."""
 
 import json
 import subprocess
@@ -22,7 +23,8 @@ MOST_ERROR, MOST_CPU_S = 0.02, 100e-6
 
 @contextmanager
 def stub_process(**options):
-    """A stub in a process of its own; its clock is this one's, because a machine has one monotonic clock."""
+    """A stub in a process of its own; its clock is this one's, because a machine has one monotonic
+    clock."""
     words = [sys.executable, "-m", "tests.real_runs.servers.stub_server", json.dumps(options)]
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -51,9 +53,16 @@ def test_times_of_many_streams_are_those_of_the_server(benchmark, aim):
     error = (seen - written) / (written - sent)
     tpot = (seen[:, -1] - seen[:, 0]) / (written[:, -1] - written[:, 0]) - 1.0
     late_s = np.percentile(seen - written, (50, 99))
-    print(f"\n{STREAMS} streams: {late_s[0] * 1e3:.2f} ms late in the median, {late_s[1] * 1e3:.2f} at p99")
+    print(
+        f"\n{STREAMS} streams: {late_s[0] * 1e3:.2f} ms late in the median, {late_s[1] * 1e3:.2f}"
+        " at p99"
+    )
     aim("time since sent against the server's, mean error", float(error.mean()), most=MOST_ERROR)
     aim("the same, 99th percentile", float(np.percentile(error, 99)), most=MOST_ERROR)
-    aim("time per token against the server's, largest error", float(np.abs(tpot).max()), most=MOST_ERROR)
+    aim(
+        "time per token against the server's, largest error",
+        float(np.abs(tpot).max()),
+        most=MOST_ERROR,
+    )
     aim("CPU seconds of the client per token", cpu_s / (STREAMS * TOKENS), most=MOST_CPU_S)
     aim("share of one core that the client takes", cpu_s / (seen.max() - sent.min()), most=0.5)

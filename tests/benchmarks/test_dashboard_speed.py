@@ -1,7 +1,9 @@
-"""How soon does a change of the dashboard show, and how soon its first page? Beside Streamlit's smallest page.
+"""How soon does a change of the dashboard show, and how soon its first page? Beside Streamlit's
+smallest page.
 
-Each change of ours is taken in turn with one of Streamlit's smallest page, one slider and one chart, so that whatever
-else the machine does slows both. Leaves out which changes there are (`dashboard_controls`).
+Each change of ours is taken in turn with one of Streamlit's smallest page, one slider and one
+chart, so that whatever else the machine does slows both. Leaves out which changes there are
+(`dashboard_controls`).
 """
 
 import statistics
@@ -32,11 +34,17 @@ st.plotly_chart({"data": [line], "layout": {"title": {"text": str(value)}}})
 DRAWN = ".js-plotly-plot .main-svg"
 HEADLINE = "[data-part=words] h2"
 CHARTS = "[data-part=charts][data-shown]"
-FIRST, OURS = "#rooftree-first", "#root:not([inert])"  # what is read first, and the page that has taken over
+FIRST, OURS = (
+    "#rooftree-first",
+    "#root:not([inert])",
+)  # what is read first, and the page that has taken over
 SINCE = ("from the command", "from a new server's address", "of a second session")
 TITLE = "() => document.querySelector('.js-plotly-plot')?.layout?.title?.text"
 
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path")]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +66,26 @@ def smallest_words(tmp_path_factory):
     """Makes the command that serves Streamlit's smallest page at a port."""
     script = tmp_path_factory.mktemp("smallest") / "page.py"
     script.write_text(SMALLEST)
-    flags = ["--server.address", "127.0.0.1", "--server.headless", "true", "--server.fileWatcherType", "none",
-             "--browser.gatherUsageStats", "false"]  # fmt: skip
-    return lambda port: [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port), *flags]
+    flags = [
+        "--server.address",
+        "127.0.0.1",
+        "--server.headless",
+        "true",
+        "--server.fileWatcherType",
+        "none",
+        "--browser.gatherUsageStats",
+        "false",
+    ]
+    return lambda port: [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        str(script),
+        "--server.port",
+        str(port),
+        *flags,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +111,26 @@ def table():
     """Rows of what was measured, printed at the end."""
     rows = []
     yield rows
-    head = zip(("changes", "p50 ms", "p90 ms", "of", "of", "p50 x", "p90 x"), (8, 8, 8, 6, 6, 7, 7), strict=True)
+    head = zip(
+        ("changes", "p50 ms", "p90 ms", "of", "of", "p50 x", "p90 x"),
+        (8, 8, 8, 6, 6, 7, 7),
+        strict=True,
+    )
     print(f"\n{'page':<12}{'control':<18}" + "".join(f"{name:>{width}}" for name, width in head))
     for page, name, changes, p50, p90, of50, of90 in rows:
-        times = "".join(f"{1e3 * each:{width}.0f}" for each, width in ((p50, 8), (p90, 8), (of50, 6), (of90, 6)))
+        times = "".join(
+            f"{1e3 * each:{width}.0f}" for each, width in ((p50, 8), (p90, 8), (of50, 6), (of90, 6))
+        )
         print(f"{page:<12}{name:<18}{changes:>8}{times}{p50 / of50:7.2f}{p90 / of90:7.2f}")
     if rows:
-        met = sum(p50 <= MOST_RATIO_P50 * of50 and p90 <= MOST_RATIO_P90 * of90 for *_, p50, p90, of50, of90 in rows)
-        print(f"{met} of {len(rows)} controls within {MOST_RATIO_P50} x p50 and {MOST_RATIO_P90} x p90")
+        met = sum(
+            p50 <= MOST_RATIO_P50 * of50 and p90 <= MOST_RATIO_P90 * of90
+            for *_, p50, p90, of50, of90 in rows
+        )
+        print(
+            f"{met} of {len(rows)} controls within {MOST_RATIO_P50} x p50 and {MOST_RATIO_P90}"
+            " x p90"
+        )
 
 
 def late_s(times):
@@ -105,10 +142,13 @@ def late_s(times):
 def test_a_change_redraws_soon(benchmark, browser, server, smallest, table, aim, page, name):
     ours, theirs = benchmark.pedantic(
         alternating, args=(browser, server, smallest, page, name, CHANGES), rounds=1
-    )  # fmt: skip
+    )
     if not ours:
         pytest.skip("has one value")
-    middles, lates = [statistics.median(each) for each in (ours, theirs)], [late_s(each) for each in (ours, theirs)]
+    middles, lates = (
+        [statistics.median(each) for each in (ours, theirs)],
+        [late_s(each) for each in (ours, theirs)],
+    )
     table.append((page, name, len(ours), middles[0], lates[0], middles[1], lates[1]))
     print(f"\n{page}, {name}: {len(ours)} changes")
     aim("p50, times the smallest page's", middles[0] / middles[1], most=MOST_RATIO_P50)
@@ -116,7 +156,8 @@ def test_a_change_redraws_soon(benchmark, browser, server, smallest, table, aim,
 
 
 def ours_drawn(page):
-    """Yields once an answer can be read, once charts are there, and once both are Streamlit's, with their controls.
+    """Yields once an answer can be read, once charts are there, and once both are Streamlit's, with
+    their controls.
 
     What can be read first, in the page's document, must be what Streamlit's page then says.
     """
@@ -143,7 +184,8 @@ def smallest_drawn(page):
 
 
 def first_drawn(browser, words, log, drawn):
-    """Seconds to the first words and charts of a new server, in a new browser, and of a second session in it.
+    """Seconds to the first words and charts of a new server, in a new browser, and of a second
+    session in it.
 
     Args:
         browser: whose kind is started anew.
@@ -152,7 +194,8 @@ def first_drawn(browser, words, log, drawn):
         drawn: yields what is there as soon as it is.
 
     Returns:
-        By what is there and since when: the server was started; its address was opened; it was opened again.
+        By what is there and since when: the server was started; its address was opened; it was
+            opened again.
     """
     chromium, times = browser.browser_type.launch(executable_path=CHROMIUM, args=FLAGS), {}
     began = time.perf_counter()
@@ -174,10 +217,12 @@ def first_drawn(browser, words, log, drawn):
 def test_the_first_page_shows_soon(benchmark, browser, smallest_words, aim, tmp_path):
     def taken():
         rounds = [
-            [first_drawn(browser, words, tmp_path / "server.log", drawn)
-             for words, drawn in ((smallest_words, smallest_drawn), (own_words, ours_drawn))]
+            [
+                first_drawn(browser, words, tmp_path / "server.log", drawn)
+                for words, drawn in ((smallest_words, smallest_drawn), (own_words, ours_drawn))
+            ]
             for _ in range(min(3, MOST_ROUNDS))
-        ]  # fmt: skip
+        ]
         return [
             {each: statistics.median(one[each] for one in found) for each in found[0]}
             for found in zip(*rounds, strict=True)

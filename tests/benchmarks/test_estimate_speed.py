@@ -1,4 +1,5 @@
-"""A speculative-step estimate over a full batch x context x K grid, against the same model point by point."""
+"""A speculative-step estimate over a full batch x context x K grid, against the same model point by
+point."""
 
 import numpy as np
 
@@ -7,7 +8,9 @@ from costmodel.answers.steps.step import chain_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 
 SETTING = build_setting(
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
 )
 BATCH = np.arange(1, 257, dtype=float)[:, None, None]
 CONTEXT = np.linspace(0, 32_768, 128)[None, :, None]
@@ -16,7 +19,12 @@ K = np.arange(0, 16, dtype=float)[None, None, :]
 
 def grid():
     return chain_step(
-        SETTING.deployment, SETTING.drafter, SETTING.overhead, batch=BATCH, context=CONTEXT, draft_tokens=K
+        SETTING.deployment,
+        SETTING.drafter,
+        SETTING.overhead,
+        batch=BATCH,
+        context=CONTEXT,
+        draft_tokens=K,
     ).total_s
 
 
@@ -46,10 +54,18 @@ def test_grid_of_half_a_million_steps(benchmark, cpu_s, aim):
 
 def _scattered(setting, count):
     generator = np.random.default_rng(0)
-    batch, k = generator.integers(1, 257, count).astype(float), generator.integers(0, 16, count).astype(float)
+    batch, k = (
+        generator.integers(1, 257, count).astype(float),
+        generator.integers(0, 16, count).astype(float),
+    )
     context = generator.uniform(0, 32_768, count)
     cost = chain_step(
-        setting.deployment, setting.drafter, setting.overhead, batch=batch, context=context, draft_tokens=k
+        setting.deployment,
+        setting.drafter,
+        setting.overhead,
+        batch=batch,
+        context=context,
+        draft_tokens=k,
     )
     return cost.total_s
 
@@ -64,7 +80,9 @@ def test_scattered_points(benchmark, cpu_s, aim):
 
 
 LATENT = build_setting(
-    DecodingConfiguration(method="mtp", deployment=DeploymentNames(model="deepseek-v3", device="h100-sxm"))
+    DecodingConfiguration(
+        method="mtp", deployment=DeploymentNames(model="deepseek-v3", device="h100-sxm")
+    )
 )
 
 
@@ -82,7 +100,12 @@ def test_grid_of_experts_and_latent_attention(benchmark, cpu_s, aim):
 
     def experts():
         return chain_step(
-            setting.deployment, setting.drafter, setting.overhead, batch=BATCH, context=CONTEXT, draft_tokens=K
+            setting.deployment,
+            setting.drafter,
+            setting.overhead,
+            batch=BATCH,
+            context=CONTEXT,
+            draft_tokens=K,
         ).total_s
 
     benchmark.pedantic(experts, rounds=2)

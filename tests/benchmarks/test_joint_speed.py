@@ -16,32 +16,57 @@ TRAFFIC = Traffic(requests=None, prompt_tokens="1024", output_tokens="uniform:12
 
 
 def question(model):
-    """Eight devices of each of four kinds, every layout, weights and cache in 16 and 8 bits, the usual drafters."""
-    asked, drafters = default_drafters(DecodingConfiguration(deployment=DeploymentNames(model=model)))
+    """Eight devices of each of four kinds, every layout, weights and cache in 16 and 8 bits, the
+    usual drafters."""
+    asked, drafters = default_drafters(
+        DecodingConfiguration(deployment=DeploymentNames(model=model))
+    )
     return JointQuestion(
-        question=asked, sources=[each.asked_on(model) for each in drafters], most_devices=8,
-        device_names=["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"], layouts=usual_layouts(model, 8),
-        weight_formats=(None, "fp8"), cache_formats=(None, "fp8"), slo=Limits(tpot_s=0.03),
+        question=asked,
+        sources=[each.asked_on(model) for each in drafters],
+        most_devices=8,
+        device_names=["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"],
+        layouts=usual_layouts(model, 8),
+        weight_formats=(None, "fp8"),
+        cache_formats=(None, "fp8"),
+        slo=Limits(tpot_s=0.03),
         load=load_of_means(requests_per_s=1.0, prompt_tokens=1024, output_tokens=256),
-    )  # fmt: skip
+    )
 
 
-@pytest.mark.parametrize("model", ["llama-3.1-8b", pytest.param("qwen3-30b-a3b", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize(
+    "model", ["llama-3.1-8b", pytest.param("qwen3-30b-a3b", marks=pytest.mark.heavy)]
+)
 def test_four_kinds_of_devices(benchmark, cpu_s, aim, model):
     asked = question(model)
     found = benchmark.pedantic(joint_answer, args=(asked, TRAFFIC), rounds=1)
     assert found.finalists[0].run is not None
     searched = found.optimum
-    print(f"\n{searched.considered:,} designs, {searched.evaluated:,} evaluated, {searched.pruned} of {searched.nodes} "
-          f"nodes pruned, {found.simulations} simulations")  # fmt: skip
-    aim(f"CPU s of a joint search for {model}", cpu_s(lambda: joint_answer(asked, TRAFFIC), rounds=1), most=30)
+    print(
+        f"\n{searched.considered:,} designs, {searched.evaluated:,} evaluated, {searched.pruned} of"
+        f" {searched.nodes} nodes pruned, {found.simulations} simulations"
+    )
+    aim(
+        f"CPU s of a joint search for {model}",
+        cpu_s(lambda: joint_answer(asked, TRAFFIC), rounds=1),
+        most=30,
+    )
     bare = cpu_s(lambda: joint_search(asked), rounds=1)
-    aim("share of the time without pruning", bare / cpu_s(lambda: joint_search(asked, prune=False), rounds=1), most=1.0)
+    aim(
+        "share of the time without pruning",
+        bare / cpu_s(lambda: joint_search(asked, prune=False), rounds=1),
+        most=1.0,
+    )
 
 
 def test_short_simulations(benchmark, cpu_s, aim):
     """Designs one after another, each prepared anew and run on three seeds."""
-    asked = replace(question("llama-3.1-8b"), device_names=["h100-sxm"], weight_formats=(None,), cache_formats=(None,))
+    asked = replace(
+        question("llama-3.1-8b"),
+        device_names=["h100-sxm"],
+        weight_formats=(None,),
+        cache_formats=(None,),
+    )
     designs = [each for each in joint_search(asked, ranked=50).front if each.batch <= 128]
 
     def runs():

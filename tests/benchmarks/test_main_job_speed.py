@@ -1,4 +1,5 @@
-"""`optimize` on its defaults: seconds cold (compiling) and warm, and memory, beside a bare interpreter with numpy."""
+"""`optimize` on its defaults: seconds cold (compiling) and warm, and memory, beside a bare
+interpreter with numpy."""
 
 import os
 import resource
@@ -10,7 +11,14 @@ import pytest
 
 # the largest memory of the process itself: rusage of a child begins with its parent's
 _PEAK = "print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])"
-COMMAND = [sys.executable, "-c", f"from app.cli.main import main; main(); {_PEAK}", "optimize", "--quiet", "--out"]
+COMMAND = [
+    sys.executable,
+    "-c",
+    f"from app.cli.main import main; main(); {_PEAK}",
+    "optimize",
+    "--quiet",
+    "--out",
+]
 NUMPY = [sys.executable, "-c", f"import numpy; {_PEAK}"]
 
 
@@ -33,10 +41,11 @@ def test_defaults_cold_and_warm(benchmark, tmp_path, aim):
     benchmark.pedantic(lambda: cpu_s_and_peak_bytes([*COMMAND, out], cache), rounds=1)
     warm_s, bare_s = min(warm), statistics.median(bare)
     print(
-        f"\ncold {cold_s:.1f} s, warm {warm_s:.2f} s of CPU ({warm_s / bare_s:.0f} times `import numpy`), "
-        f"{peak_bytes / 2**20:.0f} MiB"
+        f"\ncold {cold_s:.1f} s, warm {warm_s:.2f} s of CPU ({warm_s / bare_s:.0f} times `import"
+        f" numpy`), {peak_bytes / 2**20:.0f} MiB"
     )
-    # on an idle machine `import numpy` takes 0.11 s: these are 15 s and 3 s there, whatever else runs here
+    # on an idle machine `import numpy` takes 0.11 s: these are 15 s and 3 s there, whatever else
+    # runs here
     aim("cold, in imports of numpy", cold_s / bare_s, most=136)
     aim("warm, in imports of numpy", warm_s / bare_s, most=27)
     aim("peak, MiB", peak_bytes / 2**20, most=400)

@@ -1,4 +1,5 @@
-"""CPU time of a search over policies of masked decoding, with costs, quality and intervals; best of two."""
+"""CPU time of a search over policies of masked decoding, with costs, quality and intervals; best of
+two."""
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refined_method import method_policy
@@ -13,7 +14,8 @@ SETTINGS, MOST_S = 500, 10.0
 
 
 def test_thresholds_blocks_and_caches(benchmark, cpu_s, aim):
-    """82 thresholds up to .99, five blocks without a cache and the recorded one with it, three batches."""
+    """82 thresholds up to .99, five blocks without a cache and the recorded one with it, three
+    batches."""
     shipped = ("confidence/masked-names--plain", "confidence/masked-names--dual-cache")
     recorded = anchors_by_cache([read_confidence(trace_file(name)) for name in shipped])
     rules = [("threshold", {"confidence": 0.18 + at / 100}) for at in range(82)]
@@ -22,11 +24,20 @@ def test_thresholds_blocks_and_caches(benchmark, cpu_s, aim):
     question = DecodingConfiguration(deployment=where, method="fast-dllm")
 
     def search():
-        return search_policies(question, recorded, policies, batches=[1, 4, 16], contexts=[1024], floor=0.95)
+        return search_policies(
+            question, recorded, policies, batches=[1, 4, 16], contexts=[1024], floor=0.95
+        )
 
     found = benchmark.pedantic(search, rounds=1)
     assert len(found.points) == 3 * len(policies) and found.winner(1, 1024) is not None
     seconds = cpu_s(search, 2) * SETTINGS / len(policies)
-    alone = cpu_s(lambda: [replay_policy(recorded[each.cache], each) for each in policies[::41]], 1) * 41
+    alone = (
+        cpu_s(lambda: [replay_policy(recorded[each.cache], each) for each in policies[::41]], 1)
+        * 41
+    )
     aim("seconds for 500 settings, replayed and costed", seconds, most=MOST_S)
-    aim("ratio to one replay a setting, without costs", seconds / (alone * SETTINGS / len(policies)), most=1.0)
+    aim(
+        "ratio to one replay a setting, without costs",
+        seconds / (alone * SETTINGS / len(policies)),
+        most=1.0,
+    )

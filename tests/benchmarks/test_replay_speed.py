@@ -1,4 +1,5 @@
-"""CPU time of exact replay, best of five, with the ratio to plain loops measured in the same run."""
+"""CPU time of exact replay, best of five, with the ratio to plain loops measured in the same
+run."""
 
 import heapq
 
@@ -84,7 +85,11 @@ def plain_tree_steps(rank, bounds, tree):
 
 def part(trace, requests):
     """The first requests as plain lists, for loops that would take minutes over everything."""
-    bounds = list(zip(trace.offsets[:requests].tolist(), trace.offsets[1 : requests + 1].tolist(), strict=True))
+    bounds = list(
+        zip(
+            trace.offsets[:requests].tolist(), trace.offsets[1 : requests + 1].tolist(), strict=True
+        )
+    )
     return bounds, bounds[-1][1]
 
 
@@ -92,7 +97,11 @@ def report(benchmark, name, target, ours, **references):
     ratios = {name: ours / speed for name, speed in references.items()}
     benchmark.extra_info.update(positions_per_s=ours, **ratios)
     speed = f"{ours / 1e6:.0f} million positions/s of CPU time (aim {target / 1e6:.0f})"
-    print(f"\n{name}: {speed}", *(f"{ratio:.1f} times {each}" for each, ratio in ratios.items()), sep=", ")
+    print(
+        f"\n{name}: {speed}",
+        *(f"{ratio:.1f} times {each}" for each, ratio in ratios.items()),
+        sep=", ",
+    )
 
 
 @pytest.mark.parametrize("draft_tokens", [1, 3, 8])
@@ -104,8 +113,17 @@ def test_chains(benchmark, cpu_s, aim, trace, draft_tokens):
     assert lockstep_chain_steps(trace.emitted, trace.offsets, draft_tokens) == replay.steps.sum()
     ours = POSITIONS / cpu_s(lambda: replay_chain(trace, draft_tokens))
     loop = covered / cpu_s(lambda: plain_chain_steps(emitted, bounds, draft_tokens), 2)
-    lockstep = POSITIONS / cpu_s(lambda: lockstep_chain_steps(trace.emitted, trace.offsets, draft_tokens), 2)
-    report(benchmark, f"chain K={draft_tokens}", TARGET_CHAIN, ours, python=loop, numpy_in_lockstep=lockstep)
+    lockstep = POSITIONS / cpu_s(
+        lambda: lockstep_chain_steps(trace.emitted, trace.offsets, draft_tokens), 2
+    )
+    report(
+        benchmark,
+        f"chain K={draft_tokens}",
+        TARGET_CHAIN,
+        ours,
+        python=loop,
+        numpy_in_lockstep=lockstep,
+    )
     aim("times plain Python", ours / loop, least=20)
     aim("times numpy in lockstep", ours / lockstep, least=2)
 

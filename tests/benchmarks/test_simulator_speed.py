@@ -42,25 +42,39 @@ TARGET_MILLION_S, TARGET_MILLION_BYTES, MOST_NUMBA_IMPORTS = 300.0, 600e6, 2.5
 @pytest.fixture(scope="module")
 def setting():
     target = load_model("llama-3.1-8b")
-    deployment = Deployment(architecture=target, device=load_device("h100-sxm"), precision=Precision())
+    deployment = Deployment(
+        architecture=target, device=load_device("h100-sxm"), precision=Precision()
+    )
     return Setting(
-        deployment=deployment, drafter=build_drafter(load_method("eagle-3"), target),
-        overhead=load_engine("vllm").overhead("head"), plain_overhead=load_engine("vllm").overhead("none"),
-    )  # fmt: skip
+        deployment=deployment,
+        drafter=build_drafter(load_method("eagle-3"), target),
+        overhead=load_engine("vllm").overhead("head"),
+        plain_overhead=load_engine("vllm").overhead("none"),
+    )
 
 
 def busy(setting, *, speculates, merge=False):
     """256 requests that decode together for some thousand steps."""
     rng = np.random.default_rng(0)
     trace = AcceptanceTrace(offsets=np.arange(0, 200_001, 200), emitted=rng.integers(1, 7, 200_000))
-    speculation = SpeculationOptions(topology=5, trace=trace, draft=CostModelDraft(setting)) if speculates else None
+    speculation = (
+        SpeculationOptions(topology=5, trace=trace, draft=CostModelDraft(setting))
+        if speculates
+        else None
+    )
     output = int(STEPS * 3.4) if speculates else STEPS
     workload = Workload(
-        arrival_s=np.zeros(BATCH), prompt_tokens=np.full(BATCH, 200), output_tokens=np.full(BATCH, output)
+        arrival_s=np.zeros(BATCH),
+        prompt_tokens=np.full(BATCH, 200),
+        output_tokens=np.full(BATCH, output),
     )
     options = SchedulerOptions(kv_blocks=400_000, max_requests=BATCH)
     return Scenario(
-        workload=workload, scheduler=options, timer=CostModelTimer(setting), speculation=speculation, merge=merge
+        workload=workload,
+        scheduler=options,
+        timer=CostModelTimer(setting),
+        speculation=speculation,
+        merge=merge,
     )
 
 
@@ -86,7 +100,10 @@ def test_iterations_at_batch_256(benchmark, setting, cpu_s, aim, speculates, mer
     rate, bare = result.iterations / seconds, 1 / min(bare_loop() for _ in range(5))
     name = f"{'K = 5' if speculates else 'plain'}{', alike iterations together' if merge else ''}"
     print(f"\n{name}: {rate:,.0f} iterations of {BATCH} requests per CPU-second")
-    print(f"{rate / bare:.2f} of a bare simpy loop's {bare:,.0f} empty events, {rate * BATCH / bare:.0f} steps each")
+    print(
+        f"{rate / bare:.2f} of a bare simpy loop's {bare:,.0f} empty events,"
+        f" {rate * BATCH / bare:.0f} steps each"
+    )
     benchmark.extra_info.update(iterations_per_s=rate, ratio_to_simpy=rate / bare)
     benchmark.pedantic(lambda: simulate(scenario), rounds=1)
     aim("iterations per CPU second", rate, least=TARGET_ITERATIONS_PER_S)
@@ -97,33 +114,41 @@ def on_recorded_blocks(root, requests=4_000):
     walked = block_passes(
         read_confidence(root / "traces/recorded/confidence/masked-names--dual-cache.parquet"),
         RefinePolicy(commit="threshold", at={"confidence": 0.5}, cache="dual"),
-    )  # fmt: skip
+    )
     names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
     asked = DecodingConfiguration(
         method="adablock", deployment=names, refine=walked.replay.policy, canvas_tokens=64
-    )  # fmt: skip
+    )
     setting = build_setting(asked)
     workload = Workload(
-        arrival_s=np.zeros(requests), prompt_tokens=np.full(requests, 200), output_tokens=np.full(requests, 256)
+        arrival_s=np.zeros(requests),
+        prompt_tokens=np.full(requests, 200),
+        output_tokens=np.full(requests, 256),
     )
     return Scenario(
-        workload=workload, scheduler=SchedulerOptions(kv_blocks=400_000, max_requests=BATCH, token_budget=1 << 18),
-        timer=CostModelTimer(setting), blocks=RecordedBlocks(method=setting.drafter.method, walked=walked),
-    )  # fmt: skip
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=400_000, max_requests=BATCH, token_budget=1 << 18),
+        timer=CostModelTimer(setting),
+        blocks=RecordedBlocks(method=setting.drafter.method, walked=walked),
+    )
 
 
 @pytest.mark.benchmark(group="simulator")
 def test_iterations_on_recorded_blocks(benchmark, root, setting, cpu_s):
     """Beside plain decoding of as many requests, one event an iteration."""
     blocks, plain = on_recorded_blocks(root), busy(setting, speculates=False)
-    rates = [simulate(each).iterations / cpu_s(lambda each=each: simulate(each)) for each in (blocks, plain)]
+    rates = [
+        simulate(each).iterations / cpu_s(lambda each=each: simulate(each))
+        for each in (blocks, plain)
+    ]
     print(f"\nrecorded blocks: {rates[0]:,.0f} iterations of {BATCH} requests per CPU-second")
     print(f"{rates[0] / rates[1]:.2f} of plain decoding's {rates[1]:,.0f}")
     benchmark.extra_info.update(iterations_per_s=rates[0], ratio_to_plain=rates[0] / rates[1])
     benchmark.pedantic(lambda: simulate(blocks), rounds=1)
 
 
-# the lengths of the conversations that Azure recorded in 2023: means 1155 and 211 tokens, medians about 1020 and 129
+# the lengths of the conversations that Azure recorded in 2023: means 1155 and 211 tokens, medians
+# about 1020 and 129
 _MILLION = """
     import json, time
     import numpy as np
@@ -164,13 +189,17 @@ _MILLION = """
 
 def in_a_process(root, requests):
     code = textwrap.dedent(_MILLION).format(requests=requests)
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 
 def numba_alone_s(root):
     code = "import time, numba; print(time.process_time())"
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
     return float(done.stdout)
 
 
@@ -180,9 +209,15 @@ def test_a_million_requests(benchmark, root, aim):
     in_a_process(root, 10)
     found = in_a_process(root, 1_000_000)
     bare = min(bare_loop() for _ in range(5))
-    print(f"\n1,000,000 requests of {found['prompt']:.0f} + {found['output']:.0f} tokens: {found['seconds']:.1f} CPU s")
+    print(
+        f"\n1,000,000 requests of {found['prompt']:.0f} + {found['output']:.0f} tokens:"
+        f" {found['seconds']:.1f} CPU s"
+    )
     each = found["seconds"] / found["iterations"] / bare
-    print(f"{found['iterations']:,} iterations, {each:.1f} empty simpy events each; {found['bytes'] / 1e6:.0f} MB")
+    print(
+        f"{found['iterations']:,} iterations, {each:.1f} empty simpy events each;"
+        f" {found['bytes'] / 1e6:.0f} MB"
+    )
     benchmark.extra_info.update(found)
     benchmark.pedantic(lambda: in_a_process(root, 10), rounds=1)
     assert found["finished"] == 1_000_000
@@ -191,53 +226,83 @@ def test_a_million_requests(benchmark, root, aim):
 
 
 _COMMAND = "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
-_WORDS = "simulate --model llama-3.1-8b --count 10 --prompt-tokens 100 --output-tokens 10 --rate 5 --quiet"
+_WORDS = (
+    "simulate --model llama-3.1-8b --count 10 --prompt-tokens 100 --output-tokens 10 --rate 5"
+    " --quiet"
+)
 
 
 def command_s(root):
     before = os.times()
-    subprocess.run([sys.executable, "-c", _COMMAND, *_WORDS.split()], cwd=root, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        [sys.executable, "-c", _COMMAND, *_WORDS.split()],
+        cwd=root,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
     after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    return (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
 
 
 @pytest.mark.benchmark(group="simulator")
 def test_start_up(benchmark, root, aim):
     """One second is the aim, stated as a ratio to importing numba, which small runs do without."""
-    rounds = [(in_a_process(root, 10)["total"], command_s(root), numba_alone_s(root)) for _ in range(5)]
+    rounds = [
+        (in_a_process(root, 10)["total"], command_s(root), numba_alone_s(root)) for _ in range(5)
+    ]
     library, command, bare = (min(column) for column in zip(*rounds, strict=True))
     print(
-        f"\nstart-up with a first simulation of ten requests: {library:.2f} CPU s, {library / bare:.1f} numba imports"
+        f"\nstart-up with a first simulation of ten requests: {library:.2f} CPU s,"
+        f" {library / bare:.1f} numba imports"
     )
-    print(f"`rooftree simulate` of ten short requests: {command:.2f} CPU s, {command / bare:.1f} numba imports")
+    print(
+        f"`rooftree simulate` of ten short requests: {command:.2f} CPU s, {command / bare:.1f}"
+        " numba imports"
+    )
     benchmark.extra_info.update(seconds=library, command_seconds=command)
     benchmark.pedantic(lambda: in_a_process(root, 10), rounds=1)
-    aim("slower of both, in imports of numba", max(library, command) / bare, most=MOST_NUMBA_IMPORTS)
+    aim(
+        "slower of both, in imports of numba", max(library, command) / bare, most=MOST_NUMBA_IMPORTS
+    )
 
 
 def short(setting, seed, requests=200):
-    """Two hundred requests, half of them shorter than a hundred tokens, with timers of their own."""
+    """Two hundred requests, half of them shorter than a hundred tokens, with timers of their
+    own."""
     rng = np.random.default_rng(seed)
     trace = AcceptanceTrace(offsets=np.arange(0, 20_001, 200), emitted=rng.integers(1, 7, 20_000))
-    speculation = SpeculationOptions(topology=1 + seed % 5, trace=trace, draft=CostModelDraft(setting))
+    speculation = SpeculationOptions(
+        topology=1 + seed % 5, trace=trace, draft=CostModelDraft(setting)
+    )
     workload = Workload(
         arrival_s=np.sort(rng.uniform(0.0, requests / 20.0, requests)),
         prompt_tokens=np.clip(rng.lognormal(6.0, 0.7, requests), 7, 4000).astype(int),
         output_tokens=np.clip(rng.lognormal(4.5, 0.9, requests), 1, 800).astype(int),
-    )  # fmt: skip
+    )
     return Scenario(
-        workload=workload, scheduler=SchedulerOptions(kv_blocks=28_000), timer=CostModelTimer(setting),
-        speculation=speculation, seed=seed,
-    )  # fmt: skip
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=28_000),
+        timer=CostModelTimer(setting),
+        speculation=speculation,
+        seed=seed,
+    )
 
 
 @pytest.mark.benchmark(group="simulator")
 def test_short_simulations(benchmark, setting, cpu_s, aim):
-    """What a thousand of them would take, tables included; and of that the simulations themselves."""
-    whole = cpu_s(lambda: [simulate(short(setting, seed), machine=True) for seed in range(20)], rounds=2)
+    """What a thousand of them would take, tables included; and of that the simulations
+    themselves."""
+    whole = cpu_s(
+        lambda: [simulate(short(setting, seed), machine=True) for seed in range(20)], rounds=2
+    )
     scenario = short(setting, 0)
     alone = cpu_s(lambda: simulate(scenario, machine=True))
-    print(f"\n200 requests: {whole / 20 * 1e3:.0f} CPU ms, of which {alone * 1e3:.0f} once the tables are there")
+    print(
+        f"\n200 requests: {whole / 20 * 1e3:.0f} CPU ms, of which {alone * 1e3:.0f} once the tables"
+        " are there"
+    )
     benchmark.extra_info.update(seconds=whole / 20, alone_seconds=alone)
     benchmark.pedantic(lambda: simulate(scenario, machine=True), rounds=1)
     aim("CPU seconds of a thousand", whole * 50, most=60.0)

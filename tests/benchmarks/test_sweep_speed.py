@@ -16,13 +16,22 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import recommend
 
-MODELS, DEVICES, DRAFTERS = ("llama-3.1-8b", "qwen3-32b"), ("h100-sxm", "b200-sxm"), ("eagle-3", "n-gram:0.5")
-BATCHES, CONTEXTS = (1, 4, 16, 64, 128, 256), (512, 1024, 2048, 4096, 8192, 12288, 16384, 24576, 32768, 49152)
+MODELS, DEVICES, DRAFTERS = (
+    ("llama-3.1-8b", "qwen3-32b"),
+    ("h100-sxm", "b200-sxm"),
+    ("eagle-3", "n-gram:0.5"),
+)
+BATCHES, CONTEXTS = (
+    (1, 4, 16, 64, 128, 256),
+    (512, 1024, 2048, 4096, 8192, 12288, 16384, 24576, 32768, 49152),
+)
 
 
 def computed(**lists):
     """Every row of a sweep, by an evaluation that has remembered nothing."""
-    evaluation = Evaluation(Sweep(lists=SweepFile(models=MODELS, devices=DEVICES, **lists), folder=Path()), 0)
+    evaluation = Evaluation(
+        Sweep(lists=SweepFile(models=MODELS, devices=DEVICES, **lists), folder=Path()), 0
+    )
     return sum(evaluation.shard(shard).num_rows for shard in range(evaluation.cells.shards))
 
 
@@ -32,7 +41,9 @@ def one_by_one():
         for device in DEVICES:
             question = DecodingConfiguration(deployment=DeploymentNames(model=model, device=device))
             for drafter in DRAFTERS:
-                recommend(question, [drafter_source(drafter, model=model)], batches=[1], contexts=[1024])
+                recommend(
+                    question, [drafter_source(drafter, model=model)], batches=[1], contexts=[1024]
+                )
 
 
 def test_cells_per_second(benchmark, cpu_s, aim):
@@ -51,7 +62,12 @@ def test_groups_of_one_cell(benchmark, cpu_s, aim):
     """The worst shape: nothing is shared by batches and contexts."""
 
     def scattered():
-        return computed(drafters=DRAFTERS, batches=(8,), contexts=(1024,), engines=("vllm", "sglang", "tensorrt-llm"))
+        return computed(
+            drafters=DRAFTERS,
+            batches=(8,),
+            contexts=(1024,),
+            engines=("vllm", "sglang", "tensorrt-llm"),
+        )
 
     cells = benchmark.pedantic(scattered, rounds=1)
     rate = cells / cpu_s(scattered, rounds=3)
@@ -61,34 +77,60 @@ def test_groups_of_one_cell(benchmark, cpu_s, aim):
 
 MIXED = {
     "models": ["llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "gpt-oss-20b"],
-    "devices": ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "l4"], "engines": ["vllm", "sglang"],
-    "tensor_parallel": [1, 2, 4, 8], "drafters": list(DRAFTERS), "batches": [1, 4, 16, 64, 256],
+    "devices": ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "l4"],
+    "engines": ["vllm", "sglang"],
+    "tensor_parallel": [1, 2, 4, 8],
+    "drafters": list(DRAFTERS),
+    "batches": [1, 4, 16, 64, 256],
     "contexts": [1024, 4096, 8192, 16384, 32768],
-}  # fmt: skip
+}
 
 
 @pytest.mark.heavy
 def test_ten_thousand_cells_of_a_file(benchmark, aim, tmp_path):
-    """The whole command in two processes, on lists as one writes them; a minute of two cores is 120 CPU seconds."""
+    """The whole command in two processes, on lists as one writes them; a minute of two cores is 120
+    CPU seconds."""
     written, out = tmp_path / "lists.yaml", tmp_path / "cells.parquet"
     written.write_text(json.dumps(MIXED))  # which is YAML too
     answer = "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", answer, "sweep", written, "--out", out, "--workers", "2", "--quiet"]
+    command = [
+        sys.executable,
+        "-c",
+        answer,
+        "sweep",
+        written,
+        "--out",
+        out,
+        "--workers",
+        "2",
+        "--quiet",
+    ]
     before = os.times()
     benchmark.pedantic(subprocess.run, args=(command,), kwargs={"check": True}, rounds=1)
     after = os.times()
     assert pq.read_metadata(out).num_rows == 10_000
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    cpu_s = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     print()
     aim("CPU seconds of 10,000 cells", cpu_s, most=120)
-    aim("largest process, MB", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, most=600)
+    aim(
+        "largest process, MB",
+        resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+        most=600,
+    )
 
 
 def test_memory_of_a_shard(benchmark, aim):
     """What a worker holds beside its libraries: the rows and arrays of one shard."""
     import tracemalloc
 
-    lists = SweepFile(models=MODELS[:1], drafters=DRAFTERS[:1], batches=(*range(1, 33),), contexts=(*range(1, 161),))
+    lists = SweepFile(
+        models=MODELS[:1],
+        drafters=DRAFTERS[:1],
+        batches=(*range(1, 33),),
+        contexts=(*range(1, 161),),
+    )
     evaluation = Evaluation(Sweep(lists=lists, folder=Path()), 0)
     benchmark.pedantic(evaluation.shard, args=(0,), rounds=1)
     tracemalloc.start()

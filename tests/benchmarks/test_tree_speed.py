@@ -31,7 +31,11 @@ def numpy_values(vector, nodes, levels):
             row[0] = 0.0
             for share in range(1, nodes):
                 if best[share] > -np.inf:
-                    np.maximum(row[share:], siblings[: nodes - share] + chance * best[share], out=row[share:])
+                    np.maximum(
+                        row[share:],
+                        siblings[: nodes - share] + chance * best[share],
+                        out=row[share:],
+                    )
             siblings = row
         best = np.concatenate([[-np.inf], 1.0 + siblings])
     return best
@@ -46,7 +50,9 @@ def test_768_nodes_ten_levels_32_siblings(benchmark, cpu_s, aim):
     plain = cpu_s(lambda: numpy_values(vector, NODES, LEVELS))
     benchmark.extra_info.update(cpu_s=ours, numpy_cpu_s=plain, speedup_over_numpy=plain / ours)
     print(f"\n{ours * 1e3:.1f} ms CPU; plain numpy {plain * 1e3:.0f} ms, ratio {plain / ours:.1f}")
-    assert choice.tokens_per_step == pytest.approx(numpy_values(vector, NODES, LEVELS)[NODES], abs=1e-9)
+    assert choice.tokens_per_step == pytest.approx(
+        numpy_values(vector, NODES, LEVELS)[NODES], abs=1e-9
+    )
     aim("CPU seconds", ours, most=0.02)
 
 
@@ -59,18 +65,31 @@ def rough_vector(width):
 
 @pytest.mark.parametrize(
     ("nodes", "levels", "most_s"),
-    [(NODES, LEVELS, 0.02), pytest.param(4096, 24, 2.0, marks=[pytest.mark.heavy, pytest.mark.slow])],
+    [
+        (NODES, LEVELS, 0.02),
+        pytest.param(4096, 24, 2.0, marks=[pytest.mark.heavy, pytest.mark.slow]),
+    ],
 )
 def test_vectors_without_order_by_depth_or_not(nodes, levels, most_s, cpu_s, aim):
     vector = rough_vector(WIDTH)
     (one,) = optimal_trees(vector, [nodes], levels)
     (by_depth,) = optimal_trees([vector] * (levels - 1), [nodes], levels)
-    assert one.tree.nodes == nodes and one.tokens_per_step == pytest.approx(by_depth.tokens_per_step, abs=1e-9)
-    aim(f"CPU seconds, {nodes} nodes", cpu_s(lambda: optimal_trees(vector, [nodes], levels)), most=most_s)
+    assert one.tree.nodes == nodes and one.tokens_per_step == pytest.approx(
+        by_depth.tokens_per_step, abs=1e-9
+    )
+    aim(
+        f"CPU seconds, {nodes} nodes",
+        cpu_s(lambda: optimal_trees(vector, [nodes], levels)),
+        most=most_s,
+    )
     taken = cpu_s(lambda: optimal_trees([vector] * (levels - 1), [nodes], levels))
     aim(f"CPU seconds, {nodes} nodes, a vector per depth", taken, most=most_s)
     falling = sorted(vector, reverse=True)
-    aim(f"CPU seconds, {nodes} nodes, falling", cpu_s(lambda: optimal_trees(falling, [nodes], levels)), most=most_s)
+    aim(
+        f"CPU seconds, {nodes} nodes, falling",
+        cpu_s(lambda: optimal_trees(falling, [nodes], levels)),
+        most=most_s,
+    )
 
 
 def test_a_batch_of_256_requests_shares_its_slots(cpu_s, aim):
@@ -78,12 +97,18 @@ def test_a_batch_of_256_requests_shares_its_slots(cpu_s, aim):
     seconds = 0.006 + 0.0004 * np.arange(9)[:, None] + 4e-6 * np.arange(256 * 8 + 1)
     found = fastest_split(survival, seconds)
     assert found.certificate.kind == "exact" and 0 < found.draft_tokens.sum() < 256 * 8
-    aim("CPU seconds, 256 requests of 8 slots", cpu_s(lambda: fastest_split(survival, seconds)), most=0.005)
+    aim(
+        "CPU seconds, 256 requests of 8 slots",
+        cpu_s(lambda: fastest_split(survival, seconds)),
+        most=0.005,
+    )
 
 
 def test_64_draft_tokens_on_5000_positions(benchmark, cpu_s, aim):
     generator = np.random.default_rng(64)
-    ranks = generator.choice([0, 1, 2, 3, -1], p=[0.6, 0.15, 0.08, 0.04, 0.13], size=5000).astype(np.int16)
+    ranks = generator.choice([0, 1, 2, 3, -1], p=[0.6, 0.15, 0.08, 0.04, 0.13], size=5000).astype(
+        np.int16
+    )
     emitted = np.ones(5000, dtype=np.int16)
     for i in range(4998, -1, -1):
         emitted[i] += emitted[i + 1] if ranks[i] == 0 else 0
@@ -95,7 +120,9 @@ def test_64_draft_tokens_on_5000_positions(benchmark, cpu_s, aim):
         rank_width=8,
         depth_invariant=True,
     )
-    (result,) = benchmark.pedantic(trace_tree, args=(trace, (64,)), rounds=5, warmup_rounds=1, iterations=1)
+    (result,) = benchmark.pedantic(
+        trace_tree, args=(trace, (64,)), rounds=5, warmup_rounds=1, iterations=1
+    )
     ours = cpu_s(lambda: trace_tree(trace, (64,)))
     benchmark.extra_info.update(cpu_s=ours)
     print()

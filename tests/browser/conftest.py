@@ -1,4 +1,5 @@
-"""One headless Chromium and one server of the dashboard; pages that must be drawn without an error or a network."""
+"""One headless Chromium and one server of the dashboard; pages that must be drawn without an error
+or a network."""
 
 from pathlib import Path
 
@@ -20,7 +21,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path"))
+            item.add_marker(
+                pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path")
+            )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,7 +46,8 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Ends with its file: an event loop runs as long as it lives, which other tests of the process could not bear."""
+    """Ends with its file: an event loop runs as long as it lives, which other tests of the process
+    could not bear."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
@@ -59,7 +63,8 @@ def files(browser):
 
 @pytest.fixture
 def drawn(browser, files, request):
-    """Open a file at a size and in a colour scheme, once for all tests of a module that do not fail.
+    """Open a file at a size and in a colour scheme, once for all tests of a module that do not
+    fail.
 
     A test that changes a page changes it back. At the end nothing may have gone wrong.
     """
@@ -69,9 +74,15 @@ def drawn(browser, files, request):
         if page := pages.get((path, size, scheme)):
             return page
         page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
+        )
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else wrong.append(r.url))
+        page.on(
+            "request",
+            lambda r: None if r.url.startswith(("file:", "data:")) else wrong.append(r.url),
+        )
         page.goto(path.as_uri())
         page.wait_for_function(DRAWN)
         pages[path, size, scheme] = page
@@ -88,15 +99,22 @@ def drawn(browser, files, request):
 
 @pytest.fixture(scope="module")
 def tabs(browser, server):
-    """Makes tabs, which load the dashboard's scripts once; the one that tests share; and what went wrong in them."""
+    """Makes tabs, which load the dashboard's scripts once; the one that tests share; and what went
+    wrong in them."""
     context, wrong = browser.new_context(), []
 
     def new_tab():
         page = context.new_page()
         page.set_default_timeout(1000 * PATIENCE_S)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith((server, "data:", "blob:", server.replace("http", "ws")))
-                else wrong.append(r.url))  # fmt: skip
+        page.on(
+            "request",
+            lambda r: (
+                None
+                if r.url.startswith((server, "data:", "blob:", server.replace("http", "ws")))
+                else wrong.append(r.url)
+            ),
+        )
         return page
 
     yield new_tab, [], wrong
@@ -105,10 +123,11 @@ def tabs(browser, server):
 
 @pytest.fixture
 def asked(tabs, server, request):
-    """Ask what a link asks, in the session that the tests of a file share; the next call of a test has its own tab.
+    """Ask what a link asks, in the session that the tests of a file share; the next call of a test
+    has its own tab.
 
-    A test that failed takes its session with it. At the end no script error and no request to another machine may have
-    happened.
+    A test that failed takes its session with it. At the end no script error and no request to
+    another machine may have happened.
     """
     new_tab, shared, wrong = tabs
     pages = []

@@ -1,7 +1,7 @@
 """Pictures of every page of the dashboard, for the README: `python tests/browser/screenshots.py`.
 
-A picture is written only where it differs visibly from the one that is there, so that a fresh run leaves no changes.
-Also the server that the browser tests share.
+A picture is written only where it differs visibly from the one that is there, so that a fresh run
+leaves no changes. Also the server that the browser tests share.
 """
 
 import contextlib
@@ -16,14 +16,25 @@ import urllib.request
 from pathlib import Path
 
 CHROMIUM = shutil.which("chromium")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+]
 FOLDER = Path(__file__).parent / "screenshots"
 PAGES = {
-    "run": "page=run&batch=8", "map": "page=map&context=4096", "tree": "page=tree&tree_nodes=24",
-    "trace": "page=trace&other_trace=smollm2-135m--prompt-lookup--greedy", "diffusion": "page=diffusion&threshold=0.5",
-    "hardware": "page=hardware&batch=16", "pareto": "page=pareto&batch=64",
-    "serving": "page=serving&count=60&prompt_tokens=256&output_tokens=64&rate=8", "validation": "page=validation",
-}  # fmt: skip
+    "run": "page=run&batch=8",
+    "map": "page=map&context=4096",
+    "tree": "page=tree&tree_nodes=24",
+    "trace": "page=trace&other_trace=smollm2-135m--prompt-lookup--greedy",
+    "diffusion": "page=diffusion&threshold=0.5",
+    "hardware": "page=hardware&batch=16",
+    "pareto": "page=pareto&batch=64",
+    "serving": "page=serving&count=60&prompt_tokens=256&output_tokens=64&rate=8",
+    "validation": "page=validation",
+}
 SIZE = (1280, 1400)
 PATIENCE_S = float(os.environ.get("ROOFTREE_PATIENCE_S", "300"))
 MOST_BYTES = 200 << 10
@@ -52,11 +63,16 @@ def served(log, *, words=None):
     command = words(port) if words else own_words(port)
     known = os.pathsep.join(str(Path(path or ".").resolve()) for path in sys.path)
     with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "PYTHONPATH": known})
+        process = subprocess.Popen(
+            command, stdout=out, stderr=out, env={**os.environ, "PYTHONPATH": known}
+        )
         try:
             until = time.monotonic() + PATIENCE_S
             while time.monotonic() < until:
-                with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health"):
+                with (
+                    contextlib.suppress(OSError),
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health"),
+                ):
                     break
                 assert process.poll() is None, log.read_text()
                 time.sleep(0.05)
@@ -72,7 +88,9 @@ def picture(page):
 
     page.mouse.move(0, 0)
     page.wait_for_timeout(500)
-    shot = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide"))).convert("RGB")
+    shot = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide"))).convert(
+        "RGB"
+    )
     out = io.BytesIO()
     shot.save(out, "WEBP", quality=QUALITY, method=6)
     return out.getvalue()
@@ -83,8 +101,14 @@ def differs(new, old):
     import numpy as np
     from PIL import Image
 
-    a, b = (np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), dtype=np.int16) for each in (new, old))
-    return a.shape != b.shape or float((abs(a - b).max(axis=2) > VISIBLE_LEVELS).mean()) > VISIBLE_RATIO
+    a, b = (
+        np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), dtype=np.int16)
+        for each in (new, old)
+    )
+    return (
+        a.shape != b.shape
+        or float((abs(a - b).max(axis=2) > VISIBLE_LEVELS).mean()) > VISIBLE_RATIO
+    )
 
 
 def main():

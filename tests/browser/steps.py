@@ -1,4 +1,5 @@
-"""What a person does on a page of the dashboard, and how a test waits until the page has followed."""
+"""What a person does on a page of the dashboard, and how a test waits until the page has
+followed."""
 
 from urllib.parse import parse_qs
 
@@ -13,14 +14,19 @@ SETTLED = """() => {
     return idle && [...document.querySelectorAll('[data-part]')].every(({dataset: {shown, settled}}) =>
         shown && shown === settled && words(Object.entries(JSON.parse(shown))) === asked);
 }"""
-ASK = "address => { history.pushState(null, '', address); dispatchEvent(new PopStateEvent('popstate')); }"
+ASK = (
+    "address => { history.pushState(null, '', address); dispatchEvent(new"
+    " PopStateEvent('popstate')); }"
+)
 TAKEN = "path => location.pathname === path && !new URLSearchParams(location.search).has('page')"
 CHARTS = "document.querySelector('[data-part=charts]').dataset.settled"
 
 
 def settled(page):
     """Wait until every chart says what the address asks, or the page says why there is none."""
-    page.locator("[data-part=charts][data-settled], [data-testid=stAlert]").first.wait_for(state="attached")
+    page.locator("[data-part=charts][data-settled], [data-testid=stAlert]").first.wait_for(
+        state="attached"
+    )
     page.wait_for_function(SETTLED, polling=POLL_MS)
 
 
@@ -31,7 +37,9 @@ def ask(page, link):
     if wrong or (where(page), query(page)) != (state.page, address(state)):
         # an address that asks nothing is a page that was chosen, which keeps the question
         page.evaluate(ASK, f"/?{link if 'model=' in link else f'{link}&model={state.model}'}")
-        page.wait_for_function(TAKEN, arg="/" if state.page == PAGES[0] else f"/{state.page}", polling=POLL_MS)
+        page.wait_for_function(
+            TAKEN, arg="/" if state.page == PAGES[0] else f"/{state.page}", polling=POLL_MS
+        )
     is_at(page, TITLES[state.page])
     assert query(page) == address(state), "the session answers another question"
 
@@ -54,9 +62,15 @@ def reached(page, name):
 
     widget = page.locator(f".st-key-asked-{name}, [class*='st-key-asked-{name}--']")
     if widget.count() == 0:
-        groups = {**QUESTION, **{title: names for more in BEHIND.values() for title, names in more.items()}}
-        buttons = [page.locator(f".st-key-group-{title.replace(' ', '-')} button").first
-                   for title, names in groups.items() if name in names]  # fmt: skip
+        groups = {
+            **QUESTION,
+            **{title: names for more in BEHIND.values() for title, names in more.items()},
+        }
+        buttons = [
+            page.locator(f".st-key-group-{title.replace(' ', '-')} button").first
+            for title, names in groups.items()
+            if name in names
+        ]
         next(button for button in buttons if button.count()).click()
         widget.first.wait_for()
     return widget
@@ -74,7 +88,12 @@ def slid(page, name, key="ArrowRight"):
 def slid_to(page, name, value):
     """Move a slider to a value by its keys."""
     for _ in range(40):
-        now = reached(page, name).locator("input[type=range]").first.get_attribute("aria-valuetext").replace(",", "")
+        now = (
+            reached(page, name)
+            .locator("input[type=range]")
+            .first.get_attribute("aria-valuetext")
+            .replace(",", "")
+        )
         if now == str(value):
             return
         slid(page, name, "ArrowRight" if float(now) < value else "ArrowLeft")
@@ -82,7 +101,8 @@ def slid_to(page, name, value):
 
 
 def typed(page, name, text, *, refused=False):
-    """Type into a field; wait until the address and every chart follow, which they do not where it is refused."""
+    """Type into a field; wait until the address and every chart follow, which they do not where it
+    is refused."""
     field, before = reached(page, name).locator("input").first, page.evaluate("location.href")
     field.fill(text)
     field.press("Enter")
@@ -105,7 +125,10 @@ def where(page):
 
 def query(page):
     """What the address asks."""
-    return {name: values[0] for name, values in parse_qs(page.evaluate("location.search.slice(1)")).items()}
+    return {
+        name: values[0]
+        for name, values in parse_qs(page.evaluate("location.search.slice(1)")).items()
+    }
 
 
 def headline(page):

@@ -1,4 +1,5 @@
-"""The dashboard in a real browser, from its own server: what follows a change, what is downloaded and what uploaded."""
+"""The dashboard in a real browser, from its own server: what follows a change, what is downloaded
+and what uploaded."""
 
 import json
 from pathlib import Path
@@ -93,7 +94,9 @@ def test_the_tree_is_downloaded_as_it_is_drawn_beside_published_ones(asked):
         page.get_by_role("button", name="Download tree.json").click()
     assert len(json.loads(Path(started.value.path()).read_text())["parents"]) == 10
     rows = page.get_by_role("region", name="Shapes compared").locator("tbody tr")
-    assert {"Medusa, 63 nodes", "EAGLE, 25 nodes", "Sequoia, 63 nodes"} <= set(rows.locator("th").all_inner_texts())
+    assert {"Medusa, 63 nodes", "EAGLE, 25 nodes", "Sequoia, 63 nodes"} <= set(
+        rows.locator("th").all_inner_texts()
+    )
 
 
 def test_a_table_is_sorted_by_a_press_on_its_head(asked):
@@ -102,7 +105,10 @@ def test_a_table_is_sorted_by_a_press_on_its_head(asked):
     button = table.get_by_role("button", name="tokens/s per device")
     for order in ("descending", "ascending"):
         button.click()
-        shown = [text.replace(",", "") for text in table.locator("tbody td:nth-child(6)").all_inner_texts()]
+        shown = [
+            text.replace(",", "")
+            for text in table.locator("tbody td:nth-child(6)").all_inner_texts()
+        ]
         values = [float(text) for text in shown if text != "–"]
         assert values == sorted(values, reverse=order == "descending")
         assert table.locator("th[aria-sort]").get_attribute("aria-sort") == order
@@ -167,6 +173,8 @@ def test_another_measured_device_is_chosen(asked):
     page.locator(".st-key-asked-measured").get_by_role("combobox").click()
     page.get_by_role("option").last.click()
     page.wait_for_function(
-        "before => document.querySelector('[data-part=words]').innerText !== before", arg=before, polling=POLL_MS
+        "before => document.querySelector('[data-part=words]').innerText !== before",
+        arg=before,
+        polling=POLL_MS,
     )
     assert "measured" in query(page)

@@ -1,19 +1,24 @@
-"""Every page of the dashboard, light and dark, on a desktop and on a phone, each opened once and looked at in turn.
+"""Every page of the dashboard, light and dark, on a desktop and on a phone, each opened once and
+looked at in turn.
 
-Whole, within three screens, without grave findings of axe-core; on a phone nothing sideways, the question at hand and
-the answer near the top.
+Whole, within three screens, without grave findings of axe-core; on a phone nothing sideways, the
+question at hand and the answer near the top.
 """
 
 import pytest
 
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+)
 
 from tests.browser.screenshots import PAGES  # noqa: E402
 from tests.browser.steps import settled, simulated  # noqa: E402
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
-MOST_SCREENS = {"hardware": 3.5}  # whose charts and tables answer for every device; of the others three
+MOST_SCREENS = {
+    "hardware": 3.5
+}  # whose charts and tables answer for every device; of the others three
 HEIGHT = "document.querySelector('[data-testid=stMain]').scrollHeight"
 SPILLING = """() => [...document.querySelectorAll(".rooftree-card")].filter(card =>
     card.querySelector(".main-svg").getBoundingClientRect().width > card.getBoundingClientRect().width + 1).length"""
@@ -29,7 +34,9 @@ def page_of(asked):
 
     def open_page(name, size, scheme="light"):
         serves = name == "serving"
-        page = asked(f"page={name}{'&count=10&prompt_tokens=64&output_tokens=16' * serves}", size, scheme)
+        page = asked(
+            f"page={name}{'&count=10&prompt_tokens=64&output_tokens=16' * serves}", size, scheme
+        )
         if serves and page.locator("[data-part=charts]").count() == 0:
             simulated(page)
         return page
@@ -41,17 +48,24 @@ def findings(page):
     """Serious and critical findings that are not excused, in words."""
     found = axe.Axe().run(page).response["violations"]
     return [
-        f"{rule['id']} ({rule['impact']}): {' '.join(map(str, node['target']))}: {node['html'][:160]}"
-        for rule in found if rule["impact"] in GRAVE
+        f"{rule['id']} ({rule['impact']}): {' '.join(map(str, node['target']))}:"
+        f" {node['html'][:160]}"
+        for rule in found
+        if rule["impact"] in GRAVE
         for node in rule["nodes"]
-        if not any(rule["id"] == excused and part in " ".join(map(str, node["target"])) for excused, part in EXCUSED)
-    ]  # fmt: skip
+        if not any(
+            rule["id"] == excused and part in " ".join(map(str, node["target"]))
+            for excused, part in EXCUSED
+        )
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [(name, "light") for name in PAGES]
-    + [pytest.param(name, "dark", marks=() if name in DARK else pytest.mark.slow) for name in PAGES],
+    + [
+        pytest.param(name, "dark", marks=() if name in DARK else pytest.mark.slow) for name in PAGES
+    ],
 )
 def test_every_page_is_drawn_in_both_schemes_without_grave_findings(page_of, name, scheme):
     page = page_of(name, DESKTOP, scheme)
@@ -62,10 +76,14 @@ def test_every_page_is_drawn_in_both_schemes_without_grave_findings(page_of, nam
     charts = page.locator(".rooftree-card")
     assert charts.count() >= (1 if name == "pareto" else 2)
     assert page.locator(".rooftree-card .main-svg").count() >= charts.count()
-    page.wait_for_function(f"() => ({SPILLING})() === 0")  # cards that come later make the first ones narrower
+    page.wait_for_function(
+        f"() => ({SPILLING})() === 0"
+    )  # cards that come later make the first ones narrower
     for part, ink in (("[data-testid=stApp]", "color"), (".rooftree-card .xtick text", "fill")):
         shades = page.locator(part).evaluate_all(
-            "(parts, ink) => parts.map(each => getComputedStyle(each)[ink].match(/\\d+/g).map(Number))", ink
+            "(parts, ink) => parts.map(each =>"
+            " getComputedStyle(each)[ink].match(/\\d+/g).map(Number))",
+            ink,
         )
         assert shades and {sum(shade) > 3 * 128 for shade in shades} == {scheme == "dark"}, part
     assert findings(page) == []
@@ -85,7 +103,9 @@ def test_a_phone_has_the_question_in_a_line_and_the_answer_on_the_first_screen(p
     if name != "serving":  # which answers when it is told to
         assert page.locator("[data-part=words] h2").bounding_box()["y"] < PHONE[1]
     bar, line = page.locator(".st-key-question"), page.locator(".st-key-question-summary button")
-    assert not bar.is_visible() and line.is_visible() and "llama-3.1-8b · batch" in line.inner_text()
+    assert (
+        not bar.is_visible() and line.is_visible() and "llama-3.1-8b · batch" in line.inner_text()
+    )
     main.evaluate(f"each => each.scrollTo(0, {HEIGHT})")
     assert 0 <= line.bounding_box()["y"] < PHONE[1] / 4, "the line stays in sight"
     line.click()

@@ -1,22 +1,30 @@
-"""The answer that a page's document holds: what Streamlit's page says afterwards, in its place, and gone by then.
+"""The answer that a page's document holds: what Streamlit's page says afterwards, in its place, and
+gone by then.
 
-Streamlit's own scripts are kept from loading where a test looks at what a visitor reads before them.
+Streamlit's own scripts are kept from loading where a test looks at what a visitor reads before
+them.
 """
 
 import pytest
 
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+)
 
 from tests.browser.steps import POLL_MS, settled  # noqa: E402
 from tests.browser.test_dashboard_pages import DESKTOP, PHONE, findings  # noqa: E402
 
 FIRST, LIVE = "#rooftree-first", "#root"
 LINKS = {
-    "batch": "page=run&batch=8", "recording": "page=run&known_by=recording", "limits": "page=run&slo_tpot_ms=0.01",
-    "map": "page=map&context=4096", "trace": "page=trace&other_trace=smollm2-135m--prompt-lookup--greedy",
-    "hardware": "page=hardware&batch=16", "validation": "page=validation&model=llama-3.1-8b",
-}  # fmt: skip
+    "batch": "page=run&batch=8",
+    "recording": "page=run&known_by=recording",
+    "limits": "page=run&slo_tpot_ms=0.01",
+    "map": "page=map&context=4096",
+    "trace": "page=trace&other_trace=smollm2-135m--prompt-lookup--greedy",
+    "hardware": "page=hardware&batch=16",
+    "validation": "page=validation&model=llama-3.1-8b",
+}
 SAYS = """where => {
     const part = document.querySelector(where);
     const texts = kind => [...part.querySelectorAll(kind)].map(each => each.innerText);
@@ -64,7 +72,9 @@ def test_the_document_says_what_the_page_says_where_the_page_says_it(asked, docu
     for size in (DESKTOP, PHONE):
         for page in (before, after):
             page.set_viewport_size({"width": size[0], "height": size[1]})
-        for mine, other in zip(before.evaluate(PLACES, FIRST), after.evaluate(PLACES, LIVE), strict=True):
+        for mine, other in zip(
+            before.evaluate(PLACES, FIRST), after.evaluate(PLACES, LIVE), strict=True
+        ):
             assert mine == pytest.approx(other, abs=1.0), "nothing moves when the page takes over"
         assert before.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -1,4 +1,5 @@
-"""Tasks that people come with, from the first page to an answer or a command that the command line gives, too."""
+"""Tasks that people come with, from the first page to an answer or a command that the command line
+gives, too."""
 
 import json
 import shlex
@@ -10,7 +11,18 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 from app.cli.main import main
 from app.figures.charts import digits
 from tests.browser.screenshots import PATIENCE_S
-from tests.browser.steps import commands, headline, is_at, query, reached, settled, slid, slid_to, turned_to, typed
+from tests.browser.steps import (
+    commands,
+    headline,
+    is_at,
+    query,
+    reached,
+    settled,
+    slid,
+    slid_to,
+    turned_to,
+    typed,
+)
 
 
 def said(capsys, line, folder):
@@ -25,21 +37,32 @@ def agrees(page, capsys, folder):
     told = said(capsys, commands(page)[-1], folder)["choices"][0]
     assert f"{told['draft_tokens']} draft token" in headline(page)
     assert f"batch {told['batch']:,} " in headline(page)
-    assert f"{digits(told['tokens_per_s'])} tokens/s" in page.locator("[data-part=words] dl").inner_text()
+    assert (
+        f"{digits(told['tokens_per_s'])} tokens/s"
+        in page.locator("[data-part=words] dl").inner_text()
+    )
     return told
 
 
-def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimize_writes(asked, capsys, tmp_path):
+def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimize_writes(
+    asked, capsys, tmp_path
+):
     page = asked("method=eagle-3&batch=48&context=4096")
     typed(page, "model", "llama-3.1-70b")
     slid_to(page, "batch", 64)
     slid_to(page, "context", 8192)
     slid_to(page, "tp", 4)
-    assert "Nearest that holds: batch 57" in headline(page), "in sixteen bits the cache does not fit"
+    assert "Nearest that holds: batch 57" in headline(page), (
+        "in sixteen bits the cache does not fit"
+    )
     page.get_by_role("button", name="fp8 cache", exact=True).click()
     page.get_by_text("Runner-up").wait_for()
     settled(page)
-    assert "eagle-3" in headline(page) and "batch 64 " in headline(page) and "context 8,192" in headline(page)
+    assert (
+        "eagle-3" in headline(page)
+        and "batch 64 " in headline(page)
+        and "context 8,192" in headline(page)
+    )
     engine, *_ = (text.strip() for text in commands(page))
     assert agrees(page, capsys, tmp_path)["batch"] == 64
     script = (tmp_path / "vllm" / "vllm-serve.sh").read_text()
@@ -50,7 +73,14 @@ def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimiz
 
 def test_back_five_times_is_five_pages_back(asked, capsys, tmp_path):
     page = asked()
-    titles = ["What should I run?", "Break-even map", "Tree explorer", "Trace lab", "Hardware what-if", "Validation"]
+    titles = [
+        "What should I run?",
+        "Break-even map",
+        "Tree explorer",
+        "Trace lab",
+        "Hardware what-if",
+        "Validation",
+    ]
     for title in titles[1:]:
         turned_to(page, title)
     for title in reversed(titles[:-1]):
@@ -84,7 +114,9 @@ def test_70b_on_one_device_is_one_press_from_an_answer(asked, capsys, tmp_path):
 
 
 def test_a_link_in_a_new_session_is_the_same_answer(asked, browser, capsys, tmp_path):
-    page = asked("model=qwen3-8b&method=n-gram&known_by=rate&acceptance_ratio=0.4&against=eagle-3&batch=16")
+    page = asked(
+        "model=qwen3-8b&method=n-gram&known_by=rate&acceptance_ratio=0.4&against=eagle-3&batch=16"
+    )
     slid(page, "batch")
     assert query(page)["batch"] == "24" and "batch 24 " in headline(page)
     elsewhere = browser.new_context()
@@ -108,7 +140,9 @@ def test_two_tabs_ask_two_questions(asked, capsys, tmp_path):
 
 
 def test_controls_keep_their_values_while_their_buttons_are_closed(asked):
-    page = asked("model=llama-3.2-3b&device=l4&context=4096&engine=sglang&method=eagle-3&known_by=rate&batch=4")
+    page = asked(
+        "model=llama-3.2-3b&device=l4&context=4096&engine=sglang&method=eagle-3&known_by=rate&batch=4"
+    )
     before = query(page)
     slid_to(page, "batch", 8)
     page.keyboard.press("Escape")
@@ -131,14 +165,23 @@ def test_a_model_is_typed_by_its_parameters_and_a_wrong_one_is_said(asked):
 
 def test_a_config_of_ones_own_is_asked_about(asked, tmp_path):
     config = {
-        "model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16,
-        "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 32000, "tie_word_embeddings": False,
-        "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
-    }  # fmt: skip
+        "model_type": "llama",
+        "num_hidden_layers": 16,
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "intermediate_size": 8192,
+        "vocab_size": 32000,
+        "tie_word_embeddings": False,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     page = asked()
     reached(page, "model")
-    page.locator(".st-key-file-of-model input[type=file]").set_input_files(str(tmp_path / "config.json"))
+    page.locator(".st-key-file-of-model input[type=file]").set_input_files(
+        str(tmp_path / "config.json")
+    )
     page.wait_for_function("location.search.includes('model=config-')")
     settled(page)
     assert "--model config.json" in commands(page)[-1]

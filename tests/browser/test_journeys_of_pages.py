@@ -1,4 +1,5 @@
-"""Tasks in a real browser, each ending in an answer or a file that is what the command line says."""
+"""Tasks in a real browser, each ending in an answer or a file that is what the command line
+says."""
 
 import csv
 import io
@@ -46,8 +47,10 @@ def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
     assert len(plans) >= 8
     best = said(capsys, rows(page, "What plans the devices")[0]["command"])["best"]
     assert (plans[0]["device"], number(plans[0]["devices"]), plans[0]["layout"]) == (
-        best["device"], best["devices"], f"tp {best['tp']}"
-    )  # fmt: skip
+        best["device"],
+        best["devices"],
+        f"tp {best['tp']}",
+    )
     assert f"{best['devices']} × {best['device']}" in page.locator("[data-part=why]").inner_text()
 
 
@@ -58,8 +61,13 @@ def test_two_recordings_are_compared(asked, capsys):
     table = rows(page, "Side by side")
     for name in (RANKED, LENGTHS):
         known = [number(row[f"{name}: tokens per step"]) for row in table]
-        assert any(known == pytest.approx([row["tokens_per_step"] for row in told[at : at + len(known)]], abs=6e-4)
-                   for at in range(len(told)))  # fmt: skip
+        assert any(
+            known
+            == pytest.approx(
+                [row["tokens_per_step"] for row in told[at : at + len(known)]], abs=6e-4
+            )
+            for at in range(len(told))
+        )
 
 
 def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
@@ -71,7 +79,9 @@ def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
     page.get_by_text("As a schedule over batches").wait_for()
     settled(page)
     _, scheduled, line = page.locator(".rooftree-code code:visible").all_inner_texts()
-    every = line.replace("YOUR-FILE", str(log)).replace("--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} ")
+    every = line.replace("YOUR-FILE", str(log)).replace(
+        "--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} "
+    )
     told = said(capsys, every, "--out", str(tmp_path / "out"))
     words = schedule_words(told["schedule"])
     assert words and page.get_by_text(f"Over batches: {words}").count() == 1
@@ -83,8 +93,12 @@ def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path)
     page = asked("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
     simulated(page)
     assert "requests/s drafting" in headline(page)
-    told = said(capsys, page.locator(".rooftree-code code").inner_text(), "--out", str(tmp_path))["metrics"]
-    table = {(row["time"], row["statistic"]): row for row in rows(page, "With drafting, and without")}
+    told = said(capsys, page.locator(".rooftree-code code").inner_text(), "--out", str(tmp_path))[
+        "metrics"
+    ]
+    table = {
+        (row["time"], row["statistic"]): row for row in rows(page, "With drafting, and without")
+    }
     shown = table["time between deliveries, warm-up and all", "mean"]
     assert number(shown["K = 5 (ms)"]) == pytest.approx(1e3 * told["itl_s"]["mean"], rel=1e-3)
     assert set(shown) == {"time", "statistic", "K = 5 (ms)", "no speculation (ms)", "change (%)"}
@@ -93,8 +107,8 @@ def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path)
 def test_the_front_is_taken_along(asked, capsys):
     page = asked("page=pareto&batch=64")
     line = page.locator(".rooftree-card [role=img]").first.evaluate(
-        "plot => {const on = plot.data.find(each => each.name === 'tp 2');"
-        "plot.emit('plotly_click', {points: [{customdata: on.customdata[5]}]}); return on.customdata[5]; }"
+        "plot => {const on = plot.data.find(each => each.name === 'tp 2');plot.emit('plotly_click',"
+        " {points: [{customdata: on.customdata[5]}]}); return on.customdata[5]; }"
     )
     shown = page.locator(".rooftree-card .picked code")
     shown.wait_for()
@@ -103,7 +117,10 @@ def test_the_front_is_taken_along(asked, capsys):
         page.get_by_role("button", name="Download pareto.csv").click()
     table = list(csv.DictReader(io.StringIO(Path(started.value.path()).read_text())))
     (point,) = said(capsys, line)["predictions"]
-    assert any(float(row["tokens/s per device"]) == pytest.approx(point["tokens_per_s"] / 2, rel=1e-3) for row in table)
+    assert any(
+        float(row["tokens/s per device"]) == pytest.approx(point["tokens_per_s"] / 2, rel=1e-3)
+        for row in table
+    )
     reached(page, "draft_tokens").locator("input[type=range]").first.focus()
     page.keyboard.press("ArrowLeft")
     shown.wait_for(state="hidden")

@@ -24,7 +24,9 @@ DRAWN = """async ([source, names]) => {
 
 
 @pytest.mark.parametrize("names", [("charts", "rest"), ("rest", "charts")])
-def test_charts_that_come_later_share_a_grid_with_the_first_ones_whoever_is_drawn_first(browser, names):
+def test_charts_that_come_later_share_a_grid_with_the_first_ones_whoever_is_drawn_first(
+    browser, names
+):
     page = browser.new_page()
     assert page.evaluate(DRAWN, [SCRIPT, names]) == ["charts", "charts, too", "rest", "rest, too"]
     page.close()

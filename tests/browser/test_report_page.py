@@ -1,4 +1,5 @@
-"""The report in a real browser, from a file and without a network: no error, every plot drawn, readable everywhere."""
+"""The report in a real browser, from a file and without a network: no error, every plot drawn,
+readable everywhere."""
 
 from functools import partial
 
@@ -18,7 +19,8 @@ HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.h
 
 
 def recording(path, method, model, hits):
-    """A level 2 recording of eight texts whose first candidate is right at a share `hits` of the positions."""
+    """A level 2 recording of eight texts whose first candidate is right at a share `hits` of the
+    positions."""
     random = np.random.default_rng(len(method))
     rank = np.where(random.random(800) < hits, 0, random.integers(-1, 4, 800)).astype(np.int8)
     emitted, run = np.ones(800, dtype=np.int16), 0
@@ -27,10 +29,17 @@ def recording(path, method, model, hits):
         run = min(run, 100 - i % 100)
         emitted[i] = min(run + 1, 100 - i % 100)
     trace = AcceptanceTrace(
-        provenance=Provenance(model=model, method=method, drafter=HOSTILE, sampling={"temperature": 0.0}),
-        prompt_kinds=("chat", "code") * 4, prompt_tokens=np.full(8, 50), offsets=np.arange(9) * 100,
-        emitted=emitted, rank=rank, rank_width=8, depth_invariant=True,
-    )  # fmt: skip
+        provenance=Provenance(
+            model=model, method=method, drafter=HOSTILE, sampling={"temperature": 0.0}
+        ),
+        prompt_kinds=("chat", "code") * 4,
+        prompt_tokens=np.full(8, 50),
+        offsets=np.arange(9) * 100,
+        emitted=emitted,
+        rank=rank,
+        rank_width=8,
+        depth_invariant=True,
+    )
     write_acceptance(trace, path)
     return str(path)
 
@@ -45,8 +54,21 @@ def report(tmp_path_factory):
         recording(folder / "exit.parquet", "early-exit", "llama-3.1-8b", 0.6),
     ]
     named = [word for trace in traces for word in ("--trace", trace)]
-    words = [*named, "--model", "llama-3.1-8b", "--batch", "1,4,16,64", "--context", "512,4096", "--engine", "none"]
-    assert main(["optimize", *words, "--tree-nodes", "8,24", "--out", str(folder / "out"), "--quiet"]) == 0
+    words = [
+        *named,
+        "--model",
+        "llama-3.1-8b",
+        "--batch",
+        "1,4,16,64",
+        "--context",
+        "512,4096",
+        "--engine",
+        "none",
+    ]
+    assert (
+        main(["optimize", *words, "--tree-nodes", "8,24", "--out", str(folder / "out"), "--quiet"])
+        == 0
+    )
     return folder / "out" / "report.html"
 
 
@@ -61,7 +83,9 @@ def test_the_page_is_drawn_and_fits(opened, size, scheme, tmp_path):
     page = opened(size, scheme)
     page.screenshot(path=tmp_path / f"report-{scheme}-{size[0]}.png", full_page=True)
     assert (tmp_path / f"report-{scheme}-{size[0]}.png").stat().st_size > 20_000
-    assert page.evaluate("document.documentElement.scrollWidth") <= size[0], "the body never scrolls sideways"
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0], (
+        "the body never scrolls sideways"
+    )
     shown = page.locator("figure:visible .plot")
     assert shown.count() == 5
     for index in range(shown.count()):

@@ -21,13 +21,22 @@ from tests.every import every
 
 SLUGS = method_names()
 FOLDER = Path(methods.__file__).parent
-FILES = {path.stem.replace("_", "-"): path for path in FOLDER.rglob("*.py") if path.name != "__init__.py"}
+FILES = {
+    path.stem.replace("_", "-"): path for path in FOLDER.rglob("*.py") if path.name != "__init__.py"
+}
 
 
 def test_the_first_eight_are_there():
     assert {
-        "plain-decoding", "speculative-decoding", "n-gram", "medusa", "eagle-3", "mtp", "sequoia", "early-exit"
-    } <= set(SLUGS)  # fmt: skip
+        "plain-decoding",
+        "speculative-decoding",
+        "n-gram",
+        "medusa",
+        "eagle-3",
+        "mtp",
+        "sequoia",
+        "early-exit",
+    } <= set(SLUGS)
 
 
 @every("slug", SLUGS)
@@ -61,10 +70,16 @@ def test_a_method_is_whole(slug):
 @every("slug", SLUGS)
 def test_a_method_agrees_with_itself(slug):
     method = load_method(slug)
-    assert method.drafts == (method.shape.kind not in ("none", "block")) == (method.verify.rule != "none")
+    assert (
+        method.drafts
+        == (method.shape.kind not in ("none", "block"))
+        == (method.verify.rule != "none")
+    )
     assert (method.refine is not None) == (method.shape.kind == "block")
     assert not (method.has_own_pace and method.drafts)
-    executes = method.drafts or method.has_own_pace or method.target or method.deployment or method.host_s
+    executes = (
+        method.drafts or method.has_own_pace or method.target or method.deployment or method.host_s
+    )
     assert bool(executes) != bool(method.refusal or slug == "plain-decoding")
     assert all(": " in line for line in method.assumed), "a field and the reason for its value"
 
@@ -73,7 +88,9 @@ def test_a_method_agrees_with_itself(slug):
 def test_a_method_that_is_not_priced_says_why(slug):
     method = load_method(slug)
     with pytest.raises(InputError, match=re.escape(method.refusal)):
-        build_setting(DecodingConfiguration(method=slug, deployment=DeploymentNames(model="llama-3.1-8b")))
+        build_setting(
+            DecodingConfiguration(method=slug, deployment=DeploymentNames(model="llama-3.1-8b"))
+        )
 
 
 @every("slug", priced_names())
@@ -82,7 +99,9 @@ def test_a_method_can_be_costed(slug):
     draft = "llama-3.2-1b" if method.needs_draft_model else None
     setting = build_setting(
         DecodingConfiguration(
-            method=slug, draft_model=draft, deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+            method=slug,
+            draft_model=draft,
+            deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"),
         )
     )
     plain = estimate(setting, geometric(0.0, 0), batch=1, context=1024)
@@ -105,7 +124,8 @@ def test_names_are_forgiving_and_unknown_ones_answered():
 
 @pytest.mark.parametrize("slug", ["eagle-2", "hass", "msd", "rasd", "scylla"])
 def test_trees_of_eagle_2_have_six_levels(slug):
-    """arXiv:2406.16858, appendix A; EAGLE-3's have eight of as many nodes (arXiv:2503.01840, appendix A)."""
+    """arXiv:2406.16858, appendix A; EAGLE-3's have eight of as many nodes (arXiv:2503.01840,
+    appendix A)."""
     shape, longer = load_method(slug).shape, load_method("eagle-3").shape
     assert (shape.nodes, shape.depth, shape.width, shape.beam) == (59, 6, 10, 10)
     assert (longer.nodes, longer.depth) == (59, 8)

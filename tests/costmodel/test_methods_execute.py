@@ -1,4 +1,5 @@
-"""Every field that an entry sets is executed: change it, and a price, a number of tokens or a refusal moves."""
+"""Every field that an entry sets is executed: change it, and a price, a number of tokens or a
+refusal moves."""
 
 from collections import Counter, defaultdict
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -89,7 +90,8 @@ def numbers(found, accepted):
 
 
 def prices(method):
-    """Step, speedup and memory of drafts of several shapes, on a dense and a sparse target, alone and shared."""
+    """Step, speedup and memory of drafts of several shapes, on a dense and a sparse target, alone
+    and shared."""
     shapes = (
         lambda: rate_claim(method, 0.7, 5),
         lambda: tokens_claim(method, 1.5),
@@ -114,11 +116,18 @@ def priced(found, shape):
 
 
 def transformed(method):
-    """The entry's changes to the target under another method, and with weights of another format."""
+    """The entry's changes to the target under another method, and with weights of another
+    format."""
     if method.target:
         other = load_method("speculative-decoding")
-        yield "below another", lambda: numbers(setting(other, transforms=(method.slug,)), rate_claim(other, 0.7, 5))
-        yield "another format", lambda: numbers(setting(method, dtype="fp8"), rate_claim(method, 0.0, 0))
+        yield (
+            "below another",
+            lambda: numbers(setting(other, transforms=(method.slug,)), rate_claim(other, 0.7, 5)),
+        )
+        yield (
+            "another format",
+            lambda: numbers(setting(method, dtype="fp8"), rate_claim(method, 0.0, 0)),
+        )
 
 
 def laws(method):
@@ -145,7 +154,15 @@ def grown(method, trace):
 
 def doors(method):
     """What follows from an entry without a number: exports, match rates, trees, exactness."""
-    yield "kind", lambda: (method.exactness, method.drafts_trees, method.exits_early, method.needs_trained_weights)
+    yield (
+        "kind",
+        lambda: (
+            method.exactness,
+            method.drafts_trees,
+            method.exits_early,
+            method.needs_trained_weights,
+        ),
+    )
     yield "engines", partial(exported, method)
     yield "match rate", partial(matched, method)
 
@@ -153,11 +170,16 @@ def doors(method):
 def exported(method):
     options = {engine: load_engine(engine).options for engine in engine_names()}
     names = {engine: method.engines.get(engine) for engine in options}
-    return [names[engine] in each.drafting if each is not None else names[engine] for engine, each in options.items()]
+    return [
+        names[engine] in each.drafting if each is not None else names[engine]
+        for engine, each in options.items()
+    ]
 
 
 def matched(method):
-    return settings.with_match_rate(without_drafts("feature-head--greedy"), method.slug, 0.5).match_rate
+    return settings.with_match_rate(
+        without_drafts("feature-head--greedy"), method.slug, 0.5
+    ).match_rate
 
 
 def simulations(method):
@@ -168,10 +190,19 @@ def simulations(method):
 
 
 def simulated(method, name):
-    speculation = {"trace": str(RECORDINGS / f"smollm2-135m--{name}.parquet"), "draft_tokens": 6, "method": method.slug}
+    speculation = {
+        "trace": str(RECORDINGS / f"smollm2-135m--{name}.parquet"),
+        "draft_tokens": 6,
+        "method": method.slug,
+    }
     if method.needs_draft_model:
         speculation["draft"] = "llama-3.2-1b"
-    requests = {"count": 6, "prompt_tokens": "uniform:50:2000", "output_tokens": 30, "arrivals": "poisson"}
+    requests = {
+        "count": 6,
+        "prompt_tokens": "uniform:50:2000",
+        "output_tokens": 30,
+        "arrivals": "poisson",
+    }
     written = {
         "requests": requests | {"rate_per_s": 1000},
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"},
@@ -183,7 +214,9 @@ def simulated(method, name):
 
 def questions(method):
     """All that is asked about a record, by name, the cheap ones first."""
-    return dict(chain(doors(method), prices(method), transformed(method), laws(method), simulations(method)))
+    return dict(
+        chain(doors(method), prices(method), transformed(method), laws(method), simulations(method))
+    )
 
 
 def unasked():
@@ -226,7 +259,14 @@ def inside(value, hint, path):
     elif isinstance(value, tuple) and value and is_dataclass(value[0]):
         for index, one in enumerate(value):
             for below, changed in changes(one, f"{path}[{index}]."):
-                yield below, [(*value[:index], new, *value[index + 1 :]) for new in changed if new is not None]
+                yield (
+                    below,
+                    [
+                        (*value[:index], new, *value[index + 1 :])
+                        for new in changed
+                        if new is not None
+                    ],
+                )
         yield path, [value[:-1]]
     elif isinstance(value, tuple):
         yield path, [value[:-1], (*value, value[-1])]
@@ -234,7 +274,12 @@ def inside(value, hint, path):
         for key, one in value.items():
             yield f"{path}[{key}]", [{**value, key: new} for new in others(one, type(one))]
     else:
-        options = [one for part in (get_args(hint) or (hint,)) if part is not type(None) for one in others(value, part)]
+        options = [
+            one
+            for part in (get_args(hint) or (hint,))
+            if part is not type(None)
+            for one in others(value, part)
+        ]
         yield path, others(value, hint) or options
 
 
@@ -248,11 +293,13 @@ def replace_quietly(record, name, value):
 
 
 TOLD = defaultdict(Counter)
-"""By field: how often each question told other values of it apart, in entries before; it is asked first in others."""
+"""By field: how often each question told other values of it apart, in entries before; it is asked
+first in others."""
 
 
 def moves(path, method, changed, told):
-    """Whether some question tells a changed record from the entry; those behind the first that does are not asked."""
+    """Whether some question tells a changed record from the entry; those behind the first that does
+    are not asked."""
     asked = [questions(each) for each in changed]
     names = dict.fromkeys(chain(questions(method), *asked))
     for name in sorted(names, key=lambda name: -TOLD[path][name]):

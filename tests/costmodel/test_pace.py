@@ -43,7 +43,11 @@ def test_an_unknown_kind_is_named(key, value):
 
 def test_every_number_of_every_entry_has_a_range():
     """Each is checked: a number beyond any range is refused wherever it stands."""
-    numbers = [each.name for each in dataclasses.fields(Refine) if each.type in (int, float, "int", "float")]
+    numbers = [
+        each.name
+        for each in dataclasses.fields(Refine)
+        if each.type in (int, float, "int", "float")
+    ]
     assert len(numbers) == 11
     for name in numbers:
         with pytest.raises(InputError):

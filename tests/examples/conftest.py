@@ -25,7 +25,8 @@ class Typed:
 
 @pytest.fixture
 def user(tmp_path, monkeypatch):
-    """Type a command line that begins with `rooftree`; it must succeed unless another exit code is expected."""
+    """Type a command line that begins with `rooftree`; it must succeed unless another exit code is
+    expected."""
     monkeypatch.chdir(tmp_path)
 
     def typed(line, code=0):

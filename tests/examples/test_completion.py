@@ -12,9 +12,13 @@ COMMAND = "import sys; from app.cli.main import main; sys.exit(main())"
 def answered(root, folder, **asked):
     """What the command prints where a shell asks it through the environment."""
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND], env=os.environ | asked | {"PYTHONPATH": str(root)}, cwd=folder,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", COMMAND],
+        env=os.environ | asked | {"PYTHONPATH": str(root)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -25,7 +29,11 @@ def completed(root, tmp_path):
 
     def complete(line):
         at = str(len(line.split(" ")) - 1)
-        return set(answered(root, tmp_path, _ROOFTREE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=at).split())
+        return set(
+            answered(
+                root, tmp_path, _ROOFTREE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=at
+            ).split()
+        )
 
     return complete
 
@@ -47,7 +55,9 @@ def test_one_command_installs_it(user):
     assert "--install-completion" in said and "--show-completion" in said
 
 
-@pytest.mark.parametrize(("shell", "begins"), [("bash", "complete "), ("zsh", "compdef "), ("fish", "complete ")])
+@pytest.mark.parametrize(
+    ("shell", "begins"), [("bash", "complete "), ("zsh", "compdef "), ("fish", "complete ")]
+)
 def test_the_script_for_a_shell_asks_rooftree(root, tmp_path, shell, begins):
     script = answered(root, tmp_path, _ROOFTREE_COMPLETE=f"source_{shell}")
     assert f"complete_{shell}" in script and "rooftree" in script[script.rindex(begins) :]

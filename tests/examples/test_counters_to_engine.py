@@ -1,4 +1,5 @@
-"""A serving engine counts: two scrapes become acceptance, a schedule of draft lengths, and the file that it loads."""
+"""A serving engine counts: two scrapes become acceptance, a schedule of draft lengths, and the file
+that it loads."""
 
 import json
 
@@ -7,9 +8,18 @@ import pytest
 from costmodel.laws.acceptance.decay import usual_ratio
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-BEFORE = {"drafts": 1_000, "draft_tokens": 3_000, "accepted_tokens": 1_500, "accepted_tokens_per_pos": (700, 500, 300)}
-AFTER = {"drafts": 3_000, "draft_tokens": 9_000, "accepted_tokens": 4_740,
-         "accepted_tokens_per_pos": (2_200, 1_540, 1_000)}  # fmt: skip
+BEFORE = {
+    "drafts": 1_000,
+    "draft_tokens": 3_000,
+    "accepted_tokens": 1_500,
+    "accepted_tokens_per_pos": (700, 500, 300),
+}
+AFTER = {
+    "drafts": 3_000,
+    "draft_tokens": 9_000,
+    "accepted_tokens": 4_740,
+    "accepted_tokens_per_pos": (2_200, 1_540, 1_000),
+}
 RATES = (0.75, 0.52, 0.35)  # of 2,000 drafts: 1,500, 1,040 and 700
 
 
@@ -42,13 +52,18 @@ def test_the_import_says_what_was_counted(counted, user):
     rows = user("rooftree replay counted.parquet --draft-tokens 1,2,3,4 --json").answer["chains"]
     emitted = [1 + sum(RATES[:k]) for k in (1, 2, 3)]
     assert [row["tokens_per_step"] for row in rows[:3]] == pytest.approx(emitted)
-    assert rows[3]["tokens_per_step"] == pytest.approx(emitted[2] + usual_ratio("head", 3) * RATES[2] ** 2 / RATES[1])
+    assert rows[3]["tokens_per_step"] == pytest.approx(
+        emitted[2] + usual_ratio("head", 3) * RATES[2] ** 2 / RATES[1]
+    )
     assert [("known to K=3" in row["remark"]) for row in rows] == [False, False, False, True]
 
 
 def test_counters_become_a_schedule_and_the_engines_file(counted, user, tmp_path):
     """Draft lengths fall as batches grow, and the file holds the schedule of the answer."""
-    asked = "rooftree optimize --trace counted.parquet --model llama-3.1-8b --batch 1,64,256,512 --context 256"
+    asked = (
+        "rooftree optimize --trace counted.parquet --model llama-3.1-8b --batch 1,64,256,512"
+        " --context 256"
+    )
     answer = user(f"{asked} --out plan --json").answer
     rows = answer["choices"]
     assert [row["method"] for row in rows if row["draft_tokens"]].count("eagle-3") >= 2

@@ -1,4 +1,5 @@
-"""A long context: 32 requests of 32,768 tokens do not fit; does an 8-bit cache help, and what does it cost?"""
+"""A long context: 32 requests of 32,768 tokens do not fit; does an 8-bit cache help, and what does
+it cost?"""
 
 import re
 
@@ -17,16 +18,21 @@ def test_what_does_not_fit_names_the_cache_format_that_does(user):
 
 
 def test_with_an_8_bit_cache_it_fits_and_reads_half_the_bytes(user):
-    """A step reads the weights and the cache: halving the cache's bytes saves close to half of the cache's time."""
+    """A step reads the weights and the cache: halving the cache's bytes saves close to half of the
+    cache's time."""
     rows = user(f"{ASKED} --kv-dtype fp8 --draft-tokens 0,3 --json").answer["predictions"]
     plain, drafted = rows
     assert plain["batch"] == 32 and drafted["speedup"] > 1.0
-    cache_bytes = 32 * 32768 * 2 * 32 * 8 * 128  # one byte a number: keys and values, layers, heads, width
+    cache_bytes = (
+        32 * 32768 * 2 * 32 * 8 * 128
+    )  # one byte a number: keys and values, layers, heads, width
     weight_bytes = 2 * 8.03e9
     least_s = (cache_bytes + weight_bytes) / 4.8e12
     assert least_s < plain["step_s"] < 2.5 * least_s
 
     eight = f"{ASKED.replace('--batch 32', '--batch 16')} --draft-tokens 0 --json"
-    wide, narrow = (user(f"{eight} --kv-dtype {name}").answer["predictions"][0] for name in ("bf16", "fp8"))
+    wide, narrow = (
+        user(f"{eight} --kv-dtype {name}").answer["predictions"][0] for name in ("bf16", "fp8")
+    )
     saved_s = wide["step_s"] - narrow["step_s"]
     assert 0.5 * cache_bytes / 2 / 4.8e12 < saved_s < 2.0 * cache_bytes / 2 / 4.8e12

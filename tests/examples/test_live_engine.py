@@ -1,4 +1,5 @@
-"""llama.cpp's server from end to end: loaded, observed, optimised for, exported, started anew, measured, reported."""
+"""llama.cpp's server from end to end: loaded, observed, optimised for, exported, started anew,
+measured, reported."""
 
 import json
 import os
@@ -19,8 +20,8 @@ from tests.real_runs.conftest import few_layers, shipped  # noqa: F401
 pytestmark = [pytest.mark.heavy, pytest.mark.model]
 
 VALIDATE = (
-    "rooftree validate --engine llama.cpp --profile cpu-amd-epyc--1-thread --fidelity calibrated --context 160 "
-    "--batch 2 --per-cell 1 --rounds 1 --new-tokens 16 --keep-disturbed --out v"
+    "rooftree validate --engine llama.cpp --profile cpu-amd-epyc--1-thread --fidelity calibrated"
+    " --context 160 --batch 2 --per-cell 1 --rounds 1 --new-tokens 16 --keep-disturbed --out v"
 )
 
 
@@ -28,7 +29,8 @@ def test_a_running_server_is_loaded_and_observed(user, tmp_path, few_layers):  #
     words = ["--model", str(few_layers), "--ctx-size", "1024", "--parallel", "2"]
     with launched(words, folder=tmp_path / "server") as running:
         loaded = user(
-            f"rooftree load {running.url} --users 2 --count 4 --prompt-tokens 64 --output-tokens 16 --out load --json"
+            f"rooftree load {running.url} --users 2 --count 4 --prompt-tokens 64 --output-tokens 16"
+            " --out load --json"
         ).answer
         seen = user(f"rooftree observe {running.url} --for 1s --json").answer
     assert loaded["requests"] == 4, loaded
@@ -36,7 +38,9 @@ def test_a_running_server_is_loaded_and_observed(user, tmp_path, few_layers):  #
 
 
 @pytest.mark.parametrize("model", ["few_layers", pytest.param("shipped", marks=pytest.mark.slow)])
-def test_what_optimize_chose_is_exported_started_measured_and_reported(user, tmp_path, request, model):
+def test_what_optimize_chose_is_exported_started_measured_and_reported(
+    user, tmp_path, request, model
+):
     validate = f"{VALIDATE} --model {request.getfixturevalue(model)}"
     report = user(f"{validate} --json").answer
     assert report["missing_runs"] == 0 and len(report["points"]) >= 4
@@ -44,11 +48,18 @@ def test_what_optimize_chose_is_exported_started_measured_and_reported(user, tmp
         measured, predicted = point["measured"], point["predicted"]
         assert measured["tokens_per_s"] > 0 and measured["tpot_s"] > 0 and measured["ttft_s"] > 0
         if not point["differing"]:  # the same text takes the steps that were foretold
-            assert measured["tokens_per_step"] == pytest.approx(predicted["tokens_per_step"], rel=0.1)
+            assert measured["tokens_per_step"] == pytest.approx(
+                predicted["tokens_per_step"], rel=0.1
+            )
     assert {each["kind"] for each in report["regrets"]} <= {"overlap", "ordinary"}
     commands = report["about"]["commands"]
-    assert "2 slots, plain" in commands and all("--parallel 2" in each for each in commands.values())
-    assert all(Path("v", name).exists() for name in ("validation.json", "validation.parquet", "commands.md"))
+    assert "2 slots, plain" in commands and all(
+        "--parallel 2" in each for each in commands.values()
+    )
+    assert all(
+        Path("v", name).exists()
+        for name in ("validation.json", "validation.parquet", "commands.md")
+    )
     again = user(f"{validate} --resume --json").answer
     assert again["points"] == report["points"]
     assert not _started_in(tmp_path)
@@ -57,10 +68,14 @@ def test_what_optimize_chose_is_exported_started_measured_and_reported(user, tmp
 @pytest.mark.slow
 def test_a_validation_that_was_killed_goes_on_and_leaves_no_server(user, tmp_path, shipped):  # noqa: F811
     words = [sys.executable, "-c", "import sys; from app.cli.main import main; sys.exit(main())"]
-    begun = subprocess.Popen([*words, *shlex.split(VALIDATE)[1:], "--quiet"], cwd=tmp_path, env=os.environ)
+    begun = subprocess.Popen(
+        [*words, *shlex.split(VALIDATE)[1:], "--quiet"], cwd=tmp_path, env=os.environ
+    )
     runs = tmp_path / "v" / "runs.part.jsonl"
     until = time.monotonic() + 100.0
-    while time.monotonic() < until and (not runs.exists() or len(runs.read_bytes().splitlines()) < 2):
+    while time.monotonic() < until and (
+        not runs.exists() or len(runs.read_bytes().splitlines()) < 2
+    ):
         assert begun.poll() is None
         time.sleep(0.05)
     begun.send_signal(signal.SIGKILL)
@@ -72,7 +87,8 @@ def test_a_validation_that_was_killed_goes_on_and_leaves_no_server(user, tmp_pat
     assert runs.read_bytes().splitlines()[1 : 1 + len(kept)] == kept
     names = {(each["cell"], each["configuration"]) for each in map(json.loads, kept)}
     assert names <= {
-        (f"{p['kind']}, {p['context']} tokens, batch {p['batch']}", p["configuration"]) for p in report["points"]
+        (f"{p['kind']}, {p['context']} tokens, batch {p['batch']}", p["configuration"])
+        for p in report["points"]
     }
     assert not _started_in(tmp_path)
 

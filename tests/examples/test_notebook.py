@@ -22,7 +22,11 @@ def run(source, names):
     body = ast.parse(source).body
     last = body.pop() if isinstance(body[-1], ast.Expr) else None
     exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)
-    return None if last is None else eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
+    return (
+        None
+        if last is None
+        else eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +57,13 @@ def test_the_counters_are_the_answers_acceptance(ran):
 
 def test_the_notebook_ends_at_the_engines_file(ran):
     _, printed, names, _ = ran
-    config = json.loads(printed[printed.index("{") : printed.rindex("}\n", 0, printed.index("vllm serve")) + 1])
+    config = json.loads(
+        printed[printed.index("{") : printed.rindex("}\n", 0, printed.index("vllm serve")) + 1]
+    )
     assert config["method"] == "eagle3"
     drafted = [row["draft_tokens"] for row in names["answer"]["choices"]]
     assert drafted[0] >= 2 and drafted == sorted(drafted, reverse=True)
-    assert "vllm serve" in printed and (names["folder"] / "recommendation.json").name == "recommendation.json"
+    assert (
+        "vllm serve" in printed
+        and (names["folder"] / "recommendation.json").name == "recommendation.json"
+    )

@@ -1,4 +1,5 @@
-"""A number for a slide: how many tokens per step does EAGLE-3 emit on Llama-3.1-8B, and who says so?"""
+"""A number for a slide: how many tokens per step does EAGLE-3 emit on Llama-3.1-8B, and who says
+so?"""
 
 import re
 
@@ -20,12 +21,17 @@ def test_the_quoted_number_answers_a_question(user):
     screen = user("rooftree acceptance show eagle-3 llama-3.1-8b")
     (shown,) = [line.split() for line in screen.lines if line.startswith("tokens per step")]
     quoted = shown[5]
-    asked = f"rooftree predict --model llama-3.1-8b --method eagle-3 --tokens-per-step {quoted} --draft-tokens 3 --json"
+    asked = (
+        f"rooftree predict --model llama-3.1-8b --method eagle-3 --tokens-per-step {quoted}"
+        " --draft-tokens 3 --json"
+    )
     rows = user(asked).answer["predictions"]
     assert {row["tokens_per_step"] for row in rows if row["draft_tokens"] == 3} == {float(quoted)}
     assert rows[0]["speedup"] > 1.5
 
 
 def test_what_nobody_published_is_refused(user):
-    refused = user("rooftree acceptance show eagle-3 llama-3.1-8b --data-set nobody-measured-this", code=2)
+    refused = user(
+        "rooftree acceptance show eagle-3 llama-3.1-8b --data-set nobody-measured-this", code=2
+    )
     assert refused.out == "" and "nothing was published" in refused.err

@@ -17,16 +17,28 @@ from traces.library import read_trace
 
 PROMPTS = 12
 RECORD = (
-    "record --drafter prompt-lookup --drafter suffix-automaton --temperature 0 --max-new-tokens 48 --threads 1 --quiet"
+    "record --drafter prompt-lookup --drafter suffix-automaton --temperature 0 --max-new-tokens 48"
+    " --threads 1 --quiet"
 )
 
 
 @pytest.fixture
 def words(tiny_folder, tmp_path):  # noqa: F811
     """A recording, as it is typed."""
-    blocks = [f'[[prompts]]\nid = "p{i}"\nkind = "any"\ntext = "{i} and {i + 1} and "\n' for i in range(PROMPTS)]
+    blocks = [
+        f'[[prompts]]\nid = "p{i}"\nkind = "any"\ntext = "{i} and {i + 1} and "\n'
+        for i in range(PROMPTS)
+    ]
     (tmp_path / "prompts.toml").write_text('title = "numbers"\n' + "".join(blocks))
-    return [*shlex.split(RECORD), "--model", str(tiny_folder), "--prompts", "prompts.toml", "--out", "night"]
+    return [
+        *shlex.split(RECORD),
+        "--model",
+        str(tiny_folder),
+        "--prompts",
+        "prompts.toml",
+        "--out",
+        "night",
+    ]
 
 
 def lines_of(folder):
@@ -39,16 +51,22 @@ def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(words, user, tmp_path, roo
     code = "import sys; from app.cli.main import main; sys.exit(main())"
     night = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", code, *words],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while lines_of(tmp_path / "night") < 4 and night.poll() is None:
         time.sleep(0.01)
     night.send_signal(signal.SIGINT)
     _, complaint = night.communicate()
     assert night.returncode == 130, complaint
     assert "--resume" in complaint and "Traceback" not in complaint
-    done = [json.loads(line) for line in next((tmp_path / "night").glob("*.part.jsonl")).read_text().splitlines()]
+    done = [
+        json.loads(line)
+        for line in next((tmp_path / "night").glob("*.part.jsonl")).read_text().splitlines()
+    ]
     assert 1 < len(done) < 2 * PROMPTS
 
     user(shlex.join(["rooftree", *words, "--resume"]))

@@ -12,12 +12,16 @@ KEYS = ["model", "device", "engine", "tensor_parallel", "drafter", "batch", "con
 def test_the_lists_of_the_readme_become_one_table(user, tmp_path, root):
     readme = (root / "README.md").read_text()
     text = re.search(r"```yaml\n(# lists\.yaml.*?)```", readme, flags=re.DOTALL).group(1)
-    command = re.search(r"^    (rooftree sweep lists\.yaml .*)$", readme, flags=re.MULTILINE).group(1)
+    command = re.search(r"^    (rooftree sweep lists\.yaml .*)$", readme, flags=re.MULTILINE).group(
+        1
+    )
     (tmp_path / "lists.yaml").write_text(text)
     user(f"{command} --workers 1 --csv cells.csv")
     frame = pandas.read_parquet(tmp_path / "cells.parquet")
     lists = yaml.safe_load(text)
-    assert set(map(tuple, frame[KEYS].itertuples(index=False))) == set(itertools.product(*lists.values()))
+    assert set(map(tuple, frame[KEYS].itertuples(index=False))) == set(
+        itertools.product(*lists.values())
+    )
     assert len(frame) == len((tmp_path / "cells.csv").read_text().splitlines()) - 1
     fit = frame[frame.feasible]
     assert fit.reason.isna().all()

@@ -1,4 +1,5 @@
-"""Campaigns of crashes run by `make faults` alone; the tiny model of the real runs; a disk of a few megabytes."""
+"""Campaigns of crashes run by `make faults` alone; the tiny model of the real runs; a disk of a few
+megabytes."""
 
 import os
 import subprocess
@@ -33,7 +34,9 @@ class SmallDisk:
 
     def mount(self, *options):
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", self.folder], capture_output=True, check=False
+            ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", self.folder],
+            capture_output=True,
+            check=False,
         )
         return done.returncode == 0
 
@@ -44,7 +47,9 @@ class SmallDisk:
         """Leave so much room."""
         free = os.statvfs(self.folder)
         with (self.folder / f"ballast-{free.f_bavail}").open("wb") as ballast:
-            os.posix_fallocate(ballast.fileno(), 0, max(1, free.f_bavail * free.f_frsize - left_bytes))
+            os.posix_fallocate(
+                ballast.fileno(), 0, max(1, free.f_bavail * free.f_frsize - left_bytes)
+            )
 
     def empty(self):
         """Take away what fills it."""

@@ -1,10 +1,11 @@
-"""Does any file or word from outside end in a traceback, in more than two seconds or in more than a gigabyte?
+"""Does any file or word from outside end in a traceback, in more than two seconds or in more than a
+gigabyte?
 
     python tests/faults/fuzz.py --cases 50000 --out rooftree-out/fuzz
 
-Cases are drawn by a seeded generator from files that can be read, and played in a child process whose memory is
-limited; a child that dies is a fault of the case that it played. Every fault names its target and number, by which
-`--only TARGET:NUMBER` plays it again, and is kept in the folder.
+Cases are drawn by a seeded generator from files that can be read, and played in a child process
+whose memory is limited; a child that dies is a fault of the case that it played. Every fault names
+its target and number, by which `--only TARGET:NUMBER` plays it again, and is kept in the folder.
 """
 
 import argparse
@@ -36,7 +37,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=None, help="folder for the cases that were faults")
+    parser.add_argument(
+        "--out", type=Path, default=None, help="folder for the cases that were faults"
+    )
     parser.add_argument("--only", help="one case, TARGET:NUMBER, or all of one target")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
@@ -45,17 +48,22 @@ def main(arguments=None):
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         shares = _shares(chosen, folder)
-        reports = [_played(name, first, count, chosen, folder) for name, (first, count) in shares.items()]
+        reports = [
+            _played(name, first, count, chosen, folder) for name, (first, count) in shares.items()
+        ]
     faults = [fault for report in reports for fault in report["faults"]]
     for report in reports:
         print(
-            f"{report['target']:16} {report['cases']:6} cases: {report['read']:6} read, {report['refused']:6} refused, "
-            f"{len(report['faults'])} faults; slowest {report['slowest_s']:.3f} s, +{report['gained_mib']:.0f} MiB"
+            f"{report['target']:16} {report['cases']:6} cases: {report['read']:6} read,"
+            f" {report['refused']:6} refused, {len(report['faults'])} faults; slowest"
+            f" {report['slowest_s']:.3f} s, +{report['gained_mib']:.0f} MiB"
         )
     for fault in faults[:40]:
         print(f"FAULT {fault['case']}: {fault['what']}")
     total = sum(report["cases"] for report in reports)
-    print(f"{total} cases, {len(faults)} faults, seed {chosen.seed}, {time.monotonic() - began:.0f} s")
+    print(
+        f"{total} cases, {len(faults)} faults, seed {chosen.seed}, {time.monotonic() - began:.0f} s"
+    )
     return 1 if faults else 0
 
 
@@ -69,18 +77,36 @@ def _shares(chosen, folder):
         name, _, number = chosen.only.partition(":")
         return {name: (int(number), 1) if number else (0, chosen.cases)}
     weights = sum(target.weight for target in found.values())
-    return {name: (0, max(1, round(chosen.cases * target.weight / weights))) for name, target in found.items()}
+    return {
+        name: (0, max(1, round(chosen.cases * target.weight / weights)))
+        for name, target in found.items()
+    }
 
 
 def _played(name, first, count, chosen, folder):
     """The report of one target; a worker that dies is replaced, and its case is a fault."""
-    total = {"target": name, "cases": 0, "read": 0, "refused": 0, "slowest_s": 0.0, "gained_mib": 0.0, "faults": []}
+    total = {
+        "target": name,
+        "cases": 0,
+        "read": 0,
+        "refused": 0,
+        "slowest_s": 0.0,
+        "gained_mib": 0.0,
+        "faults": [],
+    }
     at, last = first, first + count
     while at < last:
         state = Path(folder) / f"{name}.json"
         state.unlink(missing_ok=True)
-        order = {"target": name, "first": at, "last": last, "seed": chosen.seed, "folder": folder, "state": str(state),
-                 "out": None if chosen.out is None else str(chosen.out)}  # fmt: skip
+        order = {
+            "target": name,
+            "first": at,
+            "last": last,
+            "seed": chosen.seed,
+            "folder": folder,
+            "state": str(state),
+            "out": None if chosen.out is None else str(chosen.out),
+        }
         code = _watched([sys.executable, __file__, "--worker", json.dumps(order)], state)
         report = json.loads(state.read_text()) if state.exists() else None
         if report is None:
@@ -92,7 +118,9 @@ def _played(name, first, count, chosen, folder):
         total["faults"] += report["faults"]
         at = report["next"]
         if code != 0 and at < last:
-            total["faults"].append({"case": f"{name}:{at}", "what": f"the process died (exit code {code})"})
+            total["faults"].append(
+                {"case": f"{name}:{at}", "what": f"the process died (exit code {code})"}
+            )
             total["cases"] += 1
             at += 1
     return total
@@ -173,7 +201,9 @@ def _work(order):
 
 def _play(target, generator, file):
     content = target.make(generator)
-    file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", errors="surrogatepass"))
+    file.write_bytes(
+        content if isinstance(content, bytes) else content.encode("utf-8", errors="surrogatepass")
+    )
     target.play(file)
 
 

@@ -8,15 +8,28 @@ from real_runs.campaigns.results import read_results
 from tests.real_runs.campaigns.test_campaign_killed import everything_but_times
 from tests.real_runs.recording.test_record_killed import contents
 
-RUN = ("cell", "configuration", "round", "prompts", "tokens", "steps", "request_steps", "drafted_tokens",
-       "output_sha256")  # fmt: skip
+RUN = (
+    "cell",
+    "configuration",
+    "round",
+    "prompts",
+    "tokens",
+    "steps",
+    "request_steps",
+    "drafted_tokens",
+    "output_sha256",
+)
 
 
 def bytes_below(folder):
     """Every file that does not begin with a dot, to the byte."""
     found = (path for path in folder.rglob("*") if path.is_file())
     named = {path.relative_to(folder): path for path in found}
-    return {str(name): path.read_bytes() for name, path in named.items() if not any(p[0] == "." for p in name.parts)}
+    return {
+        str(name): path.read_bytes()
+        for name, path in named.items()
+        if not any(p[0] == "." for p in name.parts)
+    }
 
 
 def recorded_values(folder):
@@ -28,13 +41,17 @@ def recorded_values(folder):
 def steady_rows(folder):
     """Measured rows, whose clock is steady, in any order.
 
-    Kernels are named by what a profiler saw first, and there are as many sets of data as the free memory holds.
+    Kernels are named by what a profiler saw first, and there are as many sets of data as the free
+    memory holds.
     """
-    return sorted(str(replace(row, kernels="", sets=1, cold=True)) for row in read_results(folder).rows)
+    return sorted(
+        str(replace(row, kernels="", sets=1, cold=True)) for row in read_results(folder).rows
+    )
 
 
 def campaign_values(folder):
-    """Results less times; measured rows, whose clock is steady, with all that they hold, in any order."""
+    """Results less times; measured rows, whose clock is steady, with all that they hold, in any
+    order."""
     held = everything_but_times(folder)
     return held | {"rows": steady_rows(folder)}
 
@@ -44,9 +61,13 @@ def validated_values(folder):
     lines = [json.loads(line) for line in (folder / "runs.part.jsonl").read_text().splitlines()]
     runs = sorted(json.dumps({name: line[name] for name in RUN}) for line in lines[1:])
     report = json.loads((folder / "validation.json").read_text())
-    points = sorted((point["kind"], point["batch"], point["configuration"]) for point in report["points"])
+    points = sorted(
+        (point["kind"], point["batch"], point["configuration"]) for point in report["points"]
+    )
     traces = {path.name: contents(path) for path in (folder / "traces").glob("*.parquet")}
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    files = sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
     return {"setup": lines[0], "runs": runs, "points": points, "traces": traces, "files": files}
 
 

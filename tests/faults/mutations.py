@@ -1,7 +1,8 @@
 """How does a file that could be read become one that perhaps cannot?
 
-Mutations of text, JSON, bytes and tables by a seeded generator: values replaced by hostile ones, parts dropped,
-doubled, swapped and joined with other files, numbers blown up, bytes flipped, ends cut off.
+Mutations of text, JSON, bytes and tables by a seeded generator: values replaced by hostile ones,
+parts dropped, doubled, swapped and joined with other files, numbers blown up, bytes flipped, ends
+cut off.
 """
 
 import copy
@@ -13,11 +14,48 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 HOSTILE = [
-    None, True, False, 0, -1, 1, 2, 0.5, -0.5, 1e308, -1e308, 1e-320, 1e999, float("nan"), 2**31,
-    2**31 - 1, 2**53, 2**63,
-    -(2**63), 10**30, "", " ", "x", "0", "1e400", "nan", "-inf", "é\u2028\ud7ff", "\x00", "../../etc/passwd", "9" * 400,
-    "[" * 400, [], {}, [[]], [None], [0] * 40, [-1], {"": {}}, [[0, 1], [2]], {"a": [1e999]},
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2,
+    0.5,
+    -0.5,
+    1e308,
+    -1e308,
+    1e-320,
+    1e999,
+    float("nan"),
+    2**31,
+    2**31 - 1,
+    2**53,
+    2**63,
+    -(2**63),
+    10**30,
+    "",
+    " ",
+    "x",
+    "0",
+    "1e400",
+    "nan",
+    "-inf",
+    "é\u2028\ud7ff",
+    "\x00",
+    "../../etc/passwd",
+    "9" * 400,
+    "[" * 400,
+    [],
+    {},
+    [[]],
+    [None],
+    [0] * 40,
+    [-1],
+    {"": {}},
+    [[0, 1], [2]],
+    {"a": [1e999]},
+]
 NUMBERS = [
     "0",
     "-1",
@@ -80,10 +118,20 @@ def _changed(generator, document, others):
             del holder[key]
         case 4 if isinstance(value, int | float) and not isinstance(value, bool):
             holder[key] = generator.choice(
-                (value * -1, value * 1000, value + 1, value / 3, str(value), [value], value * 10**12)
+                (
+                    value * -1,
+                    value * 1000,
+                    value + 1,
+                    value / 3,
+                    str(value),
+                    [value],
+                    value * 10**12,
+                )
             )
         case 5 if isinstance(holder, dict):
-            holder[generator.choice(("", "x", str(key).upper(), f"{key} ", f"{key}s"))] = holder.pop(key)
+            holder[generator.choice(("", "x", str(key).upper(), f"{key} ", f"{key}s"))] = (
+                holder.pop(key)
+            )
         case 6 if isinstance(holder, list):
             holder.extend(copy.deepcopy(holder[: generator.randrange(1, 30)]))
         case 7 if isinstance(value, str) and value:
@@ -104,7 +152,13 @@ def _place(generator, document):
     waiting = [document]
     while waiting and len(places) < 4000:
         node = waiting.pop()
-        keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+        keys = (
+            list(node)
+            if isinstance(node, dict)
+            else range(len(node))
+            if isinstance(node, list)
+            else ()
+        )
         for key in keys:
             places.append((node, key))
             waiting.append(node[key])
@@ -119,9 +173,9 @@ def mutated_text(generator, text, others=("",)):
 
 
 def _rewritten(generator, text, others):
-    return generator.choice((_number, _number, _number, _rows, _rows, _cut, _inserted, _joined, _renamed))(
-        generator, text, others
-    )
+    return generator.choice(
+        (_number, _number, _number, _rows, _rows, _cut, _inserted, _joined, _renamed)
+    )(generator, text, others)
 
 
 def _number(generator, text, others):
@@ -135,7 +189,9 @@ def _number(generator, text, others):
 def _rows(generator, text, others):
     rows = text.split("\n")
     at = generator.randrange(len(rows))
-    rows[at : at + 1] = generator.choice(([], [rows[at]] * 3, [rows[at]] * 40, [generator.choice(rows)]))
+    rows[at : at + 1] = generator.choice(
+        ([], [rows[at]] * 3, [rows[at]] * 40, [generator.choice(rows)])
+    )
     return "\n".join(rows)
 
 

@@ -1,9 +1,10 @@
-"""Starts a command line again and again in processes that have loaded every library already, and kills them.
+"""Starts a command line again and again in processes that have loaded every library already, and
+kills them.
 
-Orders are lines of JSON on standard input: the words, a folder to stand in, and where to kill the process: after so
-many seconds, or before the so-manieth change that it makes below that folder (a file that it opens for writing,
-renames or removes, a folder that it makes). Every answer is a line: exit code or -9, seconds and changes. What the
-first life had to import, later ones find imported.
+Orders are lines of JSON on standard input: the words, a folder to stand in, and where to kill the
+process: after so many seconds, or before the so-manieth change that it makes below that folder (a
+file that it opens for writing, renames or removes, a folder that it makes). Every answer is a line:
+exit code or -9, seconds and changes. What the first life had to import, later ones find imported.
 """
 
 import importlib
@@ -99,13 +100,19 @@ def _counted(folder, deadly):
     def seen(event, arguments):
         if event == "open":
             path, mode, flags = arguments
-            if not (set(mode or "") & set("wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)):
+            if not (
+                set(mode or "") & set("wax+")
+                or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            ):
                 return
         elif event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"):
             path = arguments[0]
         else:
             return
-        if isinstance(path, str | bytes | os.PathLike) and os.path.join(inside, os.fsdecode(path)).startswith(inside):  # noqa: PTH118
+        if not isinstance(path, str | bytes | os.PathLike):
+            return
+        whole = os.path.join(inside, os.fsdecode(path))  # noqa: PTH118
+        if whole.startswith(inside):
             count[0] += 1
             if count[0] == deadly:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -115,7 +122,8 @@ def _counted(folder, deadly):
 
 
 def _measure_steadily():
-    """Every call takes a millisecond, whoever else computes here, so that equal rows have equal times.
+    """Every call takes a millisecond, whoever else computes here, so that equal rows have equal
+    times.
 
     Nothing is called, so that one set of operands is enough.
     """
@@ -130,16 +138,42 @@ def _measure_steadily():
 
 def _few_jobs(model, dtype, budget_s, *, cpu):
     """A calibration of a few small shapes."""
-    every = {"dtype": dtype, "repeats": 3, "budget_s": 0.01, "estimate_s": 600, "kernel_names": False}
+    every = {
+        "dtype": dtype,
+        "repeats": 3,
+        "budget_s": 0.01,
+        "estimate_s": 600,
+        "kernel_names": False,
+    }
     passes = {"kind": "steps", "model": model, "layers": 2, **every}
     jobs = [
         {"name": "copy", "kind": "copy", "sizes_bytes": [64 << 20]},
-        {"name": "passes", **passes, "requests": [1, 2], "query_tokens": [1, 2, 4, 8], "context": [32, 96]},
-        {"name": "tree-passes", **passes, "masks": ["tree"], "requests": [1], "query_tokens": [5, 9], "context": [32]},
-        {"name": "attention", "kind": "attention", "model": model, "requests": [1, 2], "query_tokens": [1, 4],
-         "context": [32, 96], "implementations": ["sdpa-packed"]},
+        {
+            "name": "passes",
+            **passes,
+            "requests": [1, 2],
+            "query_tokens": [1, 2, 4, 8],
+            "context": [32, 96],
+        },
+        {
+            "name": "tree-passes",
+            **passes,
+            "masks": ["tree"],
+            "requests": [1],
+            "query_tokens": [5, 9],
+            "context": [32],
+        },
+        {
+            "name": "attention",
+            "kind": "attention",
+            "model": model,
+            "requests": [1, 2],
+            "query_tokens": [1, 4],
+            "context": [32, 96],
+            "implementations": ["sdpa-packed"],
+        },
         {"name": "gemm", "kind": "gemm", "models": [model], "rows": [1, 4]},
-    ]  # fmt: skip
+    ]
     return [{**every, **job, "priority": at} for at, job in enumerate(jobs)]
 
 

@@ -1,7 +1,8 @@
-"""Which readers take files and words from outside, and what does each of them read when all is well?
+"""Which readers take files and words from outside, and what does each of them read when all is
+well?
 
-A target makes the content of a case from its seeds, and plays the file that holds it. A case that is read, or refused
-as an `InputError`, is fine; anything else is a fault.
+A target makes the content of a case from its seeds, and plays the file that holds it. A case that
+is read, or refused as an `InputError`, is fine; anything else is a fault.
 """
 
 import contextlib
@@ -38,85 +39,275 @@ from simulator.timing.engine_settings import read_engine
 from tests.faults.mutations import mutated_bytes, mutated_json, mutated_table, mutated_text
 from tests.traces.importers import samples
 from tests.traces.toy_masked import EVERY_RULE, toy_trace
-from traces.importers.formats import READERS, REQUEST_READERS, import_requests, import_trace, read_requests_any
+from traces.importers.formats import (
+    READERS,
+    REQUEST_READERS,
+    import_requests,
+    import_trace,
+    read_requests_any,
+)
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 from traces.kinds.summary import Summary
 from traces.kinds.tree import read_tree
 from traces.library import read_trace, trace_file
-from traces.storage.acceptance_file import acceptance_table, describe, read_acceptance, read_requests, write_requests
+from traces.storage.acceptance_file import (
+    acceptance_table,
+    describe,
+    read_acceptance,
+    read_requests,
+    write_requests,
+)
 from traces.storage.confidence_file import confidence_table
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = {
-    "model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
     "num_key_value_heads": 8,
-    "intermediate_size": 8192, "vocab_size": 128256, "torch_dtype": "bfloat16", "tie_word_embeddings": True,
-}  # fmt: skip
+    "intermediate_size": 8192,
+    "vocab_size": 128256,
+    "torch_dtype": "bfloat16",
+    "tie_word_embeddings": True,
+}
 CONFIGS = [
     CONFIG,
-    CONFIG | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None},
-    CONFIG | {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 8},
-    CONFIG | {"model_type": "deepseek_v3", "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64,
-              "qk_nope_head_dim": 128, "v_head_dim": 128, "n_routed_experts": 64, "n_shared_experts": 1,
-              "num_experts_per_tok": 8, "moe_intermediate_size": 1408, "first_k_dense_replace": 3, "moe_layer_freq": 1},
-    CONFIG | {"model_type": "gemma3_text", "head_dim": 256, "sliding_window": 1024,
-              "layer_types": ["full_attention"] * 16},
-    CONFIG | {"model_type": "mamba2", "num_heads": 32, "head_dim": 64, "state_size": 128, "expand": 2,
-              "conv_kernel": 4},
+    CONFIG
+    | {
+        "model_type": "mixtral",
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+        "sliding_window": None,
+    },
+    CONFIG
+    | {
+        "model_type": "qwen2",
+        "use_sliding_window": True,
+        "sliding_window": 4096,
+        "max_window_layers": 8,
+    },
+    CONFIG
+    | {
+        "model_type": "deepseek_v3",
+        "kv_lora_rank": 512,
+        "q_lora_rank": 1536,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "n_routed_experts": 64,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": 1408,
+        "first_k_dense_replace": 3,
+        "moe_layer_freq": 1,
+    },
+    CONFIG
+    | {
+        "model_type": "gemma3_text",
+        "head_dim": 256,
+        "sliding_window": 1024,
+        "layer_types": ["full_attention"] * 16,
+    },
+    CONFIG
+    | {
+        "model_type": "mamba2",
+        "num_heads": 32,
+        "head_dim": 64,
+        "state_size": 128,
+        "expand": 2,
+        "conv_kernel": 4,
+    },
     CONFIG | {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}},
-    {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
-    {"model_type": "gemma3", "text_config": CONFIG | {"model_type": "gemma3_text", "sliding_window_pattern": 6}},
-]  # fmt: skip
-DRAWN = {"count": 12, "prompt_tokens": "uniform:50:200", "output_tokens": 8, "arrivals": "poisson", "rate_per_s": 5}
-WHERE = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm", "tensor_parallel": 1, "overrides": []}
+    {
+        "model_type": "gpt2",
+        "n_embd": 768,
+        "n_layer": 12,
+        "n_head": 12,
+        "n_positions": 1024,
+        "vocab_size": 50257,
+    },
+    {
+        "model_type": "gemma3",
+        "text_config": CONFIG | {"model_type": "gemma3_text", "sliding_window_pattern": 6},
+    },
+]
+DRAWN = {
+    "count": 12,
+    "prompt_tokens": "uniform:50:200",
+    "output_tokens": 8,
+    "arrivals": "poisson",
+    "rate_per_s": 5,
+}
+WHERE = {
+    "model": "llama-3.1-8b",
+    "device": "h100-sxm",
+    "engine": "vllm",
+    "tensor_parallel": 1,
+    "overrides": [],
+}
 SCENARIOS = [
     {"requests": DRAWN, "deployment": WHERE},
-    {"requests": DRAWN | {"arrivals": "closed", "users": 2, "think_s": 0.5}, "deployment": WHERE, "replicas": 2,
-     "router": "least-loaded", "slo": {"ttft_s": 1.0, "tpot_s": 0.05}},
-    {"requests": DRAWN | {"priorities": {0: 0.2, 1: 0.8}}, "deployment": WHERE,
-     "speculation": {"trace": "smollm2-135m--prompt-lookup--greedy", "draft_tokens": 3,
-                     "schedule": [[1, 4, 3], [5, 64, 1]]},
-     "scheduler": {"token_budget": 512, "max_requests": 8, "chunked_prefill": True, "preemption": "swap"}},
-    {"requests": DRAWN, "deployment": WHERE, "blocks": {"block_tokens": 8, "passes": 4, "query_tokens": [8, 4]},
-     "disaggregation": {"prefill_replicas": 1, "transfer_latency_s": 0.001}},
-]  # fmt: skip
+    {
+        "requests": DRAWN | {"arrivals": "closed", "users": 2, "think_s": 0.5},
+        "deployment": WHERE,
+        "replicas": 2,
+        "router": "least-loaded",
+        "slo": {"ttft_s": 1.0, "tpot_s": 0.05},
+    },
+    {
+        "requests": DRAWN | {"priorities": {0: 0.2, 1: 0.8}},
+        "deployment": WHERE,
+        "speculation": {
+            "trace": "smollm2-135m--prompt-lookup--greedy",
+            "draft_tokens": 3,
+            "schedule": [[1, 4, 3], [5, 64, 1]],
+        },
+        "scheduler": {
+            "token_budget": 512,
+            "max_requests": 8,
+            "chunked_prefill": True,
+            "preemption": "swap",
+        },
+    },
+    {
+        "requests": DRAWN,
+        "deployment": WHERE,
+        "blocks": {"block_tokens": 8, "passes": 4, "query_tokens": [8, 4]},
+        "disaggregation": {"prefill_replicas": 1, "transfer_latency_s": 0.001},
+    },
+]
 CONFIGURATION = {
-    "schema": 1, "deployment": {"model": "llama-3.2-1b", "device": "h100-sxm", "engine": "vllm"}, "method": "eagle-3",
-    "draft_tokens": 3, "schedule": [[1, 4, 3], [5, 64, 1]],
-}  # fmt: skip
+    "schema": 1,
+    "deployment": {"model": "llama-3.2-1b", "device": "h100-sxm", "engine": "vllm"},
+    "method": "eagle-3",
+    "draft_tokens": 3,
+    "schedule": [[1, 4, 3], [5, 64, 1]],
+}
 ANSWER = {
-    "schema": 1, "inputs": {"model": "llama-3.2-1b"},
-    "choices": [{"batch": 1, "context": 8, "method": "n-gram", "draft_tokens": 3, "tree": None,
-                 "configuration": {"schema": 1, "deployment": {"model": "gpt2"}, "method": "n-gram",
-                                   "draft_tokens": 3}}],
-    "schedules": [{"method": "n-gram", "context": 8,
-                   "configuration": {"schema": 1, "deployment": {"model": "gpt2"}, "method": "n-gram",
-                                     "schedule": [[1, 4, 3]]}}],
-}  # fmt: skip
+    "schema": 1,
+    "inputs": {"model": "llama-3.2-1b"},
+    "choices": [
+        {
+            "batch": 1,
+            "context": 8,
+            "method": "n-gram",
+            "draft_tokens": 3,
+            "tree": None,
+            "configuration": {
+                "schema": 1,
+                "deployment": {"model": "gpt2"},
+                "method": "n-gram",
+                "draft_tokens": 3,
+            },
+        }
+    ],
+    "schedules": [
+        {
+            "method": "n-gram",
+            "context": 8,
+            "configuration": {
+                "schema": 1,
+                "deployment": {"model": "gpt2"},
+                "method": "n-gram",
+                "schedule": [[1, 4, 3]],
+            },
+        }
+    ],
+}
 TREES = [
     {"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0], "root_included": True}, [[0], [1], [0, 0]], [[0.6, 0.2], [0.5]],
     [0.6, 0.2, 0.1], {"0": [1, 2], "1": [3]}, {"Successors": [[1, 2], [3], [], []]}, {"tree_adj": {"0": [1]}},
 ]  # fmt: skip
 WORDS = [
-    "0.72", "0.78,0.61,0.48", "eagle-3:0.78,0.61,0.48", "n-gram:0.3", "mtp", "eagle-3", "draft-model:length=2.4@5",
-    "eagle-3:length=2.4", "nodes=16,least=0.02", "nodes=8,depth=4,width=2,beam=2", "probability:0.6", "product:0.3",
-    "ema:0.5,least=1,most=4", "n-gram:trace.parquet", "goodput", "gain:0.1",
-]  # fmt: skip
+    "0.72",
+    "0.78,0.61,0.48",
+    "eagle-3:0.78,0.61,0.48",
+    "n-gram:0.3",
+    "mtp",
+    "eagle-3",
+    "draft-model:length=2.4@5",
+    "eagle-3:length=2.4",
+    "nodes=16,least=0.02",
+    "nodes=8,depth=4,width=2,beam=2",
+    "probability:0.6",
+    "product:0.3",
+    "ema:0.5,least=1,most=4",
+    "n-gram:trace.parquet",
+    "goodput",
+    "gain:0.1",
+]
 RUNS = [(ROOT / "tests" / "golden" / "runs.csv").read_text()]
-RUNS += ['{"backend": "vllm", "model_path": "a/b", "system": "l4", "isl": 9, "osl": 2, "tpot_ms": 7, "measurement": 1}']
+RUNS += [
+    '{"backend": "vllm", "model_path": "a/b", "system": "l4", "isl": 9, "osl": 2, "tpot_ms": 7,'
+    ' "measurement": 1}'
+]
 ENGINES = [
-    {"model": "meta-llama/Llama-3.1-8B", "vllm_version": "0.19.0", "engine_kwargs": {
-        "model": "meta-llama/Llama-3.1-8B", "tensor_parallel_size": 1, "data_parallel_size": 1, "max_num_seqs": 128,
-        "max_num_batched_tokens": 2048, "max_model_len": None, "dtype": "bfloat16", "kv_cache_dtype": "auto",
-        "seed": 42},
-     "sim_config": {"num_nodes": 1, "link_bw": 16, "link_latency": 20000, "nodes": [{"num_instances": 1, "instances": [
-         {"model_name": "meta-llama/Llama-3.1-8B", "npu_mem": {"mem_size": 96, "mem_bw": 1597}}]}]}},
-    {"engine_kwargs": {"model": "Qwen/Qwen3-30B-A3B", "data_parallel_size": 2, "enable_expert_parallel": True},
-     "kv_cache": {"num_gpu_blocks": 4000, "block_size": 16},
-     "sim_config": {"link_bw": 16, "link_latency": 20000, "nodes": [{"num_instances": 2, "instances": [
-         {"npu_mem": {"mem_size": 96, "mem_bw": 1597}, "num_npus": 1, "tp_size": 1, "ep_size": 2, "dp_group": "A"},
-         {"npu_mem": {"mem_size": 96, "mem_bw": 1597}, "num_npus": 1, "tp_size": 1, "ep_size": 2, "dp_group": "A"}]}]}},
-]  # fmt: skip
+    {
+        "model": "meta-llama/Llama-3.1-8B",
+        "vllm_version": "0.19.0",
+        "engine_kwargs": {
+            "model": "meta-llama/Llama-3.1-8B",
+            "tensor_parallel_size": 1,
+            "data_parallel_size": 1,
+            "max_num_seqs": 128,
+            "max_num_batched_tokens": 2048,
+            "max_model_len": None,
+            "dtype": "bfloat16",
+            "kv_cache_dtype": "auto",
+            "seed": 42,
+        },
+        "sim_config": {
+            "num_nodes": 1,
+            "link_bw": 16,
+            "link_latency": 20000,
+            "nodes": [
+                {
+                    "num_instances": 1,
+                    "instances": [
+                        {
+                            "model_name": "meta-llama/Llama-3.1-8B",
+                            "npu_mem": {"mem_size": 96, "mem_bw": 1597},
+                        }
+                    ],
+                }
+            ],
+        },
+    },
+    {
+        "engine_kwargs": {
+            "model": "Qwen/Qwen3-30B-A3B",
+            "data_parallel_size": 2,
+            "enable_expert_parallel": True,
+        },
+        "kv_cache": {"num_gpu_blocks": 4000, "block_size": 16},
+        "sim_config": {
+            "link_bw": 16,
+            "link_latency": 20000,
+            "nodes": [
+                {
+                    "num_instances": 2,
+                    "instances": [
+                        {
+                            "npu_mem": {"mem_size": 96, "mem_bw": 1597},
+                            "num_npus": 1,
+                            "tp_size": 1,
+                            "ep_size": 2,
+                            "dp_group": "A",
+                        },
+                        {
+                            "npu_mem": {"mem_size": 96, "mem_bw": 1597},
+                            "num_npus": 1,
+                            "tp_size": 1,
+                            "ep_size": 2,
+                            "dp_group": "A",
+                        },
+                    ],
+                }
+            ],
+        },
+    },
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,11 +355,19 @@ def targets(folder):
     imported = {**samples.ACCEPTANCE, **samples.REQUESTS}
     texts = [row[1] for row in imported.values()] + [text for text, _ in samples.REFUSED.values()]
     listed = [row[1] for row in samples.REQUESTS.values()]
-    devices = [path.read_text() for path in sorted((ROOT / "hardware_profiles" / "data").glob("*.toml"))[:6]]
+    devices = [
+        path.read_text()
+        for path in sorted((ROOT / "hardware_profiles" / "data").glob("*.toml"))[:6]
+    ]
     engine = [path.read_text() for path in sorted((ROOT / "tests").rglob("engine*.toml"))[:2]]
     written = folder / "requests.parquet"
     write_requests(
-        RequestTrace(arrival_s=[0.0, 1.0], prompt_tokens=[5, 6], output_tokens=[7, 8], prefix_blocks=((1,), (1, 2))),
+        RequestTrace(
+            arrival_s=[0.0, 1.0],
+            prompt_tokens=[5, 6],
+            output_tokens=[7, 8],
+            prefix_blocks=((1,), (1, 2)),
+        ),
         written,
     )
     tables, requests = _traces(), pq.read_table(written)
@@ -214,7 +413,9 @@ def targets(folder):
         "import": Target(20, engine_file, read_trace, ".log"),
         "import-json": Target(4, engine_file, read_trace, ".json"),
         "import-named": Target(4, engine_file, _named, ".txt"),
-        "requests": Target(8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"),
+        "requests": Target(
+            8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"
+        ),
         "traces": Target(8, recording, _recording, ".parquet"),
         "confidence-traces": Target(
             6, lambda generator: recording(generator, confidence), _confidence_file, ".parquet"
@@ -225,7 +426,9 @@ def targets(folder):
         "confidence-command": Target(
             1, lambda generator: recording(generator, confidence), _confidence_command, ".parquet"
         ),
-        "request-traces": Target(4, lambda generator: recording(generator, [requests]), _request_file, ".parquet"),
+        "request-traces": Target(
+            4, lambda generator: recording(generator, [requests]), _request_file, ".parquet"
+        ),
         "scenario": Target(10, scenario, read_scenario, ".yaml"),
         "device": Target(10, of_text(devices), load_device, ".toml"),
         "model": Target(10, of_json(CONFIGS), _model, ".json"),
@@ -277,14 +480,22 @@ def _confidence_file(path):
     """What `traces inspect`, `traces compare` and `predict --trace` make of it."""
     methods = ("dparallel", "localleap", "prophet", "fast-dllm")
     replays = [lambda file, name=name: confidence_source(file, name) for name in methods]
-    _all_of(path, lambda file: confidence_facts(file, 0), lambda file: compared_policies([file], 0), *replays, describe)
+    _all_of(
+        path,
+        lambda file: confidence_facts(file, 0),
+        lambda file: compared_policies([file], 0),
+        *replays,
+        describe,
+    )
 
 
 def _confidence_command(path):
     """The same through the command line; a refusal leaves no answer behind."""
     out = path.parent / "answer"
     predict = ["predict", "--model", "llada-8b", "--batch", "1", "--method", "dparallel", "--trace"]
-    words = random.Random(path.read_bytes()).choice([["traces", "inspect"], ["traces", "compare"], predict])
+    words = random.Random(path.read_bytes()).choice(
+        [["traces", "inspect"], ["traces", "compare"], predict]
+    )
     code = _ended([*words, str(path), "--quiet", "--out", str(out)])
     assert code == 0 or not out.exists() or not any(out.iterdir()), "an answer half written"
     shutil.rmtree(out, ignore_errors=True)
@@ -308,7 +519,9 @@ def _words(path):
 
 
 def _runs(path):
-    rows = read_records(path, more=(*MARKS, *(name for names in COLUMNS.values() for name in names)))
+    rows = read_records(
+        path, more=(*MARKS, *(name for names in COLUMNS.values() for name in names))
+    )
     for index, row in enumerate(rows):
         read_columns(row, file=str(path), row=index)
     measurements(rows, [RowAnswer(id=str(index), reason="not asked") for index in range(len(rows))])
@@ -324,5 +537,8 @@ def _ended(words):
     said, warned = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
         code = main(words)
-    assert code in (0, 2, 3) and "Traceback" not in warned.getvalue(), (code, warned.getvalue()[-400:])
+    assert code in (0, 2, 3) and "Traceback" not in warned.getvalue(), (
+        code,
+        warned.getvalue()[-400:],
+    )
     return code

@@ -1,7 +1,8 @@
 """Commands that are killed at twenty points each, half of them between two changes on the disk.
 
-They go on, or begin anew, and leave what an undisturbed command leaves: bytes, or of what was timed everything but the
-times. Of commands that write an answer at once, nothing or all of it is there at every moment.
+They go on, or begin anew, and leave what an undisturbed command leaves: bytes, or of what was timed
+everything but the times. Of commands that write an answer at once, nothing or all of it is there at
+every moment.
 """
 
 import json
@@ -38,14 +39,28 @@ class Nursery:
     def __init__(self, folder, *, torch):
         self.folder, self.log = folder, folder.with_name("log.txt")
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", Path(__file__).with_name("nursery.py"), *(["torch"] if torch else [])],
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                Path(__file__).with_name("nursery.py"),
+                *(["torch"] if torch else []),
+            ],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def lives(self, words, *, folder=None, after_s=None, at_change=None, steady=False):
-        order = {"words": [str(word) for word in words], "folder": str(folder or self.folder), "log": str(self.log),
-                 "after_s": after_s, "at_change": at_change, "steady": steady}  # fmt: skip
+        order = {
+            "words": [str(word) for word in words],
+            "folder": str(folder or self.folder),
+            "log": str(self.log),
+            "after_s": after_s,
+            "at_change": at_change,
+            "steady": steady,
+        }
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
@@ -69,7 +84,8 @@ def nursery(tmp_path, request):
 
 
 def killed_and_resumed(nursery, words, values, *, steady=False, seed=7):
-    """Lives that end in twenty kills; whenever a command comes to its end all the same, its values are compared.
+    """Lives that end in twenty kills; whenever a command comes to its end all the same, its values
+    are compared.
 
     Budgets are hours, so that how busy the machine is leaves nothing out.
     """
@@ -83,11 +99,17 @@ def killed_and_resumed(nursery, words, values, *, steady=False, seed=7):
         lives += 1
         assert lives < MOST_LIVES
         if kills % 2:
-            ended = nursery.lives([*words("killed"), "--resume"], steady=steady,
-                                  after_s=moments.uniform(0, 0.9 * whole["seconds"]))  # fmt: skip
+            ended = nursery.lives(
+                [*words("killed"), "--resume"],
+                steady=steady,
+                after_s=moments.uniform(0, 0.9 * whole["seconds"]),
+            )
         else:
-            ended = nursery.lives([*words("killed"), "--resume"], steady=steady,
-                                  at_change=moments.randint(1, max(2, whole["changes"] // 2)))  # fmt: skip
+            ended = nursery.lives(
+                [*words("killed"), "--resume"],
+                steady=steady,
+                at_change=moments.randint(1, max(2, whole["changes"] // 2)),
+            )
         if ended["code"] == 0:
             finished += 1
             assert values(out) == expected
@@ -101,7 +123,8 @@ def killed_and_resumed(nursery, words, values, *, steady=False, seed=7):
 
 
 def killed_and_begun_anew(nursery, words, *, seed=7):
-    """Kills of a command that answers at once, into a place that is free or over an earlier answer."""
+    """Kills of a command that answers at once, into a place that is free or over an earlier
+    answer."""
     moments = random.Random(seed)
     first, undisturbed = nursery.folder / "first", nursery.folder / "undisturbed"
     for folder in (first, undisturbed):  # the imports of the first take longer than all the rest
@@ -126,7 +149,9 @@ def killed_and_begun_anew(nursery, words, *, seed=7):
             assert left in ({}, expected), moment
         else:
             assert left.keys() == expected.keys()
-            assert all(content in (b"old", expected[name]) for name, content in left.items()), moment
+            assert all(content in (b"old", expected[name]) for name, content in left.items()), (
+                moment
+            )
         nursery.lives(words, folder=folder)
         assert bytes_below(folder) == expected
         assert not list(folder.rglob(".*")), "what the dead left is swept"
@@ -135,54 +160,141 @@ def killed_and_begun_anew(nursery, words, *, seed=7):
 
 @pytest.fixture
 def prompts(tmp_path):
-    texts = ["abc abc abc", "Hello!", "one two one two one", "def f(x):\n    return x\n", "x", "10 9 8 7"]
-    lines = ['title = "six"', *(f'[[prompts]]\nid = "p{i}"\nkind = "any"\ntext = {json.dumps(text)}'
-                                for i, text in enumerate(texts))]  # fmt: skip
+    texts = [
+        "abc abc abc",
+        "Hello!",
+        "one two one two one",
+        "def f(x):\n    return x\n",
+        "x",
+        "10 9 8 7",
+    ]
+    lines = [
+        'title = "six"',
+        *(
+            f'[[prompts]]\nid = "p{i}"\nkind = "any"\ntext = {json.dumps(text)}'
+            for i, text in enumerate(texts)
+        ),
+    ]
     (tmp_path / "prompts.toml").write_text("\n".join(lines))
     return tmp_path / "prompts.toml"
 
 
 def test_record(nursery, tiny_folder, prompts):
-    killed_and_resumed(nursery, lambda out: [
-        "record", "--out", out, "--model", tiny_folder, "--prompts", prompts, "--drafter", "prompt-lookup",
-        "--drafter", "layer-skip", "--no-skip-bridge", "--max-new-tokens", "12", "--threads", "1", "--quiet",
-    ], recorded_values)  # fmt: skip
+    killed_and_resumed(
+        nursery,
+        lambda out: [
+            "record",
+            "--out",
+            out,
+            "--model",
+            tiny_folder,
+            "--prompts",
+            prompts,
+            "--drafter",
+            "prompt-lookup",
+            "--drafter",
+            "layer-skip",
+            "--no-skip-bridge",
+            "--max-new-tokens",
+            "12",
+            "--threads",
+            "1",
+            "--quiet",
+        ],
+        recorded_values,
+    )
 
 
 def test_campaign(nursery, tiny_folder, prompts, tmp_path):
-    model = {"model_file": str(tiny_folder), "prompts": str(prompts), "max_new_tokens": 12, "estimate_s": 600,
-             "drafter_options": {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1}}  # fmt: skip
-    timed = {"estimate_s": 600, "dtype": "fp32", "repeats": 3, "budget_s": 0.002, "kernel_names": False}
+    model = {
+        "model_file": str(tiny_folder),
+        "prompts": str(prompts),
+        "max_new_tokens": 12,
+        "estimate_s": 600,
+        "drafter_options": {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1},
+    }
+    timed = {
+        "estimate_s": 600,
+        "dtype": "fp32",
+        "repeats": 3,
+        "budget_s": 0.002,
+        "kernel_names": False,
+    }
     lookup = {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3}
     jobs = [
         {"name": "launch", "kind": "launch", "kernels": [1, 2], "priority": 1} | timed,
         {"name": "record", "kind": "record", "drafters": ["prompt-lookup"], "priority": 2} | model,
-        {"name": "decode", "kind": "decode", "configurations": [lookup], "rounds": 2, "priority": 3} | model,
+        {"name": "decode", "kind": "decode", "configurations": [lookup], "rounds": 2, "priority": 3}
+        | model,
         {"name": "copy", "kind": "copy", "sizes_bytes": [65536], "priority": 4} | timed,
     ]
     file = tmp_path / "campaign.yaml"
     file.write_text(yaml.safe_dump({"schema": 1, "threads": 1, "jobs": jobs}))
-    killed_and_resumed(nursery, lambda out: [
-        "campaign", file, "--budget", "3h", "--out", out, "--no-isolate", "--quiet"
-    ], campaign_values, steady=True)  # fmt: skip
+    killed_and_resumed(
+        nursery,
+        lambda out: ["campaign", file, "--budget", "3h", "--out", out, "--no-isolate", "--quiet"],
+        campaign_values,
+        steady=True,
+    )
 
 
 def test_validate(nursery, tiny_folder, tmp_path):
     from tests.real_runs.validation.test_validate import PROMPTS
 
     (tmp_path / "kinds.toml").write_text(PROMPTS)
-    killed_and_resumed(nursery, lambda out: [
-        "validate", "--profile", "cpu-generic", "--model", tiny_folder, "--prompts", tmp_path / "kinds.toml",
-        "--fidelity", "calibrated", "--context", "0", "--fit-context", "120", "--new-tokens", "4", "--rounds", "1",
-        "--per-cell", "1", "--batch", "1", "--drafter", "prompt-lookup", "--keep-disturbed", "--budget", "3h",
-        "--out", out, "--quiet",
-    ], validated_values)  # fmt: skip
+    killed_and_resumed(
+        nursery,
+        lambda out: [
+            "validate",
+            "--profile",
+            "cpu-generic",
+            "--model",
+            tiny_folder,
+            "--prompts",
+            tmp_path / "kinds.toml",
+            "--fidelity",
+            "calibrated",
+            "--context",
+            "0",
+            "--fit-context",
+            "120",
+            "--new-tokens",
+            "4",
+            "--rounds",
+            "1",
+            "--per-cell",
+            "1",
+            "--batch",
+            "1",
+            "--drafter",
+            "prompt-lookup",
+            "--keep-disturbed",
+            "--budget",
+            "3h",
+            "--out",
+            out,
+            "--quiet",
+        ],
+        validated_values,
+    )
 
 
 def test_calibrate(nursery):
-    killed_and_resumed(nursery, lambda out: [
-        "calibrate", "--here", "cpu", "--budget", "3h", "--results", out, "--quiet",
-    ], calibrated_values, steady=True)  # fmt: skip
+    killed_and_resumed(
+        nursery,
+        lambda out: [
+            "calibrate",
+            "--here",
+            "cpu",
+            "--budget",
+            "3h",
+            "--results",
+            out,
+            "--quiet",
+        ],
+        calibrated_values,
+        steady=True,
+    )
 
 
 @pytest.mark.no_torch
@@ -190,24 +302,49 @@ def test_sweep(nursery, tmp_path):
     from tests.app.answers.sweep.conftest import PLAIN
 
     (tmp_path / "lists.yaml").write_text(yaml.safe_dump(PLAIN))
-    killed_and_resumed(nursery, lambda out: [
-        "sweep", tmp_path / "lists.yaml", "--out", f"{out}/cells.parquet", "--csv", f"{out}/cells.csv",
-        "--workers", "1", "--quiet",
-    ], bytes_below)  # fmt: skip
+    killed_and_resumed(
+        nursery,
+        lambda out: [
+            "sweep",
+            tmp_path / "lists.yaml",
+            "--out",
+            f"{out}/cells.parquet",
+            "--csv",
+            f"{out}/cells.csv",
+            "--workers",
+            "1",
+            "--quiet",
+        ],
+        bytes_below,
+    )
 
 
 @pytest.mark.no_torch
 def test_optimize(nursery):
-    killed_and_begun_anew(nursery, [
-        "optimize", "--model", "llama-3.1-8b", "--device", "h100-sxm", "--drafter", "eagle-3", "--batch", "1,8",
-        "--out", "out", "--quiet",
-    ])  # fmt: skip
+    killed_and_begun_anew(
+        nursery,
+        [
+            "optimize",
+            "--model",
+            "llama-3.1-8b",
+            "--device",
+            "h100-sxm",
+            "--drafter",
+            "eagle-3",
+            "--batch",
+            "1,8",
+            "--out",
+            "out",
+            "--quiet",
+        ],
+    )
 
 
 @pytest.mark.no_torch
 def test_traces_import(nursery, tmp_path):
     requests = [{"prompt_tokens": 5, "emitted": [3, 2, 1, 1]}] * 4000
     (tmp_path / "engine.json").write_text(json.dumps({"requests": requests}))
-    killed_and_begun_anew(nursery, [
-        "traces", "import", tmp_path / "engine.json", "--out", "out/engine.parquet", "--quiet"
-    ])  # fmt: skip
+    killed_and_begun_anew(
+        nursery,
+        ["traces", "import", tmp_path / "engine.json", "--out", "out/engine.parquet", "--quiet"],
+    )

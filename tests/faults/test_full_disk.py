@@ -1,4 +1,5 @@
-"""Disks that are full or can only be read: found before long work, and what was finished is kept."""
+"""Disks that are full or can only be read: found before long work, and what was finished is
+kept."""
 
 import json
 
@@ -16,12 +17,16 @@ VERBS = {
     "record": "record --out OUT --model {model} --quiet",
     "record of a masked model": "record --masked --out OUT --quiet",
     "campaign": "campaign cpu --out OUT --budget 5m --quiet",
-    "validate": "validate --profile cpu-generic --model {model} --fidelity calibrated --out OUT --quiet",
+    "validate": (
+        "validate --profile cpu-generic --model {model} --fidelity calibrated --out OUT --quiet"
+    ),
     "calibrate": "calibrate --here cpu --results OUT --quiet",
     "sweep": "sweep {lists} --out OUT.parquet --quiet",
     "sweep's values": "sweep {lists} --out {free}/cells.parquet --csv OUT.csv --quiet",
     "optimize": "optimize --out OUT --quiet",
-    "simulate": "simulate --model llama-3.1-8b --count 5 --rate 5 --per-request OUT.parquet --quiet",
+    "simulate": (
+        "simulate --model llama-3.1-8b --count 5 --rate 5 --per-request OUT.parquet --quiet"
+    ),
     "kernels": "kernels copy --out OUT --quiet",
     "traces import": "traces import {engine} --out OUT.parquet --quiet",
 }
@@ -30,12 +35,18 @@ VERBS = {
 @pytest.fixture
 def words(tiny_folder, tmp_path):
     (tmp_path / "lists.yaml").write_text(yaml.safe_dump(PLAIN))
-    (tmp_path / "engine.json").write_text(json.dumps({"requests": [{"prompt_tokens": 5, "emitted": [3, 2, 1, 1]}]}))
+    (tmp_path / "engine.json").write_text(
+        json.dumps({"requests": [{"prompt_tokens": 5, "emitted": [3, 2, 1, 1]}]})
+    )
     (tmp_path / "free").mkdir()
 
     def made(line, out):
-        places = {"model": tiny_folder, "lists": tmp_path / "lists.yaml", "free": tmp_path / "free",
-                  "engine": tmp_path / "engine.json"}  # fmt: skip
+        places = {
+            "model": tiny_folder,
+            "lists": tmp_path / "lists.yaml",
+            "free": tmp_path / "free",
+            "engine": tmp_path / "engine.json",
+        }
         return [word.replace("OUT", str(out)).format_map(places) for word in line.split()]
 
     return made
@@ -48,8 +59,12 @@ def undone(monkeypatch):
     def begun(*_, **__):
         raise AssertionError("work began")
 
-    for name in ("real_runs.models.loading.weights.load_weights", "app.answers.sweep.evaluate.Evaluation.shard",
-                 "costmodel.optimizers.recommend.recommend", "real_runs.kernels.timing.measure"):  # fmt: skip
+    for name in (
+        "real_runs.models.loading.weights.load_weights",
+        "app.answers.sweep.evaluate.Evaluation.shard",
+        "costmodel.optimizers.recommend.recommend",
+        "real_runs.kernels.timing.measure",
+    ):
         monkeypatch.setattr(name, begun)
 
 
@@ -66,26 +81,49 @@ def test_it_is_found_before_long_work(small_disk, words, undone, capfd, verb, st
     assert main(asked) == code
     told = capfd.readouterr().err
     assert len(told.splitlines()) == 1 and why in told and str(small_disk.folder) in told
-    assert [path.name for path in small_disk.folder.rglob("*") if not path.name.startswith("ballast")] in ([], ["new"])
+    assert [
+        path.name for path in small_disk.folder.rglob("*") if not path.name.startswith("ballast")
+    ] in ([], ["new"])
 
 
 def test_a_recording_keeps_what_it_had(small_disk, tiny_folder, tmp_path, capfd):
     texts = [f"one two {number} one two {number}" for number in range(12)]
-    (tmp_path / "prompts.toml").write_text('title = "t"\n' + "".join(
-        f'[[prompts]]\nid = "p{n}"\nkind = "any"\ntext = {json.dumps(text)}\n' for n, text in enumerate(texts)
-    ))  # fmt: skip
+    (tmp_path / "prompts.toml").write_text(
+        'title = "t"\n'
+        + "".join(
+            f'[[prompts]]\nid = "p{n}"\nkind = "any"\ntext = {json.dumps(text)}\n'
+            for n, text in enumerate(texts)
+        )
+    )
 
     def recorded(out, *more):
-        return main([
-            "record", "--out", str(out), "--model", str(tiny_folder), "--prompts", str(tmp_path / "prompts.toml"),
-            "--drafter", "prompt-lookup", "--max-new-tokens", "40", "--threads", "1", "--quiet", *more,
-        ])  # fmt: skip
+        return main(
+            [
+                "record",
+                "--out",
+                str(out),
+                "--model",
+                str(tiny_folder),
+                "--prompts",
+                str(tmp_path / "prompts.toml"),
+                "--drafter",
+                "prompt-lookup",
+                "--max-new-tokens",
+                "40",
+                "--threads",
+                "1",
+                "--quiet",
+                *more,
+            ]
+        )
 
     assert recorded(tmp_path / "undisturbed") == 0
     capfd.readouterr()
     stopped = _filled_while(small_disk, lambda: recorded(small_disk.folder / "out"))
     told = capfd.readouterr().err
-    assert stopped == 1 and "what was finished before is kept" in told and len(told.splitlines()) == 1
+    assert (
+        stopped == 1 and "what was finished before is kept" in told and len(told.splitlines()) == 1
+    )
     (part,) = (small_disk.folder / "out").iterdir()
     lines = part.read_bytes().splitlines(keepends=True)
     assert len(lines) >= 2 and all(line.endswith(b"\n") and json.loads(line) for line in lines)
@@ -115,8 +153,19 @@ def _filled_while(disk, work):
 def test_an_answer_appears_whole_or_not_at_all(small_disk, tmp_path, capfd, beside):
     """The page of an answer, written last, finds no room."""
     out = small_disk.folder / "out"
-    words = ["optimize", "--model", "llama-3.1-8b", "--device", "h100-sxm", "--drafter", "eagle-3", "--batch", "1",
-             "--quiet", "--out"]  # fmt: skip
+    words = [
+        "optimize",
+        "--model",
+        "llama-3.1-8b",
+        "--device",
+        "h100-sxm",
+        "--drafter",
+        "eagle-3",
+        "--batch",
+        "1",
+        "--quiet",
+        "--out",
+    ]
     if beside:
         out.mkdir()
         (out / "recommendation.json").write_text("old")
@@ -159,24 +208,48 @@ def test_a_sweep_keeps_its_shards(small_disk, tmp_path, capfd, monkeypatch):
     assert out.read_bytes() == (tmp_path / "cells.parquet").read_bytes()
 
 
-@pytest.mark.parametrize("results", ["merge_job", "merge_recordings", "merge_runs", "write_summary"])
+@pytest.mark.parametrize(
+    "results", ["merge_job", "merge_recordings", "merge_runs", "write_summary"]
+)
 def test_a_campaign_keeps_what_found_no_room_among_its_results(
     small_disk, tiny_folder, tmp_path, capfd, monkeypatch, results
 ):
-    """Whichever results a disk is full for, what was measured of their job is not measured again."""
+    """Whichever results a disk is full for, what was measured of their job is not measured
+    again."""
     from real_runs.campaigns import campaign as campaigns
 
-    monkeypatch.setattr("real_runs.kernels.timing._LEAST_PROCESS_SHARE", 0.0)  # every row, whoever else computes here
-    (tmp_path / "prompts.toml").write_text('title = "t"\n[[prompts]]\nid = "p"\nkind = "any"\ntext = "one two one"\n')
-    model = {"model_file": str(tiny_folder), "prompts": str(tmp_path / "prompts.toml"), "max_new_tokens": 8,
-             "estimate_s": 60}  # fmt: skip
+    monkeypatch.setattr(
+        "real_runs.kernels.timing._LEAST_PROCESS_SHARE", 0.0
+    )  # every row, whoever else computes here
+    (tmp_path / "prompts.toml").write_text(
+        'title = "t"\n[[prompts]]\nid = "p"\nkind = "any"\ntext = "one two one"\n'
+    )
+    model = {
+        "model_file": str(tiny_folder),
+        "prompts": str(tmp_path / "prompts.toml"),
+        "max_new_tokens": 8,
+        "estimate_s": 60,
+    }
     timed = {"kind": "launch", "estimate_s": 5, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
     lookup = {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3}
-    jobs = [timed | {"name": "one", "kernels": [1, 2]}, timed | {"name": "two", "kernels": [4]},
-            {"name": "record", "kind": "record", "drafters": ["prompt-lookup"]} | model,
-            {"name": "decode", "kind": "decode", "configurations": [lookup]} | model]  # fmt: skip
-    (tmp_path / "campaign.yaml").write_text(yaml.safe_dump({"schema": 1, "threads": 1, "jobs": jobs}))
-    words = ["campaign", str(tmp_path / "campaign.yaml"), "--budget", "1h", "--no-isolate", "--quiet", "--out"]
+    jobs = [
+        timed | {"name": "one", "kernels": [1, 2]},
+        timed | {"name": "two", "kernels": [4]},
+        {"name": "record", "kind": "record", "drafters": ["prompt-lookup"]} | model,
+        {"name": "decode", "kind": "decode", "configurations": [lookup]} | model,
+    ]
+    (tmp_path / "campaign.yaml").write_text(
+        yaml.safe_dump({"schema": 1, "threads": 1, "jobs": jobs})
+    )
+    words = [
+        "campaign",
+        str(tmp_path / "campaign.yaml"),
+        "--budget",
+        "1h",
+        "--no-isolate",
+        "--quiet",
+        "--out",
+    ]
     assert main([*words, str(tmp_path / "undisturbed")]) == 0
     put, perform, calls, performed = getattr(campaigns, results), campaigns.perform, [], []
 
@@ -201,4 +274,6 @@ def test_a_campaign_keeps_what_found_no_room_among_its_results(
     small_disk.empty()
     assert main([*words, str(small_disk.folder / "out"), "--resume"]) == 0
     assert sorted(performed) == ["decode", "one", "record", "two"]
-    assert everything_but_times(small_disk.folder / "out") == everything_but_times(tmp_path / "undisturbed")
+    assert everything_but_times(small_disk.folder / "out") == everything_but_times(
+        tmp_path / "undisturbed"
+    )

@@ -18,9 +18,26 @@ def readers(tmp_path_factory):
     return targets(tmp_path_factory.mktemp("seeds"))
 
 
-NAMES = ["import", "import-json", "import-named", "requests", "traces", "request-traces", "scenario", "device", "model",
-         "configuration", "tree", "words", "engine-settings", "measured-runs", "command",
-         "confidence-traces", "confidence-bytes", "confidence-command"]  # fmt: skip
+NAMES = [
+    "import",
+    "import-json",
+    "import-named",
+    "requests",
+    "traces",
+    "request-traces",
+    "scenario",
+    "device",
+    "model",
+    "configuration",
+    "tree",
+    "words",
+    "engine-settings",
+    "measured-runs",
+    "command",
+    "confidence-traces",
+    "confidence-bytes",
+    "confidence-command",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,7 +47,11 @@ def test_mutated_files_are_read_or_refused(readers, tmp_path, name):
     read = 0
     for number in range(SLOW.get(name, CASES)):
         content = target.make(random.Random(f"slice:{name}:{number}"))
-        file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", errors="surrogatepass"))
+        file.write_bytes(
+            content
+            if isinstance(content, bytes)
+            else content.encode("utf-8", errors="surrogatepass")
+        )
         try:
             target.play(file)
             read += 1
@@ -67,8 +88,15 @@ def test_a_fault_is_seen_named_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.faults.targets.targets", lambda folder: {"broken": Broken})
     monkeypatch.setattr(fuzz, "_limit_memory", lambda: None)
     state = tmp_path / "state.json"
-    order = {"target": "broken", "first": 0, "last": 12, "seed": 0, "folder": str(tmp_path), "state": str(state),
-             "out": str(tmp_path / "kept")}  # fmt: skip
+    order = {
+        "target": "broken",
+        "first": 0,
+        "last": 12,
+        "seed": 0,
+        "folder": str(tmp_path),
+        "state": str(state),
+        "out": str(tmp_path / "kept"),
+    }
     assert fuzz._work(order) == 0
     report = fuzz.json.loads(state.read_text())
     assert report["cases"] == 12 and 0 < len(report["faults"]) < 12

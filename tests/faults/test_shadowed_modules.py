@@ -1,4 +1,5 @@
-"""Modules that lie where a user happens to stand never take the place of ours or of the libraries'."""
+"""Modules that lie where a user happens to stand never take the place of ours or of the
+libraries'."""
 
 import ast
 import json
@@ -29,11 +30,16 @@ def test_a_job_imports_what_is_installed(among_shadows):
 
 
 def test_no_process_of_ours_looks_for_modules_where_the_user_stands(root):
-    """A word list that begins with an interpreter and runs a module has -P, which leaves the folder out."""
+    """A word list that begins with an interpreter and runs a module has -P, which leaves the folder
+    out."""
     seen = 0
     for file in (path for package in PACKAGES for path in (root / package).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.List) and node.elts and not isinstance(node.elts[0], ast.Constant):
+            if (
+                isinstance(node, ast.List)
+                and node.elts
+                and not isinstance(node.elts[0], ast.Constant)
+            ):
                 words = [each.value for each in node.elts if isinstance(each, ast.Constant)]
                 if "-m" in words:
                     seen += 1

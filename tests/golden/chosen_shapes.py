@@ -1,11 +1,13 @@
 """Which draft does rooftree choose where others measured several, and what does its choice lose?
 
-Runs of SpecBundle (SGLang on H200: chains of 3, 5 and 7 draft tokens and two dynamic trees, five targets, seven
-drafters, seven data sets) and of vLLM 0.9 on one H100 (chains of 2 to 7). Only accepted lengths are told: all that were
-measured, or the one at a single K, from which only chains are chosen: it does not tell what a tree keeps. Questions are
-asked as a user asks them, through `import rooftree`; no constant knows these runs. SpecBundle does not state its tensor
-parallelism: that whose plain decoding comes nearest to the plain runs is taken, so that no run with a drafter enters.
-`python -m tests.golden.chosen_shapes FOLDER` prints what is lost, FOLDER being the reference data.
+Runs of SpecBundle (SGLang on H200: chains of 3, 5 and 7 draft tokens and two dynamic trees, five
+targets, seven drafters, seven data sets) and of vLLM 0.9 on one H100 (chains of 2 to 7). Only
+accepted lengths are told: all that were measured, or the one at a single K, from which only chains
+are chosen: it does not tell what a tree keeps. Questions are asked as a user asks them, through
+`import rooftree`; no constant knows these runs. SpecBundle does not state its tensor parallelism:
+that whose plain decoding comes nearest to the plain runs is taken, so that no run with a drafter
+enters. `python -m tests.golden.chosen_shapes FOLDER` prints what is lost, FOLDER being the
+reference data.
 """
 
 import csv
@@ -20,7 +22,10 @@ from statistics import mean, median
 import rooftree
 
 WIDTHS = (1, 2, 4, 8)
-TREES = {"tree of 5": "nodes=5,depth=5,width=3,beam=3", "tree of 7": "nodes=7,depth=7,width=4,beam=4"}
+TREES = {
+    "tree of 5": "nodes=5,depth=5,width=3,beam=3",
+    "tree of 7": "nodes=7,depth=7,width=4,beam=4",
+}
 TARGETS = {
     "Qwen3-30B-A3B-Instruct-2507": ("qwen3-30b-a3b", "bf16"),
     "Qwen3-Coder-30B-A3B-Instruct": ("qwen3-coder-30b-a3b", "bf16"),
@@ -80,24 +85,46 @@ def spec_bundle(folder: Path) -> list[Group]:
     groups = []
     for (target, drafter, data, batch, plain), rows in found.items():
         model, dtype = TARGETS[target]
-        place: dict[str, object] = {"model": model, "dtype": dtype, "device": "h200-sxm", "engine": "sglang"}
+        place: dict[str, object] = {
+            "model": model,
+            "dtype": dtype,
+            "device": "h200-sxm",
+            "engine": "sglang",
+        }
         plains = tuple(float(key[4]) for key in found if key[0] == target)
         wide = _width(tuple(place.items()), int(batch), plains)
         groups.append(
-            Group(f"{target}, {drafter}, {data}", target, {**place, "tp": wide}, "eagle-3", int(batch), float(plain),
-                  {_shape(row): Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows})
-        )  # fmt: skip
+            Group(
+                f"{target}, {drafter}, {data}",
+                target,
+                {**place, "tp": wide},
+                "eagle-3",
+                int(batch),
+                float(plain),
+                {
+                    _shape(row): Run(float(row["acceptance_length"]), float(row["speedup"]))
+                    for row in rows
+                },
+            )
+        )
     return groups
 
 
 def vllm_chains(folder: Path) -> list[Group]:
-    """Chains of 2 to 7 tokens of two heads, in vLLM 0.9 on one H100; the head of EAGLE-1 is that of EAGLE-2."""
+    """Chains of 2 to 7 tokens of two heads, in vLLM 0.9 on one H100; the head of EAGLE-1 is that of
+    EAGLE-2."""
     place = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm"}
     found = []
     for head, method in (("EAGLE-1", "eagle-2"), ("EAGLE-3", "eagle-3")):
-        rows = [row for row in _rows(folder) if "issue 20780" in row["source"] and row["method"] == head]
-        runs = {row["K"]: Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows}
-        found.append(Group(f"vLLM 0.9, {head}", "Llama-3.1-8B, vLLM 0.9", place, method, 1, None, runs))
+        rows = [
+            row for row in _rows(folder) if "issue 20780" in row["source"] and row["method"] == head
+        ]
+        runs = {
+            row["K"]: Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows
+        }
+        found.append(
+            Group(f"vLLM 0.9, {head}", "Llama-3.1-8B, vLLM 0.9", place, method, 1, None, runs)
+        )
     return found
 
 
@@ -106,13 +133,16 @@ def predicted(group: Group, known: Sequence[int]) -> dict[str, float]:
 
     Args:
         group: the shapes.
-        known: draft lengths whose accepted length is told; where it is all of them, those of trees are told as well.
+        known: draft lengths whose accepted length is told; where it is all of them, those of trees
+            are told as well.
     """
     told = ",".join(f"{group.runs[str(k)].length}@{k}" for k in known)
     at = (*group.place.items(), ("batch", group.batch))
     found = {
         str(k): speedup
-        for k, speedup in _asked((*at, ("drafter", f"{group.method}:length={told}"), ("draft_tokens", *group.chains)))
+        for k, speedup in _asked(
+            (*at, ("drafter", f"{group.method}:length={told}"), ("draft_tokens", *group.chains))
+        )
     }
     if list(known) == group.chains:
         for tree in group.runs.keys() & TREES.keys():
@@ -125,7 +155,10 @@ def chosen(group: Group, known: Sequence[int]) -> str:
     """The chain that `optimize` puts first."""
     told = ",".join(f"{group.runs[str(k)].length}@{k}" for k in known)
     answer = rooftree.optimize(
-        drafter=f"{group.method}:length={told}", draft_tokens=group.chains, **group.place, batch=group.batch
+        drafter=f"{group.method}:length={told}",
+        draft_tokens=group.chains,
+        **group.place,
+        batch=group.batch,
     )
     return str(answer["choices"][0]["draft_tokens"])
 
@@ -136,16 +169,22 @@ def choice(found: Mapping[str, float]) -> str:
 
 
 def losses(groups: Sequence[Group]) -> dict[str, list[float]]:
-    """Lost shares of the best measured throughput: of rooftree's choices by what it was told, and of fixed shapes."""
-    shapes = sorted({shape for group in groups for shape in group.runs}, key=lambda shape: (len(shape), shape))
+    """Lost shares of the best measured throughput: of rooftree's choices by what it was told, and
+    of fixed shapes."""
+    shapes = sorted(
+        {shape for group in groups for shape in group.runs}, key=lambda shape: (len(shape), shape)
+    )
     ways = {"all accepted lengths": groups[0].chains}
     ways |= {f"accepted length at K={k} alone": [k] for k in groups[0].chains}
-    found = {way: [g.loss(choice(predicted(g, known))) for g in groups] for way, known in ways.items()}
+    found = {
+        way: [g.loss(choice(predicted(g, known))) for g in groups] for way, known in ways.items()
+    }
     return found | {f"always {shape}": [g.loss(shape) for g in groups] for shape in shapes}
 
 
 def errors(groups: Sequence[Group]) -> dict[tuple[str, str], list[float]]:
-    """Predicted over measured speedup, less 1, with all accepted lengths told, by target and kind of shape."""
+    """Predicted over measured speedup, less 1, with all accepted lengths told, by target and kind
+    of shape."""
     found = defaultdict(list)
     for group in groups:
         for shape, speedup in predicted(group, group.chains).items():
@@ -156,9 +195,12 @@ def errors(groups: Sequence[Group]) -> dict[tuple[str, str], list[float]]:
 
 @cache
 def _asked(options: tuple[tuple[object, ...], ...]) -> tuple[tuple[int, float], ...]:
-    """Draft tokens and speedup of every row that `predict` answers; options are names, each with one value or more."""
+    """Draft tokens and speedup of every row that `predict` answers; options are names, each with
+    one value or more."""
     named = {str(name): list(values) if len(values) > 1 else values[0] for name, *values in options}
-    return tuple((row["draft_tokens"], row["speedup"]) for row in rooftree.predict(**named)["predictions"])
+    return tuple(
+        (row["draft_tokens"], row["speedup"]) for row in rooftree.predict(**named)["predictions"]
+    )
 
 
 def _rows(folder: Path) -> list[dict[str, str]]:
@@ -171,8 +213,11 @@ def _shape(row: Mapping[str, str]) -> str:
 
 
 @cache
-def _width(place: tuple[tuple[str, object], ...], batch: int, plain_tokens_per_s: tuple[float, ...]) -> int:
-    """Tensor parallelism whose plain decoding comes nearest to what was measured, of the widths that fit."""
+def _width(
+    place: tuple[tuple[str, object], ...], batch: int, plain_tokens_per_s: tuple[float, ...]
+) -> int:
+    """Tensor parallelism whose plain decoding comes nearest to what was measured, of the widths
+    that fit."""
     ratios = {}
     for width in WIDTHS:
         try:
@@ -191,7 +236,10 @@ def show(groups: Sequence[Group]) -> None:
         print(f"  {way:32} loses {mean(lost):6.2%} of the best on average, {max(lost):.1%} at most")
     for (target, kind), off in sorted(errors(groups).items()):
         size = median(abs(each) for each in off)
-        print(f"  {target:28} {kind:7} speedup off by {size:.1%} in the median, bias {median(off):+.1%}")
+        print(
+            f"  {target:28} {kind:7} speedup off by {size:.1%} in the median, bias"
+            f" {median(off):+.1%}"
+        )
 
 
 if __name__ == "__main__":

@@ -14,11 +14,14 @@ EVERY = 11  # rows, so that the suite stays short
 
 @pytest.fixture(scope="session")
 def sampled_score(reference_data, tmp_path_factory):
-    """What `score` answers for every eleventh published run of aggregated serving; thousands of users take long."""
+    """What `score` answers for every eleventh published run of aggregated serving; thousands of
+    users take long."""
     folder = tmp_path_factory.mktemp("score")
     places = [folder / f"{name}.parquet" for name in TABLES]
     for name, place in zip(TABLES, places, strict=True):
         rows = pq.read_table(reference_data / "serving" / f"{name}.parquet").to_pylist()
-        pq.write_table(pa.Table.from_pylist([row for row in rows if row["mode"] == "agg"][::EVERY]), place)
+        pq.write_table(
+            pa.Table.from_pylist([row for row in rows if row["mode"] == "agg"][::EVERY]), place
+        )
     assert main(["score", *map(str, places), "--out", str(folder), "--quiet"]) == 0
     return json.loads((folder / "score.json").read_text())

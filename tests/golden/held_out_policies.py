@@ -1,10 +1,11 @@
-"""Our choice beside published policies on held-out halves of every shipped recording, batch 1, 8 and 64.
+"""Our choice beside published policies on held-out halves of every shipped recording, batch 1, 8
+and 64.
 
-`python -m tests.golden.held_out_policies` prints the table; `--write` puts it into `held_out_policies.csv`. The target
-is Llama-3.1-8B on an H100 under vLLM, on which the acceptance of the recordings (of a small target) is borrowed, so
-that drafts cost what they cost people. Requests are halved three
-times, six halves: more would hardly narrow the intervals, whose variance is (1 / halves + 1) times that between halves.
-Takes about three minutes of CPU time.
+`python -m tests.golden.held_out_policies` prints the table; `--write` puts it into
+`held_out_policies.csv`. The target is Llama-3.1-8B on an H100 under vLLM, on which the acceptance
+of the recordings (of a small target) is borrowed, so that drafts cost what they cost people.
+Requests are halved three times, six halves: more would hardly narrow the intervals, whose variance
+is (1 / halves + 1) times that between halves. Takes about three minutes of CPU time.
 """
 
 import csv
@@ -20,15 +21,26 @@ from traces.library import trace_file
 FILE = Path(__file__).parent / "held_out_policies.csv"
 RECORDED = Path(trace_file("smollm2-135m--early-exit--greedy")).parent
 QUESTION = DecodingConfiguration(
-    deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="vllm"), draft_model="llama-3.2-1b"
+    deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="vllm"),
+    draft_model="llama-3.2-1b",
 )
 BATCHES = (1, 8, 64)
 CONTEXT = 1024
 SPLITS = 3
 COLUMNS = (
-    "recording", "batch", "policy", "runs", "tokens per step", "tokens/s", "rooftree gains", "interval low",
-    "interval high", "against the best of each half", "step oracle tokens/s", "request oracle tokens/s",
-)  # fmt: skip
+    "recording",
+    "batch",
+    "policy",
+    "runs",
+    "tokens per step",
+    "tokens/s",
+    "rooftree gains",
+    "interval low",
+    "interval high",
+    "against the best of each half",
+    "step oracle tokens/s",
+    "request oracle tokens/s",
+)
 
 
 def recordings():
@@ -38,7 +50,8 @@ def recordings():
 
 
 def lines(path, batches=BATCHES):
-    """Lines of the table: one per policy and batch, ours first; or the reason why there is nothing to compare."""
+    """Lines of the table: one per policy and batch, ours first; or the reason why there is nothing
+    to compare."""
     name = str(path.relative_to(RECORDED).with_suffix(""))
     try:
         rows = held_out_rows(path, QUESTION, batches, CONTEXT, splits=SPLITS)
@@ -48,26 +61,40 @@ def lines(path, batches=BATCHES):
     for row in rows:
         for place, policy in enumerate(row["policies"]):
             ours = place == 0
-            gain = (row["gain_ratio"], *row["gain_interval"], row["half_gain_ratio"]) if ours else ()
+            gain = (
+                (row["gain_ratio"], *row["gain_interval"], row["half_gain_ratio"]) if ours else ()
+            )
             runs = "; ".join(f"{each['draft']} ({each['halves']})" for each in policy["drafts"])
             bounds = row["oracle"].values() if ours else ()
             found.append(
-                (name, row["batch"], policy["policy"], runs, f"{policy['tokens_per_step']:.4f}",
-                 f"{policy['tokens_per_s']:.1f}", *([f"{x:.4f}" for x in gain] or [""] * 4),
-                 *(["" if x is None else f"{x:.1f}" for x in bounds] or [""] * 2))
-            )  # fmt: skip
+                (
+                    name,
+                    row["batch"],
+                    policy["policy"],
+                    runs,
+                    f"{policy['tokens_per_step']:.4f}",
+                    f"{policy['tokens_per_s']:.1f}",
+                    *([f"{x:.4f}" for x in gain] or [""] * 4),
+                    *(["" if x is None else f"{x:.1f}" for x in bounds] or [""] * 2),
+                )
+            )
     return found
 
 
 def main(arguments):
-    """Print the table, and write it where that is asked; `--workers N` compares so many recordings at a time."""
+    """Print the table, and write it where that is asked; `--workers N` compares so many recordings
+    at a time."""
     workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 1
     paths = recordings()
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         table = []
         for path, found in zip(paths, pool.imap(lines, paths), strict=True):
             table += found
-            print(path.stem, *(line[:2] + line[3:10] for line in found if line[2] == "rooftree"), flush=True)
+            print(
+                path.stem,
+                *(line[:2] + line[3:10] for line in found if line[2] == "rooftree"),
+                flush=True,
+            )
     if "--write" in arguments:
         with FILE.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([COLUMNS, *table])
@@ -79,12 +106,15 @@ def summary(table):
     ours = [line for line in table if line[2] == "rooftree"]
     gains = sorted(float(line[6]) for line in ours)
     by_half = [float(line[9]) for line in ours]
-    faster, slower = (sum(float(line[at]) * sign > 0 for line in ours) for at, sign in ((7, 1), (8, -1)))
+    faster, slower = (
+        sum(float(line[at]) * sign > 0 for line in ours) for at, sign in ((7, 1), (8, -1))
+    )
     return (
-        f"{len(ours)} cells, ours against the best of the others over all halves, in hindsight: median "
-        f"{gains[len(gains) // 2]:+.1%}, mean {sum(gains) / len(gains):+.1%}, {gains[0]:+.1%} to {gains[-1]:+.1%}; "
-        f"faster by more than the interval in {faster}, slower in {slower}; against the best of each half: mean "
-        f"{sum(by_half) / len(by_half):+.1%}"
+        f"{len(ours)} cells, ours against the best of the others over all halves, in hindsight:"
+        f" median {gains[len(gains) // 2]:+.1%}, mean {sum(gains) / len(gains):+.1%},"
+        f" {gains[0]:+.1%} to {gains[-1]:+.1%}; faster by more than the interval in {faster},"
+        f" slower in {slower}; against the best of each half: mean"
+        f" {sum(by_half) / len(by_half):+.1%}"
     )
 
 

@@ -1,12 +1,15 @@
-"""How wide must intervals of serving runs be? Residuals of published runs, by quantity, class of models and engine.
+"""How wide must intervals of serving runs be? Residuals of published runs, by quantity, class of
+models and engine.
 
     rooftree score TABLE.parquet... --out SCORE
-    python -m tests.golden.left_out SCORE/score.json            # prints ratios, and coverage with each model left out
-    python -m tests.golden.left_out SCORE/score.json --write    # and writes them into simulator/closed_loop/left_out.py
+    python -m tests.golden.left_out SCORE/score.json            # prints ratios, and coverage with
+    each model left out python -m tests.golden.left_out SCORE/score.json --write    # and writes
+    them into simulator/closed_loop/left_out.py
 
-The score must have been made with the ratios that are in that file. An interval's half-width is that of the kernels'
-errors and of what the simulation leaves out, added in squares. The first follows from the intervals; the second is what
-lets intervals hold 80 % of the measurements of a set.
+The score must have been made with the ratios that are in that file. An interval's half-width is
+that of the kernels' errors and of what the simulation leaves out, added in squares. The first
+follows from the intervals; the second is what lets intervals hold 80 % of the measurements of a
+set.
 """
 
 import json
@@ -27,14 +30,16 @@ from simulator.closed_loop import left_out
 Key = tuple[str, str, str]
 LEAST = 40  # measurements that a ratio rests on
 COVERED = 0.8
-# what repeats of one configuration differ by in published runs, on average: no simulation is surer than that
+# what repeats of one configuration differ by in published runs, on average: no simulation is surer
+# than that
 REPEATS = {"tpot": 0.048, "ttft": 0.12}
 LEVELS = (0.80, 0.81, 0.82, 0.83)  # of the measurements that make a ratio
 
 
 @dataclass(frozen=True, kw_only=True)
 class Residual:
-    """One measured time: log(measured / predicted), and the half-width that kernels' errors give its interval."""
+    """One measured time: log(measured / predicted), and the half-width that kernels' errors give
+    its interval."""
 
     quantity: str
     kind: str
@@ -50,7 +55,8 @@ class Residual:
 
 
 def residuals(rows: Iterable[Mapping[str, Any]]) -> list[Residual]:
-    """Residuals of all answered measurements of a score; the shipped half-width is taken out of their intervals."""
+    """Residuals of all answered measurements of a score; the shipped half-width is taken out of
+    their intervals."""
     made = []
     for row in rows:
         if row["reason"] is not None:
@@ -62,11 +68,20 @@ def residuals(rows: Iterable[Mapping[str, Any]]) -> list[Residual]:
             if measured is None or predicted is None:
                 continue
             low, high = row[f"{quantity}_ms_interval"]
-            whole, shipped = 0.5 * math.log(high / low), _half(ratio_of(left_out.RATIOS, (quantity, kind, engine)))
+            whole, shipped = (
+                0.5 * math.log(high / low),
+                _half(ratio_of(left_out.RATIOS, (quantity, kind, engine))),
+            )
             made.append(
-                Residual(quantity=quantity, kind=kind, engine=engine, model=row["model"],
-                         log=math.log(measured / predicted), kernels=math.sqrt(max(whole**2 - shipped**2, 0.0)))
-            )  # fmt: skip
+                Residual(
+                    quantity=quantity,
+                    kind=kind,
+                    engine=engine,
+                    model=row["model"],
+                    log=math.log(measured / predicted),
+                    kernels=math.sqrt(max(whole**2 - shipped**2, 0.0)),
+                )
+            )
     return made
 
 
@@ -77,8 +92,9 @@ def _half(ratio: float) -> float:
 def ratios(found: Sequence[Residual]) -> dict[Key, float]:
     """A ratio for every set that is large enough, and for each quantity whatever was served.
 
-    Models that made no ratio are held less often than those that did. So a ratio holds a little more than 80 % of what
-    made it: the least share at which measurements are held 80 % of the time by what other models made.
+    Models that made no ratio are held less often than those that did. So a ratio holds a little
+    more than 80 % of what made it: the least share at which measurements are held 80 % of the time
+    by what other models made.
     """
     table: dict[Key, float] = {}
     for quantity in QUANTITIES:
@@ -108,7 +124,9 @@ def _ratios(found: Sequence[Residual], level: float) -> dict[Key, float]:
         for key, needed in sorted(sets.items())
         if len(needed) >= LEAST or key[1:] == ("", "")
     }
-    for quantity in {key[0] for key in table}:  # what was not measured is no surer than the least sure of what was
+    for quantity in {
+        key[0] for key in table
+    }:  # what was not measured is no surer than the least sure of what was
         table[quantity, "", ""] = max(ratio for key, ratio in table.items() if key[0] == quantity)
     return table
 
@@ -125,9 +143,12 @@ def covered(found: Sequence[Residual], table: Mapping[Key, float]) -> float:
 
 
 def coverage(found: Sequence[Residual]) -> list[tuple[str, str, int, float, float]]:
-    """By quantity and set: measurements, share inside, and inside where no measurement of its model made the ratio."""
+    """By quantity and set: measurements, share inside, and inside where no measurement of its model
+    made the ratio."""
     table = ratios(found)
-    without = {m: ratios([r for r in found if r.model != m]) for m in {r.model for r in found}}  # levels chosen anew
+    without = {
+        m: ratios([r for r in found if r.model != m]) for m in {r.model for r in found}
+    }  # levels chosen anew
     rows = []
     for quantity in QUANTITIES:
         own = [r for r in found if r.quantity == quantity]
@@ -146,9 +167,17 @@ def coverage(found: Sequence[Residual]) -> list[tuple[str, str, int, float, floa
 def written(table: Mapping[Key, float]) -> str:
     """The module's text with this table."""
     path = Path(left_out.__file__)
-    lines = [f'    ("{q}", "{kind}", "{engine}"): {ratio:.3f},' for (q, kind, engine), ratio in table.items()]
+    lines = [
+        f'    ("{q}", "{kind}", "{engine}"): {ratio:.3f},'
+        for (q, kind, engine), ratio in table.items()
+    ]
     body = "\n".join(lines)
-    return re.sub(r"(?s)(RATIOS: .*? = \{\n).*?(\n\}\n)", lambda m: m[1] + body + m[2], path.read_text(), count=1)
+    return re.sub(
+        r"(?s)(RATIOS: .*? = \{\n).*?(\n\}\n)",
+        lambda m: m[1] + body + m[2],
+        path.read_text(),
+        count=1,
+    )
 
 
 if __name__ == "__main__":
@@ -156,6 +185,9 @@ if __name__ == "__main__":
     for key, value in ratios(known).items():
         print(*key, f"{value:.3f}", sep="\t")
     for quantity, value, size, inside, apart in coverage(known):
-        print(f"{quantity} {value:24} {size:4} inside {inside:.0%}, with its model left out {apart:.0%}")
+        print(
+            f"{quantity} {value:24} {size:4} inside {inside:.0%}, with its model left out"
+            f" {apart:.0%}"
+        )
     if "--write" in sys.argv[1:]:
         Path(left_out.__file__).write_text(written(ratios(known)))

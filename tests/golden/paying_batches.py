@@ -1,8 +1,9 @@
 """Up to which batch does drafting pay, and what does it lose to believe rooftree about it?
 
-EAGLE-3 with five draft tokens on Llama-3.1-8B in vLLM on one A100, weights and cache in 16 and fewer bits, by a study
-of concurrency (`vllm_eagle3_a100_runs.json`). Told the accepted length, `rooftree.predict` answers with the speedup of
-throughput, which the study measured. `python -m tests.golden.paying_batches FOLDER` prints the curves.
+EAGLE-3 with five draft tokens on Llama-3.1-8B in vLLM on one A100, weights and cache in 16 and
+fewer bits, by a study of concurrency (`vllm_eagle3_a100_runs.json`). Told the accepted length,
+`rooftree.predict` answers with the speedup of throughput, which the study measured. `python -m
+tests.golden.paying_batches FOLDER` prints the curves.
 """
 
 import json
@@ -40,41 +41,67 @@ class Curve:
 
     @property
     def losses(self) -> list[float]:
-        """Share of the better throughput that is lost where drafting is switched as predicted, at every batch run."""
-        ran = {batch: speedup if self.predicted[batch] > 1.0 else 1.0 for batch, speedup in self.measured.items()}
+        """Share of the better throughput that is lost where drafting is switched as predicted, at
+        every batch run."""
+        ran = {
+            batch: speedup if self.predicted[batch] > 1.0 else 1.0
+            for batch, speedup in self.measured.items()
+        }
         return [1.0 - ran[batch] / max(speedup, 1.0) for batch, speedup in self.measured.items()]
 
 
 def curves(folder: Path) -> list[Curve]:
     """The curves of the study; `folder` holds the reference data."""
     cells = defaultdict(list)
-    for run in json.loads((folder / "acceptance" / "vllm_eagle3_a100_runs.json").read_text())["rows"]:
-        if not run["model"].split("/")[1].startswith("Meta-Llama-3-") and not run["run"].startswith("diag"):
+    for run in json.loads((folder / "acceptance" / "vllm_eagle3_a100_runs.json").read_text())[
+        "rows"
+    ]:
+        if not run["model"].split("/")[1].startswith("Meta-Llama-3-") and not run["run"].startswith(
+            "diag"
+        ):
             factors = run["factors"]
-            cells[factors["weight_quant"], factors["kv_quant"], run["concurrency"], factors["spec_decode"]].append(run)
+            cells[
+                factors["weight_quant"],
+                factors["kv_quant"],
+                run["concurrency"],
+                factors["spec_decode"],
+            ].append(run)
     found = []
     for weights, cache in sorted({key[:2] for key in cells}):
         users = sorted({key[2] for key in cells if key[:2] == (weights, cache)})
         rates = {
-            (each, method): mean(run["throughput_tok_s"] for run in cells[weights, cache, each, method])
+            (each, method): mean(
+                run["throughput_tok_s"] for run in cells[weights, cache, each, method]
+            )
             for each in users
             for method in ("eagle3", "none")
         }
         kept = mean(run["tau"] for each in users for run in cells[weights, cache, each, "eagle3"])
         answer = rooftree.predict(
-            model="llama-3.1-8b", device="a100-sxm-80", dtype=WEIGHTS[weights], draft_tokens=DRAFT_TOKENS,
-            kv_dtype="fp8" if cache == "fp8" else None, drafter=f"eagle-3:length={kept}@{DRAFT_TOKENS}",
-            prompt=PROMPT_TOKENS, output=OUTPUT_TOKENS, context=PROMPT_TOKENS + OUTPUT_TOKENS // 2,
+            model="llama-3.1-8b",
+            device="a100-sxm-80",
+            dtype=WEIGHTS[weights],
+            draft_tokens=DRAFT_TOKENS,
+            kv_dtype="fp8" if cache == "fp8" else None,
+            drafter=f"eagle-3:length={kept}@{DRAFT_TOKENS}",
+            prompt=PROMPT_TOKENS,
+            output=OUTPUT_TOKENS,
+            context=PROMPT_TOKENS + OUTPUT_TOKENS // 2,
             batch=list(BATCHES),
-        )  # fmt: skip
+        )
         measured = {each: rates[each, "eagle3"] / rates[each, "none"] for each in users}
-        predicted = {row["batch"]: row["throughput_speedup"] for row in answer["predictions"] if row["feasible"]}
+        predicted = {
+            row["batch"]: row["throughput_speedup"]
+            for row in answer["predictions"]
+            if row["feasible"]
+        }
         found.append(Curve(weights, cache, measured, predicted))
     return found
 
 
 def last_paying(speedups: dict[int, float]) -> float | None:
-    """Batch at which a curve falls to 1, between its points in logarithms; None where it never pays or always does."""
+    """Batch at which a curve falls to 1, between its points in logarithms; None where it never pays
+    or always does."""
     for (before, high), (after, low) in pairwise(sorted(speedups.items())):
         if high > 1.0 >= low:
             return float(before * 2.0 ** (log2(after / before) * (high - 1.0) / (high - low)))
@@ -84,11 +111,14 @@ def last_paying(speedups: dict[int, float]) -> float | None:
 def show(found: Sequence[Curve]) -> None:
     """Print the curves, their break-evens and what is lost."""
     for curve in found:
-        print(f"{curve.weights} weights, {curve.cache} cache: drafting pays up to batch "
-              f"{last_paying(curve.measured)} measured, {last_paying(curve.predicted)} predicted")  # fmt: skip
+        print(
+            f"{curve.weights} weights, {curve.cache} cache: drafting pays up to batch "
+            f"{last_paying(curve.measured)} measured, {last_paying(curve.predicted)} predicted"
+        )
         for (batch, measured), lost in zip(curve.measured.items(), curve.losses, strict=True):
             print(
-                f"  batch {batch:3}: {measured:.2f} measured, {curve.predicted[batch]:.2f} predicted, lost {lost:.1%}"
+                f"  batch {batch:3}: {measured:.2f} measured, {curve.predicted[batch]:.2f}"
+                f" predicted, lost {lost:.1%}"
             )
 
 

@@ -1,6 +1,8 @@
-"""Which predictions moved against the committed ones? `--write` makes the present ones the committed ones.
+"""Which predictions moved against the committed ones? `--write` makes the present ones the
+committed ones.
 
-Run by `make golden`. A golden may be regenerated only together with a line under "Predictions changed" in CHANGELOG.md.
+Run by `make golden`. A golden may be regenerated only together with a line under "Predictions
+changed" in CHANGELOG.md.
 """
 
 import json
@@ -15,10 +17,15 @@ from costmodel.laws.acceptance import geometric
 FILE = Path(__file__).parent / "predictions.json"
 TOLERANCE_RATIO = 1e-9
 SCENARIOS = (
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")),
-    DecodingConfiguration(method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="a100-sxm-80")),
     DecodingConfiguration(
-        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-70b", device="h200-sxm", tensor_parallel=4)
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    ),
+    DecodingConfiguration(
+        method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="a100-sxm-80")
+    ),
+    DecodingConfiguration(
+        method="eagle-3",
+        deployment=DeploymentNames(model="llama-3.1-70b", device="h200-sxm", tensor_parallel=4),
     ),
     DecodingConfiguration(
         method="speculative-decoding",
@@ -26,7 +33,8 @@ SCENARIOS = (
         deployment=DeploymentNames(model="llama-3.1-70b", device="h100-sxm", tensor_parallel=4),
     ),
     DecodingConfiguration(
-        method="mtp", deployment=DeploymentNames(model="qwen3-30b-a3b", device="h100-sxm", engine="sglang")
+        method="mtp",
+        deployment=DeploymentNames(model="qwen3-30b-a3b", device="h100-sxm", engine="sglang"),
     ),
     DecodingConfiguration(
         method="mtp",
@@ -35,22 +43,30 @@ SCENARIOS = (
         ),
     ),
     DecodingConfiguration(
-        method="medusa", deployment=DeploymentNames(model="gemma-2-9b", device="l40s", engine="tensorrt-llm")
+        method="medusa",
+        deployment=DeploymentNames(model="gemma-2-9b", device="l40s", engine="tensorrt-llm"),
     ),
     DecodingConfiguration(
-        method="n-gram", deployment=DeploymentNames(model="mixtral-8x7b", device="mi300x", engine="none")
+        method="n-gram",
+        deployment=DeploymentNames(model="mixtral-8x7b", device="mi300x", engine="none"),
     ),
     DecodingConfiguration(
         method="early-exit",
-        deployment=DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="none", dtype="fp32"),
+        deployment=DeploymentNames(
+            model="smollm2-135m", device="cpu-generic", engine="none", dtype="fp32"
+        ),
     ),
     DecodingConfiguration(
         method="sequoia",
         draft_model="llama-3.2-1b",
-        deployment=DeploymentNames(model="llama-3.1-8b", device="rtx-4090", dtype="int4", fidelity="datasheet"),
+        deployment=DeploymentNames(
+            model="llama-3.1-8b", device="rtx-4090", dtype="int4", fidelity="datasheet"
+        ),
     ),
 )
-POINTS = tuple((batch, context, k) for batch in (1, 32) for context in (512, 16_384) for k in (0, 3, 7))
+POINTS = tuple(
+    (batch, context, k) for batch in (1, 32) for context in (512, 16_384) for k in (0, 3, 7)
+)
 
 
 def predictions() -> dict[str, list[float]]:

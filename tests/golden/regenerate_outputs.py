@@ -1,7 +1,8 @@
-"""Which outputs of verbs changed against the committed ones? `--write` makes the present ones the committed ones.
+"""Which outputs of verbs changed against the committed ones? `--write` makes the present ones the
+committed ones.
 
-Run by `make golden`. Numbers are left out of what is kept, so that it changes with words and layout alone; the numbers
-have laws of their own in `test_outputs.py`.
+Run by `make golden`. Numbers are left out of what is kept, so that it changes with words and layout
+alone; the numbers have laws of their own in `test_outputs.py`.
 """
 
 import contextlib
@@ -16,33 +17,119 @@ from app.cli.main import main
 
 FOLDER = Path(__file__).parent / "outputs"
 RECORDED = "smollm2-135m--prompt-lookup--greedy"
-STATED = ("--model", "llama-3.1-8b", "--device", "h100-sxm", "--method", "eagle-3", "--acceptance", "0.8,0.6,0.4")
+STATED = (
+    "--model",
+    "llama-3.1-8b",
+    "--device",
+    "h100-sxm",
+    "--method",
+    "eagle-3",
+    "--acceptance",
+    "0.8,0.6,0.4",
+)
 LOAD = ("--rate", "10", "--prompt", "800", "--output", "200", "--slo-tpot", "30")
 CASES: Mapping[str, Sequence[str]] = {
     "help": ("--help",),
-    "optimize": ("optimize", *STATED, "--batch", "1,8,4000", "--draft-tokens", "1,3", "--out", "{out}"),
-    "optimize-lists": ("optimize", *STATED, "--device", "h100-sxm,l4", "--batch", "1,64", "--out", "{out}"),
+    "optimize": (
+        "optimize",
+        *STATED,
+        "--batch",
+        "1,8,4000",
+        "--draft-tokens",
+        "1,3",
+        "--out",
+        "{out}",
+    ),
+    "optimize-lists": (
+        "optimize",
+        *STATED,
+        "--device",
+        "h100-sxm,l4",
+        "--batch",
+        "1,64",
+        "--out",
+        "{out}",
+    ),
     "predict": ("predict", *STATED, "--draft-tokens", "0,3"),
     "predict-lists": ("predict", *STATED, "--model", "llama-3.1-8b,llama-3.1-70b", "--batch", "1"),
-    "predict-plan": ("predict", "--model", "deepseek-v3", "--device", "h200-sxm", "--tp", "8", "--dp", "2", "--ep",
-                     "16", "--method", "mtp", "--acceptance", "0.85", "--draft-tokens", "0,1", "--batch", "64"),
-    "predict-infeasible": ("predict", *STATED, "--device", "l4", "--batch", "64", "--draft-tokens", "3"),
+    "predict-plan": (
+        "predict",
+        "--model",
+        "deepseek-v3",
+        "--device",
+        "h200-sxm",
+        "--tp",
+        "8",
+        "--dp",
+        "2",
+        "--ep",
+        "16",
+        "--method",
+        "mtp",
+        "--acceptance",
+        "0.85",
+        "--draft-tokens",
+        "0,1",
+        "--batch",
+        "64",
+    ),
+    "predict-infeasible": (
+        "predict",
+        *STATED,
+        "--device",
+        "l4",
+        "--batch",
+        "64",
+        "--draft-tokens",
+        "3",
+    ),
     "breakeven": ("breakeven", *STATED, "--draft-tokens", "3"),
     "capacity": ("capacity", "--model", "llama-3.1-8b", "--device", "h100-sxm,l4", *LOAD),
     "replay": ("replay", "{recorded}", "--draft-tokens", "1,5"),
     "score": ("score", str(FOLDER.parent / "runs.csv")),
-    "tree": ("tree", "--acceptance", "smollm2-135m--early-exit--greedy", "--nodes", "8,16", "--depth", "5"),
-    "simulate": ("simulate", "--model", "llama-3.1-8b", "--rate", "4", "--count", "20", "--prompt-tokens", "500",
-                 "--output-tokens", "50", "--rates", "2"),
-    "export": ("export", "vllm", "--model", "llama-3.1-8b", "--method", "n-gram", "--draft-tokens", "3", "--out",
-               "{out}"),
+    "tree": (
+        "tree",
+        "--acceptance",
+        "smollm2-135m--early-exit--greedy",
+        "--nodes",
+        "8,16",
+        "--depth",
+        "5",
+    ),
+    "simulate": (
+        "simulate",
+        "--model",
+        "llama-3.1-8b",
+        "--rate",
+        "4",
+        "--count",
+        "20",
+        "--prompt-tokens",
+        "500",
+        "--output-tokens",
+        "50",
+        "--rates",
+        "2",
+    ),
+    "export": (
+        "export",
+        "vllm",
+        "--model",
+        "llama-3.1-8b",
+        "--method",
+        "n-gram",
+        "--draft-tokens",
+        "3",
+        "--out",
+        "{out}",
+    ),
     "devices": ("devices", "l4"),
     "models": ("models", "gpt2"),
     "methods": ("methods", "n-gram"),
     "traces-inspect": ("traces", "inspect", "{recorded}"),
     "traces-compare": ("traces", "compare", "{recorded}"),
     "acceptance": ("acceptance", "show", "eagle-3", "llama-3.1-8b"),
-}  # fmt: skip
+}
 
 
 def ended(case: str, *more: str) -> tuple[int, str, str]:
@@ -51,16 +138,29 @@ def ended(case: str, *more: str) -> tuple[int, str, str]:
 
     recorded = str(trace_file(RECORDED))
     out, err = io.StringIO(), io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         code = main([*(word.format(out=folder, recorded=recorded) for word in CASES[case]), *more])
-    return code, out.getvalue().replace(folder, "OUT").replace(str(Path(recorded).parent), "RECORDED"), err.getvalue()
+    return (
+        code,
+        out.getvalue().replace(folder, "OUT").replace(str(Path(recorded).parent), "RECORDED"),
+        err.getvalue(),
+    )
 
 
 def without_numbers(text: str) -> str:
     """A text whose numbers are signs, and whose columns keep no width."""
     signs = re.sub(r"(?<![\w.-])\d(?:[\d,]*\d)?(?:\.\d+)?(?!\w)", "#", text)
-    for pattern, sign in ((r"[ \t]+(?=\n)", ""), (r"(?<=\S) {2,}", "  "), (r"\n  (?=[^\s\d])", " "),
-                          (r"(?m)^ +", " "), ("─{2,}", "──")):  # fmt: skip
+    for pattern, sign in (
+        (r"[ \t]+(?=\n)", ""),
+        (r"(?<=\S) {2,}", "  "),
+        (r"\n  (?=[^\s\d])", " "),
+        (r"(?m)^ +", " "),
+        ("─{2,}", "──"),
+    ):
         signs = re.sub(pattern, sign, signs)
     return signs
 
@@ -75,7 +175,11 @@ def changed() -> dict[str, str]:
     """Cases whose output is not the committed one, and what it is now."""
     now = {case: kept(case) for case in CASES}
     files = {case: FOLDER / f"{case}.txt" for case in CASES}
-    return {case: text for case, text in now.items() if not files[case].is_file() or files[case].read_text() != text}
+    return {
+        case: text
+        for case, text in now.items()
+        if not files[case].is_file() or files[case].read_text() != text
+    }
 
 
 if __name__ == "__main__":

@@ -17,8 +17,10 @@ def main(words: list[str]) -> int:
     found = summarised(json.loads(Path(words[0]).read_text()))
     for group in found["groups"]:
         errors = group["tpot"] or {"runs": 0, "median": float("nan"), "p90": float("nan")}
-        print(f"{group['engine'] or 'all':14} {group['device'] or 'all':20} {errors['runs']:5} runs, TPOT "
-              f"{errors['median']:.1%} in the median, {errors['p90']:.1%} at p90")  # fmt: skip
+        print(
+            f"{group['engine'] or 'all':14} {group['device'] or 'all':20} {errors['runs']:5} runs,"
+            f" TPOT {errors['median']:.1%} in the median, {errors['p90']:.1%} at p90"
+        )
     if "--write" in words:
         FILE.write_text(json.dumps(found, indent=1) + "\n")
     return 0

@@ -1,7 +1,8 @@
-"""How well does the present cost model time the measurements that are committed? `--write` makes it the bound.
+"""How well does the present cost model time the measurements that are committed? `--write` makes it
+the bound.
 
-Run by `make golden` beside the predictions. Bounds are written anew only where results were added, or where a change
-that makes them worse is explained under "Predictions changed" in CHANGELOG.md.
+Run by `make golden` beside the predictions. Bounds are written anew only where results were added,
+or where a change that makes them worse is explained under "Predictions changed" in CHANGELOG.md.
 """
 
 import json
@@ -29,7 +30,9 @@ def errors() -> dict[str, dict[str, dict[str, float]]]:
     return found
 
 
-def worse(before: dict[str, dict[str, dict[str, float]]], after: dict[str, dict[str, dict[str, float]]]) -> list[str]:
+def worse(
+    before: dict[str, dict[str, dict[str, float]]], after: dict[str, dict[str, dict[str, float]]]
+) -> list[str]:
     """One line per error beyond its bound, and per bound whose results are gone."""
     lines = []
     for folder, scores in before.items():

@@ -1,8 +1,8 @@
 """How well does the present cost model time passes that were measured and kept?
 
-Passes of validation runs, kept beside their report, and the whole passes that a calibration timed, against the
-profile that they name, as it is now. A change of the cost model that makes these worse is a regression. Leaves out
-acceptance, which no cost model changes, and new measurements.
+Passes of validation runs, kept beside their report, and the whole passes that a calibration timed,
+against the profile that they name, as it is now. A change of the cost model that makes these worse
+is a regression. Leaves out acceptance, which no cost model changes, and new measurements.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def rescore(folder: Path) -> list[Rescore]:
     """Score what a results folder holds; nothing where its profile is not shipped.
 
     Args:
-        folder: `<device>/<date>`, with kernel traces, and a validation's report and passes where there are any.
+        folder: `<device>/<date>`, with kernel traces, and a validation's report and passes where
+            there are any.
 
     Raises:
         InputError: a damaged file.
@@ -79,11 +80,12 @@ def rescore(folder: Path) -> list[Rescore]:
 
 
 def rescore_served(folder: Path) -> list[Rescore]:
-    """Score what a validation of an engine's server left: the report, the steps, and the calibration beside them.
+    """Score what a validation of an engine's server left: the report, the steps, and the
+    calibration beside them.
 
     Args:
-        folder: `<device>/<date>/<engine>`, with `validation.json`, `steps.parquet`, a profile, `kernels.parquet` and
-            `engine.toml`.
+        folder: `<device>/<date>/<engine>`, with `validation.json`, `steps.parquet`, a profile,
+            `kernels.parquet` and `engine.toml`.
 
     Raises:
         InputError: a damaged file.
@@ -93,9 +95,12 @@ def rescore_served(folder: Path) -> list[Rescore]:
     profile = folder / f"{about['profile']}.toml"
     add_results(folder)
     names = DeploymentNames(
-        model=about["model"], device=str(profile), engine=str(folder / "engine.toml"), dtype=about["weights"],
+        model=about["model"],
+        device=str(profile),
+        engine=str(folder / "engine.toml"),
+        dtype=about["weights"],
         fidelity=about["fidelity"],
-    )  # fmt: skip
+    )
     groups: dict[int, list[Any]] = {}
     for place, steps in read_steps(folder):
         groups.setdefault(place, []).append(steps)
@@ -104,9 +109,13 @@ def rescore_served(folder: Path) -> list[Rescore]:
         point = report["points"][place]
         method = point["drafter"] or "plain-decoding"
         by_model = method == DRAFT
-        setting = build_setting(DecodingConfiguration(deployment=names, method="n-gram" if by_model else method))
+        setting = build_setting(
+            DecodingConfiguration(deployment=names, method="n-gram" if by_model else method)
+        )
         if by_model:
-            setting = replace(setting, overhead=setting.engine.overhead(load_method(DRAFT).drafted_by))
+            setting = replace(
+                setting, overhead=setting.engine.overhead(load_method(DRAFT).drafted_by)
+            )
         layers = about["draft_layers"] if by_model else 0
         predicted.append(rate(setting, layers, own, draft_tokens=point["draft_tokens"]))
         measured.append(point["measured"]["tokens_per_s"])
@@ -115,7 +124,10 @@ def rescore_served(folder: Path) -> list[Rescore]:
 
 def as_json(scores: Sequence[Rescore]) -> dict[str, Any]:
     """By what was scored."""
-    return {each.what: {key: value for key, value in asdict(each).items() if key != "what"} for each in scores}
+    return {
+        each.what: {key: value for key, value in asdict(each).items() if key != "what"}
+        for each in scores
+    }
 
 
 def _validation(report: Mapping[str, Any], path: Path) -> list[Rescore]:
@@ -126,27 +138,45 @@ def _validation(report: Mapping[str, Any], path: Path) -> list[Rescore]:
         return []
     form = {"float32": "fp32", "bfloat16": "bf16"}[about["dtype"]]
     deployment = Deployment(
-        architecture=load_model(about["model"]), device=load_device(about["profile"]),
-        precision=Precision(weights=form, activations=form, kv=form), fidelity=about["fidelity"],
-    )  # fmt: skip
+        architecture=load_model(about["model"]),
+        device=load_device(about["profile"]),
+        precision=Precision(weights=form, activations=form, kv=form),
+        fidelity=about["fidelity"],
+    )
     table = pq.read_table(path, columns=list(COLUMNS))
     values = {name: np.array(table.column(name).to_pylist()) for name in COLUMNS}
     predicted = np.zeros(len(table))
     for loop in np.unique(values["loop"]):
         for mask in np.unique(values["mask"][values["loop"] == loop]):
             mine = (values["loop"] == loop) & (values["mask"] == mask)
-            sizes = {key: values[name][mine].astype(np.float64) for key, name in (
-                ("batch", "requests"), ("query_tokens", "query_tokens"), ("context", "context"))}  # fmt: skip
+            sizes = {
+                key: values[name][mine].astype(np.float64)
+                for key, name in (
+                    ("batch", "requests"),
+                    ("query_tokens", "query_tokens"),
+                    ("context", "context"),
+                )
+            }
             offset, slope = report["costs"]["verify"].get(str(loop), (0.0, 0.0))
             factor = np.exp(offset + slope * np.log2(sizes["query_tokens"]))
             predicted[mine] = _seconds(deployment, str(mask), **sizes) * factor
-    return [_rescore(f"validation passes, {about['fidelity']}", predicted, values["seconds"].astype(np.float64))]
+    return [
+        _rescore(
+            f"validation passes, {about['fidelity']}",
+            predicted,
+            values["seconds"].astype(np.float64),
+        )
+    ]
 
 
-def _seconds(deployment: Deployment, mask: str, *, batch: Array, query_tokens: Array, context: Array) -> Array:
+def _seconds(
+    deployment: Deployment, mask: str, *, batch: Array, query_tokens: Array, context: Array
+) -> Array:
     if deployment.fidelity == "measured":
         offer_measured_passes()
-        cost = measured_pass(deployment, batch=batch, query_tokens=query_tokens, context=context, mask=mask)
+        cost = measured_pass(
+            deployment, batch=batch, query_tokens=query_tokens, context=context, mask=mask
+        )
     else:
         cost = pass_cost(deployment, batch=batch, query_tokens=query_tokens, context=context)
     return np.asarray(np.broadcast_to(cost.total_s, batch.shape))
@@ -155,8 +185,11 @@ def _seconds(deployment: Deployment, mask: str, *, batch: Array, query_tokens: A
 def _rescore(what: str, predicted: Array, measured: Array) -> Rescore:
     error = np.abs(predicted / measured - 1.0)
     return Rescore(
-        what=what, rows=len(error), median=float(np.median(error)), p90=float(np.quantile(error, 0.9))
-    )  # fmt: skip
+        what=what,
+        rows=len(error),
+        median=float(np.median(error)),
+        p90=float(np.quantile(error, 0.9)),
+    )
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -36,11 +36,18 @@ def test_every_fixed_shape_loses_more_than_a_choice_from_one_accepted_length(los
 def test_optimize_puts_first_what_predict_says_is_fastest(groups):
     for group in groups[::4]:
         for k in (3, 7):
-            assert chosen_shapes.chosen(group, [k]) == chosen_shapes.choice(chosen_shapes.predicted(group, [k]))
+            assert chosen_shapes.chosen(group, [k]) == chosen_shapes.choice(
+                chosen_shapes.predicted(group, [k])
+            )
 
 
 def test_speedups_of_chains_are_met(groups):
-    off = [abs(each) for (_, kind), found in chosen_shapes.errors(groups).items() if kind == "chains" for each in found]
+    off = [
+        abs(each)
+        for (_, kind), found in chosen_shapes.errors(groups).items()
+        if kind == "chains"
+        for each in found
+    ]
     assert len(off) == 132
     assert median(off) <= 0.12
 
@@ -52,11 +59,15 @@ def test_losses_of_the_data_lie_between_none_and_all(groups, lost):
 
 
 def test_chains_of_vllm_0_9_are_met_for_one_head_of_two(reference_data):
-    """A draft token of EAGLE-3 takes that release 1.0 ms, one of EAGLE-1 0.7: only the latter is what is predicted."""
+    """A draft token of EAGLE-3 takes that release 1.0 ms, one of EAGLE-1 0.7: only the latter is
+    what is predicted."""
     groups = chosen_shapes.vllm_chains(reference_data)
     print()
     chosen_shapes.show(groups)
-    one, three = ([abs(each) for found in chosen_shapes.errors([g]).values() for each in found] for g in groups)
+    one, three = (
+        [abs(each) for found in chosen_shapes.errors([g]).values() for each in found]
+        for g in groups
+    )
     assert len(one) == len(three) == 6
     assert median(one) <= 0.05 < median(three)
     assert mean(chosen_shapes.losses(groups)["all accepted lengths"]) <= 0.03

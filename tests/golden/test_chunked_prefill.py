@@ -1,7 +1,8 @@
-"""Sarathi-Serve's effect: prompts in chunks beside decodes, against prompts first and whole, on the same requests.
+"""Sarathi-Serve's effect: prompts in chunks beside decodes, against prompts first and whole, on the
+same requests.
 
-Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), figures 1 and 13: prompts first stall everybody who
-decodes, chunks bound the stall for a later first token.
+Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), figures 1 and 13: prompts first
+stall everybody who decodes, chunks bound the stall for a later first token.
 """
 
 import pytest
@@ -22,7 +23,10 @@ def silent(name, ended, total):
 @pytest.fixture(scope="module")
 def prepared(reference_data):
     sections = {
-        "requests": {"file": str(reference_data / "workloads" / "azure2023_conv.parquet"), "count": 800},
+        "requests": {
+            "file": str(reference_data / "workloads" / "azure2023_conv.parquet"),
+            "count": 800,
+        },
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"},
         "scheduler": {"token_budget": 512},
         "slo": {"ttft_s": 1.0, "tpot_s": 0.025},
@@ -54,7 +58,8 @@ def test_chunks_end_stalls_and_delay_first_tokens(points, rate):
 
 
 def test_a_stall_of_chunks_is_bounded_by_the_budget(points, prepared):
-    # an iteration of the whole budget beside as many decodes as ever ran, with the longest contexts of the trace
+    # an iteration of the whole budget beside as many decodes as ever ran, with the longest contexts
+    # of the trace
     bound = prepared.timer(256, 1.0, 256 * 4000.0, [(512 - 256, 8000)])
     assert all(m["itl_s"]["p99"] <= bound for (name, _), m in points.items() if name == "chunked")
 
@@ -66,4 +71,7 @@ def test_under_load_chunks_serve_more_requests_in_time(points):
 def test_all_cases_see_the_same_requests(prepared):
     cases = run_cases(prepared, VARIANTS, 0, silent)
     assert cases[0].result.arrival_s.tolist() == cases[1].result.arrival_s.tolist()
-    assert all(case.result.counters["prompt_tokens_computed"] == cases[0].result.input_tokens.sum() for case in cases)
+    assert all(
+        case.result.counters["prompt_tokens_computed"] == cases[0].result.input_tokens.sum()
+        for case in cases
+    )

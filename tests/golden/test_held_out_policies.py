@@ -1,4 +1,5 @@
-"""The committed table of policies on held-out halves is what is computed now, and covers every shipped recording."""
+"""The committed table of policies on held-out halves is what is computed now, and covers every
+shipped recording."""
 
 import csv
 
@@ -28,6 +29,10 @@ def test_what_the_table_says_in_a_sentence():
     ours = [line for line in committed() if line[2] == "rooftree"]
     gains = [float(line[6]) for line in ours]
     assert len(ours) >= 90
-    assert sum(gains) / len(gains) > 0.005, "on average ours is faster than the best of the others in hindsight"
-    assert not [line for line in ours if float(line[8]) < 0.0], "ours is nowhere slower by more than the interval"
+    assert sum(gains) / len(gains) > 0.005, (
+        "on average ours is faster than the best of the others in hindsight"
+    )
+    assert not [line for line in ours if float(line[8]) < 0.0], (
+        "ours is nowhere slower by more than the interval"
+    )
     assert min(gains) > -0.02

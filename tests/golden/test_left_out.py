@@ -13,10 +13,21 @@ def drawn():
     """Residuals of five models whose widths differ by class and engine alone."""
     generator = np.random.default_rng(1)
     found = []
-    for kind, engine, sigma in (("dense", "vllm", 0.1), ("dense", "sglang", 0.3), ("MoE", "vllm", 0.6)):
+    for kind, engine, sigma in (
+        ("dense", "vllm", 0.1),
+        ("dense", "sglang", 0.3),
+        ("MoE", "vllm", 0.6),
+    ):
         for model in "abcde":
             found += [
-                made.Residual(quantity="tpot", kind=kind, engine=engine, model=model, kernels=0.05, log=float(log))
+                made.Residual(
+                    quantity="tpot",
+                    kind=kind,
+                    engine=engine,
+                    model=model,
+                    kernels=0.05,
+                    log=float(log),
+                )
                 for log in sigma * generator.standard_normal(80)
             ]
     return found
@@ -28,12 +39,18 @@ def test_a_ratio_holds_eighty_percent_of_what_made_it_and_of_what_did_not(drawn)
         assert 0.77 <= inside <= 0.87, value
         assert 0.74 <= apart <= 0.87, value
     table = made.ratios(drawn)
-    assert table["tpot", "dense", "vllm"] < table["tpot", "dense", "sglang"] < table["tpot", "MoE", "vllm"]
+    assert (
+        table["tpot", "dense", "vllm"]
+        < table["tpot", "dense", "sglang"]
+        < table["tpot", "MoE", "vllm"]
+    )
     assert made.ratio_of(table, ("tpot", "MLA", "vllm")) == table["tpot", "", ""]
 
 
 def test_small_sets_have_no_ratio_of_their_own(drawn):
-    few = [r for r in drawn if r.kind == "dense"] + [r for r in drawn if r.kind == "MoE"][: made.LEAST - 1]
+    few = [r for r in drawn if r.kind == "dense"] + [r for r in drawn if r.kind == "MoE"][
+        : made.LEAST - 1
+    ]
     assert ("tpot", "MoE", "") not in made.ratios(few)
 
 
@@ -49,10 +66,18 @@ def test_the_shipped_table_answers_for_every_model_and_engine():
 
 
 def test_published_runs_lie_inside_about_as_often_as_intervals_say(sampled_score):
-    """Every eleventh row: with 80 measurements, 80 % are known to about 5 %, and those of a class to 10 %."""
+    """Every eleventh row: with 80 measurements, 80 % are known to about 5 %, and those of a class
+    to 10 %."""
     for quantity in made.QUANTITIES:
-        rows = [row for row in sampled_score["slices"] if row[quantity] and row[quantity]["measurements"] >= 15]
+        rows = [
+            row
+            for row in sampled_score["slices"]
+            if row[quantity] and row[quantity]["measurements"] >= 15
+        ]
         for row in rows:
             inside = row[quantity]["coverage_ratio"]
             if row["slice"] in ("all", "class"):
-                assert (0.68 if row["slice"] == "all" else 0.55) <= inside <= 0.97, (quantity, row["value"])
+                assert (0.68 if row["slice"] == "all" else 0.55) <= inside <= 0.97, (
+                    quantity,
+                    row["value"],
+                )

@@ -1,7 +1,9 @@
-"""Predicted against measured throughput of vLLM with EAGLE-3 and n-gram drafts, Llama-3.1-8B, one H100, K = 3.
+"""Predicted against measured throughput of vLLM with EAGLE-3 and n-gram drafts, Llama-3.1-8B, one
+H100, K = 3.
 
-The rows were read off a published figure; the traces beside them come from the same models. No constant of the cost
-model was chosen after seeing these rows: engine overheads come from coefficients fitted by others on another data set.
+The rows were read off a published figure; the traces beside them come from the same models. No
+constant of the cost model was chosen after seeing these rows: engine overheads come from
+coefficients fitted by others on another data set.
 """
 
 import csv
@@ -37,7 +39,9 @@ def rows(reference_data):
             **({} if match_rate is None else {"match_rate": match_rate}),
         )
         setting = build_setting(
-            DecodingConfiguration(method=slug, deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+            DecodingConfiguration(
+                method=slug, deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+            )
         )
         found.append(_row(row, trace, setting))
     return found
@@ -53,11 +57,24 @@ def _row(row, trace, setting):
     }
     batch = float(row["batch_size"])
     predicted = float(throughput_speedup(setting, accepted, batch=batch, **lengths))
-    decode = estimate(setting, accepted, batch=batch, context=lengths["prompt_tokens"] + lengths["output_tokens"] / 2)
+    decode = estimate(
+        setting,
+        accepted,
+        batch=batch,
+        context=lengths["prompt_tokens"] + lengths["output_tokens"] / 2,
+    )
     low, high = intervals(setting, decode, batch=batch, generator=generator).speedup
     scale = predicted / float(decode.speedup)
     measured = float(row["measured_speedup"])
-    return Row(row["dataset"], row["method"], int(batch), measured, predicted, float(low) * scale, float(high) * scale)
+    return Row(
+        row["dataset"],
+        row["method"],
+        int(batch),
+        measured,
+        predicted,
+        float(low) * scale,
+        float(high) * scale,
+    )
 
 
 def test_all_sixteen_rows_are_answered_with_a_median_error_of_3_percent(rows):
@@ -66,8 +83,9 @@ def test_all_sixteen_rows_are_answered_with_a_median_error_of_3_percent(rows):
     for r in rows:
         inside = "inside" if r.low <= r.measured <= r.high else "OUTSIDE"
         print(
-            f"{r.dataset:9} {r.method:8} batch {r.batch:3}: measured {r.measured:.3f}, predicted {r.predicted:.3f} "
-            f"[{r.low:.3f}, {r.high:.3f}] {inside}, error {r.predicted / r.measured - 1:+.1%}"
+            f"{r.dataset:9} {r.method:8} batch {r.batch:3}: measured {r.measured:.3f}, predicted"
+            f" {r.predicted:.3f} [{r.low:.3f}, {r.high:.3f}] {inside}, error"
+            f" {r.predicted / r.measured - 1:+.1%}"
         )
     errors = [abs(r.predicted / r.measured - 1) for r in rows]
     print(f"median error {np.median(errors):.1%}, largest {max(errors):.1%}")
@@ -87,6 +105,8 @@ def test_speedups_fall_with_batch(rows):
     for dataset in ("gsm8k", "sharegpt"):
         for method in METHODS:
             curve = [
-                r.predicted for r in sorted(rows, key=lambda r: r.batch) if (r.dataset, r.method) == (dataset, method)
+                r.predicted
+                for r in sorted(rows, key=lambda r: r.batch)
+                if (r.dataset, r.method) == (dataset, method)
             ]
             assert curve == sorted(curve, reverse=True)

@@ -1,4 +1,5 @@
-"""What verbs say, word for word but for the numbers, and laws beside it that hold whatever the numbers are."""
+"""What verbs say, word for word but for the numbers, and laws beside it that hold whatever the
+numbers are."""
 
 import importlib.util
 import json
@@ -26,7 +27,9 @@ def outputs():
 def test_outputs_are_the_committed_ones(outputs, case):
     code, out, err = outputs[case]
     now = f"exit code {code}\n{golden.without_numbers(out)}{golden.without_numbers(err)}"
-    assert now == (FOLDER / "outputs" / f"{case}.txt").read_text(), "`make golden` shows and writes what changed"
+    assert now == (FOLDER / "outputs" / f"{case}.txt").read_text(), (
+        "`make golden` shows and writes what changed"
+    )
 
 
 @pytest.mark.parametrize("case", golden.CASES)
@@ -44,7 +47,9 @@ def test_tables_keep_within_a_page(outputs, case):
     rules = [at for at, line in enumerate(lines) if line.startswith("──")]
     assert rules
     for at in rules:
-        block = [line for line in lines[max(at - 3, 0) : at + 4] if line.rstrip() != line or "─" in line]
+        block = [
+            line for line in lines[max(at - 3, 0) : at + 4] if line.rstrip() != line or "─" in line
+        ]
         assert all(len(line) <= WIDEST for line in block), block
 
 
@@ -80,9 +85,14 @@ def test_winners_shown_are_those_of_the_object(outputs, case):
 def test_the_other_tables_show_their_numbers(outputs):
     shown = {case: " ".join(text.split()) for case, (_, text, _) in outputs.items()}
     for row in answer("capacity")["plans"]:
-        assert (fixed(row["usd_per_hour"], 2) if row["feasible"] else row["reason"]) in shown["capacity"]
+        assert (fixed(row["usd_per_hour"], 2) if row["feasible"] else row["reason"]) in shown[
+            "capacity"
+        ]
     for row in answer("breakeven")["points"]:
-        assert ranged(row["least_tokens_per_step"], row["least_tokens_per_step_interval"], 2) in shown["breakeven"]
+        assert (
+            ranged(row["least_tokens_per_step"], row["least_tokens_per_step_interval"], 2)
+            in shown["breakeven"]
+        )
     for row in answer("replay")["chains"]:
         assert ranged(row["tokens_per_step"], row["interval"], 3) in shown["replay"]
     for row in answer("tree")["trees"]:
@@ -93,7 +103,10 @@ def test_the_other_tables_show_their_numbers(outputs):
 
 
 def test_what_is_kept_changes_with_words_and_not_with_numbers():
-    one, two = "speedup  1.82 [1.66–2.03]  of 1,741 at K=16\n", "speedup 11.8 [9.66–12.3]   of 74 at K=3\n"
+    one, two = (
+        "speedup  1.82 [1.66–2.03]  of 1,741 at K=16\n",
+        "speedup 11.8 [9.66–12.3]   of 74 at K=3\n",
+    )
     assert golden.without_numbers(one) == "speedup  # [#–#]  of # at K=#\n"
     assert golden.without_numbers(one).split() == golden.without_numbers(two).split()
     assert golden.without_numbers("llama-3.1-8b on h100-sxm") == "llama-3.1-8b on h100-sxm"

@@ -1,4 +1,5 @@
-"""What is committed of errors on published runs is what the present cost model answers for a sample of them."""
+"""What is committed of errors on published runs is what the present cost model answers for a sample
+of them."""
 
 import json
 
@@ -16,4 +17,7 @@ def test_the_committed_summary_is_of_the_present_model(sampled_score):
     common = sorted(kept.keys() & now.keys())
     assert len(common) >= 10
     moved = [name for name in common if now[name] != pytest.approx(kept[name], rel=0.01)]
-    assert not moved, f"{len(moved)} of {len(common)} runs moved by more than 1 %, such as {moved[0]}: {RENEWED_BY}"
+    assert not moved, (
+        f"{len(moved)} of {len(common)} runs moved by more than 1 %, such as {moved[0]}:"
+        f" {RENEWED_BY}"
+    )

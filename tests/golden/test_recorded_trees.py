@@ -1,4 +1,5 @@
-"""Trees built from our own recordings against sibling-vector trees: on the half that chose them, and on the other."""
+"""Trees built from our own recordings against sibling-vector trees: on the half that chose them,
+and on the other."""
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ def test_both_trees_on_both_halves(path):
         own, own_vector = row.chosen.tokens_per_step, row.chosen.dp_tokens_per_step
         other, other_vector = row.tokens_per_step, row.dp_tokens_per_step
         print(
-            f"  {size:3} draft: chosen on {own:.4f} / {own_vector:.4f}, held out {other:.4f} / {other_vector:.4f} "
-            f"({other / other_vector - 1:+.2%})"
+            f"  {size:3} draft: chosen on {own:.4f} / {own_vector:.4f}, held out {other:.4f} /"
+            f" {other_vector:.4f} ({other / other_vector - 1:+.2%})"
         )
         assert own >= own_vector, "never worse where it was chosen"
         assert 1.0 <= other <= own * 1.2
@@ -40,7 +41,8 @@ def test_recordings_are_of_the_promised_size():
 
 
 def test_prompt_lookup_gains_where_text_is_copied():
-    """Overlap is what prompt lookup lives on: editing and summarising beat chat and reasoning, greedy or sampled."""
+    """Overlap is what prompt lookup lives on: editing and summarising beat chat and reasoning,
+    greedy or sampled."""
     from traces.replay.walk import replay_chain
 
     for path in shipped_traces():

@@ -1,4 +1,5 @@
-"""Kept passes are scored again by the present model: right on what it made, worse when it is wrong."""
+"""Kept passes are scored again by the present model: right on what it made, worse when it is
+wrong."""
 
 import json
 
@@ -20,9 +21,10 @@ from tests.golden.rescore import as_json, rescore
 from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 
 DEPLOYMENT = Deployment(
-    architecture=load_model("smollm2-135m"), device=load_device("cpu-generic"),
+    architecture=load_model("smollm2-135m"),
+    device=load_device("cpu-generic"),
     precision=Precision(weights="fp32", activations="fp32", kv="fp32"),
-)  # fmt: skip
+)
 SIZES = [(b, n, c) for b in (1, 4) for n in (1, 3, 6) for c in (100, 700)]
 
 
@@ -32,16 +34,34 @@ def seconds(b, n, c):
 
 def run(factor):
     return Run(
-        cell="c", configuration="x", round=0, prompts=("a",), tokens=1, steps=1, request_steps=1, drafted_tokens=0,
-        decode_s=1.0, cpu_s=1.0, draft_s=0.0, verify_s=1.0, output_sha256="",
+        cell="c",
+        configuration="x",
+        round=0,
+        prompts=("a",),
+        tokens=1,
+        steps=1,
+        request_steps=1,
+        drafted_tokens=0,
+        decode_s=1.0,
+        cpu_s=1.0,
+        draft_s=0.0,
+        verify_s=1.0,
+        output_sha256="",
         passes=tuple((b, n, c, factor * seconds(b, n, c)) for b, n, c in SIZES),
-    )  # fmt: skip
+    )
 
 
 def reported(folder, factor, verify):
     folder.mkdir(exist_ok=True)
-    about = {"profile": "cpu-generic", "dtype": "float32", "model": "smollm2-135m", "fidelity": "calibrated"}
-    (folder / "validation.json").write_text(json.dumps({"about": about, "costs": {"verify": verify}}))
+    about = {
+        "profile": "cpu-generic",
+        "dtype": "float32",
+        "model": "smollm2-135m",
+        "fidelity": "calibrated",
+    }
+    (folder / "validation.json").write_text(
+        json.dumps({"about": about, "costs": {"verify": verify}})
+    )
     keep_passes([("chain", False, run(factor)), ("tree", True, run(factor))], folder)
     return folder
 
@@ -58,19 +78,36 @@ def test_passes_are_scored_with_the_loop_costs_of_their_report(tmp_path):
 def test_whole_passes_of_a_shipped_profile_are_scored(tmp_path):
     rows = tuple(
         KernelRow(
-            operation="step", implementation="eager", dtype="fp32", mask="causal", requests=b, query_tokens=n,
-            context=c, model="smollm2-135m", layers=30, median_s=seconds(b, n, c) * 1.25,
-            low_s=seconds(b, n, c), high_s=seconds(b, n, c) * 2, repeats=3, cold=True, graph=False,
-            flops=1.0, bytes=1.0,
+            operation="step",
+            implementation="eager",
+            dtype="fp32",
+            mask="causal",
+            requests=b,
+            query_tokens=n,
+            context=c,
+            model="smollm2-135m",
+            layers=30,
+            median_s=seconds(b, n, c) * 1.25,
+            low_s=seconds(b, n, c),
+            high_s=seconds(b, n, c) * 2,
+            repeats=3,
+            cold=True,
+            graph=False,
+            flops=1.0,
+            bytes=1.0,
         )
         for b, n, c in SIZES
-    )  # fmt: skip
+    )
     write_kernels(
-        KernelTrace(rows=rows, provenance=KernelProvenance(profile="cpu-generic")), tmp_path / "kernels.parquet"
+        KernelTrace(rows=rows, provenance=KernelProvenance(profile="cpu-generic")),
+        tmp_path / "kernels.parquet",
     )
     (found,) = rescore(tmp_path)
     assert found.what == "whole passes in fp32, calibrated" and found.median == pytest.approx(0.2)
-    write_kernels(KernelTrace(rows=rows, provenance=KernelProvenance(profile="gone")), tmp_path / "kernels.parquet")
+    write_kernels(
+        KernelTrace(rows=rows, provenance=KernelProvenance(profile="gone")),
+        tmp_path / "kernels.parquet",
+    )
     assert rescore(tmp_path) == []
 
 
@@ -92,17 +129,29 @@ def test_steps_of_a_server_are_scored_with_the_calibration_beside_them(tmp_path)
 
     write_device(load_device("cpu-generic"), tmp_path / "own.toml")
     (tmp_path / "engine.toml").write_text(
-        'like = "llama.cpp"\n[overheads."*"]\nstep_us = 100.0\nspread_ratio = 0.1\nsource = "test"\n'
+        'like = "llama.cpp"\n[overheads."*"]\nstep_us = 100.0\nspread_ratio = 0.1\nsource ='
+        ' "test"\n'
     )
     names = DeploymentNames(
-        model="smollm2-135m", device=str(tmp_path / "own.toml"), engine=str(tmp_path / "engine.toml"), dtype="fp32"
+        model="smollm2-135m",
+        device=str(tmp_path / "own.toml"),
+        engine=str(tmp_path / "engine.toml"),
+        dtype="fp32",
     )
     setting = build_setting(DecodingConfiguration(deployment=names, method="n-gram"))
     steps = group_steps([drawn_path([0.5], 64, 16, np.random.default_rng(0))])
     foretold = rate(setting, 0, [steps], draft_tokens=1)
-    about = {"profile": "own", "model": "smollm2-135m", "fidelity": "calibrated", "weights": "fp32", "draft_layers": 0}
+    about = {
+        "profile": "own",
+        "model": "smollm2-135m",
+        "fidelity": "calibrated",
+        "weights": "fp32",
+        "draft_layers": 0,
+    }
     point = {"drafter": "n-gram", "draft_tokens": 1, "measured": {"tokens_per_s": foretold / 1.25}}
-    (tmp_path / "validation.json").write_text(json.dumps({"about": about, "costs": {}, "points": [point]}))
+    (tmp_path / "validation.json").write_text(
+        json.dumps({"about": about, "costs": {}, "points": [point]})
+    )
     keep_steps([(0, steps)], tmp_path)
     (found,) = rescore(tmp_path)
     assert found.rows == 1 and found.median == pytest.approx(0.25)

@@ -1,12 +1,14 @@
-"""Published throughput of vLLM with and without speculation, in event mode: closed loops at every batch.
+"""Published throughput of vLLM with and without speculation, in event mode: closed loops at every
+batch.
 
-Llama-3.1-8B with EAGLE-3 and n-gram drafts on one H100 (K = 3, recorded traces of the same models), and with EAGLE-3 on
-one A100 (K = 5, at the tokens per step that each run reports). No constant of the cost model was chosen after seeing
-these rows. With a KV cache in 8 bits every speculative step took 7 to 10 ms longer than with one in 16, whatever the
-batch (0.77 times plain decoding against 1.46 at batch 1, weights in 4 bits): the host's time, because before Hopper
-vLLM reads such a cache with FlashInfer and drafts without graphs (vllm-project/vllm, issues 54992 and 57352). No other
-measurement tells how long that takes, the model does not know it, and the rows count all the same: without them the
-median is 5 %.
+Llama-3.1-8B with EAGLE-3 and n-gram drafts on one H100 (K = 3, recorded traces of the same models),
+and with EAGLE-3 on one A100 (K = 5, at the tokens per step that each run reports). No constant of
+the cost model was chosen after seeing these rows. With a KV cache in 8 bits every speculative step
+took 7 to 10 ms longer than with one in 16, whatever the batch (0.77 times plain decoding against
+1.46 at batch 1, weights in 4 bits): the host's time, because before Hopper vLLM reads such a cache
+with FlashInfer and drafts without graphs (vllm-project/vllm, issues 54992 and 57352). No other
+measurement tells how long that takes, the model does not know it, and the rows count all the same:
+without them the median is 5 %.
 """
 
 import csv
@@ -49,8 +51,12 @@ def speedup(setting, trace, requests, users, draft_tokens, token_budget):
     workload = closed_loop(requests, users)
     options = SchedulerOptions(kv_blocks=20_000, token_budget=token_budget, max_requests=256)
     timer = CostModelTimer(setting)
-    speculation = SpeculationOptions(topology=draft_tokens, trace=trace, draft=CostModelDraft(setting))
-    spec = simulate(Scenario(workload=workload, scheduler=options, timer=timer, speculation=speculation))
+    speculation = SpeculationOptions(
+        topology=draft_tokens, trace=trace, draft=CostModelDraft(setting)
+    )
+    spec = simulate(
+        Scenario(workload=workload, scheduler=options, timer=timer, speculation=speculation)
+    )
     plain = simulate(Scenario(workload=workload, scheduler=options, timer=timer))
     assert spec.finished.all() and plain.finished.all() and plain.tokens_per_step == 1.0
     return plain.clock_s / spec.clock_s, spec.tokens_per_step
@@ -72,10 +78,13 @@ def on_h100(reference_data):
             )
             batch = int(row["batch_size"])
             requests = RequestTrace(
-                arrival_s=np.zeros(trace.requests), prompt_tokens=np.maximum(trace.prompt_tokens, 1),
+                arrival_s=np.zeros(trace.requests),
+                prompt_tokens=np.maximum(trace.prompt_tokens, 1),
                 output_tokens=trace.output_tokens.astype(np.int32),
-            )  # fmt: skip
-            taken = repeated(requests, LEAST_REQUESTS if batch == 1 else max(trace.requests, 6 * batch))
+            )
+            taken = repeated(
+                requests, LEAST_REQUESTS if batch == 1 else max(trace.requests, 6 * batch)
+            )
             found, kept = speedup(setting, trace, taken, batch, int(row["k"]), 8192)
             group = f"{row['method']}, {row['dataset']}"
             rows.append(Row(group, batch, float(row["measured_speedup"]), found, kept))
@@ -83,7 +92,8 @@ def on_h100(reference_data):
 
 
 def constant_acceptance(tokens_per_step, draft_tokens):
-    """A recording whose steps emit so many tokens on average, every draft token being kept equally often."""
+    """A recording whose steps emit so many tokens on average, every draft token being kept equally
+    often."""
     low, high = 0.0, 1.0
     for _ in range(60):
         rate = (low + high) / 2
@@ -95,13 +105,21 @@ def constant_acceptance(tokens_per_step, draft_tokens):
 
 @pytest.fixture(scope="module")
 def on_a100(reference_data):
-    runs = json.loads((reference_data / "acceptance" / "vllm_eagle3_a100_runs.json").read_text())["rows"]
+    runs = json.loads((reference_data / "acceptance" / "vllm_eagle3_a100_runs.json").read_text())[
+        "rows"
+    ]
     cells = defaultdict(lambda: defaultdict(list))
     for run in runs:
         if run["model"].split("/")[1].startswith("Meta-Llama-3-") or run["run"].startswith("diag"):
             continue  # drafted by EAGLE-1, or run for diagnosis with the engine's fast paths off
         factors = run["factors"]
-        key = (factors["weight_quant"], factors["kv_quant"], run["concurrency"], run["num_requests"], run["k"])
+        key = (
+            factors["weight_quant"],
+            factors["kv_quant"],
+            run["concurrency"],
+            run["num_requests"],
+            run["k"],
+        )
         cells[key][factors["spec_decode"]].append(run)
     rows = []
     for (weights, kv, users, count, k), by_method in sorted(cells.items()):
@@ -110,19 +128,32 @@ def on_a100(reference_data):
             continue
         output = round(spec[0]["completion_tokens"] / count)
         requests = RequestTrace(
-            arrival_s=np.zeros(count), prompt_tokens=np.full(count, 717, np.int32),
+            arrival_s=np.zeros(count),
+            prompt_tokens=np.full(count, 717, np.int32),
             output_tokens=np.full(count, output, np.int32),
-        )  # fmt: skip
+        )
         kept = float(np.mean([run["tau"] for run in spec]))
         setting = build_setting(
-            DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(
-                model="llama-3.1-8b", device="a100-sxm-80", dtype=WEIGHTS[weights],
-                kv_dtype="fp8" if kv == "fp8" else None))
-        )  # fmt: skip
+            DecodingConfiguration(
+                method="eagle-3",
+                deployment=DeploymentNames(
+                    model="llama-3.1-8b",
+                    device="a100-sxm-80",
+                    dtype=WEIGHTS[weights],
+                    kv_dtype="fp8" if kv == "fp8" else None,
+                ),
+            )
+        )
         found, seen = speedup(setting, constant_acceptance(kept, k), requests, users, k, 2048)
         assert seen == pytest.approx(kept, rel=0.04)  # the last step of an output is cut short
-        measured = np.mean([r["throughput_tok_s"] for r in spec]) / np.mean([r["throughput_tok_s"] for r in plain])
-        rows.append(Row(f"EAGLE-3, A100, {weights} weights, {kv} cache", users, float(measured), found, seen))
+        measured = np.mean([r["throughput_tok_s"] for r in spec]) / np.mean(
+            [r["throughput_tok_s"] for r in plain]
+        )
+        rows.append(
+            Row(
+                f"EAGLE-3, A100, {weights} weights, {kv} cache", users, float(measured), found, seen
+            )
+        )
     return rows
 
 
@@ -130,11 +161,14 @@ def show(rows):
     print()
     for r in rows:
         print(
-            f"{r.group:40} batch {r.batch:3}: measured {r.measured:.3f}, simulated {r.simulated:.3f}, "
-            f"error {r.error:+.1%}, {r.tokens_per_step:.2f} tokens per step"
+            f"{r.group:40} batch {r.batch:3}: measured {r.measured:.3f}, simulated"
+            f" {r.simulated:.3f}, error {r.error:+.1%}, {r.tokens_per_step:.2f} tokens per step"
         )
     for group in dict.fromkeys(r.group for r in rows):
-        print(f"{group}: median error {np.median([abs(r.error) for r in rows if r.group == group]):.1%}")
+        print(
+            f"{group}: median error"
+            f" {np.median([abs(r.error) for r in rows if r.group == group]):.1%}"
+        )
     median = float(np.median([abs(r.error) for r in rows]))
     print(f"all {len(rows)} rows: median error {median:.1%}")
     return median
@@ -159,7 +193,8 @@ def test_speedups_fall_with_batch(on_h100, on_a100):
     for rows in (on_h100, on_a100):
         for group in {r.group for r in rows}:
             curve = [r.simulated for r in sorted(rows, key=lambda r: r.batch) if r.group == group]
-            # batch 1 plays fewer requests than the others, of which n-gram keeps 4 % more tokens a step
+            # batch 1 plays fewer requests than the others, of which n-gram keeps 4 % more tokens a
+            # step
             assert curve == sorted(curve, reverse=True) or max(np.diff(curve)) < 0.03
 
 

@@ -22,7 +22,10 @@ def test_committed_measurements_are_timed_no_worse_than_before():
     bounds = json.loads(golden.FILE.read_text(encoding="utf-8"))
     present = golden.errors()
     assert golden.worse(bounds, present) == []
-    for folder, scores in present.items():  # the invariant beside the numbers: a median lies below its p90
+    for (
+        folder,
+        scores,
+    ) in present.items():  # the invariant beside the numbers: a median lies below its p90
         assert all(0 <= each["median"] <= each["p90"] for each in scores.values()), folder
     assert set(present) <= set(bounds), "results were added: regenerate the bounds"
 
@@ -33,5 +36,7 @@ def test_a_worse_model_and_missing_results_are_reported():
     slower = {"d/x": {"passes": {"rows": 5, "median": 0.06, "p90": 0.1}}}
     assert golden.worse(bound, slower) == ["d/x: passes: median 0.0600 exceeds 0.0500"]
     assert len(golden.worse(bound, {})) == 1
-    assert len(golden.worse(bound, {"d/x": {"passes": {"rows": 4, "median": 0.0, "p90": 0.0}}})) == 1
+    assert (
+        len(golden.worse(bound, {"d/x": {"passes": {"rows": 4, "median": 0.0, "p90": 0.0}}})) == 1
+    )
     assert golden.worse(bound, {"d/x": {"passes": {"rows": 5, "median": 0.04, "p90": 0.1}}}) == []

@@ -1,4 +1,5 @@
-"""The exception tree: one line per error, exit codes, nearest names, and survival across processes."""
+"""The exception tree: one line per error, exit codes, nearest names, and survival across
+processes."""
 
 import pickle
 
@@ -21,7 +22,10 @@ from hardware_profiles.errors import (
         ({}, "must be above 0"),
         ({"value": -1}, "must be above 0, got -1"),
         ({"key": "power.W"}, "power.W: must be above 0"),
-        ({"file": "a.toml", "key": "power.W", "value": -1}, "a.toml: power.W: must be above 0, got -1"),
+        (
+            {"file": "a.toml", "key": "power.W", "value": -1},
+            "a.toml: power.W: must be above 0, got -1",
+        ),
         ({"file": "a.toml", "value": 0}, "a.toml: must be above 0, got 0"),
     ],
 )
@@ -34,7 +38,11 @@ def test_long_values_are_shortened():
 
 
 def test_exit_codes():
-    assert (InputError.exit_code, UnknownNameError.exit_code, InfeasibleError.exit_code) == (2, 2, 3)
+    assert (InputError.exit_code, UnknownNameError.exit_code, InfeasibleError.exit_code) == (
+        2,
+        2,
+        3,
+    )
     assert issubclass(UnknownNameError, InputError)
     assert issubclass(InputError, RooftreeError) and issubclass(InfeasibleError, RooftreeError)
     assert not issubclass(InfeasibleError, InputError)

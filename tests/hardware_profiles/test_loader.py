@@ -40,7 +40,8 @@ def test_names_in_any_case_and_with_any_separators(name):
 
 def test_an_unknown_name_offers_the_nearest():
     with pytest.raises(
-        UnknownNameError, match=r"unknown device 'h10'; nearest: h100-(pcie|sxm|nvl), h100-(pcie|sxm|nvl)"
+        UnknownNameError,
+        match=r"unknown device 'h10'; nearest: h100-(pcie|sxm|nvl), h100-(pcie|sxm|nvl)",
     ):
         load_device("h10")
     with pytest.raises(UnknownNameError, match="rtx-4090"):
@@ -62,20 +63,35 @@ def test_what_is_written_reads_back(tmp_path, name):
     device, path = load_device(name), tmp_path / f"{name}.toml"
     write_device(device, path)
     copy = load_device(path)
-    for field in ("name", "title", "vendor", "kind", "year", "processors", "provenance", "calibrated"):
+    for field in (
+        "name",
+        "title",
+        "vendor",
+        "kind",
+        "year",
+        "processors",
+        "provenance",
+        "calibrated",
+    ):
         assert getattr(copy, field) == getattr(device, field), field
     assert copy.bandwidth_bytes_per_s == pytest.approx(device.bandwidth_bytes_per_s, rel=1e-15)
     assert dict(copy.peak_flops_per_s) == pytest.approx(dict(device.peak_flops_per_s), rel=1e-15)
     for constant in CONSTANT_NAMES:
-        assert getattr(copy.constants, constant) == pytest.approx(getattr(device.constants, constant), rel=1e-15)
-    assert dict(copy.constants.residual_ratio) == pytest.approx(dict(device.constants.residual_ratio), rel=1e-15)
+        assert getattr(copy.constants, constant) == pytest.approx(
+            getattr(device.constants, constant), rel=1e-15
+        )
+    assert dict(copy.constants.residual_ratio) == pytest.approx(
+        dict(device.constants.residual_ratio), rel=1e-15
+    )
     assert copy.constants_from == name
     assert not list(tmp_path.glob("*.part"))
 
 
 @given(st.text(min_size=1, max_size=60).filter(lambda text: text.isprintable() or "\n" in text))
 def test_any_title_survives_writing(tmp_path_factory, title):
-    text = device_text(load_device("l4")).replace('title = "NVIDIA L4"', f"title = {_quoted(title)}")
+    text = device_text(load_device("l4")).replace(
+        'title = "NVIDIA L4"', f"title = {_quoted(title)}"
+    )
     path = tmp_path_factory.mktemp("title") / "mine.toml"
     path.write_text(text, encoding="utf-8", newline="")
     assert load_device(path).title == title
@@ -106,7 +122,9 @@ def test_carried_over_constants_are_marked_and_widened():
     device, relative = load_device("h200-sxm"), load_device("h100-sxm")
     assert device.constants_from == "h100-sxm" and not device.calibrated
     assert device.constants.moe_launch_s == relative.constants.moe_launch_s
-    assert device.constants.residual_ratio["moe"] == pytest.approx(1.5 * relative.constants.residual_ratio["moe"])
+    assert device.constants.residual_ratio["moe"] == pytest.approx(
+        1.5 * relative.constants.residual_ratio["moe"]
+    )
     assert device.provenance["constants.moe_launch_s"].kind == "assumed"
     assert "carried over from h100-sxm" in device.provenance["constants.moe_launch_s"].source
     assert device.provenance["constants.gemm_launch_s"].kind == "measured"
@@ -115,7 +133,9 @@ def test_carried_over_constants_are_marked_and_widened():
 
 def test_a_relative_of_a_relative_widens_once():
     l4, h100 = load_device("l4"), load_device("h100-sxm")
-    assert l4.constants.residual_ratio["mla"] == pytest.approx(3 * h100.constants.residual_ratio["mla"])
+    assert l4.constants.residual_ratio["mla"] == pytest.approx(
+        3 * h100.constants.residual_ratio["mla"]
+    )
     assert "carried over from h100-sxm" in l4.provenance["constants.mla_launch_s"].source
     assert "carried over from rtx-pro-6000" in l4.provenance["constants.gemm_launch_s"].source
     forty, eighty = load_device("a100-sxm-40").constants, load_device("a100-sxm-80").constants
@@ -128,7 +148,9 @@ def test_a_relative_of_a_relative_widens_once():
 
 def test_tile_times_follow_the_peak_of_one_processor():
     l4, pro = load_device("l4"), load_device("rtx-pro-6000")
-    share = [each.peak("bf16") / each.processors * each.constants.unsplit_tile_s for each in (l4, pro)]
+    share = [
+        each.peak("bf16") / each.processors * each.constants.unsplit_tile_s for each in (l4, pro)
+    ]
     assert share[0] == pytest.approx(share[1])
     assert l4.constants.gemm_launch_s == pro.constants.gemm_launch_s
 
@@ -170,7 +192,9 @@ def test_the_eightieth_percentile_of_a_log_normal(generator):
 def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
     text = (DATA / "h100-pcie.toml").read_text(encoding="utf-8")
     for name, like in (("one", "two"), ("two", "one")):
-        mine = text.replace('name = "h100-pcie"', f'name = "{name}"').replace('like = "h100-sxm"', f'like = "{like}"')
+        mine = text.replace('name = "h100-pcie"', f'name = "{name}"').replace(
+            'like = "h100-sxm"', f'like = "{like}"'
+        )
         (tmp_path / f"{name}.toml").write_text(mine, encoding="utf-8")
     monkeypatch.setattr(loader, "DATA", tmp_path)
     assert "must not lead back" in str(refusal(tmp_path / "one.toml"))
@@ -188,7 +212,12 @@ def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
         ("GB_per_s = 3350", "GB_per_s = 3350e9", "bandwidth.GB_per_s", "got 3.35e+21"),
         ("GB_per_s = 3350", 'GB_per_s = "3350"', "bandwidth.GB_per_s", "valid number"),
         ("GB_per_s = 3350", "GB_per_s = true", "bandwidth.GB_per_s", "valid number"),
-        ("GB_per_s = 3350", "TB_per_s = 3.35", "bandwidth", "unknown key 'TB_per_s'; nearest: GB_per_s"),
+        (
+            "GB_per_s = 3350",
+            "TB_per_s = 3.35",
+            "bandwidth",
+            "unknown key 'TB_per_s'; nearest: GB_per_s",
+        ),
         ("count = 132", "count = 132.5", "processors.count", "integer"),
         ("count = 132", "count = 0", "processors.count", "must lie between"),
         ("TFLOP_per_s = 989.4", "TFLOP_per_s = 0", "peak.bf16.TFLOP_per_s", "must lie between"),
@@ -199,7 +228,12 @@ def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
             "peak.bf16",
             "unknown key 'PFLOP'; nearest: TFLOP_per_s",
         ),
-        ("GB_per_s = 3350", "GB_per_s = 3350, bf16 = { x = { y = 1 } }", "bandwidth", "unknown key 'bf16'"),
+        (
+            "GB_per_s = 3350",
+            "GB_per_s = 3350, bf16 = { x = { y = 1 } }",
+            "bandwidth",
+            "unknown key 'bf16'",
+        ),
         ("bandwidth = {", "bandwith = {", None, "unknown key 'bandwith'; nearest: bandwidth"),
         ('kind = "gpu"', 'kind = "tpu"', "kind", "'gpu', 'cpu' or 'accelerator'"),
         ('kind = "datasheet"', 'kind = "guessed"', "bandwidth.kind", "'measured'"),
@@ -217,7 +251,12 @@ def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
         ("norm = 3.363", "norm = 0.5", "constants.gemm.norm", "must lie between"),
         ("norm = 3.363", 'norm = "max"', "constants.gemm.norm", "valid number"),
         ("median_ratio = 0.05, ", "", "constants.prefill.residual", "either p80_ratio, or both"),
-        ("median_ratio = 0.05", "median_ratio = 0.5", "constants.prefill.residual", "must not be below"),
+        (
+            "median_ratio = 0.05",
+            "median_ratio = 0.5",
+            "constants.prefill.residual",
+            "must not be below",
+        ),
         ("p90_ratio = 0.15", "p90_ratio = 1e9", "constants.prefill.residual", "must lie between"),
         ("[constants.moe]", "[constants.moo]", "constants", "unknown key 'moo'; nearest: moe"),
     ],
@@ -230,7 +269,10 @@ def test_wrong_files_are_refused(tmp_path, old, new, key, said):
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [("TFLOP_per_s = ", "TFLOP_per_s = 1e-400 #", "must lie between"), ("count = ", "count = 0 #", "must lie between")],
+    [
+        ("TFLOP_per_s = ", "TFLOP_per_s = 1e-400 #", "must lie between"),
+        ("count = ", "count = 0 #", "must lie between"),
+    ],
 )
 def test_an_heir_without_peak_or_processors_is_refused(tmp_path, old, new, said):
     heir = (DATA / "a100-pcie-40.toml").read_text(encoding="utf-8")
@@ -247,12 +289,20 @@ def test_a_missing_operation_needs_a_relative(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(whole[:start], encoding="utf-8")
     assert "constants.host: is missing, here and in every relative" in str(refusal(path))
-    path.write_text(whole[:start].replace("[constants.gemm]", '[constants]\nlike = "h10"\n[constants.gemm]'), "utf-8")
+    path.write_text(
+        whole[:start].replace("[constants.gemm]", '[constants]\nlike = "h10"\n[constants.gemm]'),
+        "utf-8",
+    )
     assert "unknown device 'h10'; nearest: h100" in str(refusal(path))
     path.write_text(
-        whole[:start].replace("[constants.gemm]", '[constants]\nlike = "h100-sxm"\n[constants.gemm]'), "utf-8"
+        whole[:start].replace(
+            "[constants.gemm]", '[constants]\nlike = "h100-sxm"\n[constants.gemm]'
+        ),
+        "utf-8",
     )
-    assert load_device(path).constants.host_layer_s == load_device("h100-sxm").constants.host_layer_s
+    assert (
+        load_device(path).constants.host_layer_s == load_device("h100-sxm").constants.host_layer_s
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,8 +339,12 @@ def test_a_file_is_read_anew_each_time(tmp_path):
 
 def test_importing_pulls_in_nothing_heavy():
     heavy = ("numpy", "pydantic", "numba", "pyarrow")
-    program = f"import sys, hardware_profiles.loader; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        f"import sys, hardware_profiles.loader; print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -300,19 +354,29 @@ def test_every_operation_of_the_file_is_one_of_the_record():
 
 def test_everything_that_is_wrong_with_a_file_is_reported_at_once(tmp_path):
     text = (DATA / "l4.toml").read_text(encoding="utf-8")
-    text = text.replace('kind = "gpu"', 'kind = "toaster"').replace("GB_per_s = 300", 'GB_per_s = "fast"')
+    text = text.replace('kind = "gpu"', 'kind = "toaster"').replace(
+        "GB_per_s = 300", 'GB_per_s = "fast"'
+    )
     path = tmp_path / "mine.toml"
     path.write_text(text.replace("year = 2023", "").replace("W = 72", "kW = 72"), encoding="utf-8")
     with pytest.raises(CollectedError) as caught:
         load_device(path)
-    assert {error.key for error in caught.value.errors} == {"kind", "bandwidth.GB_per_s", "year", "power"}
+    assert {error.key for error in caught.value.errors} == {
+        "kind",
+        "bandwidth.GB_per_s",
+        "year",
+        "power",
+    }
     assert str(caught.value).startswith(f"{path}: 4 things are wrong")
 
 
 def test_all_numbers_out_of_range_are_reported_at_once(tmp_path):
     text = (DATA / "l4.toml").read_text(encoding="utf-8")
     path = tmp_path / "mine.toml"
-    path.write_text(text.replace("GB_per_s = 300", "GB_per_s = -300").replace("W = 72", "W = 0"), encoding="utf-8")
+    path.write_text(
+        text.replace("GB_per_s = 300", "GB_per_s = -300").replace("W = 72", "W = 0"),
+        encoding="utf-8",
+    )
     with pytest.raises(CollectedError) as caught:
         load_device(path)
     assert [error.key for error in caught.value.errors] == ["bandwidth.GB_per_s", "power.W"]
@@ -321,9 +385,14 @@ def test_all_numbers_out_of_range_are_reported_at_once(tmp_path):
 def test_wrong_constants_of_several_operations_are_reported_at_once(tmp_path):
     text = (DATA / "h100-sxm.toml").read_text(encoding="utf-8")
     path = tmp_path / "mine.toml"
-    changed_text = text.replace("launch_us = 2.976\n", "", 1).replace("row_us = 0.375", "row_ms = 0.375")
+    changed_text = text.replace("launch_us = 2.976\n", "", 1).replace(
+        "row_us = 0.375", "row_ms = 0.375"
+    )
     path.write_text(changed_text, encoding="utf-8")
     with pytest.raises(CollectedError) as caught:
         load_device(path)
-    assert [error.key for error in caught.value.errors] == ["constants.gemm.launch_us", "constants.sampler"]
+    assert [error.key for error in caught.value.errors] == [
+        "constants.gemm.launch_us",
+        "constants.sampler",
+    ]
     assert "unknown key 'row_ms'; nearest: row_us" in str(caught.value)

@@ -1,4 +1,5 @@
-"""Kept machine code is that of the very sources, types and numba that ask for it, or it is made anew."""
+"""Kept machine code is that of the very sources, types and numba that ask for it, or it is made
+anew."""
 
 import importlib
 import os
@@ -21,13 +22,17 @@ print(outer(int(sys.argv[1])), sum(outer.stats.cache_hits.values()), sum(outer.s
 
 
 def write_version(package, formula):
-    """The caller stays as it is; what it calls, in another file of the same size and time, is the version."""
+    """The caller stays as it is; what it calls, in another file of the same size and time, is the
+    version."""
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").write_text("")
     head = "from hardware_profiles.machine_code import cached_njit\n"
-    (package / "inner.py").write_text(f"{head}@cached_njit(__file__)\ndef inner(x):\n    return {formula}\n")
+    (package / "inner.py").write_text(
+        f"{head}@cached_njit(__file__)\ndef inner(x):\n    return {formula}\n"
+    )
     (package / "outer.py").write_text(
-        f"{head}from walks.inner import inner\n@cached_njit(__file__)\ndef outer(x):\n    return inner(x) + 1\n"
+        f"{head}from walks.inner import inner\n@cached_njit(__file__)\ndef outer(x):\n    return"
+        " inner(x) + 1\n"
     )
     for file in package.iterdir():
         if file.is_file():
@@ -45,15 +50,23 @@ def installed(tmp_path, monkeypatch):
     def asks(number, version, process=False):
         write_version(package, version)
         if process:
-            about = {**os.environ, "NUMBA_CACHE_DIR": str(kept), "PYTHONDONTWRITEBYTECODE": "1",
-                     "PYTHONPATH": os.pathsep.join(sys.path)}  # fmt: skip
+            about = {
+                **os.environ,
+                "NUMBA_CACHE_DIR": str(kept),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            }
             words = [sys.executable, "-c", CODE, str(number)]
             done = subprocess.run(words, env=about, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             return tuple(map(int, done.stdout.split()))
         machine_code._sources.cache_clear()
         outer = imported_anew()
-        return outer(number), sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values())
+        return (
+            outer(number),
+            sum(outer.stats.cache_hits.values()),
+            sum(outer.stats.cache_misses.values()),
+        )
 
     yield SimpleNamespace(kept=kept, asks=asks)
     forget()
@@ -93,11 +106,14 @@ def test_what_is_damaged_or_left_by_another_release_is_made_anew(installed):
     for file in first:
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     assert installed.asks(2, FIRST) == (17, 0, 1)
-    # an index that names a module which is no longer there, as numba's own would be found after an upgrade
+    # an index that names a module which is no longer there, as numba's own would be found after an
+    # upgrade
     gone = b"cwalks.gone\nThing\n."
     for file in first:
         file.write_bytes(gone)
-        file.with_name(f"{file.name.split('.')[0]}.py{sys.version_info[0]}{sys.version_info[1]}.nbi").write_bytes(gone)
+        file.with_name(
+            f"{file.name.split('.')[0]}.py{sys.version_info[0]}{sys.version_info[1]}.nbi"
+        ).write_bytes(gone)
     assert installed.asks(2, FIRST) == (17, 0, 1)
     assert installed.asks(2, FIRST) == (17, 1, 0)
 
@@ -129,12 +145,17 @@ def test_what_cannot_be_kept_still_runs(tmp_path, monkeypatch, failing):
     assert not files(tmp_path)
 
 
-def test_code_of_other_versions_is_removed_once_nobody_has_made_it_for_a_month(tmp_path, monkeypatch):
+def test_code_of_other_versions_is_removed_once_nobody_has_made_it_for_a_month(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
     cached_njit(__file__)(add)(1, 2)
     (mine,) = files(tmp_path)
     base = mine.name.rsplit(".", 3)[0]
-    old, new = mine.with_name(f"{base}.{'0' * 20}.{'1' * 20}.nbc"), mine.with_name(f"{base}.{'2' * 20}.{'1' * 20}.nbc")
+    old, new = (
+        mine.with_name(f"{base}.{'0' * 20}.{'1' * 20}.nbc"),
+        mine.with_name(f"{base}.{'2' * 20}.{'1' * 20}.nbc"),
+    )
     for file in (old, new):
         file.write_bytes(b"")
     os.utime(old, (0, 0))
@@ -150,7 +171,13 @@ def test_any_file_beside_or_below_is_part_of_what_code_is_made_from(tmp_path):
         return machine_code._sources(str(tmp_path))
 
     seen = {digest()}
-    for name, text in (("a.py", "1"), ("a.py", "2"), ("sub/b.py", ""), ("sub/c.py", ""), ("sub/c.py", "x")):
+    for name, text in (
+        ("a.py", "1"),
+        ("a.py", "2"),
+        ("sub/b.py", ""),
+        ("sub/c.py", ""),
+        ("sub/c.py", "x"),
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
         seen.add(digest())

@@ -1,4 +1,5 @@
-"""Files from outside: regular ones alone, at most so many bytes, and nothing waits for a pipe's writer."""
+"""Files from outside: regular ones alone, at most so many bytes, and nothing waits for a pipe's
+writer."""
 
 import os
 
@@ -77,8 +78,10 @@ def test_a_file_is_read_up_to_its_limit(tmp_path):
     assert caught.value.file == str(path)
 
 
-@pytest.mark.parametrize(("name", "said"), [("absent", "no such file"), ("x" * 5000, "cannot be read"),
-                                            ("a\x00b", "cannot be read")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("absent", "no such file"), ("x" * 5000, "cannot be read"), ("a\x00b", "cannot be read")],
+)
 def test_a_name_that_leads_nowhere_is_refused(tmp_path, name, said):
     with pytest.raises(InputError, match=said):
         open_regular(tmp_path / name)

@@ -1,4 +1,5 @@
-"""`--set device.<key>=<number>`: every key can be set, nothing else moves, and wrong ones are refused."""
+"""`--set device.<key>=<number>`: every key can be set, nothing else moves, and wrong ones are
+refused."""
 
 import math
 from dataclasses import fields
@@ -20,9 +21,19 @@ def flat(device):
     numbers = {each.name: getattr(device, each.name) for each in fields(Device)}
     numbers |= {f"peak_flops_per_s.{name}": each for name, each in device.peak_flops_per_s.items()}
     constants = device.constants
-    numbers |= {f"constants.{each.name}": getattr(constants, each.name) for each in fields(constants)}
-    numbers |= {f"constants.residual_ratio.{name}": each for name, each in constants.residual_ratio.items()}
-    tables = ("constants", "peak_flops_per_s", "constants.residual_ratio", "provenance", "calibrated")
+    numbers |= {
+        f"constants.{each.name}": getattr(constants, each.name) for each in fields(constants)
+    }
+    numbers |= {
+        f"constants.residual_ratio.{name}": each for name, each in constants.residual_ratio.items()
+    }
+    tables = (
+        "constants",
+        "peak_flops_per_s",
+        "constants.residual_ratio",
+        "provenance",
+        "calibrated",
+    )
     return {name: each for name, each in numbers.items() if name not in tables}
 
 
@@ -30,13 +41,17 @@ def flat(device):
 def test_one_number_moves_and_nothing_else(key, factor):
     name = key.removeprefix("device.")
     before = flat(DEVICE)
-    least = 100.0 if name in ("link_devices", "direct_devices") else 0.1  # a link joins two devices at least
+    least = (
+        100.0 if name in ("link_devices", "direct_devices") else 0.1
+    )  # a link joins two devices at least
     number = (before[name] or least) if name in before else 1e15
     target = round(number * factor) if name == "processors" else number * factor
     try:
         device = overridden(DEVICE, f"{key}={target!r}")
     except InputError:
-        assert "efficiency" in name or name.endswith("_ratio"), "only ratios near their upper end may be refused"
+        assert "efficiency" in name or name.endswith("_ratio"), (
+            "only ratios near their upper end may be refused"
+        )
         return
     after = flat(device)
     assert after.pop(name) == target
@@ -51,7 +66,10 @@ def test_one_number_moves_and_nothing_else(key, factor):
     assert device.calibrated == (not name.startswith("constants."))
 
 
-@given(st.sampled_from(KEYS), st.sampled_from(["nan", "-1", "-inf", "-1e-9", "", "fast", "1e", "0x10", "1,5"]))
+@given(
+    st.sampled_from(KEYS),
+    st.sampled_from(["nan", "-1", "-inf", "-1e-9", "", "fast", "1e", "0x10", "1,5"]),
+)
 def test_wrong_numbers_are_refused_under_their_key(key, text):
     with pytest.raises(InputError) as caught:
         overridden(DEVICE, f"{key}={text}")
@@ -96,7 +114,9 @@ def test_overrides_apply_to_relatives_not_through_them():
 
 
 def test_a_dtype_that_was_not_there_can_be_added():
-    device = load_device("a100-sxm-80", ["device.peak_flops_per_s.fp8=6.24e14", "device.processors=54"])
+    device = load_device(
+        "a100-sxm-80", ["device.peak_flops_per_s.fp8=6.24e14", "device.processors=54"]
+    )
     assert device.peak("fp8") == 6.24e14
     assert device.processors == 54 and isinstance(device.processors, int)
 
@@ -127,7 +147,9 @@ def test_an_override_needs_a_number():
         load_device("h100-sxm", ["device.processors=131.5"])
     with pytest.raises(InputError, match="must lie between"):
         load_device("h100-sxm", ["device.bandwidth_bytes_per_s=inf"])
-    assert load_device("h100-sxm", ["device.constants.gemm_norm=inf"]).constants.gemm_norm == math.inf
+    assert (
+        load_device("h100-sxm", ["device.constants.gemm_norm=inf"]).constants.gemm_norm == math.inf
+    )
 
 
 @given(st.text(max_size=40))

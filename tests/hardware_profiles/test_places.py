@@ -14,7 +14,12 @@ def test_any_text_is_a_place_or_none(name):
 
 def test_folders_are_places_and_no_files(tmp_path):
     (tmp_path / "x").write_text("")
-    assert (is_place(tmp_path), is_folder(tmp_path), is_file(tmp_path), is_file(tmp_path / "x")) == (
+    assert (
+        is_place(tmp_path),
+        is_folder(tmp_path),
+        is_file(tmp_path),
+        is_file(tmp_path / "x"),
+    ) == (
         True,
         True,
         False,

@@ -62,7 +62,10 @@ def test_a_frozen_table_is_the_mapping_it_was_made_of(entries):
 
 def test_peak_of_a_missing_dtype_names_those_there_are(device):
     assert device.peak("bf16") == 989.4e12
-    with pytest.raises(InputError, match=r"h100-sxm has no such peak; it has fp32, bf16, fp16, fp8, int8, got 'fp4'"):
+    with pytest.raises(
+        InputError,
+        match=r"h100-sxm has no such peak; it has fp32, bf16, fp16, fp8, int8, got 'fp4'",
+    ):
         device.peak("fp4")
 
 
@@ -96,7 +99,11 @@ def test_limits_that_are_meant(device):
 
 
 def test_peaks_are_checked(device):
-    for peaks, rule in (({}, "at least one"), ({"fp7": 1e12}, "one of"), ({"bf16": 0.0}, "between")):
+    for peaks, rule in (
+        ({}, "at least one"),
+        ({"fp7": 1e12}, "one of"),
+        ({"bf16": 0.0}, "between"),
+    ):
         with pytest.raises(InputError, match=rule):
             replace(device, peak_flops_per_s=peaks)
 
@@ -108,7 +115,10 @@ def test_every_operation_has_a_residual(device):
 
 
 def test_every_constant_belongs_to_one_operation():
-    owners = {name: [each for each in OPERATIONS if name.startswith(f"{each}_")] for name in CONSTANT_NAMES}
+    owners = {
+        name: [each for each in OPERATIONS if name.startswith(f"{each}_")]
+        for name in CONSTANT_NAMES
+    }
     assert all(len(each) == 1 for each in owners.values())
     assert {each[0] for each in owners.values()} == set(OPERATIONS)
     assert len(CONSTANT_NAMES) == len(fields(Constants)) - 2, "but for residuals and corrections"

@@ -1,4 +1,5 @@
-"""Names that drivers really give, the cards they mean, and the look-alikes that are none of them."""
+"""Names that drivers really give, the cards they mean, and the look-alikes that are none of
+them."""
 
 import pytest
 
@@ -69,7 +70,12 @@ UNKNOWN = [
     "H100",
     "",
 ]
-SLICES = ["NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "GRID A100D-10C", "NVIDIA A40-48Q"]
+SLICES = [
+    "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+    "NVIDIA H100 80GB HBM3 MIG 3g.40gb",
+    "GRID A100D-10C",
+    "NVIDIA A40-48Q",
+]
 
 
 @every("name, memory_mib, processors, profile", SEEN)
@@ -119,8 +125,13 @@ def test_no_name_stands_for_two_profiles():
 
 
 def test_every_gpu_can_be_recognised():
-    unnamed = {name for name in device_names() if load_device(name).kind == "gpu" and "--" not in name
-               and not load_device(name).driver_names}  # fmt: skip
+    unnamed = {
+        name
+        for name in device_names()
+        if load_device(name).kind == "gpu"
+        and "--" not in name
+        and not load_device(name).driver_names
+    }
     assert not unnamed
 
 
@@ -150,14 +161,21 @@ def test_what_publications_say_of_their_hardware(text, profile, count):
 
 @pytest.mark.parametrize(
     ("text", "open_points"),
-    [("A100", True), ("A100-40GB", True), ("A100-PCIe-40GB", False), ("RTX 3090", False), ("RTX 4090 48GB", True)],
+    [
+        ("A100", True),
+        ("A100-40GB", True),
+        ("A100-PCIe-40GB", False),
+        ("RTX 3090", False),
+        ("RTX 4090 48GB", True),
+    ],
 )
 def test_what_a_publication_leaves_open_is_said(text, open_points):
     assert bool(stated_device(text).remark) == open_points
 
 
 @pytest.mark.parametrize(
-    "text", ["", "unstated", "RTX 5070 12GB", "A100 per caption / RTX 3090 per text", "n.a. (analytical)"]
+    "text",
+    ["", "unstated", "RTX 5070 12GB", "A100 per caption / RTX 3090 per text", "n.a. (analytical)"],
 )
 def test_words_that_name_no_device_or_two_are_refused(text):
     with pytest.raises(InputError, match="hardware"):

@@ -45,10 +45,20 @@ SOLD_GB = {
     **dict.fromkeys(("h20", "gaudi2", "apple-m2-max"), 96),
     **dict.fromkeys(("jetson-agx-orin-64", "mi210"), 64),
     **dict.fromkeys(("b300-sxm", "gb300", "mi355x"), 288),
-    "mi250-die": 64, "tpu-v4": 32, "rtx-a5000": 24,
-    "a100-pcie-40": 40, "h100-nvl": 94, "h200-nvl": 141, "gb200": 186, "gh200-144": 144, "rtx-3080": 10, "mi325x": 256,
-    "tpu-v5p": 95, "apple-m2-ultra": 192, "apple-m3-ultra": 512,
-}  # fmt: skip
+    "mi250-die": 64,
+    "tpu-v4": 32,
+    "rtx-a5000": 24,
+    "a100-pcie-40": 40,
+    "h100-nvl": 94,
+    "h200-nvl": 141,
+    "gb200": 186,
+    "gh200-144": 144,
+    "rtx-3080": 10,
+    "mi325x": 256,
+    "tpu-v5p": 95,
+    "apple-m2-ultra": 192,
+    "apple-m3-ultra": 512,
+}
 
 NAMES = device_names()
 EXPECTED = [
@@ -68,9 +78,41 @@ EXPECTED = [
     "a10g",
     "rtx-3090",
     "gh200-96",
-    *("b300-sxm", "gb200", "gb300", "h20", "h800-sxm", "h200-nvl", "h100-nvl", "a100-pcie-40", "a100-pcie-80"),
-    *("a800-sxm-80", "a40", "a30", "rtx-a6000", "rtx-6000-ada", "rtx-5090", "rtx-5080", "rtx-4080", "rtx-3080", "l20"),
-    *("t4", "v100-sxm-32", "mi210", "mi250x", "mi300a", "mi325x", "mi355x", "gaudi3", "tpu-v5e", "apple-m4-max"),
+    *(
+        "b300-sxm",
+        "gb200",
+        "gb300",
+        "h20",
+        "h800-sxm",
+        "h200-nvl",
+        "h100-nvl",
+        "a100-pcie-40",
+        "a100-pcie-80",
+    ),
+    *(
+        "a800-sxm-80",
+        "a40",
+        "a30",
+        "rtx-a6000",
+        "rtx-6000-ada",
+        "rtx-5090",
+        "rtx-5080",
+        "rtx-4080",
+        "rtx-3080",
+        "l20",
+    ),
+    *(
+        "t4",
+        "v100-sxm-32",
+        "mi210",
+        "mi250x",
+        "mi300a",
+        "mi325x",
+        "mi355x",
+        "gaudi3",
+        "tpu-v5e",
+        "apple-m4-max",
+    ),
     *("dgx-spark", "jetson-agx-orin-64", "jetson-agx-thor", "xeon-8480"),
 ]
 SCALARS = [
@@ -95,7 +137,9 @@ of_every_device = every("device", cache(lambda: list(map(load_device, NAMES))))
 @of_every_device
 def test_the_name_is_the_stem_of_the_file(device):
     assert device.name in NAMES
-    assert (DATA / f"{device.name}.toml").is_file() or (DATA / "measured" / f"{device.name}.toml").is_file()
+    assert (DATA / f"{device.name}.toml").is_file() or (
+        DATA / "measured" / f"{device.name}.toml"
+    ).is_file()
 
 
 def sixteen_bit(device):
@@ -109,7 +153,9 @@ def test_every_number_has_provenance(device):
     wanted |= {f"constants.{name}" for name in CONSTANT_NAMES}
     wanted |= {f"constants.residual_ratio.{operation}" for operation in OPERATIONS}
     wanted |= {
-        name for name in ("price_usd_per_hour", "link_devices", "direct_devices") if getattr(device, name) is not None
+        name
+        for name in ("price_usd_per_hour", "link_devices", "direct_devices")
+        if getattr(device, name) is not None
     }
     for dtype, groups in device.formats.items():
         wanted |= {f"formats.{dtype}.{name}" for group in groups.values() for name in group.values}
@@ -143,7 +189,8 @@ def test_sizes_are_sane(device):
 
 @of_every_device
 def test_memory_is_what_the_driver_reports(device):
-    """The bytes are those of the log that the source quotes, and the GiB on the box less a few percent at most."""
+    """The bytes are those of the log that the source quotes, and the GiB on the box less a few
+    percent at most."""
     if device.kind == "cpu":
         return
     origin = device.provenance["memory_bytes"]
@@ -154,7 +201,9 @@ def test_memory_is_what_the_driver_reports(device):
         return
     quoted, unit = re.search(r"([\d,]+) (MiB|KiB)", origin.source).groups()
     assert origin.kind == "measured"
-    assert round(device.memory_bytes) == int(quoted.replace(",", "")) * {"MiB": MIB, "KiB": KIB}[unit]
+    assert (
+        round(device.memory_bytes) == int(quoted.replace(",", "")) * {"MiB": MIB, "KiB": KIB}[unit]
+    )
     assert sold * GIGA < device.memory_bytes
     assert 0.93 < device.memory_bytes / (sold * GIB) <= 1.0
 
@@ -168,7 +217,9 @@ def test_one_chip_with_one_memory_reports_one_size():
 @of_every_device
 def test_quantised_dtypes_are_not_slower(device):
     peaks = [
-        device.peak_flops_per_s[each] for each in ("fp32", "bf16", "fp8", "fp4") if each in device.peak_flops_per_s
+        device.peak_flops_per_s[each]
+        for each in ("fp32", "bf16", "fp8", "fp4")
+        if each in device.peak_flops_per_s
     ]
     assert peaks == sorted(peaks)
     assert all(later / earlier < 40 for earlier, later in pairwise(peaks))
@@ -203,8 +254,11 @@ def test_calibrated_means_that_gemm_and_attention_were_measured_here(device):
 
 def test_which_devices_are_calibrated():
     assert {name for name in EXPECTED if load_device(name).calibrated} == {
-        "h100-sxm", "a100-sxm-80", "b200-sxm", "rtx-pro-6000",
-    }  # fmt: skip
+        "h100-sxm",
+        "a100-sxm-80",
+        "b200-sxm",
+        "rtx-pro-6000",
+    }
 
 
 @every("name", EXPECTED)
@@ -217,7 +271,8 @@ def test_files_hold_scaled_units_only_in_keys(name):
 
 
 def test_the_generic_cpu_predicts_the_passes_it_was_derived_from():
-    """Whole passes of a 135M-parameter model in bf16 on two threads: 31, 39, 68 and 203 ms were measured."""
+    """Whole passes of a 135M-parameter model in bf16 on two threads: 31, 39, 68 and 203 ms were
+    measured."""
     device = load_device("cpu-generic")
     constants, weights = device.constants, 134.5e6
     for tokens, measured_s in ((1, 0.031), (8, 0.039), (32, 0.068), (128, 0.203)):
@@ -230,7 +285,11 @@ def test_the_generic_cpu_predicts_the_passes_it_was_derived_from():
 @pytest.mark.parametrize("name", ["h100-sxm", "a100-sxm-80"])
 def test_every_kernel_operation_of_the_calibrated_devices_was_measured(name):
     device = load_device(name)
-    measured = {each for each in OPERATIONS if device.provenance[f"constants.residual_ratio.{each}"].kind == "measured"}
+    measured = {
+        each
+        for each in OPERATIONS
+        if device.provenance[f"constants.residual_ratio.{each}"].kind == "measured"
+    }
     assert {"gemm", "attention", "context", "mla", "moe", "allreduce", "trtllm", "nccl"} <= measured
     source = device.provenance["constants.gemm_launch_s"].source
     assert "fitted to" in source and "on the others median error" in source
@@ -246,9 +305,13 @@ def test_prices_are_dated(device):
 @every("model", ["llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3.2", "qwen3.5-27b"])
 def test_every_device_predicts_every_kind_of_model(device, model):
     """Finite, and no faster with a longer context."""
-    asked = DecodingConfiguration(deployment=DeploymentNames(model=model, device=device.name, engine="none"))
+    asked = DecodingConfiguration(
+        deployment=DeploymentNames(model=model, device=device.name, engine="none")
+    )
     deployment = build_setting(asked).deployment
     for prefill, tokens in ((False, 1), (False, 4), (True, 512)):
-        cost = pass_cost(deployment, batch=4, query_tokens=tokens, context=np.array([0, 4096]), prefill=prefill)
+        cost = pass_cost(
+            deployment, batch=4, query_tokens=tokens, context=np.array([0, 4096]), prefill=prefill
+        )
         assert np.all(np.isfinite(cost.total_s)) and np.all(cost.total_s > 0)
         assert cost.total_s[0] <= cost.total_s[1]

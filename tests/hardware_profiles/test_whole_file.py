@@ -34,7 +34,10 @@ def test_what_fails_halfway_leaves_the_old_file_and_nothing_beside_it(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "no" / "a.txt") as part:
+    with (
+        pytest.raises(InputError, match="cannot be written"),
+        whole_file(tmp_path / "no" / "a.txt") as part,
+    ):
         part.write_text("x")
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="folder"), whole_file(tmp_path / "folder") as part:
@@ -48,14 +51,16 @@ def test_two_writers_never_tear_a_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("0" * 4096)
     code = (
-        "import sys; from pathlib import Path; from hardware_profiles.whole_file import whole_file\n"
-        "for _ in range(60):\n"
-        "    with whole_file(Path(sys.argv[1])) as part:\n"
-        "        with part.open('w') as stream:\n"
-        "            for _ in range(8): stream.write(sys.argv[2] * 512); stream.flush()\n"
+        "import sys; from pathlib import Path; from hardware_profiles.whole_file import"
+        " whole_file\nfor _ in range(60):\n    with whole_file(Path(sys.argv[1])) as part:\n       "
+        " with part.open('w') as stream:\n            for _ in range(8): stream.write(sys.argv[2] *"
+        " 512); stream.flush()\n"
     )
     about = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), digit], env=about) for digit in "123"]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), digit], env=about)
+        for digit in "123"
+    ]
     seen = set()
     while any(writer.poll() is None for writer in writers):
         seen.add(path.read_text())
@@ -67,15 +72,17 @@ def test_two_writers_never_tear_a_file(tmp_path):
 @pytest.mark.heavy
 def test_parts_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path\n"
-        "from hardware_profiles.whole_file import whole_file, whole_folder\n"
-        "with whole_folder(Path(sys.argv[1]) / 'set') as stage, whole_file(Path(sys.argv[1]) / 'b.txt') as part:\n"
-        "    (stage / 'x').write_text('x'); part.write_text('half'); print('begun', flush=True); time.sleep(600)\n"
+        "import sys, time; from pathlib import Path\nfrom hardware_profiles.whole_file import"
+        " whole_file, whole_folder\nwith whole_folder(Path(sys.argv[1]) / 'set') as stage,"
+        " whole_file(Path(sys.argv[1]) / 'b.txt') as part:\n    (stage / 'x').write_text('x');"
+        " part.write_text('half'); print('begun', flush=True); time.sleep(600)\n"
     )
     about = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def writer():
-        child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=about, stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], env=about, stdout=subprocess.PIPE
+        )
         assert child.stdout.readline() == b"begun\n"
         return child
 
@@ -113,7 +120,10 @@ def test_links_are_replaced_and_never_followed(tmp_path):
     with pytest.raises(InputError, match="plain file"), whole_file(folder / "b.txt") as part:
         part.write_text("new")
     # a part that somebody puts another file, or a link, in the place of
-    with pytest.raises(InputError, match="another file took the place"), whole_file(folder / "c.txt") as part:
+    with (
+        pytest.raises(InputError, match="another file took the place"),
+        whole_file(folder / "c.txt") as part,
+    ):
         part.unlink()
         part.symlink_to(outside / "kept.txt")
     assert (outside / "kept.txt").read_text() == "kept" and not (folder / "c.txt").exists()
@@ -126,7 +136,9 @@ def test_the_longest_names_can_be_written(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("code, kind", [(errno.ENOSPC, OSError), (errno.EDQUOT, OSError), (errno.EACCES, InputError)])
+@pytest.mark.parametrize(
+    "code, kind", [(errno.ENOSPC, OSError), (errno.EDQUOT, OSError), (errno.EACCES, InputError)]
+)
 def test_a_machine_that_fails_is_told_from_a_wrong_place(tmp_path, code, kind):
     path = tmp_path / "a.txt"
     path.write_text("old")
@@ -192,7 +204,11 @@ def fill(stage):
 
 
 def content(folder, hidden=True):
-    found = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    found = {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     return {name: text for name, text in found.items() if hidden or not name.startswith(".")}
 
 

@@ -1,10 +1,11 @@
 """Which seeded defects do the fast, the whole and the slow suite find?
 
-Every mutant is one change of text in a copy of the repository. Where the table names a test that found it before, that
-test alone is run. If it no longer finds it, or there is no row, the tests that mirror the changed file run first, then
-those of its folder, then those of the layers around it, each until the first failure; a suite that finds nothing hands
-over to the next larger one. A failure counts only if the same test passes in the unchanged copy. The table is written
-after every answer; a row that is deleted from it is searched for anew, from the fast suite on.
+Every mutant is one change of text in a copy of the repository. Where the table names a test that
+found it before, that test alone is run. If it no longer finds it, or there is no row, the tests
+that mirror the changed file run first, then those of its folder, then those of the layers around
+it, each until the first failure; a suite that finds nothing hands over to the next larger one. A
+failure counts only if the same test passes in the unchanged copy. The table is written after every
+answer; a row that is deleted from it is searched for anew, from the fast suite on.
 
     python tests/mutants/study.py --part scheduler
 """
@@ -30,7 +31,13 @@ COLUMNS = ("part", "file", "defect", "suite", "test")
 PARTS = ("cost_model", "replay", "scheduler", "exporters")
 SUITES = {"fast": ("--fast",), "normal": (), "slow": ("-m", "slow")}
 AROUND = {
-    "cost_model": ("tests/costmodel", "tests/agreement", "tests/golden", "tests/simulator/timing", "tests/app/cli"),
+    "cost_model": (
+        "tests/costmodel",
+        "tests/agreement",
+        "tests/golden",
+        "tests/simulator/timing",
+        "tests/app/cli",
+    ),
     "replay": ("tests/traces", "tests/costmodel/laws", "tests/agreement", "tests/golden"),
     "scheduler": ("tests/simulator", "tests/agreement", "tests/golden"),
     "exporters": ("tests/app/exporters", "tests/app/answers", "tests/app/cli"),
@@ -78,11 +85,15 @@ def copy_to(folder):
 
 
 def places(mutant, root=ROOT):
-    """Where to look for a failure: files of tests that mirror the changed one, their folder, the layers around it."""
+    """Where to look for a failure: files of tests that mirror the changed one, their folder, the
+    layers around it."""
     folder = Path("tests") / Path(mutant.file).parent
     while not (root / folder).is_dir():
         folder = folder.parent
-    own = [str(path.relative_to(root)) for path in (root / folder).rglob(f"test_{Path(mutant.file).stem}*.py")]
+    own = [
+        str(path.relative_to(root))
+        for path in (root / folder).rglob(f"test_{Path(mutant.file).stem}*.py")
+    ]
     around = [each for each in AROUND[mutant.part] if each != str(folder)]
     return [each for each in (own, [str(folder)], around) if each]
 
@@ -93,13 +104,18 @@ class Copy:
     def __init__(self, folder):
         self.folder, self.writes = folder, 0
         self.environment = os.environ | {
-            "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'app' / 'python'}", "OMP_NUM_THREADS": "1",
-            "PYTHONDONTWRITEBYTECODE": "", "ROOFTREE_REFERENCE_DATA": str(ROOT.parent / "shared" / "data"),
-        }  # fmt: skip
-        self.environment |= {name: value for name, value in os.environ.items() if name == "ROOFTREE_REFERENCE_DATA"}
+            "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'app' / 'python'}",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "",
+            "ROOFTREE_REFERENCE_DATA": str(ROOT.parent / "shared" / "data"),
+        }
+        self.environment |= {
+            name: value for name, value in os.environ.items() if name == "ROOFTREE_REFERENCE_DATA"
+        }
 
     def write(self, file, text):
-        """Write a file with a time of its own, so that nothing compiled from another text is taken for it."""
+        """Write a file with a time of its own, so that nothing compiled from another text is taken
+        for it."""
         self.writes += 1
         path = self.folder / file
         path.write_text(text, encoding="utf-8")
@@ -117,7 +133,9 @@ class Copy:
         kept = cache / "v" / "cache" / "lastfailed"
         names = list(json.loads(kept.read_text())) if kept.exists() else []
         if done.returncode not in (0, 5) and not names:
-            raise SystemExit(f"pytest ended with {done.returncode} and no failure:\n{done.stdout}{done.stderr}")
+            raise SystemExit(
+                f"pytest ended with {done.returncode} and no failure:\n{done.stdout}{done.stderr}"
+            )
         return names
 
     def passes(self, words, names):
@@ -126,8 +144,15 @@ class Copy:
 
     def _pytest(self, words):
         command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:randomly", *words]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True,
-                              check=False, timeout=LIMIT_S)  # fmt: skip
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+        )
 
     def tried(self, mutant, known=None):
         """The smallest suite that finds a mutant, and the test that does.
@@ -158,7 +183,9 @@ class Copy:
 
 def summary(answers):
     """Lines of a table: how many mutants of every part each suite finds."""
-    lines = [f"{'part':12} {'mutants':>8} " + " ".join(f"{suite:>8}" for suite in SUITES) + "  not found"]
+    lines = [
+        f"{'part':12} {'mutants':>8} " + " ".join(f"{suite:>8}" for suite in SUITES) + "  not found"
+    ]
     for part in (*PARTS, "all"):
         found = Counter(each["suite"] for each in answers if part in ("all", each["part"]))
         total, sums = sum(found.values()), 0
@@ -168,7 +195,11 @@ def summary(answers):
         for suite in SUITES:
             sums += found[suite]
             row.append(f"{100 * sums / total:7.0f}%")
-        missed = [each["defect"] for each in answers if each["part"] == part and each["suite"] in ("none", "stale")]
+        missed = [
+            each["defect"]
+            for each in answers
+            if each["part"] == part and each["suite"] in ("none", "stale")
+        ]
         lines.append(f"{part:12} {total:8} " + " ".join(row) + "  " + "; ".join(missed))
     return lines
 
@@ -182,7 +213,8 @@ def read_table(path=TABLE):
 
 
 def write_table(path, rows):
-    """Write rows of all parts in the order of the lists, without those of mutants that no list has."""
+    """Write rows of all parts in the order of the lists, without those of mutants that no list
+    has."""
     listed = [(mutant.file, mutant.defect) for part in PARTS for mutant in mutants(part)]
     with path.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
@@ -191,7 +223,8 @@ def write_table(path, rows):
 
 
 def main(words=None):
-    """Try the mutants; exit code 1 where one no longer applies or the whole suite finds fewer than nine in ten."""
+    """Try the mutants; exit code 1 where one no longer applies or the whole suite finds fewer than
+    nine in ten."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--part", choices=PARTS, action="append")
@@ -199,12 +232,18 @@ def main(words=None):
     wanted = [mutant for part in options.part or PARTS for mutant in mutants(part)]
     rows = read_table(options.table)
     tests = {key: row for key, row in rows.items() if row["test"].startswith("tests/")}
-    known = {key: tests[key] for key in ((each.file, each.defect) for each in wanted) if key in tests}
+    known = {
+        key: tests[key] for key in ((each.file, each.defect) for each in wanted) if key in tests
+    }
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         copy_to(Path(name))
         copy = Copy(Path(name))
         named = sorted({row["test"] for row in known.values()})
-        red = set(copy.failures(("-m", "slow or not slow"), named, most=len(named))) if named else set()
+        red = (
+            set(copy.failures(("-m", "slow or not slow"), named, most=len(named)))
+            if named
+            else set()
+        )
         for count, mutant in enumerate(wanted, 1):
             key = (mutant.file, mutant.defect)
             before = known.get(key)

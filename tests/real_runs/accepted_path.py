@@ -6,7 +6,9 @@ def accepted_path(parents, tokens, answers):
     path = [0]
     while True:
         here = path[-1]
-        nexts = [n for n, parent in enumerate(parents) if parent == here and tokens[n] == answers[here]]
+        nexts = [
+            n for n, parent in enumerate(parents) if parent == here and tokens[n] == answers[here]
+        ]
         if not nexts:
             return path
         path.append(nexts[0])

@@ -1,4 +1,5 @@
-"""A tiny random Llama in seconds: as an object, and as a Hugging Face folder with a byte tokenizer."""
+"""A tiny random Llama in seconds: as an object, and as a Hugging Face folder with a byte
+tokenizer."""
 
 import json
 from importlib.util import find_spec
@@ -36,7 +37,16 @@ def _one_thread():
 
 @pytest.fixture(scope="session")
 def tiny_config():
-    return LlamaConfig(vocabulary=97, width=32, layers=4, heads=4, kv_heads=2, head_dim=8, ffn_width=48, eos_ids=(0,))
+    return LlamaConfig(
+        vocabulary=97,
+        width=32,
+        layers=4,
+        heads=4,
+        kv_heads=2,
+        head_dim=8,
+        ffn_width=48,
+        eos_ids=(0,),
+    )
 
 
 @pytest.fixture(scope="session")
@@ -56,13 +66,20 @@ def tiny_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "Tiny Llama"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(TINY))
-    save_file(random_weights(from_hf(TINY), seed=5, scale=0.2).tensors, folder / "model.safetensors")
+    save_file(
+        random_weights(from_hf(TINY), seed=5, scale=0.2).tensors, folder / "model.safetensors"
+    )
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {letter: index for index, letter in enumerate(letters)} | {"<eos>": 256, "<turn>": 257}
+    vocabulary = {letter: index for index, letter in enumerate(letters)} | {
+        "<eos>": 256,
+        "<turn>": 257,
+    }
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", additional_special_tokens=["<turn>"])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<eos>", additional_special_tokens=["<turn>"]
+    )
     fast.chat_template = "{% for m in messages %}<turn>{{ m['content'] }}{% endfor %}<turn>"
     fast.save_pretrained(folder)
     return folder

@@ -1,7 +1,8 @@
 """A GPU without a GPU: tensors that say cuda:0 over numbers on the CPU, for a process of its own.
 
-Mixing devices fails as on a GPU, what makes the host wait is counted by place, and fails while a graph is captured;
-a graph replays the operations that it captured. `install` changes torch for good, so run it in a child process.
+Mixing devices fails as on a GPU, what makes the host wait is counted by place, and fails while a
+graph is captured; a graph replays the operations that it captured. `install` changes torch for
+good, so run it in a child process.
 """
 
 import collections
@@ -16,13 +17,36 @@ HERE = torch.device("cuda", 0)
 HOST = torch.device("cpu")
 SYNCS = collections.Counter()  # by what waited and where in real_runs
 WAITS = {
-    "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "numpy", "nonzero",
-    "unique", "cpu", "masked_select", "argwhere", "equal", "allclose",
-}  # fmt: skip
+    "item",
+    "tolist",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "numpy",
+    "nonzero",
+    "unique",
+    "cpu",
+    "masked_select",
+    "argwhere",
+    "equal",
+    "allclose",
+}
 FACTORIES = {
-    "empty", "zeros", "ones", "full", "rand", "randn", "randint", "arange",
-    "tensor", "as_tensor", "eye", "randperm", "linspace",
-}  # fmt: skip
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "rand",
+    "randn",
+    "randint",
+    "arange",
+    "tensor",
+    "as_tensor",
+    "eye",
+    "randperm",
+    "linspace",
+}
 STATE = {"capture": None}
 
 
@@ -51,7 +75,9 @@ def waited(name):
             place = f"{file.split('/real_runs/')[1]}:{frame.f_lineno}"
         frame = frame.f_back
     if STATE["capture"] is not None:
-        raise CaptureBroken(f"CUDA error: operation not permitted when stream is capturing ({name} at {place})")
+        raise CaptureBroken(
+            f"CUDA error: operation not permitted when stream is capturing ({name} at {place})"
+        )
     SYNCS[name, place] += 1
 
 
@@ -87,11 +113,16 @@ def worn(value):
 
 def attended(query, keys, values, *, causal=False, bias=None):
     group = query.shape[1] // keys.shape[1]
-    keys, values = keys.repeat_interleave(group, 1).float(), values.repeat_interleave(group, 1).float()
+    keys, values = (
+        keys.repeat_interleave(group, 1).float(),
+        values.repeat_interleave(group, 1).float(),
+    )
     scores = query.float() @ keys.transpose(-1, -2) * query.shape[-1] ** -0.5
     if causal:
         rows, slots = scores.shape[-2:]
-        scores = scores.masked_fill(~torch.ones(rows, slots, dtype=torch.bool).tril(slots - rows), float("-inf"))
+        scores = scores.masked_fill(
+            ~torch.ones(rows, slots, dtype=torch.bool).tril(slots - rows), float("-inf")
+        )
     scores = scores if bias is None else scores + bias.float()
     return (scores.softmax(-1) @ values).to(query.dtype), scores.logsumexp(-1)
 
@@ -111,7 +142,12 @@ def computed(name, func, args, kwargs):
     if name == "_scaled_dot_product_efficient_attention":
         assert args[0].shape[1] == args[1].shape[1], "this kernel knows no groups"
         out, lse = attended(*args[:3], bias=args[3])
-        return out, torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf")), None, None
+        return (
+            out,
+            torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf")),
+            None,
+            None,
+        )
     if name == "_flash_attention_forward":
         return ragged(*args[:5], args[8])
     if name == "scaled_dot_product_attention":
@@ -184,9 +220,16 @@ def operated(name, func, args, kwargs, first):
         if not isinstance(args[0], OnGpu):
             return bare(args[0]).copy_(bare(args[1]))
     elif any(not isinstance(each, OnGpu) and each.ndim for each in tensors((args, kwargs))):
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found cuda:0 and cpu ({name})")
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found cuda:0 and cpu ({name})"
+        )
     found = computed(name, func, bare(args), bare(kwargs))
-    if isinstance(first, OnGpu) and isinstance(found, torch.Tensor) and name.endswith("_") and not name.startswith("_"):
+    if (
+        isinstance(first, OnGpu)
+        and isinstance(found, torch.Tensor)
+        and name.endswith("_")
+        and not name.startswith("_")
+    ):
         noted(func, args, kwargs, None)
         return first
     found = worn(found)
@@ -204,7 +247,9 @@ class Graph:
         self.operations = []
 
     def replay(self):
-        with torch._C.DisableTorchFunction():  # of the mode, too: what has been captured is not looked at again
+        with (
+            torch._C.DisableTorchFunction()
+        ):  # of the mode, too: what has been captured is not looked at again
             for func, args, kwargs, found in self.operations:
                 again = computed(getattr(func, "__name__", ""), func, bare(args), bare(kwargs))
                 for old, new in zip(tensors(found), tensors(again), strict=False):
@@ -241,7 +286,13 @@ class Event:
 
 
 class Card:
-    name, total_memory, multi_processor_count, major, minor = "NVIDIA H100 80GB HBM3", 81079 << 20, 132, 9, 0
+    name, total_memory, multi_processor_count, major, minor = (
+        "NVIDIA H100 80GB HBM3",
+        81079 << 20,
+        132,
+        9,
+        0,
+    )
     L2_cache_size = 1 << 14
 
 
@@ -269,6 +320,8 @@ def install():
     cuda.Stream, cuda.Event, cuda.CUDAGraph, cuda.graph = Stream, Event, Graph, capturing
     cuda.current_stream, cuda.stream = lambda d=None: Stream(), lambda s: contextlib.nullcontext()
     cuda.synchronize, cuda.empty_cache = lambda d=None: waited("device"), lambda: None
-    torch.accelerator.current_stream = cuda.current_stream  # optimizers of a torch built with CUDA ask the driver
+    torch.accelerator.current_stream = (
+        cuda.current_stream
+    )  # optimizers of a torch built with CUDA ask the driver
     torch.Generator = Drawn
     Everything().__enter__()

@@ -1,4 +1,5 @@
-"""Scripts in processes of their own that believe in a GPU (`pretend_cuda`), with models small enough to run."""
+"""Scripts in processes of their own that believe in a GPU (`pretend_cuda`), with models small
+enough to run."""
 
 import json
 import os
@@ -57,9 +58,14 @@ def ran(tmp_path_factory):
     told, complaints = folder / "out", folder / "err"
     with complaints.open("w") as errors:
         nursery = subprocess.Popen(
-            [sys.executable, "-c", HEAD + NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-            text=True, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, cwd=ROOT,
-        )  # fmt: skip
+            [sys.executable, "-c", HEAD + NURSERY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            cwd=ROOT,
+        )
 
     def run(script):
         told.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""What runs on a GPU runs on a pretended one: no mixing of devices, no wait in a capture, the numbers of a CPU."""
+"""What runs on a GPU runs on a pretended one: no mixing of devices, no wait in a capture, the
+numbers of a CPU."""
 
 import pytest
 
@@ -17,7 +18,8 @@ for name in ("identity", "capture", "attention", "passes"):
 
 
 def test_a_replay_copies_nothing_and_waits_for_nothing(ran):
-    """Passes were timed with their inputs loaded in every repeat, from pageable memory of the host."""
+    """Passes were timed with their inputs loaded in every repeat, from pageable memory of the
+    host."""
     waits = ran("""
 model = step._model(TINY, PLACE, torch.bfloat16)
 for chain in (True, False):
@@ -76,4 +78,13 @@ for each in report.outcomes:
     assert each.state == "finished" and each.rows > 0, each
     print(each.name)
 """)
-    assert sorted(kinds) == ["attention", "copy", "eager", "gemm", "launch", "moe", "prefill", "steps"]
+    assert sorted(kinds) == [
+        "attention",
+        "copy",
+        "eager",
+        "gemm",
+        "launch",
+        "moe",
+        "prefill",
+        "steps",
+    ]

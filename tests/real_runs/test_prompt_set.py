@@ -35,7 +35,10 @@ def test_fit_questions_exclude_the_recorded_prompts():
 def test_digest_follows_content_and_not_layout(tmp_path):
     text = DEFAULT_PROMPTS.read_text(encoding="utf-8")
     path = tmp_path / "p.toml"
-    path.write_text("# another comment\n\n" + text.replace("[[prompts]]", "\n[[prompts]]  # one"), encoding="utf-8")
+    path.write_text(
+        "# another comment\n\n" + text.replace("[[prompts]]", "\n[[prompts]]  # one"),
+        encoding="utf-8",
+    )
     assert read_prompts(path) == read_prompts()
     path.write_text(text.replace("Thursday", "Tuesday"), encoding="utf-8")
     assert read_prompts(path).sha256 != read_prompts().sha256
@@ -54,10 +57,16 @@ def test_fewer_of_each_kind_are_another_set():
     [
         ("title = ", "cannot be read as TOML"),
         ('title = "a"\nprompts = []', "prompts"),
-        ('title = "a"\n[[prompts]]\nid = "1"\nkind = "k"\ntext = "t"\nextra = 1', r"prompts\.0\.extra"),
+        (
+            'title = "a"\n[[prompts]]\nid = "1"\nkind = "k"\ntext = "t"\nextra = 1',
+            r"prompts\.0\.extra",
+        ),
         ('title = "a"\n[[prompts]]\nid = "1"\nkind = "k"', r"prompts\.0\.text"),
         ('title = "a"\n[[prompts]]\nid = "1"\nkind = "k"\ntext = ""', r"prompts\.0\.text"),
-        ('title = "a"' + '\n[[prompts]]\nid = "1"\nkind = "k"\ntext = "t"' * 2, "ids must differ, got '1'"),
+        (
+            'title = "a"' + '\n[[prompts]]\nid = "1"\nkind = "k"\ntext = "t"' * 2,
+            "ids must differ, got '1'",
+        ),
     ],
 )
 def test_bad_prompt_files_are_refused(tmp_path, text, message):

@@ -25,7 +25,9 @@ FILES = pytest.mark.parametrize(("drafter", "mode"), list(GOLDEN))
 @pytest.fixture(scope="module")
 def shipped(root):
     def read(drafter, mode):
-        return read_acceptance(root / "traces" / "recorded" / f"smollm2-135m--{drafter}--{mode}.parquet")
+        return read_acceptance(
+            root / "traces" / "recorded" / f"smollm2-135m--{drafter}--{mode}.parquet"
+        )
 
     return read
 
@@ -57,8 +59,8 @@ def test_tokens_per_step(shipped, drafter, mode):
     rates = [replay_chain(trace, count).tokens_per_step for count in range(21)]
     assert rates[3] == pytest.approx(GOLDEN[drafter, mode], abs=5e-5)
     assert rates[0] == 1.0
-    # with candidates that extend one another, a longer draft may still start a later step at a harder token,
-    # but never by more than the text's own noise
+    # with candidates that extend one another, a longer draft may still start a later step at a
+    # harder token, but never by more than the text's own noise
     assert all(b > a - 0.01 for a, b in itertools.pairwise(rates))
     assert all(rate <= count + 1 for count, rate in enumerate(rates))
 
@@ -98,7 +100,8 @@ def test_looped_share_is_stated_and_from_looped_answers_alone(shipped):
 @pytest.mark.heavy
 @pytest.mark.parametrize(("mode", "temperature"), [("greedy", 0.0), ("t0.8", 0.8)])
 def test_a_recorded_request_can_be_recorded_again(shipped, shipped_model, mode, temperature):
-    """Where torch and the processor are those of the recording; others may round a near tie the other way."""
+    """Where torch and the processor are those of the recording; others may round a near tie the
+    other way."""
     import torch
 
     from real_runs.decoding.generate import generate

@@ -19,8 +19,16 @@ def trained(module, *, checkpoint=None, report=None, seed=0):
         rows = torch.randn(8, 3, generator=generator)
         return ((module(rows)[:, 0] - rows.sum(dim=1) * (1 + step % 2)) ** 2).mean()
 
-    minimise(module, loss, steps=STEPS, learning_rate=0.05, second_beta=0.98, seed=seed, checkpoint=checkpoint,
-             report=report)  # fmt: skip
+    minimise(
+        module,
+        loss,
+        steps=STEPS,
+        learning_rate=0.05,
+        second_beta=0.98,
+        seed=seed,
+        checkpoint=checkpoint,
+        report=report,
+    )
     return module
 
 
@@ -34,14 +42,18 @@ def stopped(checkpoint, *, after):
 
 
 def kept(tmp_path, **recipe):
-    return Checkpoint(path=tmp_path / "part.safetensors", recipe={"of": "test", **recipe}, every_steps=2)
+    return Checkpoint(
+        path=tmp_path / "part.safetensors", recipe={"of": "test", **recipe}, every_steps=2
+    )
 
 
 @pytest.mark.parametrize("after", [1, 2, 5, 6])
 def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path, after):
     stopped(kept(tmp_path), after=after)
     seen = []
-    resumed = trained(network(), checkpoint=kept(tmp_path), report=lambda done, steps, loss: seen.append(done))
+    resumed = trained(
+        network(), checkpoint=kept(tmp_path), report=lambda done, steps, loss: seen.append(done)
+    )
     assert seen == list(range(after // 2 * 2 + 1, STEPS + 1))
     assert module_sha256(resumed) == module_sha256(trained(network()))
 
@@ -49,7 +61,11 @@ def test_stopped_training_goes_on_as_if_it_had_not_been(tmp_path, after):
 def test_a_checkpoint_of_another_recipe_or_none_at_all_is_passed_over(tmp_path):
     stopped(kept(tmp_path), after=5)
     seen = []
-    trained(network(), checkpoint=kept(tmp_path, seed="1"), report=lambda done, steps, loss: seen.append(done))
+    trained(
+        network(),
+        checkpoint=kept(tmp_path, seed="1"),
+        report=lambda done, steps, loss: seen.append(done),
+    )
     assert seen[0] == 1
     kept(tmp_path).path.write_bytes(b"\x08\0\0\0\0\0\0\0not json")
     again = trained(network(), checkpoint=kept(tmp_path))

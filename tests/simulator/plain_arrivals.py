@@ -30,7 +30,12 @@ class Arrivals:
     def waits(self):
         """Prompts wait for company, a few iterations of those who decode."""
         o = self.o
-        if not (o.wait_iterations and self.waiting and self.decoding and len(self.running) < o.max_requests):
+        if not (
+            o.wait_iterations
+            and self.waiting
+            and self.decoding
+            and len(self.running) < o.max_requests
+        ):
             return False
         few = self.rows() + sum(job.known for job in self.waiting) < o.wait_ratio * o.token_budget
         self.waited = self.waited + 1 if few and self.waited < o.wait_iterations else 0

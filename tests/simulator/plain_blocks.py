@@ -1,4 +1,5 @@
-"""Blocks of the plain engine: what a pass computes, when a block is finished, and who waits for whom."""
+"""Blocks of the plain engine: what a pass computes, when a block is finished, and who waits for
+whom."""
 
 import math
 
@@ -56,7 +57,9 @@ class Blocks:
         return emitted
 
     def restart(self, job):
-        if self.d.canvas and int(self.d.passes[job.place]) == 0:  # finished: only storing it was missing
+        if (
+            self.d.canvas and int(self.d.passes[job.place]) == 0
+        ):  # finished: only storing it was missing
             place = job.place
             while int(self.d.left[place]):
                 place = (place + 1) % len(self.d.emits)
@@ -70,9 +73,14 @@ class Blocks:
         if self.waiting_for_block or (self.rows() and self.rows() + rows > self.o.token_budget):
             return False
         blocks = self.blocks(self.needs(job, rows))
-        if self.o.reserve_ratio is not None and self.owed() + self.promised(job) > self.obtainable():
+        if (
+            self.o.reserve_ratio is not None
+            and self.owed() + self.promised(job) > self.obtainable()
+        ):
             return False
-        if self.obtainable() - blocks < (int(self.o.watermark_ratio * self.o.kv_blocks) if self.running else 0):
+        if self.obtainable() - blocks < (
+            int(self.o.watermark_ratio * self.o.kv_blocks) if self.running else 0
+        ):
             return False
         if job.state == "swapped":
             self.swap_s += self.blocks(job.computed) * self.o.swap_block_s

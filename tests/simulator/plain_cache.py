@@ -44,7 +44,8 @@ class Cache:
         self.running.sort(key=lambda each: each.slot if self.o.numbered_slots else each.key)
 
     def send_for_postponed(self):
-        """Slots that were left in the latest iteration, for those who found none before; the last one comes first."""
+        """Slots that were left in the latest iteration, for those who found none before; the last
+        one comes first."""
         old = [job for job in self.waiting if job.arrival <= self.began] if self.iterations else []
         self.sent_for = sorted(self.free_slots, key=self.free_slots.get)[: len(old)]
 
@@ -58,7 +59,9 @@ class Cache:
 
     def promised(self, job):
         unreserved = int((1.0 - self.o.reserve_ratio) * (job.output - job.generated))
-        most = self.blocks(self.sequences * (job.prompt + job.output - self.lag + self.look - unreserved))
+        most = self.blocks(
+            self.sequences * (job.prompt + job.output - self.lag + self.look - unreserved)
+        )
         return min(most, self.most_blocks(job))
 
     def owed(self):

@@ -1,4 +1,5 @@
-"""An engine written for reading: the rules of the compiled one, one request and one cache block at a time."""
+"""An engine written for reading: the rules of the compiled one, one request and one cache block at
+a time."""
 
 import math
 from collections import OrderedDict
@@ -71,9 +72,17 @@ class Engine:
                 names = names[: int(w.prompt_tokens[i]) // self.o.block_tokens]
             rank = int(w.priority[i]) if self.o.priorities and w.priority is not None else 0
             self.jobs.append(
-                Job((rank, i), int(w.prompt_tokens[i]), int(w.output_tokens[i]), float(w.arrival_s[i]),
-                    int(records["place"][i]), names, float(self.d.most), self.d.decoder == drafting.PARALLEL)
-            )  # fmt: skip
+                Job(
+                    (rank, i),
+                    int(w.prompt_tokens[i]),
+                    int(w.output_tokens[i]),
+                    float(w.arrival_s[i]),
+                    int(records["place"][i]),
+                    names,
+                    float(self.d.most),
+                    self.d.decoder == drafting.PARALLEL,
+                )
+            )
         self.users, self.think = w.users or w.requests, w.think_s
         self.received = 0.0
         for job in self.jobs:
@@ -85,7 +94,9 @@ class Engine:
         self.clock, self.began, self.swap_s, self.sent, self.ended = 0.0, 0.0, 0.0, 0, 0
         self.since = self.step_s = self.tokens = 0.0
         self.waited = self.unseen = 0
-        self.free_slots = {slot: -1 - slot for slot in range(self.o.max_requests if self.o.numbered_slots else 0)}
+        self.free_slots = {
+            slot: -1 - slot for slot in range(self.o.max_requests if self.o.numbered_slots else 0)
+        }
         self.preemptions = self.hits = self.rolled_back = self.unselected = 0
 
     # ends
@@ -255,19 +266,31 @@ class Engine:
             return self.admit_block(job)
         o, swapped, hits = self.o, job.state == "swapped", 0
         if not swapped:
-            while hits < min(len(job.names), (job.known - 1) // o.block_tokens) and job.names[hits] in self.shared:
+            while (
+                hits < min(len(job.names), (job.known - 1) // o.block_tokens)
+                and job.names[hits] in self.shared
+            ):
                 hits += 1
         computed = job.computed if swapped else hits * o.block_tokens
-        decodes = swapped and (job.generated > 0 or not self.lag) and computed >= job.known - self.lag
+        decodes = (
+            swapped and (job.generated > 0 or not self.lag) and computed >= job.known - self.lag
+        )
         extra = self.cut(self.wanted(job, batch), self.room() - 1)
-        tokens = (0 if self.d.decoder == drafting.BLOCK else 1 + extra) if decodes else self.chunk(job, computed)
+        tokens = (
+            (0 if self.d.decoder == drafting.BLOCK else 1 + extra)
+            if decodes
+            else self.chunk(job, computed)
+        )
         if o.numbered_slots and not decodes:
             tokens = 0
         elif tokens == 0 and not decodes:
             return False
         blocks = self.blocks(computed + tokens) - hits
         idle = sum(name in self.idle for name in job.names[:hits])
-        if o.reserve_ratio is not None and self.owed() + self.promised(job) - hits > self.obtainable() - idle:
+        if (
+            o.reserve_ratio is not None
+            and self.owed() + self.promised(job) - hits > self.obtainable() - idle
+        ):
             return False
         spare = int(o.watermark_ratio * o.kv_blocks) if self.running else 0
         if self.obtainable() - idle - blocks < spare:
@@ -364,7 +387,11 @@ class Engine:
         o, self.iterations = self.o, 0
         while True:
             if o.horizon_s and self.clock >= o.horizon_s:
-                for job in (*self.running, *sorted(self.waiting, key=lambda each: each.key), *self.jobs[self.sent :]):
+                for job in (
+                    *self.running,
+                    *sorted(self.waiting, key=lambda each: each.key),
+                    *self.jobs[self.sent :],
+                ):
                     self.end(job, "failed")
                 return self
             if self.unseen >= o.receive_iterations or not self.running:

@@ -7,12 +7,17 @@ def simple_passes(batch, most):
 
 
 def equal_passes(batch, most):
-    """Equally many tokens of slots with consecutive numbers, in the order in which the batch first has them."""
+    """Equally many tokens of slots with consecutive numbers, in the order in which the batch first
+    has them."""
     left, passes = list(batch), []
     while left:
         members = []
         for slot in left:
-            if slot not in members and (not members or slot == members[-1] + 1) and len(members) < most:
+            if (
+                slot not in members
+                and (not members or slot == members[-1] + 1)
+                and len(members) < most
+            ):
                 members.append(slot)
         taken = []
         while all(left.count(slot) for slot in members):

@@ -1,4 +1,5 @@
-"""How long an iteration of the plain engine takes: its passes one by one, and what is drafted beside them."""
+"""How long an iteration of the plain engine takes: its passes one by one, and what is drafted
+beside them."""
 
 from costmodel.laws.batching import SERIAL
 from simulator.loop.decoders import record as drafting
@@ -14,7 +15,9 @@ class Timing:
         most = max([job.drafts for job in self.decoding], default=0)
         drafts, new = len(drafting_jobs), most
         if self.d.decoder == drafting.CHAIN and self.d.passes.size:
-            new = max([min(batch, int(self.d.passes[job.place])) for job in drafting_jobs], default=0)
+            new = max(
+                [min(batch, int(self.d.passes[job.place])) for job in drafting_jobs], default=0
+            )
         if self.d.slots != drafting.ALIKE:
             made = [self.made(job, batch) for job in self.decoding]
             drafts, new = sum(each > 0 for each in made), max(made, default=0)
@@ -37,9 +40,14 @@ class Timing:
             count, rows = len(parts) * self.d.copies, sum(job.quota for job in parts)
             held = [self.cached(job) for job in parts]
             return [
-                self.timer(count, rows / count if count else 0.0, float(sum(held) * self.d.copies), self.chunks,
-                           float(max(held, default=0)))
-            ]  # fmt: skip
+                self.timer(
+                    count,
+                    rows / count if count else 0.0,
+                    float(sum(held) * self.d.copies),
+                    self.chunks,
+                    float(max(held, default=0)),
+                )
+            ]
         if b and policy.ragged != "split":
             ways = [self.decoding]
             if policy.ragged == "regroup":
@@ -69,9 +77,12 @@ class Timing:
             rows = sum(each.count(job) for job in decoding)
             pieces = [(each.count(job), job.computed + done[job]) for job in prompts if job in each]
             total += self.timer(
-                len(decoding), rows / len(decoding) if decoding else 0.0, float(sum(held)), pieces,
+                len(decoding),
+                rows / len(decoding) if decoding else 0.0,
+                float(sum(held)),
+                pieces,
                 float(max(held, default=0)),
-            )  # fmt: skip
+            )
             for job in each:
                 done[job] += 1
         return total
@@ -82,7 +93,10 @@ class Timing:
             first, end = at * most // count, (at + 1) * most // count
             inside = []
             for job in self.decoding:
-                accepted = min(int(self.d.emits[job.place]), job.drafts + 1, int(self.d.left[job.place])) - 1
+                accepted = (
+                    min(int(self.d.emits[job.place]), job.drafts + 1, int(self.d.left[job.place]))
+                    - 1
+                )
                 if at == 0 or (job.drafts > first and (accepted >= first or not policy.prunes)):
                     inside.append(
                         (
@@ -121,11 +135,17 @@ class Timing:
 
     def branches_behind(self, job):
         """Branches of the draft that begins where a request's pending one ends."""
-        return int(self.d.branches_at[(job.place + job.drafts) % len(self.d.emits)]) if self.d.branches > 1 else 1
+        return (
+            int(self.d.branches_at[(job.place + job.drafts) % len(self.d.emits)])
+            if self.d.branches > 1
+            else 1
+        )
 
     def meanwhile(self, job, batch):
         """Tokens of that draft."""
-        return min(batch, 1 + int(self.d.proposes[(job.place + job.drafts + 1) % len(self.d.emits)]))
+        return min(
+            batch, 1 + int(self.d.proposes[(job.place + job.drafts + 1) % len(self.d.emits)])
+        )
 
     def parallel_step(self, job, accepted, left, batch):
         """What the draft that was made meanwhile is worth."""
@@ -150,10 +170,13 @@ def side_by_side_s(one_s, other_s, interference_ratio=0.0, *, after_s=0.0):
 
 
 def step_s(batch, draft_s, verify_s):
-    """Seconds of a step: drafting goes on evenly, and each part of the verification waits for its tokens."""
+    """Seconds of a step: drafting goes on evenly, and each part of the verification waits for its
+    tokens."""
     x, parallel = batch.interference_ratio, batch.drafts_during_verify
     each = draft_s / len(verify_s)
     total = 0.0 if parallel else each
     for part_s in verify_s[:-1]:
         total = side_by_side_s(each, part_s, x, after_s=total)
-    return side_by_side_s(each, verify_s[-1], x, after_s=total) if parallel else total + verify_s[-1]
+    return (
+        side_by_side_s(each, verify_s[-1], x, after_s=total) if parallel else total + verify_s[-1]
+    )

@@ -1,4 +1,5 @@
-"""What holds at every moment of any simulation: conservation, budgets, order, and that everybody ends.
+"""What holds at every moment of any simulation: conservation, budgets, order, and that everybody
+ends.
 
 `-m slow` runs ten thousand scenarios and prints how often what happened.
 """
@@ -92,7 +93,9 @@ def run_checked(scenario):
 def check_result(scenario, result):
     """What holds of any outcome."""
     counts = Counter(result.state.tolist())
-    assert sum(counts.values()) == scenario.workload.requests and set(counts) <= set(ENDINGS.values())
+    assert sum(counts.values()) == scenario.workload.requests and set(counts) <= set(
+        ENDINGS.values()
+    )
     done = result.finished
     times = (result.arrival_s, result.scheduled_s, result.first_token_s, result.last_token_s)
     for earlier, later in pairwise(times):
@@ -103,7 +106,9 @@ def check_result(scenario, result):
     assert 0 <= c["accepted"] <= c["drafted"]
     assert c["wasted"] == c["drafted"] - c["accepted"] + c["rolled_back"] + c["unselected"]
     assert min(c["rolled_back"], c["unselected"]) >= 0
-    assert result.steps_by_batch.sum() == c["steps"] and result.emitted_by_batch.sum() == c["emitted"]
+    assert (
+        result.steps_by_batch.sum() == c["steps"] and result.emitted_by_batch.sum() == c["emitted"]
+    )
     assert result.busy_s <= result.clock_s * (1 + 1e-9)
     assert 0 <= result.kv_peak_ratio <= 1
     if scenario.scheduler.horizon_s is None:
@@ -126,7 +131,9 @@ def happened(scenario, result):
 def many(random_scenario, seeds):
     seen = Counter()
     for seed in seeds:
-        scenario = random_scenario(seed, **({} if seed % 8 else {"replicas": 2, "router": "least-loaded"}))
+        scenario = random_scenario(
+            seed, **({} if seed % 8 else {"replicas": 2, "router": "least-loaded"})
+        )
         result = simulate(scenario, machine=True)
         if scenario.replicas == 1:
             check_result(scenario, result)
@@ -139,7 +146,9 @@ def test_a_hundred_scenarios_keep_every_rule(random_scenario, capsys):
     seen = many(random_scenario, range(20_000, 20_100))
     with capsys.disabled():
         print(f"\n100 scenarios: {dict(seen)}")
-    assert min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 10
+    assert (
+        min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 10
+    )
 
 
 @pytest.mark.slow
@@ -147,7 +156,10 @@ def test_ten_thousand_scenarios_keep_every_rule(random_scenario, capsys):
     seen = many(random_scenario, range(10_000))
     with capsys.disabled():
         print(f"\n10000 scenarios: {dict(seen)}")
-    assert min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 1000
+    assert (
+        min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection"))
+        >= 1000
+    )
 
 
 @settings(max_examples=25)
@@ -158,7 +170,9 @@ def test_every_iteration_of_a_random_scenario_keeps_every_rule(random_scenario, 
 
 @given(seed=st.integers(0, 1 << 32))
 def test_without_limits_everything_that_fits_finishes(random_scenario, seed):
-    scenario = random_scenario(seed, slo_ttft_s=None, horizon_s=None, chunked_prefill=True, kv_blocks=4000)
+    scenario = random_scenario(
+        seed, slo_ttft_s=None, horizon_s=None, chunked_prefill=True, kv_blocks=4000
+    )
     result = simulate(scenario)
     assert result.finished.all()
     emitted = result.counters["emitted"]
@@ -170,7 +184,8 @@ def test_without_limits_everything_that_fits_finishes(random_scenario, seed):
 
 @given(seed=st.integers(0, 1 << 32))
 def test_nobody_of_equal_priority_waits_for_ever(random_scenario, seed):
-    """The first key always gets on: in order of keys, first tokens cannot be overtaken without end."""
+    """The first key always gets on: in order of keys, first tokens cannot be overtaken without
+    end."""
     scenario = random_scenario(seed, priorities=False, slo_ttft_s=None, horizon_s=None)
     result = simulate(scenario)
     done = result.finished
@@ -186,9 +201,12 @@ class CacheMachine(RuleBasedStateMachine):
         rng = np.random.default_rng(0)
         ids = tuple(tuple(int(i) for i in rng.integers(0, 2, 8).cumsum()) for _ in range(r))
         workload = Workload(
-            arrival_s=np.zeros(r), prompt_tokens=np.full(r, 34), output_tokens=np.full(r, 9), prefix_ids=ids,
+            arrival_s=np.zeros(r),
+            prompt_tokens=np.full(r, 34),
+            output_tokens=np.full(r, 9),
+            prefix_ids=ids,
             prefix_block_tokens=4,
-        )  # fmt: skip
+        )
         options = SchedulerOptions(kv_blocks=30, block_tokens=4, prefix_cache=True)
         self.requests = s.new_requests(workload, options)
         self.prefixes = s.new_prefixes(workload, options)
@@ -208,9 +226,13 @@ class CacheMachine(RuleBasedStateMachine):
         hits, idle = self.cached(r)
         if kv_cache.obtainable.machine(self.replica) - idle < 9 - hits:
             return
-        kv_cache.claim.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, hits)
+        kv_cache.claim.machine(
+            self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, hits
+        )
         kv_cache.grow.machine(self.replica, self.buffers, self.requests, self.limits, r, 9 - hits)
-        kv_cache.publish.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, 4 * hits, 34)
+        kv_cache.publish.machine(
+            self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, 4 * hits, 34
+        )
         self.inside.add(r)
         assert self.requests[r]["slots"] == 36
         again, _ = self.cached(r)
@@ -220,7 +242,9 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def leave(self, data):
         r = data.draw(st.sampled_from(sorted(self.inside)))
-        kv_cache.release.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r)
+        kv_cache.release.machine(
+            self.replica, self.buffers, self.requests, self.prefixes, self.limits, r
+        )
         self.inside.discard(r)
         assert self.requests[r]["slots"] == self.requests[r]["private"] == 0
 
@@ -228,7 +252,9 @@ class CacheMachine(RuleBasedStateMachine):
     def leave_twice(self, r):
         if r not in self.inside:
             before = self.replica.copy()
-            kv_cache.release.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r)
+            kv_cache.release.machine(
+                self.replica, self.buffers, self.requests, self.prefixes, self.limits, r
+            )
             assert before == self.replica  # nothing is freed twice
 
     @precondition(lambda self: self.inside)
@@ -237,7 +263,9 @@ class CacheMachine(RuleBasedStateMachine):
         r = data.draw(st.sampled_from(sorted(self.inside)))
         if kv_cache.obtainable.machine(self.replica) >= blocks:
             kv_cache.grow.machine(self.replica, self.buffers, self.requests, self.limits, r, blocks)
-            self.requests["slots"][r] = 36  # the request's own count is none of this test's business
+            self.requests["slots"][r] = (
+                36  # the request's own count is none of this test's business
+            )
 
     @invariant()
     def every_block_is_somewhere_once(self):
@@ -251,8 +279,14 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.requests = np.zeros(40, dtype=s.REQUEST)
         self.requests["key"] = np.random.default_rng(1).permutation(40)
-        limits, none = s.Limits(*[0] * len(s.Limits._fields)), s.Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 0)
-        self.replica, self.buffers = s.new_replica(limits, machine=True), s.new_buffers(limits, none, 40)
+        limits, none = (
+            s.Limits(*[0] * len(s.Limits._fields)),
+            s.Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 0),
+        )
+        self.replica, self.buffers = (
+            s.new_replica(limits, machine=True),
+            s.new_buffers(limits, none, 40),
+        )
         self.inside = []
 
     @rule(r=st.integers(0, 39))

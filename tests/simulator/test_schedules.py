@@ -26,12 +26,22 @@ class Rows:
 
 def run(users, requests, prompt, output, timer=None, **changes):
     workload = Workload(
-        arrival_s=np.zeros(requests), prompt_tokens=np.broadcast_to(prompt, requests),
-        output_tokens=np.broadcast_to(output, requests), users=users,
-    )  # fmt: skip
-    options = {"token_budget": 1000, "max_requests": 128, "block_tokens": 1, "kv_blocks": 1 << 20, "reserve_ratio": 0.0}
+        arrival_s=np.zeros(requests),
+        prompt_tokens=np.broadcast_to(prompt, requests),
+        output_tokens=np.broadcast_to(output, requests),
+        users=users,
+    )
+    options = {
+        "token_budget": 1000,
+        "max_requests": 128,
+        "block_tokens": 1,
+        "kv_blocks": 1 << 20,
+        "reserve_ratio": 0.0,
+    }
     scheduler = SchedulerOptions(**(options | changes))
-    result = simulate(Scenario(workload=workload, scheduler=scheduler, timer=timer or Rows()), machine=False)
+    result = simulate(
+        Scenario(workload=workload, scheduler=scheduler, timer=timer or Rows()), machine=False
+    )
     assert result.finished.all()
     return result
 
@@ -70,9 +80,11 @@ def test_reserving_the_output_never_evicts():
 
 
 def test_a_prompt_whose_first_chunk_alone_fits_waits():
-    """Admitted by its first chunk it would be computed, preempted and computed again, at everybody's expense."""
+    """Admitted by its first chunk it would be computed, preempted and computed again, at
+    everybody's expense."""
     whole, chunk = (
-        run(4, 8, 10, 60, token_budget=8, kv_blocks=150, reserve_ratio=ratio).counters for ratio in (0.0, None)
+        run(4, 8, 10, 60, token_budget=8, kv_blocks=150, reserve_ratio=ratio).counters
+        for ratio in (0.0, None)
     )
     assert 0 < whole["preemptions"] < chunk["preemptions"]
     assert whole["prompt_tokens_computed"] < chunk["prompt_tokens_computed"]
@@ -85,14 +97,17 @@ def test_a_user_sends_the_next_request_when_the_last_is_answered():
 
 
 def test_the_front_end_takes_prompts_in_one_after_another():
-    found = run(2, 2, 10, 1, intake_s=1.0)  # the first starts at 1 s and the second joins the next iteration
+    found = run(
+        2, 2, 10, 1, intake_s=1.0
+    )  # the first starts at 1 s and the second joins the next iteration
     assert found.ttft_s.tolist() == [11.0, 21.0]
 
 
 def test_an_iteration_put_together_early_misses_who_arrives_in_between():
     late = {"intake_s": 1.0}
     direct, early = (run(2, 2, 10, 4, overlapped_scheduling=each, **late) for each in (False, True))
-    # the first at 1 s takes 10 s; the second, there since 2 s, joins at 11 s, or after the decode from 11 to 12 s
+    # the first at 1 s takes 10 s; the second, there since 2 s, joins at 11 s, or after the decode
+    # from 11 to 12 s
     assert direct.ttft_s.tolist() == [11.0, 22.0]
     assert early.ttft_s.tolist() == [11.0, 23.0]
 
@@ -117,7 +132,9 @@ def test_the_host_bounds_iterations_outside_graphs():
 
 def test_an_overlapping_host_shows_only_where_it_is_slower_than_the_device():
     law = {"step_s": 0.5, "request_s": 0.25, "prompt_host_s": 4.0, "idle_s": 0.125, "overlapped": 1}
-    hidden = run(2, 2, 5, 3, Rows(**law))  # 10 rows at once, then twice 2: the host is done before the device
+    hidden = run(
+        2, 2, 5, 3, Rows(**law)
+    )  # 10 rows at once, then twice 2: the host is done before the device
     assert (hidden.exposed_host_s, hidden.clock_s) == (0.0, pytest.approx(10 + 2 + 2 + 3 * 0.125))
     slow = run(2, 2, 5, 3, Rows(**law | {"prompt_host_s": 6.0}))
     assert slow.exposed_host_s == 2 * 6.0 + 0.5 + 2 * 0.25 - 10
@@ -131,9 +148,18 @@ def test_the_engine_adds_its_own_time_to_every_iteration():
 
 
 def test_states_over_time_can_be_left_out():
-    workload = Workload(arrival_s=np.zeros(3), prompt_tokens=np.full(3, 9), output_tokens=np.array([40, 5, 9]))
+    workload = Workload(
+        arrival_s=np.zeros(3), prompt_tokens=np.full(3, 9), output_tokens=np.array([40, 5, 9])
+    )
     with_them, without = (
-        simulate(Scenario(workload=workload, scheduler=SchedulerOptions(kv_blocks=99), timer=Rows(), series=each))
+        simulate(
+            Scenario(
+                workload=workload,
+                scheduler=SchedulerOptions(kv_blocks=99),
+                timer=Rows(),
+                series=each,
+            )
+        )
         for each in (True, False)
     )
     assert with_them.series[0].t_s.size > 0 == without.series[0].t_s.size
@@ -149,16 +175,27 @@ def test_iterations_are_counted_by_size():
 
 schedules = st.fixed_dictionaries(
     {
-        "prefill_first": st.booleans(), "chunked_prefill": st.booleans(), "token_budget": st.integers(49, 200),
-        "kv_blocks": st.integers(60, 400), "reserve_ratio": st.floats(0, 1),
-        "intake_s": st.floats(0, 5), "overlapped_scheduling": st.booleans(), "wait_iterations": st.integers(0, 5),
-        "wait_ratio": st.floats(0, 1), "receive_iterations": st.integers(1, 5),
+        "prefill_first": st.booleans(),
+        "chunked_prefill": st.booleans(),
+        "token_budget": st.integers(49, 200),
+        "kv_blocks": st.integers(60, 400),
+        "reserve_ratio": st.floats(0, 1),
+        "intake_s": st.floats(0, 5),
+        "overlapped_scheduling": st.booleans(),
+        "wait_iterations": st.integers(0, 5),
+        "wait_ratio": st.floats(0, 1),
+        "receive_iterations": st.integers(1, 5),
     }
-)  # fmt: skip
+)
 
 
-@given(users=st.integers(1, 8), each=st.integers(1, 4), prompt=st.integers(1, 40), output=st.integers(1, 20),
-       changes=schedules)  # fmt: skip
+@given(
+    users=st.integers(1, 8),
+    each=st.integers(1, 4),
+    prompt=st.integers(1, 40),
+    output=st.integers(1, 20),
+    changes=schedules,
+)
 def test_every_schedule_conserves_requests_and_tokens(users, each, prompt, output, changes):
     found = run(users, users * each, prompt, output, **changes)
     assert np.all(found.ttft_s > 0)
@@ -173,17 +210,35 @@ def test_every_schedule_conserves_requests_and_tokens(users, each, prompt, outpu
     assert found.iterations_by_rows.sum() == found.iterations == found.iterations_by_sampled.sum()
 
 
-@given(users=st.integers(1, 8), prompt=st.integers(1, 40), output=st.integers(1, 20), first=st.booleans())
+@given(
+    users=st.integers(1, 8),
+    prompt=st.integers(1, 40),
+    output=st.integers(1, 20),
+    first=st.booleans(),
+)
 def test_a_budget_without_end_makes_chunks_whole_prompts(users, prompt, output, first):
     chunked, whole = (
-        run(users, users * 3, prompt, output, token_budget=3000, prefill_first=first, chunked_prefill=chunks)
+        run(
+            users,
+            users * 3,
+            prompt,
+            output,
+            token_budget=3000,
+            prefill_first=first,
+            chunked_prefill=chunks,
+        )
         for chunks in (True, False)
     )
     assert np.array_equal(chunked.ttft_s, whole.ttft_s)
     assert np.array_equal(chunked.e2e_s, whole.e2e_s)
 
 
-@given(users=st.integers(1, 6), prompt=st.integers(2, 40), output=st.integers(2, 20), first=st.booleans())
+@given(
+    users=st.integers(1, 6),
+    prompt=st.integers(2, 40),
+    output=st.integers(2, 20),
+    first=st.booleans(),
+)
 def test_no_request_beats_its_own_prompt_and_its_own_tokens(users, prompt, output, first):
     found = run(users, users * 3, prompt, output, token_budget=50, prefill_first=first)
     assert np.all(found.ttft_s >= prompt)

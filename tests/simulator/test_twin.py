@@ -1,4 +1,5 @@
-"""The engine, as Python and as machine code, against a plain one: every time of every request is the same.
+"""The engine, as Python and as machine code, against a plain one: every time of every request is
+the same.
 
 The twin keeps objects instead of arrays, names every cache block and sums nothing up in advance.
 """
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.heavy
 def check():
     """Compare a scenario's result with the plain engine's; the result."""
     names = ("engine", "blocks", "arrivals", "cache", "timing")
-    engine = type("Plain", tuple(getattr(loaded(f"plain_{name}"), name.title()) for name in names), {})
+    engine = type(
+        "Plain", tuple(getattr(loaded(f"plain_{name}"), name.title()) for name in names), {}
+    )
     return lambda scenario: compared(scenario, engine(scenario).run())
 
 
@@ -51,8 +54,18 @@ def compared(scenario, plain):
 
 def identical(one, other):
     """To the last bit."""
-    for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s", "ending", "replica", "steps_by_batch",
-                 "emitted_by_batch", "iterations_by_rows", "iterations_by_sampled"):  # fmt: skip
+    for name in (
+        "arrival_s",
+        "scheduled_s",
+        "first_token_s",
+        "last_token_s",
+        "ending",
+        "replica",
+        "steps_by_batch",
+        "emitted_by_batch",
+        "iterations_by_rows",
+        "iterations_by_sampled",
+    ):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     np.testing.assert_array_equal(one.itl.counts, other.itl.counts)
     for name in ("counters", "iterations", "clock_s", "busy_s", "exposed_host_s", "kv_peak_ratio"):
@@ -62,7 +75,9 @@ def identical(one, other):
 
 def few_and_many(few, many):
     """Seeds of every suite, and those of the slow one."""
-    return pytest.mark.parametrize("seeds", [few, pytest.param(many, marks=pytest.mark.slow)], ids=str)
+    return pytest.mark.parametrize(
+        "seeds", [few, pytest.param(many, marks=pytest.mark.slow)], ids=str
+    )
 
 
 @few_and_many(range(24), range(24, 600))
@@ -76,10 +91,14 @@ def test_every_time_equals_the_plain_engine(check, random_scenario, seeds):
 @few_and_many(range(1013, 1019), range(1000, 1025))
 def test_a_tight_cache_equals_the_plain_engine(check, random_scenario, preemption, seeds):
     preempted = sum(
-        check(random_scenario(seed, preemption=preemption, kv_blocks=40, block_tokens=4, horizon_s=None))
-        .counters["preemptions"] > 0
+        check(
+            random_scenario(
+                seed, preemption=preemption, kv_blocks=40, block_tokens=4, horizon_s=None
+            )
+        ).counters["preemptions"]
+        > 0
         for seed in seeds
-    )  # fmt: skip
+    )
     assert preempted >= len(seeds) / 5
 
 
@@ -91,20 +110,40 @@ def test_recorded_blocks_equal_the_plain_engine(check, blocks_scenario, seeds):
 
 @pytest.mark.parametrize("preemption", ["recompute", "swap"])
 @few_and_many(range(5016, 5023), range(5000, 5025))
-def test_recorded_blocks_in_a_tight_cache_equal_the_plain_engine(check, blocks_scenario, preemption, seeds):
+def test_recorded_blocks_in_a_tight_cache_equal_the_plain_engine(
+    check, blocks_scenario, preemption, seeds
+):
     tight = {
-        "preemption": preemption, "kv_blocks": 150, "block_tokens": 1, "chunked_prefill": True, "prefix_cache": False,
-        "max_requests": 8, "reserve_ratio": None, "slo_ttft_s": None, "slo_tpot_s": None, "horizon_s": None,
-    }  # fmt: skip
-    preempted = sum(check(blocks_scenario(seed, **tight)).counters["preemptions"] > 0 for seed in seeds)
+        "preemption": preemption,
+        "kv_blocks": 150,
+        "block_tokens": 1,
+        "chunked_prefill": True,
+        "prefix_cache": False,
+        "max_requests": 8,
+        "reserve_ratio": None,
+        "slo_ttft_s": None,
+        "slo_tpot_s": None,
+        "horizon_s": None,
+    }
+    preempted = sum(
+        check(blocks_scenario(seed, **tight)).counters["preemptions"] > 0 for seed in seeds
+    )
     assert preempted >= len(seeds) / 5
 
 
 @few_and_many(range(3000, 3015), range(3015, 3200))
-def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, blocks_scenario, tabled_timer, seeds):
-    """Runs that are merged, parts and groups of passes, branches, full passes: with tables for both timers."""
+def test_tables_are_read_alike_by_python_and_by_machine_code(
+    random_scenario, blocks_scenario, tabled_timer, seeds
+):
+    """Runs that are merged, parts and groups of passes, branches, full passes: with tables for both
+    timers."""
     for seed in seeds:
-        identical(*(simulate(blocks_scenario(seed, timer=tabled_timer), machine=machine) for machine in (False, True)))
+        identical(
+            *(
+                simulate(blocks_scenario(seed, timer=tabled_timer), machine=machine)
+                for machine in (False, True)
+            )
+        )
         scenario = random_scenario(seed, timer=tabled_timer)
         drawn = scenario.speculation
         if drawn is not None and drawn.draft is not None:

@@ -1,4 +1,5 @@
-"""What a recorder leaves of texts that follow a known law: ranks and probabilities of every position."""
+"""What a recorder leaves of texts that follow a known law: ranks and probabilities of every
+position."""
 
 import numpy as np
 
@@ -24,9 +25,15 @@ def recorded_texts(texts, *, target, draft, temperature=1.0, last=0):
     miss = np.append(np.flatnonzero(rank), tokens.size)
     run = miss[np.searchsorted(miss, np.arange(tokens.size))] - np.arange(tokens.size)
     return AcceptanceTrace(
-        provenance=Provenance(sampling={"temperature": temperature}), offsets=ends,
-        emitted=np.minimum(np.minimum(run, left) + 1, left), rank=rank, rank_width=len(target), depth_invariant=True,
-        draft_ids=ids, draft_probs=np.take_along_axis(draft[before], ids, axis=1),
-        target_probs=np.take_along_axis(target[before], ids, axis=1), emitted_target_prob=target[before, tokens],
+        provenance=Provenance(sampling={"temperature": temperature}),
+        offsets=ends,
+        emitted=np.minimum(np.minimum(run, left) + 1, left),
+        rank=rank,
+        rank_width=len(target),
+        depth_invariant=True,
+        draft_ids=ids,
+        draft_probs=np.take_along_axis(draft[before], ids, axis=1),
+        target_probs=np.take_along_axis(target[before], ids, axis=1),
+        emitted_target_prob=target[before, tokens],
         residual_mass=np.zeros(tokens.size),
-    )  # fmt: skip
+    )

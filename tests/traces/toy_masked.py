@@ -1,7 +1,9 @@
-"""A masked "model" that is a formula, and plain decoding of it, one canvas and one position at a time.
+"""A masked "model" that is a formula, and plain decoding of it, one canvas and one position at a
+time.
 
-What it is sure of depends on which positions hold tokens and which tokens these are, as with a real model. The rules
-are written here a second time, as loops, so that those of `traces` have something to agree with.
+What it is sure of depends on which positions hold tokens and which tokens these are, as with a real
+model. The rules are written here a second time, as loops, so that those of `traces` have something
+to agree with.
 """
 
 import math
@@ -36,14 +38,17 @@ class Toy:
             right = sum(tokens[p] == self.ids[p] for p in near)
             doubt = self.base[at] * 0.55**right * 0.9 ** len(near)
             token = self.ids[at] if right >= 1 or self.base[at] < 0.7 else self.other[at]
-            entropy = -(1 - doubt) * math.log(max(1 - doubt, 1e-9)) - doubt * math.log(max(doubt / 8, 1e-9))
+            entropy = -(1 - doubt) * math.log(max(1 - doubt, 1e-9)) - doubt * math.log(
+                max(doubt / 8, 1e-9)
+            )
             gap = max(0.0, 4 * (1 - doubt) ** 2)
             cells[at] = (int(token), *(float(np.float16(v)) for v in (doubt, entropy, gap)))
         return cells
 
 
 def chosen(policy, cells, block, step, length, memory=None):  # noqa: PLR0912
-    """Positions that a pass commits, by loops over sorted lists; `memory` is a dict that a block's passes share."""
+    """Positions that a pass commits, by loops over sorted lists; `memory` is a dict that a block's
+    passes share."""
     if policy.rule.remembers:
         return remembering(policy, cells, block, step, {} if memory is None else memory)
     at, open_here = policy.at, [p for p in sorted(cells) if p in block]
@@ -63,7 +68,11 @@ def chosen(policy, cells, block, step, length, memory=None):  # noqa: PLR0912
         case "capped":
             picked = [p for p in by_doubt if sure(p)][: at["tokens"]]
         case "factor":
-            counts = [n for n, p in enumerate(by_doubt, start=1) if np.float32(cells[p][1]) * (n + 1) < at["factor"]]
+            counts = [
+                n
+                for n, p in enumerate(by_doubt, start=1)
+                if np.float32(cells[p][1]) * (n + 1) < at["factor"]
+            ]
             picked = by_doubt[: max(counts, default=0)]
         case "neighbours":
             anchors = [p for p in open_here if sure(p)]
@@ -79,12 +88,16 @@ def chosen(policy, cells, block, step, length, memory=None):  # noqa: PLR0912
                 picked.append(p)
         case "in_order":
             first = open_here[0]
-            picked = [p for p in open_here if cells[p][2] + at["per_token"] * (p - first) < at["entropy"]]
+            picked = [
+                p for p in open_here if cells[p][2] + at["per_token"] * (p - first) < at["entropy"]
+            ]
         case "gap":
             answer = [cells[p][3] for p in cells if p >= length - (at["answer_tokens"] or length)]
             done = 1 - len(cells) / length
             limit = at["early"] if done < 1 / 3 else at["middle"] if done < 2 / 3 else at["late"]
-            picked = sorted(cells) if answer and sum(answer) / len(answer) >= limit else by_doubt[:1]
+            picked = (
+                sorted(cells) if answer and sum(answer) / len(answer) >= limit else by_doubt[:1]
+            )
         case other:
             raise NotImplementedError(other)
     return picked or by_doubt[:1]
@@ -110,15 +123,21 @@ def remembering(policy, cells, block, step, memory):
             seen = memory.setdefault(p, [])
             seen.append(cells[p][:2])
             last = seen[-int(at["passes"]) :]
-            doubt[p] = 1 - sum(1 - lacks for token, lacks in last if token == cells[p][0]) / len(last)
+            doubt[p] = 1 - sum(1 - lacks for token, lacks in last if token == cells[p][0]) / len(
+                last
+            )
     else:
         return slow_and_fast(at, open_here, doubt, sure, block, memory)
     return [p for p in open_here if sure(p)] or sorted(open_here, key=lambda p: doubt[p])[:1]
 
 
 def slow_and_fast(at, open_here, doubt, sure, block, memory):
-    span = memory.setdefault("span", {"start": block[0], "end": None, "estimates": [], "passes": 0, "settled": False})
-    if span["passes"] >= at["passes"] and not any(span["start"] <= p < span["end"] for p in open_here):
+    span = memory.setdefault(
+        "span", {"start": block[0], "end": None, "estimates": [], "passes": 0, "settled": False}
+    )
+    if span["passes"] >= at["passes"] and not any(
+        span["start"] <= p < span["end"] for p in open_here
+    ):
         span |= {"start": span["end"], "end": None, "estimates": [], "passes": 0, "settled": False}
     scope = [p for p in open_here if p >= span["start"]]
     if span["passes"] < at["passes"]:
@@ -128,7 +147,9 @@ def slow_and_fast(at, open_here, doubt, sure, block, memory):
             last = span["estimates"][-int(at["window"]) :]
             lengths = [each - block[0] for each in last]
             span["settled"] = len(last) == at["window"] and float(np.std(lengths)) < at["spread"]
-            span["end"] = last[-1] if span["settled"] else block[0] + int(sum(lengths) / len(lengths))
+            span["end"] = (
+                last[-1] if span["settled"] else block[0] + int(sum(lengths) / len(lengths))
+            )
         span["passes"] += 1
     else:
         scope = [p for p in scope if p < span["end"]]
@@ -137,7 +158,8 @@ def slow_and_fast(at, open_here, doubt, sure, block, memory):
 
 
 def decoded(toy, policy):
-    """Passes of one canvas: (cells, committed positions, block start) each; and the tokens in the end."""
+    """Passes of one canvas: (cells, committed positions, block start) each; and the tokens in the
+    end."""
     tokens, passes = [MASK] * toy.length, []
     for start in range(0, toy.length, policy.block_tokens):
         block, step, memory = range(start, start + policy.block_tokens), 0, {}
@@ -161,8 +183,20 @@ def stopped(policy, tokens):
 def toy_trace(policies, *, prompts=3, length=16, names=None, **changes):
     """A recording of some policies over some toys, whose names carry their seeds."""
     names = names or [f"toy-{seed}" for seed in range(prompts)]
-    columns = {key: [] for key in ("request_ids", "policy_of_run", "final_ids", "committed_at", "steps")}
-    steps = {key: [] for key in ("forward", "block_start", "block_end", "computed_tokens", "cached_tokens", "wall_s")}
+    columns = {
+        key: [] for key in ("request_ids", "policy_of_run", "final_ids", "committed_at", "steps")
+    }
+    steps = {
+        key: []
+        for key in (
+            "forward",
+            "block_start",
+            "block_end",
+            "computed_tokens",
+            "cached_tokens",
+            "wall_s",
+        )
+    }
     cells = {key: [] for key in ("top_ids", "doubt", "entropy", "logit_gap")}
     for name in names:
         for place, policy in enumerate(policies):
@@ -174,26 +208,33 @@ def toy_trace(policies, *, prompts=3, length=16, names=None, **changes):
                 for key, value in zip(steps, row, strict=True):
                     steps[key].append(value)
                 for p in sorted(said):
-                    for key, value in zip(("top_ids", "doubt", "entropy", "logit_gap"), said[p], strict=True):
+                    for key, value in zip(
+                        ("top_ids", "doubt", "entropy", "logit_gap"), said[p], strict=True
+                    ):
                         cells[key].append(value)
             run = (name, place, tokens, at, len(passes))
             for key, value in zip(columns, run, strict=True):
                 columns[key].append(value)
-    return ConfidenceTrace(**{
-        "provenance": Provenance(model="toy"),
-        "vocabulary": VOCABULARY, "mask_id": MASK, "end_id": END, "canvas_tokens": length,
-        "policies": tuple(policies),
-        "request_ids": tuple(columns["request_ids"]),
-        "policy_of_run": np.array(columns["policy_of_run"]),
-        "prompt_ids": np.tile([1, 2], len(columns["request_ids"])),
-        "prompt_offsets": 2 * np.arange(len(columns["request_ids"]) + 1),
-        "final_ids": np.array(columns["final_ids"]).reshape(-1, length),
-        "committed_at": np.array(columns["committed_at"]).reshape(-1, length),
-        "step_offsets": np.cumsum([0, *columns["steps"]]),
-        **{key: np.array(values) for key, values in steps.items()},
-        **{key: np.array(values) for key, values in cells.items()},
-        **changes,
-    })  # fmt: skip
+    return ConfidenceTrace(
+        **{
+            "provenance": Provenance(model="toy"),
+            "vocabulary": VOCABULARY,
+            "mask_id": MASK,
+            "end_id": END,
+            "canvas_tokens": length,
+            "policies": tuple(policies),
+            "request_ids": tuple(columns["request_ids"]),
+            "policy_of_run": np.array(columns["policy_of_run"]),
+            "prompt_ids": np.tile([1, 2], len(columns["request_ids"])),
+            "prompt_offsets": 2 * np.arange(len(columns["request_ids"]) + 1),
+            "final_ids": np.array(columns["final_ids"]).reshape(-1, length),
+            "committed_at": np.array(columns["committed_at"]).reshape(-1, length),
+            "step_offsets": np.cumsum([0, *columns["steps"]]),
+            **{key: np.array(values) for key, values in steps.items()},
+            **{key: np.array(values) for key, values in cells.items()},
+            **changes,
+        }
+    )
 
 
 STATIC = RefinePolicy(commit="static", block_tokens=8)
@@ -207,11 +248,19 @@ EVERY_RULE = (
     RefinePolicy(commit="doubling", block_tokens=16),
     RefinePolicy(commit="factor", at={"factor": 0.7}, block_tokens=8),
     RefinePolicy(commit="capped", at={"confidence": 0.6, "tokens": 2}, block_tokens=8),
-    RefinePolicy(commit="neighbours", at={"confidence": 0.8, "near_confidence": 0.5, "tokens": 2}, block_tokens=8),
+    RefinePolicy(
+        commit="neighbours",
+        at={"confidence": 0.8, "near_confidence": 0.5, "tokens": 2},
+        block_tokens=8,
+    ),
     RefinePolicy(commit="entropy", at={"entropy": 0.6}, block_tokens=8),
     RefinePolicy(commit="entropy_bound", at={"bound": 0.5}, block_tokens=8),
     RefinePolicy(commit="in_order", at={"entropy": 0.9, "per_token": 0.05}, block_tokens=8),
-    RefinePolicy(commit="gap", at={"early": 3.0, "middle": 2.5, "late": 2.0, "answer_tokens": 4}, block_tokens=8),
+    RefinePolicy(
+        commit="gap",
+        at={"early": 3.0, "middle": 2.5, "late": 2.0, "answer_tokens": 4},
+        block_tokens=8,
+    ),
     RefinePolicy(commit="credit", at={"confidence": 0.8}, block_tokens=8),
     RefinePolicy(commit="history", at={"confidence": 0.7, "passes": 2}, block_tokens=8),
     RefinePolicy(commit="phases", at={"confidence": 0.7, "passes": 2}, block_tokens=16),

@@ -1,7 +1,8 @@
 """How do counts and printed rates become a trace of level 0?
 
-The one place where importers build a summary: rates by position are checked and smoothed by what printing rounds, and
-logging windows beyond a few thousand are pooled by batch size. Leaves out where the numbers come from.
+The one place where importers build a summary: rates by position are checked and smoothed by what
+printing rounds, and logging windows beyond a few thousand are pooled by batch size. Leaves out
+where the numbers come from.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def counted(
         draft_tokens: tokens proposed; 0: not counted.
         accepted_tokens: draft tokens accepted.
         rates: probability that the first d draft tokens are all accepted, d = 1..K.
-        slack: by how much rates may exceed 1 or rise from one position to the next before they are refused: counters
-            are read one after the other while an engine runs, and printed rates are rounded.
+        slack: by how much rates may exceed 1 or rise from one position to the next before they are
+            refused: counters are read one after the other while an engine runs, and printed rates
+            are rounded.
         mean_tokens_per_step: a mean that was stated where nothing was counted.
         longest_draft: draft levels in use, where no rates tell.
         windows: logging windows.
@@ -94,8 +96,8 @@ def counted(
 
 
 _UNKNOWN_STEPS = (
-    "Steps were not counted: tokens per step follow from the share of draft tokens accepted once the draft length is "
-    "named with --draft-tokens."
+    "Steps were not counted: tokens per step follow from the share of draft tokens accepted once"
+    " the draft length is named with --draft-tokens."
 )
 
 
@@ -108,9 +110,13 @@ def falling(rates: Sequence[float], slack: float) -> tuple[float, ...]:
     values = np.asarray(rates, dtype=np.float64)
     if values.size > MOST_POSITIONS:
         raise InputError(
-            f"must have at most {MOST_POSITIONS} positions", key="acceptance by position", value=values.size
+            f"must have at most {MOST_POSITIONS} positions",
+            key="acceptance by position",
+            value=values.size,
         )
-    within = np.all((values >= 0) & (values <= 1 + slack)) and np.diff(values).max(initial=0.0) <= slack
+    within = (
+        np.all((values >= 0) & (values <= 1 + slack)) and np.diff(values).max(initial=0.0) <= slack
+    )
     if not within:
         wanted = "acceptance must lie in [0, 1] and not rise from one position to the next"
         raise InputError(wanted, key="acceptance by position", value=values[:16].tolist())
@@ -124,11 +130,16 @@ def by_batch(windows: Sequence[Window]) -> tuple[Window, ...]:
     groups: dict[int | None, list[Window]] = {}
     for window in windows:
         groups.setdefault(window.batch_requests, []).append(window)
-    return tuple(_pooled(batch, group) for batch, group in sorted(groups.items(), key=lambda item: item[0] or 0))
+    return tuple(
+        _pooled(batch, group)
+        for batch, group in sorted(groups.items(), key=lambda item: item[0] or 0)
+    )
 
 
 def _pooled(batch: int | None, group: Sequence[Window]) -> Window:
-    means = [window.mean_tokens_per_step for window in group if window.mean_tokens_per_step is not None]
+    means = [
+        window.mean_tokens_per_step for window in group if window.mean_tokens_per_step is not None
+    ]
     return Window(
         drafts=sum(window.drafts for window in group),
         draft_tokens=sum(window.draft_tokens for window in group),
@@ -139,7 +150,8 @@ def _pooled(batch: int | None, group: Sequence[Window]) -> Window:
 
 
 def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTrace:
-    """The same trace of level 0 where the user names the draft length that the source does not tell.
+    """The same trace of level 0 where the user names the draft length that the source does not
+    tell.
 
     Args:
         trace: level 0.
@@ -152,10 +164,14 @@ def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTr
 
     summary = trace.summary
     if trace.level or summary is None:
-        raise InputError("only counts without positions need a draft length", file=trace.file, key="draft_tokens")
+        raise InputError(
+            "only counts without positions need a draft length", file=trace.file, key="draft_tokens"
+        )
     known = summary.draft_levels
     if known is not None:
-        raise InputError(f"the source says {known}", file=trace.file, key="draft_tokens", value=draft_tokens)
+        raise InputError(
+            f"the source says {known}", file=trace.file, key="draft_tokens", value=draft_tokens
+        )
     drafts = summary.drafts or -(-summary.draft_tokens // draft_tokens)
     note = f"The draft length of {draft_tokens} was named by hand."
     if not summary.drafts and summary.draft_tokens:
@@ -164,10 +180,18 @@ def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTr
     with naming(trace.file):
         if drafts and summary.accepted_tokens > drafts * draft_tokens:
             mean = 1 + summary.accepted_tokens / drafts
-            raise InputError(f"{mean:.2f} tokens per step need longer drafts", key="draft_tokens", value=draft_tokens)
+            raise InputError(
+                f"{mean:.2f} tokens per step need longer drafts",
+                key="draft_tokens",
+                value=draft_tokens,
+            )
         if (summary.mean_tokens_per_step or 1.0) > draft_tokens + 1:
             mean = summary.mean_tokens_per_step or 1.0
-            raise InputError(f"{mean:.2f} tokens per step need longer drafts", key="draft_tokens", value=draft_tokens)
+            raise InputError(
+                f"{mean:.2f} tokens per step need longer drafts",
+                key="draft_tokens",
+                value=draft_tokens,
+            )
         return replace(
             trace,
             summary=replace(summary, drafts=drafts, longest_draft=draft_tokens),

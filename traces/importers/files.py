@@ -1,7 +1,7 @@
 """How is a text file from outside read safely?
 
-Bounded reading of text, JSON and JSON lines, and the checks that turn foreign values into arrays. Leaves
-out what any source means by its keys.
+Bounded reading of text, JSON and JSON lines, and the checks that turn foreign values into arrays.
+Leaves out what any source means by its keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MAX_LINE_CHARACTERS = 1 << 26
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file, UTF-8, with line feeds between its lines; bytes that are none become replacement characters.
+    """The text of a file, UTF-8, with line feeds between its lines; bytes that are none become
+    replacement characters.
 
     Raises:
         InputError: absent, no regular file, unreadable or too large.
@@ -32,7 +33,9 @@ def read_text(path: str | Path) -> str:
         size = os.fstat(stream.fileno()).st_size
         if size > MAX_TEXT_BYTES:
             raise InputError(f"must be at most {MAX_TEXT_BYTES} bytes", file=path, value=size)
-        content = stream.read(size)  # a log may grow meanwhile; a larger number would reserve as much memory
+        content = stream.read(
+            size
+        )  # a log may grow meanwhile; a larger number would reserve as much memory
     return content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
@@ -60,7 +63,9 @@ def json_lines(text: str, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             continue
         name = f"line {number}"
         if len(line) > MAX_LINE_CHARACTERS:
-            raise InputError(f"must not exceed {MAX_LINE_CHARACTERS} characters", file=file, key=name)
+            raise InputError(
+                f"must not exceed {MAX_LINE_CHARACTERS} characters", file=file, key=name
+            )
         yield name, expect_object(parse_json(line, file, name), file, name)
 
 
@@ -126,5 +131,10 @@ def lengths_of(value: object, file: str, key: str, lowest: int) -> NDArray[np.in
     most = int(np.iinfo(np.int16).max)
     for index, each in enumerate(values):
         if type(each) is not int or not lowest <= each <= most:
-            raise InputError(f"must be whole numbers in {lowest}..{most}", file=file, key=f"{key}[{index}]", value=each)
+            raise InputError(
+                f"must be whole numbers in {lowest}..{most}",
+                file=file,
+                key=f"{key}[{index}]",
+                value=each,
+            )
     return np.asarray(values, dtype=np.int16)

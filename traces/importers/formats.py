@@ -1,8 +1,8 @@
 """Which formats can be read, and by what?
 
-A table from every format's name to the module that claims and reads it, loaded only when used: some formats hold
-acceptance, some requests. A file is read without naming its format where exactly one format claims it. Leaves out how
-each source is understood: that is its own module.
+A table from every format's name to the module that claims and reads it, loaded only when used: some
+formats hold acceptance, some requests. A file is read without naming its format where exactly one
+format claims it. Leaves out how each source is understood: that is its own module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.importers.recognition import Format, Sample, claimed_by, claims, known_otherwise, sample_of
+from traces.importers.recognition import (
+    Format,
+    Sample,
+    claimed_by,
+    claims,
+    known_otherwise,
+    sample_of,
+)
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 
 _HERE = "traces.importers"
@@ -64,11 +71,14 @@ FAMILIES = {
     "trtllm": ("tensorrt-llm-metrics", "tensorrt-llm-responses", "tensorrt-llm-stats"),
     "trtllm-metrics": ("tensorrt-llm-metrics", "tensorrt-llm-stats"),
     **{
-        engine: tuple(name for name in (*READERS, *REQUEST_READERS) if name.startswith(f"{engine}-"))
+        engine: tuple(
+            name for name in (*READERS, *REQUEST_READERS) if name.startswith(f"{engine}-")
+        )
         for engine in ("llama-cpp", "lmdeploy", "sglang", "tensorrt-llm", "vllm")
     },
 }
-"""Names of several formats, of which the file shows one: those of an engine, and what programs call their own files."""
+"""Names of several formats, of which the file shows one: those of an engine, and what programs call
+their own files."""
 
 
 @cache
@@ -85,12 +95,15 @@ def format_named(name: str) -> Format:
     return next(each for each in declared if each.name == name)
 
 
-def detect(path: str | Path, name: str | None = None, among: Iterable[str] = (*READERS, *REQUEST_READERS)) -> Format:
+def detect(
+    path: str | Path, name: str | None = None, among: Iterable[str] = (*READERS, *REQUEST_READERS)
+) -> Format:
     """The format of a file: the one that is named, or the one that claims it.
 
     Args:
         path: the file.
-        name: of a format, which is then not asked whether it claims the file, or of a family; None: neither.
+        name: of a format, which is then not asked whether it claims the file, or of a family; None:
+            neither.
         among: names of the formats that come into question.
 
     Raises:
@@ -114,7 +127,8 @@ def _detected(sample: Sample, among: Iterable[str]) -> Format:
 
 
 def possible(path: str | Path) -> tuple[str, ...]:
-    """The names of the acceptance formats that a file may be in: those that claim it, or all where nothing tells.
+    """The names of the acceptance formats that a file may be in: those that claim it, or all where
+    nothing tells.
 
     Args:
         path: the file.
@@ -128,7 +142,10 @@ def possible(path: str | Path) -> tuple[str, ...]:
     if what := known_otherwise(sample):
         raise InputError(what, file=path)
     if found := claims(sample, {name: format_named(name) for name in REQUEST_READERS}):
-        rule = f"holds requests ({' or '.join(found)}) and no acceptance: `rooftree simulate --requests` plays them"
+        rule = (
+            f"holds requests ({' or '.join(found)}) and no acceptance: `rooftree simulate"
+            " --requests` plays them"
+        )
         raise InputError(rule, file=path)
     return tuple(READERS)
 
@@ -203,8 +220,8 @@ def import_trace(
 
     Raises:
         UnknownNameError: no such format.
-        InputError: another number of files, an option that the format does not take, a file that is not as
-            described.
+        InputError: another number of files, an option that the format does not take, a file that is
+            not as described.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     read = (detect(given[-1], format, READERS) if given else format_named(format)).read
@@ -227,7 +244,9 @@ def import_trace(
     return with_draft_length(trace, draft_tokens)
 
 
-def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: float | None = None) -> AcceptanceTrace:
+def read_trace_any(
+    path: str | Path, format: str | None = None, *, match_rate: float | None = None
+) -> AcceptanceTrace:
     """Read an acceptance trace of any known form.
 
     Example:
@@ -240,7 +259,8 @@ def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: f
 
     Args:
         path: a trace file (.parquet), or a foreign file.
-        format: name of the foreign format; None: .parquet is a trace, and of others the one that claims the file.
+        format: name of the foreign format; None: .parquet is a trace, and of others the one that
+            claims the file.
         match_rate: share of steps with a proposal, where the file does not tell.
 
     Raises:

@@ -1,7 +1,8 @@
 """What did an engine's Prometheus counters count, at one scrape or between two?
 
-Reads samples by name and labels, and subtracts an earlier scrape. A counter that fell or vanished is refused: the
-engine was restarted in between, and what it had counted until then is lost. Leaves out what the counters mean.
+Reads samples by name and labels, and subtracts an earlier scrape. A counter that fell or vanished
+is refused: the engine was restarted in between, and what it had counted until then is lost. Leaves
+out what the counters mean.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from hardware_profiles.errors import InputError
 from traces.importers.counted import MOST_POSITIONS
 from traces.importers.files import read_text
 
-_SAMPLE = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?\s*", re.ASCII)
-_LABEL = re.compile(r'(?<!\w)(?P<name>[A-Za-z_]\w{0,200})\s{0,4}=\s{0,4}"(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII)
+_SAMPLE = re.compile(
+    r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?\s*", re.ASCII
+)
+_LABEL = re.compile(
+    r'(?<!\w)(?P<name>[A-Za-z_]\w{0,200})\s{0,4}=\s{0,4}"(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII
+)
 _MAX_LINE = 1 << 14
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -55,18 +60,23 @@ def scrape(path: str | Path, prefix: str, names: Sequence[str], model: str | Non
         key = (name, tuple(sorted(labels.items())))
         series[key] = series.get(key, 0.0) + _number(match["value"], file, match["name"])
     if len(models) > 1:
-        raise InputError(f"choose one of the models {', '.join(sorted(models))[:300]}", file=file, key="model")
+        raise InputError(
+            f"choose one of the models {', '.join(sorted(models))[:300]}", file=file, key="model"
+        )
     if not series:
-        wanted = "no speculative decoding counters" + ("" if model is None else f" of model {model}")
+        wanted = "no speculative decoding counters" + (
+            "" if model is None else f" of model {model}"
+        )
         raise InputError(wanted, file=file, key=prefix)
     return series
 
 
 def samples(text: str) -> tuple[Series, dict[str, str]]:
-    """All samples of a text by full name and labels, and the kind of every name that a `# TYPE` line states.
+    """All samples of a text by full name and labels, and the kind of every name that a `# TYPE`
+    line states.
 
-    Lines that are no samples, and values that are no finite numbers, are passed over: an engine's text holds those of
-    its libraries too.
+    Lines that are no samples, and values that are no finite numbers, are passed over: an engine's
+    text holds those of its libraries too.
     """
     series: Series = {}
     kinds: dict[str, str] = {}
@@ -83,7 +93,10 @@ def samples(text: str) -> tuple[Series, dict[str, str]]:
             except ValueError:
                 continue
             if math.isfinite(value):
-                labels = sorted((label["name"], label["value"]) for label in _LABEL.finditer(match["labels"] or ""))
+                labels = sorted(
+                    (label["name"], label["value"])
+                    for label in _LABEL.finditer(match["labels"] or "")
+                )
                 series[match["name"], tuple(labels)] = value
     return series, kinds
 
@@ -94,10 +107,15 @@ def gained(end: Series, start: Series, file: str, before: str | Path) -> Series:
     Raises:
         InputError: one fell or vanished.
     """
-    found = {key: end.get(key, -1.0) - start.get(key, 0.0) for key in sorted(end.keys() | start.keys())}
+    found = {
+        key: end.get(key, -1.0) - start.get(key, 0.0) for key in sorted(end.keys() | start.keys())
+    }
     for (name, _), value in found.items():
         if value < 0:
-            rule = f"the counter fell or vanished after {before} was scraped (engine restarted, or scrapes swapped)"
+            rule = (
+                f"the counter fell or vanished after {before} was scraped (engine restarted, or"
+                " scrapes swapped)"
+            )
             raise InputError(rule, file=file, key=name)
     return found
 
@@ -112,7 +130,8 @@ def summed(series: Series, name: str, file: str) -> int:
 
 
 def by_position(series: Series, name: str, file: str, label: str = "position") -> list[int]:
-    """A counter by position, from the first; empty where it is absent. Positions count from 0, or all from 1.
+    """A counter by position, from the first; empty where it is absent. Positions count from 0, or
+    all from 1.
 
     Raises:
         InputError: a position out of range.
@@ -128,7 +147,9 @@ def by_position(series: Series, name: str, file: str, label: str = "position") -
 
 def models_of(series: Series) -> str:
     """The served models, as one text."""
-    return ", ".join(sorted({value for _, labels in series for name, value in labels if name == "model_name"}))
+    return ", ".join(
+        sorted({value for _, labels in series for name, value in labels if name == "model_name"})
+    )
 
 
 def _number(text: str, file: str, key: str) -> float:
@@ -150,5 +171,7 @@ def _whole(value: float, file: str, key: str) -> int:
 def _position(labels: Mapping[str, str], label: str, file: str) -> int:
     text = labels.get(label, "")
     if not (text.isascii() and text.isdigit() and len(text) < 6) or int(text) >= MOST_POSITIONS:
-        raise InputError(f"must be a position in 0..{MOST_POSITIONS - 1}", file=file, key=label, value=text)
+        raise InputError(
+            f"must be a position in 0..{MOST_POSITIONS - 1}", file=file, key=label, value=text
+        )
     return int(text)

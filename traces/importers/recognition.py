@@ -1,8 +1,9 @@
 """Which format is a file in, as far as its own words tell?
 
-A `Sample` is what a file shows of itself: its text, its first JSON object, its columns. Every format says by a small
-function whether it claims a sample, so a file is read without naming its format, and one that no format or several
-claim is refused. Leaves out the reading (`traces.importers.formats` lists who reads what).
+A `Sample` is what a file shows of itself: its text, its first JSON object, its columns. Every
+format says by a small function whether it claims a sample, so a file is read without naming its
+format, and one that no format or several claim is refused. Leaves out the reading
+(`traces.importers.formats` lists who reads what).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Sample:
         ending: the name's ending in lower case, with its dot.
         text: all of it; empty for Parquet.
         document: the JSON value that the whole file is; None where it is none, or JSON lines.
-        first: the first JSON object: the document, the first of its list, or the first line; else empty.
+        first: the first JSON object: the document, the first of its list, or the first line; else
+            empty.
         columns: names in the header of a CSV or Parquet table, else empty.
     """
 
@@ -105,7 +107,9 @@ def _json_of(text: str) -> tuple[Any, Mapping[str, Any]]:
     document = value if value is not None and not rest.strip() else _parsed(text)
     if isinstance(document, dict):
         return document, document
-    objects = [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
+    objects = (
+        [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
+    )
     return document, objects[0] if objects else {}
 
 
@@ -152,11 +156,15 @@ def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
         return "must be JSON"
     if what := known_otherwise(sample):
         return what
-    return f"shows nothing of any format; if it is in one, name it with --format: {', '.join(formats)}"
+    return (
+        f"shows nothing of any format; if it is in one, name it with --format: {', '.join(formats)}"
+    )
 
 
 def known_otherwise(sample: Sample) -> str:
-    """What a sample is that holds neither acceptance nor requests; empty where that is not known."""
+    """What a sample is that holds neither acceptance nor requests; empty where that is not
+    known.
+    """
     return next((what for what, shows in _NOT_IMPORTED if shows(sample)), "")
 
 
@@ -170,7 +178,11 @@ def _adjacency(sample: Sample) -> bool:
 
 
 def _numbers(values: object) -> bool:
-    return isinstance(values, list) and bool(values) and all(type(value) in (int, float) for value in values)
+    return (
+        isinstance(values, list)
+        and bool(values)
+        and all(type(value) in (int, float) for value in values)
+    )
 
 
 def _path_list(document: object) -> bool:
@@ -185,22 +197,40 @@ _NOT_IMPORTED: tuple[tuple[str, Callable[[Sample], bool]], ...] = (
     (f"is a tree of rooftree's own, {_TREE}", lambda s: s.holds("parents", "ranks")),
     (f"lists paths of ranks (Medusa or EAGLE choices), {_TREE}", lambda s: _path_list(s.document)),
     (
-        "holds several lists of paths of ranks: each is a tree's shape and no acceptance, which `predict --tree` and "
-        "`replay --tree` take in a file of its own",
-        lambda s: isinstance(s.document, dict) and bool(s.document) and all(map(_path_list, s.document.values())),
+        (
+            "holds several lists of paths of ranks: each is a tree's shape and no acceptance, which"
+            " `predict --tree` and `replay --tree` take in a file of its own"
+        ),
+        lambda s: (
+            isinstance(s.document, dict)
+            and bool(s.document)
+            and all(map(_path_list, s.document.values()))
+        ),
     ),
     (
-        "is a configuration of a tree search and holds no acceptance; its vector goes to `tree --acceptance FILE`",
+        (
+            "is a configuration of a tree search and holds no acceptance; its vector goes to `tree"
+            " --acceptance FILE`"
+        ),
         lambda s: s.holds("acceptance_rate_vector", "max_depth"),
     ),
     (
         "is a vector of sibling acceptance: it goes as a JSON list to `tree --acceptance FILE`",
-        lambda s: _numbers(s.document) or (len(s.first) < 3 and any(_numbers(values) for values in s.first.values())),
+        lambda s: (
+            _numbers(s.document)
+            or (len(s.first) < 3 and any(_numbers(values) for values in s.first.values()))
+        ),
     ),
     (
-        "is a report of genai-perf, which holds no acceptance and no single requests: import its profile_export.json "
-        "for the requests, and the engine's own counters or log for acceptance",
-        lambda s: s.holds("request_throughput", "request_latency") and isinstance(s.first["request_latency"], dict),
+        (
+            "is a report of genai-perf, which holds no acceptance and no single requests: import"
+            " its profile_export.json for the requests, and the engine's own counters or log for"
+            " acceptance"
+        ),
+        lambda s: (
+            s.holds("request_throughput", "request_latency")
+            and isinstance(s.first["request_latency"], dict)
+        ),
     ),
     ("holds times and no acceptance", lambda s: s.says(r"^avg_time_per_token")),
     (

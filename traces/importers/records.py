@@ -1,8 +1,9 @@
-"""What do engines report about the speculation of one request, and what do many such records add up to?
+"""What do engines report about the speculation of one request, and what do many such records add up
+to?
 
-vLLM, aiperf and guidellm write one record per request under the same keys, SGLang and TensorRT-LLM under their own. A
-record with per-step arrays yields level 1; a histogram of accepted drafts yields rates by position; counts alone
-yield a mean. Leaves out where in a file the records stand.
+vLLM, aiperf and guidellm write one record per request under the same keys, SGLang and TensorRT-LLM
+under their own. A record with per-step arrays yields level 1; a histogram of accepted drafts yields
+rates by position; counts alone yield a mean. Leaves out where in a file the records stand.
 """
 
 from __future__ import annotations
@@ -23,11 +24,20 @@ from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
 _KEYS = {
     "steps": ("num_spec_steps", "spec_verify_ct"),
-    "accepted": ("num_accepted_draft_tokens", "spec_num_correct_drafts", "spec_accept_token_num",
-                 "total_accepted_draft_tokens"),
-    "drafted": ("num_draft_tokens", "spec_num_proposed_drafts", "spec_draft_token_num", "total_draft_tokens"),
+    "accepted": (
+        "num_accepted_draft_tokens",
+        "spec_num_correct_drafts",
+        "spec_accept_token_num",
+        "total_accepted_draft_tokens",
+    ),
+    "drafted": (
+        "num_draft_tokens",
+        "spec_num_proposed_drafts",
+        "spec_draft_token_num",
+        "total_draft_tokens",
+    ),
     "longest": ("num_spec_tokens",),
-}  # fmt: skip
+}
 _HISTOGRAMS = ("acceptance_histogram", "spec_correct_drafts_histogram", "spec_accept_histogram")
 
 
@@ -73,23 +83,37 @@ def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
     per_step = None
     if made is not None:
         per_step = (
-            [expect_whole(each, file, f"{name}.per_step_accepted") for each in expect_list(made, file, name)],
+            [
+                expect_whole(each, file, f"{name}.per_step_accepted")
+                for each in expect_list(made, file, name)
+            ],
             None if drafted is None else expect_list(drafted, file, f"{name}.per_step_drafted"),
         )
     counts = None if histogram is None else _histogram(histogram, file, name)
     steps, accepted = numbers["steps"], numbers["accepted"]
     if counts is not None and not steps:
         steps, accepted = int(counts.sum()), int(counts @ np.arange(counts.size))
-    if "spec_verify_ct" in value and not any(key in value for key in _KEYS["accepted"]) and counts is None:
+    if (
+        "spec_verify_ct" in value
+        and not any(key in value for key in _KEYS["accepted"])
+        and counts is None
+    ):
         made_tokens = _count(value, ("completion_tokens", "spec_completion_tokens"), file, name)
         accepted = max(0, made_tokens - steps)
     return Record(
-        name=name, steps=steps, accepted=accepted, drafted=numbers["drafted"], longest=numbers["longest"],
-        histogram=counts, per_step=per_step,
-    )  # fmt: skip
+        name=name,
+        steps=steps,
+        accepted=accepted,
+        drafted=numbers["drafted"],
+        longest=numbers["longest"],
+        histogram=counts,
+        per_step=per_step,
+    )
 
 
-def pooled(records: Sequence[Record], file: str, *, source: str, model: str = "") -> AcceptanceTrace:
+def pooled(
+    records: Sequence[Record], file: str, *, source: str, model: str = ""
+) -> AcceptanceTrace:
     """What the records of one file add up to.
 
     Args:
@@ -112,12 +136,19 @@ def pooled(records: Sequence[Record], file: str, *, source: str, model: str = ""
     rates: Sequence[float] = ()
     if len(summed) == len(used):
         rates = _rates([each.histogram for each in summed if each.histogram is not None], longest)
-        apart = sum(int(each.histogram.sum()) != each.steps for each in summed if each.histogram is not None)
+        apart = sum(
+            int(each.histogram.sum()) != each.steps for each in summed if each.histogram is not None
+        )
         if apart:
-            notes.append(f"{apart} of {len(summed)} histograms do not add up to the steps counted beside them.")
+            notes.append(
+                f"{apart} of {len(summed)} histograms do not add up to the steps counted beside"
+                " them."
+            )
     unknown = [each for each in used if not each.steps]
     if unknown and len(unknown) < len(used):
-        notes.append(f"{len(unknown)} of {len(used)} requests do not count their steps and were left out.")
+        notes.append(
+            f"{len(unknown)} of {len(used)} requests do not count their steps and were left out."
+        )
         used = [each for each in used if each.steps]
     return counted(
         file,
@@ -133,14 +164,21 @@ def pooled(records: Sequence[Record], file: str, *, source: str, model: str = ""
 
 
 def request_objects(sample: Sample) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The JSON objects of a file that lists requests: JSON lines, a list, one request, or a `results` list."""
+    """The JSON objects of a file that lists requests: JSON lines, a list, one request, or a
+    `results` list.
+    """
     document = sample.document
     if document is None:
         yield from json_lines(sample.text, sample.file)
         return
     if isinstance(document, dict):
         listed = next(
-            (document[key] for key in ("results", "responses", "records") if _objects(document.get(key))), None
+            (
+                document[key]
+                for key in ("results", "responses", "records")
+                if _objects(document.get(key))
+            ),
+            None,
         )
         document = [document] if listed is None else listed
     for index, each in enumerate(expect_list(document, sample.file, "document")):
@@ -160,7 +198,9 @@ def _count(value: Mapping[str, Any], keys: Sequence[str], file: str, name: str) 
 def _histogram(value: object, file: str, name: str) -> NDArray[np.int64]:
     """Steps by accepted draft tokens, from a list or a map of counts."""
     if isinstance(value, dict):
-        pairs = [(int(k), v) for k, v in value.items() if k.isascii() and k.isdigit() and len(k) < 6]
+        pairs = [
+            (int(k), v) for k, v in value.items() if k.isascii() and k.isdigit() and len(k) < 6
+        ]
         if len(pairs) != len(value) or any(depth > MOST_POSITIONS for depth, _ in pairs):
             wanted = f"must count steps by accepted draft tokens, 0..{MOST_POSITIONS}"
             raise InputError(wanted, file=file, key=f"{name}.histogram", value=list(value)[:8])
@@ -170,12 +210,18 @@ def _histogram(value: object, file: str, name: str) -> NDArray[np.int64]:
         return counts
     listed = expect_list(value, file, f"{name}.histogram")
     if len(listed) > MOST_POSITIONS + 1:
-        raise InputError(f"must have at most {MOST_POSITIONS + 1} entries", file=file, key=f"{name}.histogram")
-    return np.asarray([expect_whole(each, file, f"{name}.histogram") for each in listed], dtype=np.int64)
+        raise InputError(
+            f"must have at most {MOST_POSITIONS + 1} entries", file=file, key=f"{name}.histogram"
+        )
+    return np.asarray(
+        [expect_whole(each, file, f"{name}.histogram") for each in listed], dtype=np.int64
+    )
 
 
 def _rates(histograms: Sequence[NDArray[np.int64]], longest: int) -> list[float]:
-    total = np.zeros(max(min(longest, MOST_POSITIONS) + 1, *(each.size for each in histograms)), dtype=np.int64)
+    total = np.zeros(
+        max(min(longest, MOST_POSITIONS) + 1, *(each.size for each in histograms)), dtype=np.int64
+    )
     for each in histograms:
         total[: each.size] += each
     reached = np.cumsum(total[::-1])[::-1]
@@ -184,7 +230,9 @@ def _rates(histograms: Sequence[NDArray[np.int64]], longest: int) -> list[float]
 
 def _levelled(records: Sequence[Record], file: str, source: str, model: str) -> AcceptanceTrace:
     requests = [
-        Steps(request=each.name, emitted=[1 + n for n in each.per_step[0]], drafted=each.per_step[1])
+        Steps(
+            request=each.name, emitted=[1 + n for n in each.per_step[0]], drafted=each.per_step[1]
+        )
         for each in records
         if each.per_step is not None
     ]

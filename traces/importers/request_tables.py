@@ -1,7 +1,7 @@
 """Which requests does a table from outside list: when, how long, sharing which prompt blocks?
 
-Reads columns by any of their names out of Parquet, CSV or JSON lines and makes a request trace of them. Leaves out what
-each source calls its columns.
+Reads columns by any of their names out of Parquet, CSV or JSON lines and makes a request trace of
+them. Leaves out what each source calls its columns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _BLOCK_COLUMN = re.compile("prefix_block([0-9]{1,6})_ids")
 Columns = Mapping[str, Sequence[str]]
 
 
-def read_columns(path: str | Path, columns: Columns, *, optional: Sequence[str] = ()) -> dict[str, Any]:
+def read_columns(
+    path: str | Path, columns: Columns, *, optional: Sequence[str] = ()
+) -> dict[str, Any]:
     """Columns of a table.
 
     Args:
@@ -37,7 +39,8 @@ def read_columns(path: str | Path, columns: Columns, *, optional: Sequence[str] 
         optional: which of it may be absent.
 
     Returns:
-        By wanted name: an array of numbers, or a list of texts or of lists; absent ones are left out.
+        By wanted name: an array of numbers, or a list of texts or of lists; absent ones are left
+            out.
 
     Raises:
         InputError: absent, no such table, empty, or without a column that is not optional.
@@ -45,11 +48,17 @@ def read_columns(path: str | Path, columns: Columns, *, optional: Sequence[str] 
     file, ending = str(path), Path(path).suffix.casefold()
     if ending == ".parquet":
         return _parquet(path, columns, optional, file)
-    rows = _csv_rows(path, file) if ending == ".csv" else [row for _, row in json_lines(read_text(path), file)]
+    rows = (
+        _csv_rows(path, file)
+        if ending == ".csv"
+        else [row for _, row in json_lines(read_text(path), file)]
+    )
     if not rows:
         raise InputError("must list at least one request", file=file, key="rows", value=0)
     if len(rows) > MAX_ROWS:
-        raise InputError(f"must list at most {MAX_ROWS} requests", file=file, key="rows", value=len(rows))
+        raise InputError(
+            f"must list at most {MAX_ROWS} requests", file=file, key="rows", value=len(rows)
+        )
     found: dict[str, Any] = {}
     for wanted, names in columns.items():
         name = _present(wanted, names, rows[0], optional, file)
@@ -69,7 +78,9 @@ def whole_column(values: Any, file: str, key: str) -> NDArray[np.int64]:
         InputError: no whole numbers in 0..2^31-1.
     """
     try:
-        counts = np.asarray([float(v) for v in values] if isinstance(values, list) else values, dtype=np.float64)
+        counts = np.asarray(
+            [float(v) for v in values] if isinstance(values, list) else values, dtype=np.float64
+        )
     except (TypeError, ValueError):
         raise InputError("must be whole numbers", file=file, key=key) from None
     wrong = ~((counts >= 0) & (counts <= _MOST_TOKENS) & (counts == np.floor(counts)))
@@ -81,7 +92,8 @@ def whole_column(values: Any, file: str, key: str) -> NDArray[np.int64]:
 
 
 def priority_column(values: Any, file: str) -> NDArray[np.int32] | None:
-    """Values as priorities, of which lower ones are served first; None where there is no such column.
+    """Values as priorities, of which lower ones are served first; None where there is no such
+    column.
 
     Raises:
         InputError: something else than whole numbers, or beyond 2^31-1.
@@ -89,7 +101,9 @@ def priority_column(values: Any, file: str) -> NDArray[np.int32] | None:
     if values is None:
         return None
     try:
-        ranks = np.asarray([float(v) for v in values] if isinstance(values, list) else values, dtype=np.float64)
+        ranks = np.asarray(
+            [float(v) for v in values] if isinstance(values, list) else values, dtype=np.float64
+        )
     except (TypeError, ValueError):
         raise InputError("must be whole numbers", file=file, key="priority") from None
     wrong = ~((np.abs(ranks) <= _MOST_TOKENS) & (ranks == np.floor(ranks)))
@@ -119,7 +133,9 @@ def time_column(values: Any, file: str, key: str) -> NDArray[np.float64]:
         InputError: not finite, or earlier than the one before.
     """
     try:
-        times = np.asarray([float(v) for v in values] if isinstance(values, list) else values, dtype=np.float64)
+        times = np.asarray(
+            [float(v) for v in values] if isinstance(values, list) else values, dtype=np.float64
+        )
     except (TypeError, ValueError):
         raise InputError("must be numbers", file=file, key=key) from None
     if not times.size or not np.all(np.isfinite(times)):
@@ -141,7 +157,8 @@ def request_trace(
     priority: NDArray[np.int32] | None = None,
     source: str,
 ) -> RequestTrace:
-    """A request trace; requests without a prompt or an output are left out, and its notes say how many.
+    """A request trace; requests without a prompt or an output are left out, and its notes say how
+    many.
 
     Args:
         file: name for messages.
@@ -164,7 +181,9 @@ def request_trace(
     if arrival_s is None:
         notes.append("No arrivals were recorded: all stand at 0, to be drawn anew.")
     if not usable.all():
-        notes.append(f"{int((~usable).sum())} requests without a prompt or an output were left out.")
+        notes.append(
+            f"{int((~usable).sum())} requests without a prompt or an output were left out."
+        )
     blocks = None
     if prefix_blocks is not None:
         blocks = tuple(tuple(ids) for ids in itertools.compress(prefix_blocks, usable.tolist()))
@@ -176,7 +195,8 @@ def request_trace(
         prefix_blocks=blocks,
         priority=None if priority is None else priority[usable],
         provenance=Provenance(
-            notes=" ".join(notes), extra={BLOCK_TOKENS_KEY: block_tokens} if blocks is not None else {}
+            notes=" ".join(notes),
+            extra={BLOCK_TOKENS_KEY: block_tokens} if blocks is not None else {},
         ),
         file=file,
     )
@@ -186,7 +206,11 @@ def block_column(path: str | Path) -> tuple[str, int] | None:
     """The column `prefix_blockN_ids` of a Parquet file and its N, where there is one."""
     with opened_parquet(path) as parquet:
         names = parquet.schema_arrow.names
-    found = [(name, int(match[1])) for name in names if (match := _BLOCK_COLUMN.fullmatch(name)) and int(match[1])]
+    found = [
+        (name, int(match[1]))
+        for name in names
+        if (match := _BLOCK_COLUMN.fullmatch(name)) and int(match[1])
+    ]
     return found[0] if found else None
 
 
@@ -198,7 +222,9 @@ def block_ids(values: Any, file: str, key: str) -> list[list[int]]:
     """
     for row, ids in enumerate(values):
         if not isinstance(ids, list) or not all(type(i) is int and abs(i) < 1 << 63 for i in ids):
-            raise InputError("must be a list of whole numbers", file=file, key=f"row {row + 1}, {key}")
+            raise InputError(
+                "must be a list of whole numbers", file=file, key=f"row {row + 1}, {key}"
+            )
     return list(values)
 
 
@@ -218,10 +244,15 @@ def _csv_rows(path: str | Path, file: str) -> list[dict[str, str]]:
         raise InputError(f"must be CSV ({error})", file=file) from None
 
 
-def _parquet(path: str | Path, columns: Columns, optional: Sequence[str], file: str) -> dict[str, Any]:
+def _parquet(
+    path: str | Path, columns: Columns, optional: Sequence[str], file: str
+) -> dict[str, Any]:
     with opened_parquet(path) as parquet:
         present = dict.fromkeys(parquet.schema_arrow.names)
-        names = {wanted: _present(wanted, each, present, optional, file) for wanted, each in columns.items()}
+        names = {
+            wanted: _present(wanted, each, present, optional, file)
+            for wanted, each in columns.items()
+        }
         table = parquet.read(columns=[name for name in names.values() if name is not None])
         table.validate(full=True)
     if not table.num_rows:

@@ -1,7 +1,8 @@
 """What do an engine's counters say, at one moment and between two?
 
-Reads the Prometheus text that vLLM, SGLang, TensorRT-LLM and llama.cpp publish. Leaves out acceptance, which the
-importers of `traces.importers.engines` read out of the same text, and fetching it.
+Reads the Prometheus text that vLLM, SGLang, TensorRT-LLM and llama.cpp publish. Leaves out
+acceptance, which the importers of `traces.importers.engines` read out of the same text, and
+fetching it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Observed:
     fell: tuple[str, ...]
 
     def total(self, name: str) -> float | None:
-        """What a counter gained, over all of its labels; None where the engine has no such counter."""
+        """What a counter gained, over all of its labels; None where the engine has no such
+        counter.
+        """
         return _summed(self.gained, name)
 
     def level(self, name: str) -> float | None:
@@ -55,7 +58,9 @@ class Observed:
         return _summed(self.levels, name)
 
     def highest(self, name: str) -> float | None:
-        """A gauge at the end, the highest over its labels; None where the engine has no such gauge."""
+        """A gauge at the end, the highest over its labels; None where the engine has no such
+        gauge.
+        """
         return max((value for (own, _), value in self.levels.items() if own == name), default=None)
 
     def mean(self, histogram: str) -> float | None:
@@ -64,7 +69,8 @@ class Observed:
         return total / count if total is not None and count else None
 
     def weighted_mean(self, gauge: str, count: str) -> float | None:
-        """The mean between the scrapes of what an engine states as a mean since its start, over a count.
+        """The mean between the scrapes of what an engine states as a mean since its start, over a
+        count.
 
         Args:
             gauge: the mean since the start.
@@ -77,7 +83,8 @@ class Observed:
         return (end - start) / gained if gained and means[1] is not None else None
 
     def quantile(self, histogram: str, share: float) -> float | None:
-        """A quantile of what a histogram took in, linear within its bucket; None where that was nothing.
+        """A quantile of what a histogram took in, linear within its bucket; None where that was
+        nothing.
 
         In the last bucket, which has no end, it is that bucket's beginning: at least so much.
 
@@ -94,7 +101,11 @@ class Observed:
         wanted = share * max(counts.values(), default=0.0)
         for end, count in sorted(counts.items()):
             if count >= wanted > 0.0:
-                return start if end == float("inf") else start + (end - start) * (wanted - below) / (count - below)
+                return (
+                    start
+                    if end == float("inf")
+                    else start + (end - start) * (wanted - below) / (count - below)
+                )
             below, start = count, end
         return None
 
@@ -124,12 +135,16 @@ def observed(before: Scrape, after: Scrape, model: str | None = None) -> Observe
 
 def _of_model(series: Series, model: str | None) -> Series:
     return {
-        key: value for key, value in series.items() if model is None or dict(key[1]).get("model_name", model) == model
+        key: value
+        for key, value in series.items()
+        if model is None or dict(key[1]).get("model_name", model) == model
     }
 
 
 def _counts(name: str, kinds: dict[str, str]) -> bool:
-    return kinds.get(name) == "counter" or (name.endswith(_CUMULATIVE) and kinds.get(name) != "gauge")
+    return kinds.get(name) == "counter" or (
+        name.endswith(_CUMULATIVE) and kinds.get(name) != "gauge"
+    )
 
 
 def _summed(series: Series, name: str) -> float | None:

@@ -1,8 +1,9 @@
 """How do recorded steps become a trace of level 1?
 
-A step that emitted L tokens at a position tells what steps that start there emit. A step that would start inside it
-is taken to emit what was left of it, so a walk with the draft length in use plays exactly the recorded steps, and
-shorter drafts are a lower bound. Leaves out where the steps come from.
+A step that emitted L tokens at a position tells what steps that start there emit. A step that would
+start inside it is taken to emit what was left of it, so a walk with the draft length in use plays
+exactly the recorded steps, and shorter drafts are a lower bound. Leaves out where the steps come
+from.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from traces.kinds.summary import Summary
 
 _MOST_TOKENS = int(np.iinfo(np.int16).max)
 _LOWER_BOUND = (
-    "Level 1 from recorded steps: lengths only, so chains but no trees. A step that starts inside a recorded one is "
-    "taken to emit what was left of it: shorter drafts than those in use are a lower bound."
+    "Level 1 from recorded steps: lengths only, so chains but no trees. A step that starts inside a"
+    " recorded one is taken to emit what was left of it: shorter drafts than those in use are a"
+    " lower bound."
 )
 
 
@@ -57,7 +59,9 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
     """
     lengths = [_checked(each.emitted, file, each.request) for each in requests]
     known = all(each.drafted is not None for each in requests)
-    drafted = [_checked(each.drafted or (), file, each.request) for each in requests] if known else None
+    drafted = (
+        [_checked(each.drafted or (), file, each.request) for each in requests] if known else None
+    )
     if drafted is not None and any(a.size != b.size for a, b in zip(lengths, drafted, strict=True)):
         raise InputError("must list as many drafted lengths as steps", file=file, key="drafted")
     if drafted is not None:
@@ -78,14 +82,19 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
             provenance=replace(
                 provenance,
                 notes=" ".join(note for note in notes if note),
-                extra={**provenance.extra, "longest_draft_tokens": int((steps - 1 if wide is None else wide).max())},
+                extra={
+                    **provenance.extra,
+                    "longest_draft_tokens": int((steps - 1 if wide is None else wide).max()),
+                },
             ),
             request_ids=tuple(each.request for each in requests),
             prompt_kinds=tuple(each.kind for each in requests),
             prompt_tokens=np.asarray([each.prompt_tokens for each in requests], dtype=np.int32),
             offsets=np.cumsum([0, *(int(made.sum()) for made in lengths)], dtype=np.int64),
             emitted=_left(steps, steps),
-            drafted=None if wide is None else np.maximum(_left(wide, steps), _left(steps, steps) - 1),
+            drafted=(
+                None if wide is None else np.maximum(_left(wide, steps), _left(steps, steps) - 1)
+            ),
             summary=_summary(steps, wide),
             file=file,
         )
@@ -107,7 +116,11 @@ def _left(values: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _summary(steps: NDArray[np.int64], drafted: NDArray[np.int64] | None) -> Summary:
-    reached = [float((steps > depth).mean()) for depth in range(1, int(steps.max()))] if steps.max() <= 1024 else []
+    reached = (
+        [float((steps > depth).mean()) for depth in range(1, int(steps.max()))]
+        if steps.max() <= 1024
+        else []
+    )
     return Summary(
         acceptance_by_depth=tuple(reached),
         drafts=int(steps.size),

@@ -1,10 +1,10 @@
 """What is an acceptance trace, and what may a reader rely on?
 
-Data classes for recordings of speculative decoding (`AcceptanceTrace`) and of arrivals (`RequestTrace`).
-Every instance has been checked: lengths agree, values are in range, arrays are contiguous and read-only.
-Levels build on each other (L1 lengths, L2 ranks, L3 probabilities; L0 is a summary without positions); a
-consumer states the one it needs with `require`. Leaves out how traces are stored (`traces.storage`), replayed
-(`traces.replay`) and recorded.
+Data classes for recordings of speculative decoding (`AcceptanceTrace`) and of arrivals
+(`RequestTrace`). Every instance has been checked: lengths agree, values are in range, arrays are
+contiguous and read-only. Levels build on each other (L1 lengths, L2 ranks, L3 probabilities; L0 is
+a summary without positions); a consumer states the one it needs with `require`. Leaves out how
+traces are stored (`traces.storage`), replayed (`traces.replay`) and recorded.
 """
 
 from __future__ import annotations
@@ -23,19 +23,33 @@ from traces.kinds.naming import naming
 from traces.kinds.provenance import Provenance
 from traces.kinds.summary import Summary
 
-__all__ = ["LEVEL_NAMES", "MAX_RANK_WIDTH", "SCHEMA_VERSION", "AcceptanceTrace", "Provenance", "RequestTrace"]
+__all__ = [
+    "LEVEL_NAMES",
+    "MAX_RANK_WIDTH",
+    "SCHEMA_VERSION",
+    "AcceptanceTrace",
+    "Provenance",
+    "RequestTrace",
+]
 
 SCHEMA_VERSION = 1
 MAX_RANK_WIDTH = 4096
 LEVEL_NAMES = ("summary", "lengths", "ranks", "probabilities")
 
 
-_PROBABILITIES = ("draft_ids", "draft_probs", "target_probs", "emitted_target_prob", "residual_mass")
+_PROBABILITIES = (
+    "draft_ids",
+    "draft_probs",
+    "target_probs",
+    "emitted_target_prob",
+    "residual_mass",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class AcceptanceTrace:
-    """One recording of draft-and-verify decoding: r requests, n output positions, request after request.
+    """One recording of draft-and-verify decoding: r requests, n output positions, request after
+    request.
 
     Attributes:
         provenance: where it comes from.
@@ -43,24 +57,33 @@ class AcceptanceTrace:
         prompt_kinds: stratum of each request (for the bootstrap); "" where unknown.
         prompt_tokens: int32[r]; 0 where unknown.
         offsets: int64[r+1]; request r owns positions offsets[r]:offsets[r+1].
-        first_step_position: output position of a request's first step (1 if prefill emits position 0).
-        emitted: int16[n], tokens that a step starting there emits, bonus included; the end of the text need
-            not cap it, replay does.
+        first_step_position: output position of a request's first step (1 if prefill emits position
+            0).
+        emitted: int16[n], tokens that a step starting there emits, bonus included; the end of the
+            text need not cap it, replay does.
         drafted: int16[n], tokens that the drafter would propose there; None: not recorded.
-        match_rate: share of steps with a proposal, in place of `drafted`; None: every step proposes.
-        rank: rank of the true token among the drafter's candidates given the true prefix, -1 outside the top
-            `rank_width`; [n] if `depth_invariant`, else [n, depth] (depth 0 predicts output position i).
+        match_rate: share of steps with a proposal, in place of `drafted`; None: every step
+            proposes.
+        rank: rank of the true token among the drafter's candidates given the true prefix, -1
+            outside the top `rank_width`; [n] if `depth_invariant`, else [n, depth] (depth 0
+            predicts output position i).
         rank_width: candidates recorded per position.
-        depth_invariant: the drafter re-reads true tokens at every depth, so rank[i, d] = rank[i + d].
-        draft_ids: int32[n, W], the drafter's W likeliest tokens given the true prefix, best first, -1 where there
-            are fewer; the first of the five arrays of level 3, which are there together or not at all.
+        depth_invariant: the drafter re-reads true tokens at every depth, so rank[i, d] = rank[i +
+            d].
+        draft_ids: int32[n, W], the drafter's W likeliest tokens given the true prefix, best first,
+            -1 where there are fewer; the first of the five arrays of level 3, which are there
+            together or not at all.
         draft_probs: float16[n, W], the drafter's probabilities of `draft_ids` at temperature 1.
-        target_probs: float16[n, W], the target's probabilities of `draft_ids` at the temperature of the recording
-            (`provenance.sampling`), from which its text was drawn; of a greedy recording at temperature 1, where
-            they tell how sure the target was and nothing about how the text was drawn.
-        emitted_target_prob: float16[n], the target's probability of the token that the text goes on with.
-        residual_mass: float16[n], the target's probability of all tokens outside `draft_ids` together.
-        expansions: one draft tree per position, for policies that choose a part of it; at any level but 0.
+        target_probs: float16[n, W], the target's probabilities of `draft_ids` at the temperature of
+            the recording (`provenance.sampling`), from which its text was drawn; of a greedy
+            recording at temperature 1, where they tell how sure the target was and nothing about
+            how the text was drawn.
+        emitted_target_prob: float16[n], the target's probability of the token that the text goes on
+            with.
+        residual_mass: float16[n], the target's probability of all tokens outside `draft_ids`
+            together.
+        expansions: one draft tree per position, for policies that choose a part of it; at any level
+            but 0.
         summary: counts without positions.
         extra_columns: further per-request columns, passed through (wall times, digests).
         file: where it was read from, for messages.
@@ -122,24 +145,39 @@ class AcceptanceTrace:
         if self.offsets.size < 1 or self.offsets[0] != 0 or np.any(np.diff(self.offsets) < 0):
             raise InputError("must start at 0 and never decrease", key="offsets")
         prompt_tokens = self.prompt_tokens if len(self.prompt_tokens) else np.zeros(r, np.int32)
-        self._set("prompt_tokens", checked_integers(prompt_tokens, np.int32, "prompt_tokens", (r,), lowest=0))
+        self._set(
+            "prompt_tokens",
+            checked_integers(prompt_tokens, np.int32, "prompt_tokens", (r,), lowest=0),
+        )
         self._set("request_ids", tuple(self.request_ids) or tuple(str(i) for i in range(r)))
         self._set("prompt_kinds", tuple(self.prompt_kinds) or ("",) * r)
-        columns = {"request_ids": self.request_ids, "prompt_kinds": self.prompt_kinds, **self.extra_columns}
+        columns = {
+            "request_ids": self.request_ids,
+            "prompt_kinds": self.prompt_kinds,
+            **self.extra_columns,
+        }
         for name, column in columns.items():
             if len(column) != r:
-                raise InputError(f"must have one entry per request ({r})", key=name, value=len(column))
+                raise InputError(
+                    f"must have one entry per request ({r})", key=name, value=len(column)
+                )
         if self.first_step_position < 0:
-            raise InputError("must be >= 0", key="first_step_position", value=self.first_step_position)
+            raise InputError(
+                "must be >= 0", key="first_step_position", value=self.first_step_position
+            )
 
     def _check_ranks(self) -> None:
         if self.rank is None:
             return
         if not 1 <= self.rank_width <= MAX_RANK_WIDTH:
-            raise InputError(f"must lie in 1..{MAX_RANK_WIDTH}", key="rank_width", value=self.rank_width)
+            raise InputError(
+                f"must lie in 1..{MAX_RANK_WIDTH}", key="rank_width", value=self.rank_width
+            )
         dtype = np.int8 if self.rank_width <= 127 else np.int16
         shape = (self.positions,) if self.depth_invariant else (self.positions, None)
-        rank = checked_integers(self.rank, dtype, "rank", shape, lowest=-1, highest=self.rank_width - 1)
+        rank = checked_integers(
+            self.rank, dtype, "rank", shape, lowest=-1, highest=self.rank_width - 1
+        )
         self._set("rank", rank)
         if self.emitted is not None:
             consistent_ranks(rank, self.offsets, self.emitted, self.drafted)
@@ -150,14 +188,20 @@ class AcceptanceTrace:
             return
         if len(present) < len(_PROBABILITIES) or self.rank is None:
             needed = ", ".join((*_PROBABILITIES, "rank"))
-            raise InputError(f"level 3 needs all of {needed}", key="draft_probs", value=", ".join(present))
-        ids = checked_integers(self.draft_ids, np.int32, "draft_ids", (self.positions, None), lowest=-1)
+            raise InputError(
+                f"level 3 needs all of {needed}", key="draft_probs", value=", ".join(present)
+            )
+        ids = checked_integers(
+            self.draft_ids, np.int32, "draft_ids", (self.positions, None), lowest=-1
+        )
         self._set("draft_ids", ids)
         wide = ids.shape
         for name in ("draft_probs", "target_probs"):
             self._set(name, checked_floats(getattr(self, name), np.float16, name, wide))
         for name in ("emitted_target_prob", "residual_mass"):
-            self._set(name, checked_floats(getattr(self, name), np.float16, name, (self.positions,)))
+            self._set(
+                name, checked_floats(getattr(self, name), np.float16, name, (self.positions,))
+            )
 
     def _check_expansions(self) -> None:
         if self.expansions is None:
@@ -168,11 +212,15 @@ class AcceptanceTrace:
         left = np.repeat(self.offsets[1:], self.output_tokens) - np.arange(self.positions)
         true = self.expansions.on_path
         if np.any(self.expansions.levels()[true] > np.repeat(left, self.expansions.sizes)[true]):
-            raise InputError("no node behind the end of a text is on the path", key="expansions.on_path")
+            raise InputError(
+                "no node behind the end of a text is on the path", key="expansions.on_path"
+            )
 
     @property
     def level(self) -> int:
-        """0 summary, 1 lengths, 2 ranks, 3 probabilities; each includes the ones before it, 0 excepted."""
+        """0 summary, 1 lengths, 2 ranks, 3 probabilities; each includes the ones before it, 0
+        excepted.
+        """
         if self.emitted is None:
             return 0
         if self.rank is None:
@@ -196,7 +244,9 @@ class AcceptanceTrace:
 
     @property
     def depth(self) -> int | None:
-        """Draft levels that `rank` covers; None where it covers any depth (or there are no ranks)."""
+        """Draft levels that `rank` covers; None where it covers any depth (or there are no
+        ranks).
+        """
         return None if self.rank is None or self.depth_invariant else int(self.rank.shape[1])
 
     def require(self, level: int, question: str) -> None:
@@ -236,7 +286,9 @@ class AcceptanceTrace:
         rows = np.arange(offsets[-1]) + shift
         by_position = ("emitted", "drafted", "rank", *_PROBABILITIES)
         picked: dict[str, Any] = {
-            name: getattr(self, name)[rows] for name in by_position if getattr(self, name) is not None
+            name: getattr(self, name)[rows]
+            for name in by_position
+            if getattr(self, name) is not None
         }
         if self.expansions is not None:
             picked["expansions"] = self.expansions.select(rows)
@@ -246,7 +298,10 @@ class AcceptanceTrace:
             prompt_kinds=tuple(self.prompt_kinds[i] for i in chosen),
             prompt_tokens=self.prompt_tokens[chosen],
             offsets=offsets,
-            extra_columns={name: [column[i] for i in chosen.tolist()] for name, column in self.extra_columns.items()},
+            extra_columns={
+                name: [column[i] for i in chosen.tolist()]
+                for name, column in self.extra_columns.items()
+            },
             **picked,
         )
 
@@ -284,7 +339,9 @@ class RequestTrace:
             raise InputError("arrivals must be sorted", key="arrival_s")
         object.__setattr__(self, "arrival_s", arrival)
         for name in ("prompt_tokens", "output_tokens"):
-            object.__setattr__(self, name, checked_integers(getattr(self, name), np.int32, name, r, lowest=1))
+            object.__setattr__(
+                self, name, checked_integers(getattr(self, name), np.int32, name, r, lowest=1)
+            )
         if self.priority is not None:
             lowest = int(np.iinfo(np.int32).min)
             priority = checked_integers(self.priority, np.int32, "priority", r, lowest=lowest)

@@ -1,7 +1,8 @@
 """Are these arrays what a trace may hold?
 
-Range, length and type checks shared by the trace records, done before values are converted to a smaller type, so that
-no value wraps around. Leaves out what the records mean (`traces.kinds.acceptance`).
+Range, length and type checks shared by the trace records, done before values are converted to a
+smaller type, so that no value wraps around. Leaves out what the records mean
+(`traces.kinds.acceptance`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def checked_integers(
 def checked_floats(
     values: object, dtype: type[np.floating[Any]], name: str, shape: Shape, *, highest: float = 1.0
 ) -> NDArray[Any]:
-    """Contiguous read-only numbers in [0, highest], NaN refused; half-precision rounding above 1 is clipped.
+    """Contiguous read-only numbers in [0, highest], NaN refused; half-precision rounding above 1 is
+    clipped.
 
     Args:
         values: anything numpy reads as real numbers.
@@ -84,10 +86,13 @@ def _shaped(values: object, name: str, shape: Shape) -> NDArray[Any]:
         raise InputError("must be a rectangular array of numbers", key=name) from None
     wanted = tuple("any" if length is None else str(length) for length in shape)
     fits = array.ndim == len(shape) and all(
-        length is None or length == actual for length, actual in zip(shape, array.shape, strict=False)
+        length is None or length == actual
+        for length, actual in zip(shape, array.shape, strict=False)
     )
     if not fits:
-        raise InputError(f"must have the lengths ({', '.join(wanted)})", key=name, value=array.shape)
+        raise InputError(
+            f"must have the lengths ({', '.join(wanted)})", key=name, value=array.shape
+        )
     return array
 
 
@@ -126,10 +131,11 @@ def consistent_ranks(
     emitted: NDArray[np.int16],
     drafted: NDArray[np.int16] | None,
 ) -> None:
-    """Hold the emitted lengths against the ranks: a chain goes on exactly while the true token has rank 0.
+    """Hold the emitted lengths against the ranks: a chain goes on exactly while the true token has
+    rank 0.
 
-    The lengths may stop short at the longest length recorded, at `drafted` or at the end of the text, and may
-    go on where the ranks end.
+    The lengths may stop short at the longest length recorded, at `drafted` or at the end of the
+    text, and may go on where the ranks end.
 
     Raises:
         InputError: the first position at which the two disagree.
@@ -148,7 +154,8 @@ def consistent_ranks(
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise InputError(
-            f"position {at} has {run[at]} leading hits in rank, so a step there emits {expected[at]}",
+            f"position {at} has {run[at]} leading hits in rank, so a step there emits"
+            f" {expected[at]}",
             key="emitted",
             value=int(emitted[at]),
         )

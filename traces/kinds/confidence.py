@@ -1,10 +1,10 @@
 """What is a confidence trace, and what may a reader rely on?
 
-Recorded decoding of masked canvases: which pass committed which position, and how sure the model was of every masked
-position in every pass. A trace holds runs of several *anchor* policies over the same prompts, of one model and one
-way of caching. Every instance has been checked: arrays fit each other, and a pass commits only what it computed,
-with its likeliest token. Leaves out how traces are stored (`traces.storage.confidence_file`), replayed
-(`traces.replay.confidence`) and recorded.
+Recorded decoding of masked canvases: which pass committed which position, and how sure the model
+was of every masked position in every pass. A trace holds runs of several *anchor* policies over the
+same prompts, of one model and one way of caching. Every instance has been checked: arrays fit each
+other, and a pass commits only what it computed, with its likeliest token. Leaves out how traces are
+stored (`traces.storage.confidence_file`), replayed (`traces.replay.confidence`) and recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from traces.kinds.provenance import Provenance
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS, RefinePolicy
 
 FORWARDS = ("full", "suffix", "block")
-"""What a pass computes: prompt and canvas, the canvas from the block on, the block; stored by place in this tuple."""
+"""What a pass computes: prompt and canvas, the canvas from the block on, the block; stored by place
+in this tuple."""
 MOST_POLICIES = 256
 MOST_CANDIDATES = 64
 MOST_CELLS = 20_000_000
@@ -31,9 +32,11 @@ MOST_PASSES = 4_000_000
 MOST_RUN_POSITIONS = 20_000_000
 MOST_STEP_POSITIONS = 200_000_000
 GROUP_POSITIONS = 1 << 22
-"""Canvas positions that are looked at together: what a group takes in memory does not grow with the file."""
+"""Canvas positions that are looked at together: what a group takes in memory does not grow with the
+file."""
 CELL_FIELDS = ("second_prob", "logit_gap", "entropy")
-"""What a recording may hold of every cell beside the likeliest token and what it lacks to certainty."""
+"""What a recording may hold of every cell beside the likeliest token and what it lacks to
+certainty."""
 CANDIDATE_FIELDS = ("candidate_ids", "candidate_probs")
 STEP_FIELDS = ("block_start", "block_end", "computed_tokens", "cached_tokens")
 _LARGEST_HALF = float(np.finfo(np.float16).max)
@@ -59,8 +62,9 @@ def check_sizes(*, runs: int = 0, passes: int = 0, cells: int = 0, canvas_tokens
 class ConfidenceTrace:
     """Runs of a masked decoder: r runs over a canvas of L positions, s passes and c cells in all.
 
-    A cell is a masked position of a pass that the pass computed; cells stand run after run, pass after pass, position
-    after position. Which these are follows from `committed_at` and what the pass computed: `cells` says it.
+    A cell is a masked position of a pass that the pass computed; cells stand run after run, pass
+    after pass, position after position. Which these are follows from `committed_at` and what the
+    pass computed: `cells` says it.
 
     Attributes:
         provenance: where it comes from.
@@ -72,10 +76,12 @@ class ConfidenceTrace:
         request_ids: one text per run; a prompt has the same one in all its runs.
         prompt_kinds: stratum of each run's prompt; "" where unknown.
         policy_of_run: int16[r], place in `policies`.
-        prompt_offsets: int64[r+1]; run i has the prompt prompt_ids[prompt_offsets[i]:prompt_offsets[i+1]].
+        prompt_offsets: int64[r+1]; run i has the prompt
+            prompt_ids[prompt_offsets[i]:prompt_offsets[i+1]].
         prompt_ids: int32, prompts one after the other.
         final_ids: int32[r, L], what stands there in the end; `mask_id` where a run stopped early.
-        committed_at: int32[r, L], pass of the run that committed the position; its number of passes where none did.
+        committed_at: int32[r, L], pass of the run that committed the position; its number of passes
+            where none did.
         step_offsets: int64[r+1]; run i took passes step_offsets[i]:step_offsets[i+1].
         forward: int8[s], what a pass computed, as a place in `FORWARDS`.
         block_start, block_end: int32[s], canvas positions of the block that the pass may commit in.
@@ -83,11 +89,14 @@ class ConfidenceTrace:
         cached_tokens: int32[s], tokens whose keys and values it read without computing them.
         wall_s: float32[s], seconds of the pass; None: not recorded.
         top_ids: int32[c], the likeliest token.
-        doubt: float16[c], 1 - its probability, in [0, 1]: half precision is fine near 0 and coarse near 1.
+        doubt: float16[c], 1 - its probability, in [0, 1]: half precision is fine near 0 and coarse
+            near 1.
         second_prob: float16[c], probability of the second likeliest token; None: not recorded.
-        logit_gap: float16[c], by how much the likeliest token's logit exceeds the second's; None: not recorded.
+        logit_gap: float16[c], by how much the likeliest token's logit exceeds the second's; None:
+            not recorded.
         entropy: float16[c], of the whole distribution, nats; None: not recorded.
-        candidate_ids, candidate_probs: int32[c, W] and float16[c, W], the likeliest tokens; None: not recorded.
+        candidate_ids, candidate_probs: int32[c, W] and float16[c, W], the likeliest tokens; None:
+            not recorded.
         file: where it was read from, for messages.
 
     Raises:
@@ -145,11 +154,15 @@ class ConfidenceTrace:
             value = getattr(self, key)
             if type(value) is not int or not lowest <= value <= highest:
                 raise InputError(f"must lie in {lowest}..{highest}", key=key, value=value)
-        check_sizes(runs=len(self.request_ids), passes=len(self.forward), canvas_tokens=self.canvas_tokens)
+        check_sizes(
+            runs=len(self.request_ids), passes=len(self.forward), canvas_tokens=self.canvas_tokens
+        )
         if self.end_id == self.mask_id:
             raise InputError("must not be the mask", key="end_id", value=self.end_id)
         if not 1 <= len(self.policies) <= MOST_POLICIES:
-            raise InputError(f"must be 1 to {MOST_POLICIES}", key="policies", value=len(self.policies))
+            raise InputError(
+                f"must be 1 to {MOST_POLICIES}", key="policies", value=len(self.policies)
+            )
         for policy in self.policies:
             policy.check_canvas(self.canvas_tokens)
 
@@ -158,12 +171,19 @@ class ConfidenceTrace:
         self._set("request_ids", tuple(self.request_ids))
         self._set("prompt_kinds", tuple(self.prompt_kinds) or ("",) * r)
         if len(self.prompt_kinds) != r:
-            raise InputError(f"must have one entry per run ({r})", key="prompt_kinds", value=len(self.prompt_kinds))
+            raise InputError(
+                f"must have one entry per run ({r})",
+                key="prompt_kinds",
+                value=len(self.prompt_kinds),
+            )
         self._integers("policy_of_run", np.int16, (r,), highest=len(self.policies) - 1)
         if len(set(zip(self.request_ids, self.policy_of_run.tolist(), strict=True))) < r:
             raise InputError("must name each prompt once per policy", key="request_ids")
         self._integers("prompt_ids", np.int32, (None,), highest=highest)
-        for key, total in (("prompt_offsets", self.prompt_ids.size), ("step_offsets", len(self.forward))):
+        for key, total in (
+            ("prompt_offsets", self.prompt_ids.size),
+            ("step_offsets", len(self.forward)),
+        ):
             self._integers(key, np.int64, (r + 1,))
             offsets = getattr(self, key)
             if offsets[0] != 0 or offsets[-1] != total or np.any(np.diff(offsets) < 0):
@@ -171,9 +191,12 @@ class ConfidenceTrace:
         self._integers("final_ids", np.int32, (r, self.canvas_tokens), highest=highest)
         self._integers("committed_at", np.int32, (r, self.canvas_tokens))
         open_end = self.committed_at >= self.steps[:, None]
-        if np.any(self.committed_at > self.steps[:, None]) or np.any((self.final_ids == self.mask_id) != open_end):
+        if np.any(self.committed_at > self.steps[:, None]) or np.any(
+            (self.final_ids == self.mask_id) != open_end
+        ):
             raise InputError(
-                "must be a pass of the run, or its number of passes where it stays masked", key="committed_at"
+                "must be a pass of the run, or its number of passes where it stays masked",
+                key="committed_at",
             )
 
     def _check_steps(self) -> None:
@@ -181,8 +204,12 @@ class ConfidenceTrace:
         self._integers("forward", np.int8, s, highest=len(FORWARDS) - 1)
         for key in STEP_FIELDS:
             self._integers(key, np.int32, s)
-        if np.any(self.block_start >= self.block_end) or np.any(self.block_end > self.canvas_tokens):
-            raise InputError(f"must be a block of the canvas of {self.canvas_tokens}", key="block_end")
+        if np.any(self.block_start >= self.block_end) or np.any(
+            self.block_end > self.canvas_tokens
+        ):
+            raise InputError(
+                f"must be a block of the canvas of {self.canvas_tokens}", key="block_end"
+            )
         if self.wall_s is not None:
             self._set("wall_s", checked_floats(self.wall_s, np.float32, "wall_s", s, highest=1e9))
 
@@ -194,35 +221,59 @@ class ConfidenceTrace:
         self._set("doubt", checked_floats(self.doubt, np.float16, "doubt", (total,)))
         for key, highest in (("second_prob", 1.0), ("logit_gap", _LARGEST_HALF), ("entropy", 32.0)):
             if getattr(self, key) is not None:
-                self._set(key, checked_floats(getattr(self, key), np.float16, key, (total,), highest=highest))
+                self._set(
+                    key,
+                    checked_floats(getattr(self, key), np.float16, key, (total,), highest=highest),
+                )
         if (self.candidate_ids is None) != (self.candidate_probs is None):
             raise InputError("must stand beside candidate_probs", key="candidate_ids")
         if self.candidate_ids is not None:
             width = self.candidate_ids.shape[1] if np.ndim(self.candidate_ids) == 2 else 0
             if not 1 <= width <= MOST_CANDIDATES:
-                raise InputError(f"must be 1 to {MOST_CANDIDATES} wide", key="candidate_ids", value=width)
+                raise InputError(
+                    f"must be 1 to {MOST_CANDIDATES} wide", key="candidate_ids", value=width
+                )
             self._integers("candidate_ids", np.int32, (total, width), highest=self.vocabulary - 1)
-            probs = checked_floats(self.candidate_probs, np.float16, "candidate_probs", (total, width))
+            probs = checked_floats(
+                self.candidate_probs, np.float16, "candidate_probs", (total, width)
+            )
             self._set("candidate_probs", probs)
         self._check_commits()
 
     def _check_commits(self) -> None:
-        """A pass commits only masked positions of its block that it computed, with their likeliest tokens."""
+        """A pass commits only masked positions of its block that it computed, with their likeliest
+        tokens.
+        """
         run, step, position = self.cells()
         here = np.flatnonzero(self.committed_at[run, position] == step - self.step_offsets[run])
-        inside = (position[here] >= self.block_start[step[here]]) & (position[here] < self.block_end[step[here]])
-        everywhere = np.array([policy.commit == "gap" for policy in self.policies])[self.policy_of_run[run[here]]]
+        inside = (position[here] >= self.block_start[step[here]]) & (
+            position[here] < self.block_end[step[here]]
+        )
+        everywhere = np.array([policy.commit == "gap" for policy in self.policies])[
+            self.policy_of_run[run[here]]
+        ]
         if np.any(~inside & ~everywhere):
-            raise InputError("must lie in the block of the pass that committed it", key="committed_at")
+            raise InputError(
+                "must lie in the block of the pass that committed it", key="committed_at"
+            )
         if here.size != int((self.committed_at < self.steps[:, None]).sum()):
             raise InputError("must be a pass that computed the position", key="committed_at")
         if np.any(self.final_ids[run[here], position[here]] != self.top_ids[here]):
-            raise InputError("must be the likeliest tokens of the passes that committed them", key="final_ids")
+            raise InputError(
+                "must be the likeliest tokens of the passes that committed them", key="final_ids"
+            )
 
     def _integers(
-        self, key: str, dtype: type[np.signedinteger[Any]], shape: Any, *, highest: int | None = None
+        self,
+        key: str,
+        dtype: type[np.signedinteger[Any]],
+        shape: Any,
+        *,
+        highest: int | None = None,
     ) -> None:
-        self._set(key, checked_integers(getattr(self, key), dtype, key, shape, lowest=0, highest=highest))
+        self._set(
+            key, checked_integers(getattr(self, key), dtype, key, shape, lowest=0, highest=highest)
+        )
 
     @property
     def runs(self) -> int:
@@ -238,12 +289,19 @@ class ConfidenceTrace:
     @property
     def committed_tokens(self) -> NDArray[np.int64]:
         """Positions that every run committed, int64[r]."""
-        counts: NDArray[np.int64] = (self.committed_at < self.steps[:, None]).sum(axis=1, dtype=np.int64)
+        counts: NDArray[np.int64] = (self.committed_at < self.steps[:, None]).sum(
+            axis=1, dtype=np.int64
+        )
         return counts
 
     def span(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First canvas position that every pass computed, and the one behind its last: int64[s] each."""
-        whole, block = self.forward == FORWARDS.index("full"), self.forward == FORWARDS.index("block")
+        """First canvas position that every pass computed, and the one behind its last: int64[s]
+        each.
+        """
+        whole, block = (
+            self.forward == FORWARDS.index("full"),
+            self.forward == FORWARDS.index("block"),
+        )
         start = np.where(whole, 0, self.block_start).astype(np.int64)
         return start, np.where(block, self.block_end, self.canvas_tokens).astype(np.int64)
 
@@ -259,7 +317,10 @@ class ConfidenceTrace:
 
     def cell_counts(self) -> NDArray[np.int64]:
         """Cells of every pass, int64[s]."""
-        counts = [np.zeros(0, np.int64), *(self.masked(part).sum(axis=1, dtype=np.int64) for part in self.parts())]
+        counts = [
+            np.zeros(0, np.int64),
+            *(self.masked(part).sum(axis=1, dtype=np.int64) for part in self.parts()),
+        ]
         joined: NDArray[np.int64] = np.concatenate(counts)
         return joined
 
@@ -282,9 +343,13 @@ class ConfidenceTrace:
         """
         for name in names:
             if getattr(self, name) is None:
-                raise InputError(f"{question} needs it, and this trace has none", file=self.file, key=name)
+                raise InputError(
+                    f"{question} needs it, and this trace has none", file=self.file, key=name
+                )
 
     def parts(self) -> list[slice]:
         """Passes in groups of `GROUP_POSITIONS` canvas positions."""
         rows = max(1, GROUP_POSITIONS // self.canvas_tokens)
-        return [slice(at, min(at + rows, len(self.forward))) for at in range(0, len(self.forward), rows)]
+        return [
+            slice(at, min(at + rows, len(self.forward))) for at in range(0, len(self.forward), rows)
+        ]

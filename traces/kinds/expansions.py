@@ -1,8 +1,9 @@
-"""What tree did the drafter see from every output position, and which of its nodes spell the true text?
+"""What tree did the drafter see from every output position, and which of its nodes spell the true
+text?
 
-One tree per position, as the drafter expanded it best-first given the true prefix: enough to tell what any
-policy that picks a part of it (fewer nodes, fewer levels, only likely nodes) would have emitted. Leaves out
-token ids, the policies (`traces.replay.dynamic`) and how trees are expanded.
+One tree per position, as the drafter expanded it best-first given the true prefix: enough to tell
+what any policy that picks a part of it (fewer nodes, fewer levels, only likely nodes) would have
+emitted. Leaves out token ids, the policies (`traces.replay.dynamic`) and how trees are expanded.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ MAX_WIDTH = int(np.iinfo(np.int8).max) + 1
 class Expansions:
     """One draft tree per output position; n positions, N nodes in all, roots not stored.
 
-    The root of position i is the token before it; a node on level d (1: child of the root) proposes the token
-    of output position i + d - 1. The trees are best-first: no node that was left out, of those within
-    `width` and `depth`, is likelier than one that is stored, unless the tree has fewer than `nodes` nodes, in
-    which case none was left out.
+    The root of position i is the token before it; a node on level d (1: child of the root) proposes
+    the token of output position i + d - 1. The trees are best-first: no node that was left out, of
+    those within `width` and `depth`, is likelier than one that is stored, unless the tree has fewer
+    than `nodes` nodes, in which case none was left out.
 
     Attributes:
         offsets: int64[n+1]; position i owns nodes offsets[i]:offsets[i+1].
-        parents: int16[N], counted within the position's own tree, -1 the root; parents come before children.
+        parents: int16[N], counted within the position's own tree, -1 the root; parents come before
+            children.
         rank: int8[N], place among the drafter's candidates below the parent, 0 the likeliest.
         draft_prob: float16[N], the drafter's probability given the parent.
         on_path: bool[N], the node and its ancestors spell the true text.
@@ -40,8 +42,8 @@ class Expansions:
         width: candidates of a node that were looked at; 0 stands for the largest rank stored + 1.
 
     Raises:
-        InputError: lengths or values that do not fit together; a node before its parent, two children of one
-            rank, two true children, a true child of a wrong node.
+        InputError: lengths or values that do not fit together; a node before its parent, two
+            children of one rank, two true children, a true child of a wrong node.
     """
 
     offsets: NDArray[np.int64]
@@ -59,9 +61,14 @@ class Expansions:
             raise InputError("must start at 0 and never decrease", key="expansions.offsets")
         self._set("offsets", offsets)
         size = (int(offsets[-1]),)
-        self._set("parents", checked_integers(self.parents, np.int16, "expansions.parents", size, lowest=-1))
+        self._set(
+            "parents",
+            checked_integers(self.parents, np.int16, "expansions.parents", size, lowest=-1),
+        )
         self._set("rank", checked_integers(self.rank, np.int8, "expansions.rank", size, lowest=0))
-        self._set("draft_prob", checked_floats(self.draft_prob, np.float16, "expansions.draft_prob", size))
+        self._set(
+            "draft_prob", checked_floats(self.draft_prob, np.float16, "expansions.draft_prob", size)
+        )
         self._set("on_path", _truths(self.on_path, size))
         self._check_trees()
         found = {
@@ -72,7 +79,9 @@ class Expansions:
         for name, (least, most) in found.items():
             stated = getattr(self, name) or least
             if not least <= stated <= most:
-                raise InputError(f"must lie in {least}..{most}", key=f"expansions.{name}", value=stated)
+                raise InputError(
+                    f"must lie in {least}..{most}", key=f"expansions.{name}", value=stated
+                )
             self._set(name, stated)
 
     def _set(self, name: str, value: object) -> None:
@@ -91,10 +100,14 @@ class Expansions:
             raise InputError("the children of a node must differ in rank", key="expansions.rank")
         true = self.on_path & ~roots
         if not np.all(self.on_path[family[true]]):
-            raise InputError("a node on the path needs a parent on the path", key="expansions.on_path")
+            raise InputError(
+                "a node on the path needs a parent on the path", key="expansions.on_path"
+            )
         true_families = family[self.on_path]
         if np.unique(true_families).size < true_families.size:
-            raise InputError("at most one child of a node may be on the path", key="expansions.on_path")
+            raise InputError(
+                "at most one child of a node may be on the path", key="expansions.on_path"
+            )
 
     @property
     def positions(self) -> int:
@@ -153,7 +166,9 @@ def joined(parts: list[Expansions]) -> Expansions:
         for name in ("parents", "rank", "draft_prob", "on_path")
     }
     sizes = np.concatenate([part.sizes for part in parts])
-    limits: dict[str, Any] = {name: max(getattr(part, name) for part in parts) for name in ("nodes", "depth", "width")}
+    limits: dict[str, Any] = {
+        name: max(getattr(part, name) for part in parts) for name in ("nodes", "depth", "width")
+    }
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return replace(parts[0], offsets=offsets, **arrays, **limits)
 
@@ -163,7 +178,9 @@ def _truths(values: object, size: tuple[int]) -> NDArray[np.bool_]:
     if array.dtype != np.bool_ and array.size:
         array = checked_integers(values, np.int8, "expansions.on_path", size, lowest=0, highest=1)
     if array.shape != size:
-        raise InputError(f"must have the length {size[0]}", key="expansions.on_path", value=array.shape)
+        raise InputError(
+            f"must have the length {size[0]}", key="expansions.on_path", value=array.shape
+        )
     view = np.ascontiguousarray(array, dtype=np.bool_).view()
     view.flags.writeable = False
     return view

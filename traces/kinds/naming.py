@@ -1,6 +1,7 @@
 """Which file does an error message name?
 
-A context manager that adds the file's name to the errors of checks that do not know it. Leaves out the checks.
+A context manager that adds the file's name to the errors of checks that do not know it. Leaves out
+the checks.
 """
 
 from __future__ import annotations
@@ -27,4 +28,6 @@ def naming(file: str | None, key: str | None = None) -> Iterator[None]:
     except InputError as error:
         if file is None or error.file is not None:
             raise
-        raise InputError(error.message, file=file, key=key or error.key, value=error.value) from None
+        raise InputError(
+            error.message, file=file, key=key or error.key, value=error.value
+        ) from None

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 POLICY_KEY = "policy_draft_tokens"
-"""Key of `Provenance.extra`: draft tokens of the steps that were recorded, where no other steps can be replayed."""
+"""Key of `Provenance.extra`: draft tokens of the steps that were recorded, where no other steps can
+be replayed."""
 
 
 BLOCK_TOKENS_KEY = "block_tokens"

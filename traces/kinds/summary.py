@@ -1,7 +1,8 @@
 """What do an engine's counters say about acceptance, without positions?
 
-Level 0 of a trace: pooled counts, unconditional acceptance by depth or a mean alone, sibling vectors, and the logging
-windows they came from. Leaves out everything that needs to know where a step started: no replay.
+Level 0 of a trace: pooled counts, unconditional acceptance by depth or a mean alone, sibling
+vectors, and the logging windows they came from. Leaves out everything that needs to know where a
+step started: no replay.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Window:
         draft_tokens: tokens proposed (0 where the line does not tell).
         accepted_tokens: draft tokens accepted.
         batch_requests: requests running in the window; None where no engine line stood beside it.
-        mean_tokens_per_step: the mean that was printed where no drafts were counted, bonus included; else None.
+        mean_tokens_per_step: the mean that was printed where no drafts were counted, bonus
+            included; else None.
 
     Raises:
         InputError: a negative count, more accepted than drafted, or a mean below 1.
@@ -46,8 +48,12 @@ class Window:
 
     @property
     def tokens_per_step(self) -> float | None:
-        """Emitted tokens per step with a proposal (bonus included); None where neither drafts nor a mean are known."""
-        return 1.0 + self.accepted_tokens / self.drafts if self.drafts else self.mean_tokens_per_step
+        """Emitted tokens per step with a proposal (bonus included); None where neither drafts nor a
+        mean are known.
+        """
+        return (
+            1.0 + self.accepted_tokens / self.drafts if self.drafts else self.mean_tokens_per_step
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,16 +61,19 @@ class Summary:
     """Level 0: acceptance without positions.
 
     Attributes:
-        acceptance_by_depth: unconditional probability that the first d draft tokens are all accepted, d = 1..K;
-            never increasing. Measured under the draft length in use: not invariant to K.
-        sibling_vectors: per depth, the probability that the k-th candidate is the true token (a single one
-            stands for all depths).
+        acceptance_by_depth: unconditional probability that the first d draft tokens are all
+            accepted, d = 1..K; never increasing. Measured under the draft length in use: not
+            invariant to K.
+        sibling_vectors: per depth, the probability that the k-th candidate is the true token (a
+            single one stands for all depths).
         drafts: steps with a proposal; 0 where they were not counted.
         draft_tokens: tokens proposed; 0 where they were not counted.
         accepted_tokens: draft tokens accepted.
         windows: the logging windows that were pooled, if any.
-        mean_tokens_per_step: the mean that was stated where nothing was counted, bonus included; else None.
-        longest_draft: draft levels of the steps where no acceptance by depth tells them; 0: unknown.
+        mean_tokens_per_step: the mean that was stated where nothing was counted, bonus included;
+            else None.
+        longest_draft: draft levels of the steps where no acceptance by depth tells them; 0:
+            unknown.
 
     Raises:
         InputError: counts that contradict each other, or probabilities that are none.
@@ -104,20 +113,31 @@ class Summary:
 
     @property
     def tokens_per_step(self) -> float | None:
-        """Emitted tokens per step with a proposal, bonus included; None where it cannot be known."""
+        """Emitted tokens per step with a proposal, bonus included; None where it cannot be
+        known.
+        """
         if self.drafts:
             return 1.0 + self.accepted_tokens / self.drafts
-        return 1.0 + sum(self.acceptance_by_depth) if self.acceptance_by_depth else self.mean_tokens_per_step
+        return (
+            1.0 + sum(self.acceptance_by_depth)
+            if self.acceptance_by_depth
+            else self.mean_tokens_per_step
+        )
 
     @property
     def draft_levels(self) -> int | None:
         """Draft levels K that the numbers were measured under; None where the source does not tell.
 
-        The depths with a rate, else the longest draft that was stated, else the mean draft length rounded up.
+        The depths with a rate, else the longest draft that was stated, else the mean draft length
+        rounded up.
         """
         if self.acceptance_by_depth or self.longest_draft:
             return len(self.acceptance_by_depth) or self.longest_draft
-        return math.ceil(self.draft_tokens / self.drafts) if self.drafts and self.draft_tokens else None
+        return (
+            math.ceil(self.draft_tokens / self.drafts)
+            if self.drafts and self.draft_tokens
+            else None
+        )
 
 
 def _check_counts(record: Window | Summary, name: str) -> None:
@@ -126,7 +146,9 @@ def _check_counts(record: Window | Summary, name: str) -> None:
             raise InputError("must be >= 0", key=f"{name}.{key}", value=getattr(record, key))
     mean = record.mean_tokens_per_step
     if mean is not None and not 1 <= mean < math.inf:
-        raise InputError("must be >= 1, the bonus token counted", key=f"{name}.mean_tokens_per_step", value=mean)
+        raise InputError(
+            "must be >= 1, the bonus token counted", key=f"{name}.mean_tokens_per_step", value=mean
+        )
     if record.draft_tokens and record.accepted_tokens > record.draft_tokens:
         raise InputError(
             f"must not exceed the {record.draft_tokens} tokens drafted",

@@ -1,8 +1,8 @@
 """What shape of draft tree is verified in a step?
 
-A static tree of candidate ranks: its nodes, paths, level widths and JSON form. The root is the last known
-token and is part of the node list; `draft_tokens` never counts it. Leaves out which tree is best
-(`costmodel.optimizers`) and what it accepts on a recording (`traces.replay.walk`).
+A static tree of candidate ranks: its nodes, paths, level widths and JSON form. The root is the last
+known token and is part of the node list; `draft_tokens` never counts it. Leaves out which tree is
+best (`costmodel.optimizers`) and what it accepts on a recording (`traces.replay.walk`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ class Tree:
         ((-1, 0, 0, 1), (0, 0, 1, 0), 3, 3)
 
     Attributes:
-        parents: index of every node's parent; -1 for the root, smaller than its own index for the others.
-        ranks: rank of every node among its parent's candidates, 0 the likeliest; the root carries 0.
+        parents: index of every node's parent; -1 for the root, smaller than its own index for the
+            others.
+        ranks: rank of every node among its parent's candidates, 0 the likeliest; the root carries
+            0.
 
     Raises:
         InputError: lengths differ, no root, not topological, or two nodes in one place.
@@ -51,13 +53,17 @@ class Tree:
         for name in ("parents", "ranks"):
             object.__setattr__(self, name, _whole_numbers(getattr(self, name), name))
         if not 1 <= len(self.parents) <= MAX_NODES:
-            raise InputError(f"a tree has 1..{MAX_NODES} nodes", key="parents", value=len(self.parents))
+            raise InputError(
+                f"a tree has 1..{MAX_NODES} nodes", key="parents", value=len(self.parents)
+            )
         if len(self.ranks) != len(self.parents):
             wanted = f"must have {len(self.parents)} entries, as parents"
             raise InputError(wanted, key="ranks", value=len(self.ranks))
         if self.parents[0] != -1 or self.ranks[0] != 0:
             found = (self.parents[0], self.ranks[0])
-            raise InputError("node 0 must be the root: parent -1, rank 0", key="parents", value=found)
+            raise InputError(
+                "node 0 must be the root: parent -1, rank 0", key="parents", value=found
+            )
         for node in range(1, len(self.parents)):
             if not 0 <= self.parents[node] < node:
                 raise InputError(
@@ -66,7 +72,9 @@ class Tree:
                     value=self.parents[node],
                 )
             if not 0 <= self.ranks[node] < MAX_NODES:
-                raise InputError(f"must lie in 0..{MAX_NODES - 1}", key="ranks", value=self.ranks[node])
+                raise InputError(
+                    f"must lie in 0..{MAX_NODES - 1}", key="ranks", value=self.ranks[node]
+                )
         places = set(zip(self.parents[1:], self.ranks[1:], strict=True))
         if len(places) != self.draft_tokens:
             raise InputError("two nodes share parent and rank", key="ranks")
@@ -89,9 +97,13 @@ class Tree:
         parents, ranks = [-1], [0]
         for path in ordered:
             if path in index:
-                raise InputError("every path must be listed once and never be empty", key="paths", value=path)
+                raise InputError(
+                    "every path must be listed once and never be empty", key="paths", value=path
+                )
             if path[:-1] not in index:
-                raise InputError("the prefix of every path must be listed too", key="paths", value=path)
+                raise InputError(
+                    "the prefix of every path must be listed too", key="paths", value=path
+                )
             index[path] = len(parents)
             parents.append(index[path[:-1]])
             ranks.append(path[-1])
@@ -102,10 +114,11 @@ class Tree:
         """Read the JSON form.
 
         Args:
-            document: an object with `parents`, `ranks` and `root_included` (true if absent), where further
-                keys of a search result are passed over; a list of rank paths, root excluded (Medusa and EAGLE
-                choices); or the children of every node, node 0 being the root, as SAM-Decoding (`tree_adj`, or the
-                table itself) and Sequoia (`Successors` of a growmap) write them.
+            document: an object with `parents`, `ranks` and `root_included` (true if absent), where
+                further keys of a search result are passed over; a list of rank paths, root excluded
+                (Medusa and EAGLE choices); or the children of every node, node 0 being the root, as
+                SAM-Decoding (`tree_adj`, or the table itself) and Sequoia (`Successors` of a
+                growmap) write them.
             file: name for messages.
 
         Raises:
@@ -119,8 +132,14 @@ class Tree:
             children = _child_table(document)
             if children is not None:
                 return cls.from_paths(_rank_paths(children))
-            if not isinstance(document, Mapping) or "parents" not in document or "ranks" not in document:
-                raise InputError("a tree is an object with parents and ranks, or a list of rank paths")
+            if (
+                not isinstance(document, Mapping)
+                or "parents" not in document
+                or "ranks" not in document
+            ):
+                raise InputError(
+                    "a tree is an object with parents and ranks, or a list of rank paths"
+                )
             included = document.get("root_included", True)
             if not isinstance(included, bool):
                 raise InputError("must be true or false", key="root_included", value=included)
@@ -169,7 +188,9 @@ class Tree:
 
     @property
     def is_sibling_closed(self) -> bool:
-        """Whether every node's elder siblings (lower ranks) are in the tree, as many formats require."""
+        """Whether every node's elder siblings (lower ranks) are in the tree, as many formats
+        require.
+        """
         children = np.bincount(np.asarray(self.parents[1:], dtype=np.int64), minlength=self.nodes)
         places = zip(self.parents[1:], self.ranks[1:], strict=True)
         return all(rank < children[parent] for parent, rank in places)
@@ -200,7 +221,11 @@ class Tree:
 
 def _child_table(document: object) -> dict[int, Any] | None:
     """Children of every node where a document lists them, else None."""
-    table = document.get("tree_adj", document.get("Successors", document)) if isinstance(document, Mapping) else None
+    table = (
+        document.get("tree_adj", document.get("Successors", document))
+        if isinstance(document, Mapping)
+        else None
+    )
     if isinstance(table, list):
         return dict(enumerate(table))
     if (
@@ -221,13 +246,19 @@ def _rank_paths(children: Mapping[int, Any]) -> list[tuple[int, ...]]:
     paths: dict[int, tuple[int, ...]] = {0: ()}
     waiting = [0]
     for node in waiting:
-        for rank, child in enumerate(_whole_numbers(children.get(node, ()), f"children of node {node}")):
+        for rank, child in enumerate(
+            _whole_numbers(children.get(node, ()), f"children of node {node}")
+        ):
             if child in paths:
-                raise InputError("every node has one parent", key=f"children of node {node}", value=child)
+                raise InputError(
+                    "every node has one parent", key=f"children of node {node}", value=child
+                )
             paths[child] = (*paths[node], rank)
             waiting.append(child)
             if len(paths) > MAX_NODES or len(paths[child]) > MAX_LEVELS:
-                raise InputError(f"a tree has 1..{MAX_NODES} nodes on at most {MAX_LEVELS} levels", key="nodes")
+                raise InputError(
+                    f"a tree has 1..{MAX_NODES} nodes on at most {MAX_LEVELS} levels", key="nodes"
+                )
     if lost := [node for node, below in children.items() if below and node not in paths]:
         raise InputError("every node must hang below node 0", key=f"children of node {lost[0]}")
     return list(paths.values())[1:]
@@ -251,9 +282,9 @@ def read_tree(path: str | Path) -> Tree:
     """Read a tree from a file, in its own form or in that of another program.
 
     Args:
-        path: JSON as `Tree.from_json` describes, a tree search's answer where it holds one tree, the children of
-            every node (SAM-Decoding); a list of rank paths as Python writes it (Medusa, EAGLE; `FILE:NAME` of
-            several); a growmap as torch writes it (Sequoia).
+        path: JSON as `Tree.from_json` describes, a tree search's answer where it holds one tree,
+            the children of every node (SAM-Decoding); a list of rank paths as Python writes it
+            (Medusa, EAGLE; `FILE:NAME` of several); a growmap as torch writes it (Sequoia).
 
     Raises:
         InputError: the file is absent, too large or not a tree.
@@ -273,7 +304,9 @@ def read_tree(path: str | Path) -> Tree:
             document = paths_of_literal(content.decode(errors="replace"), wanted)
         if isinstance(document, dict) and isinstance(document.get("trees"), list):
             if len(document["trees"]) != 1:
-                raise InputError("must hold exactly one tree", key="trees", value=len(document["trees"]))
+                raise InputError(
+                    "must hold exactly one tree", key="trees", value=len(document["trees"])
+                )
             document = document["trees"][0]
         return Tree.from_json(document)
 

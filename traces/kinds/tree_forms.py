@@ -1,8 +1,9 @@
 """How do other programs write a static tree to a file?
 
-Medusa, EAGLE and Hydra keep lists of rank paths in Python files, and Sequoia a growmap saved by torch. Both become
-plain values, which `traces.kinds.tree` checks; what JSON holds is read there. Nothing is run: a Python file is parsed
-as text, and of a growmap's pickle the instructions are read, and those that would build anything else are refused.
+Medusa, EAGLE and Hydra keep lists of rank paths in Python files, and Sequoia a growmap saved by
+torch. Both become plain values, which `traces.kinds.tree` checks; what JSON holds is read there.
+Nothing is run: a Python file is parsed as text, and of a growmap's pickle the instructions are
+read, and those that would build anything else are refused.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def paths_of_literal(text: str, name: str = "") -> object:
     if len(body) == 1 and isinstance(body[0], ast.Expr):
         lists = {name: body[0].value}  # type: ignore[dict-item]
     if not lists or (name and name not in lists):
-        raise InputError("holds no list of rank paths" + (" of that name" if name else ""), key=name or None)
+        raise InputError(
+            "holds no list of rank paths" + (" of that name" if name else ""), key=name or None
+        )
     if not name and len(lists) > 1:
         raise InputError(f"holds several trees; add :NAME, one of {', '.join(sorted(lists)[:20])}")
     try:
@@ -67,16 +70,19 @@ def paths_of_literal(text: str, name: str = "") -> object:
 
 
 def growmap_values(content: bytes) -> dict[Any, Any]:
-    """The plain values of a Sequoia growmap as `torch.save` writes it: `Successors`, the children of every node.
+    """The plain values of a Sequoia growmap as `torch.save` writes it: `Successors`, the children
+    of every node.
 
     Args:
         content: the file.
 
     Returns:
-        Lists, numbers and texts as they stand, to be checked by whoever reads them; None for a tensor.
+        Lists, numbers and texts as they stand, to be checked by whoever reads them; None for a
+        tensor.
 
     Raises:
-        InputError: another file, or one whose pickle does more than hold lists, numbers and tensors.
+        InputError: another file, or one whose pickle does more than hold lists, numbers and
+            tensors.
     """
     pickled = _data_pickle(content)
     found = None if pickled is None else _plain_values(pickled)
@@ -89,12 +95,26 @@ def growmap_values(content: bytes) -> dict[Any, Any]:
 
 def _data_pickle(content: bytes) -> bytes | None:
     """The pickle inside a file of torch; None where there is none, or none of a tree's size."""
-    broken = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, ValueError,
-              LookupError, EOFError, OverflowError)  # fmt: skip
+    broken = (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+        ValueError,
+        LookupError,
+        EOFError,
+        OverflowError,
+    )
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             inside = [each for each in archive.infolist() if each.filename.endswith("/data.pkl")]
-            return archive.read(inside[0]) if len(inside) == 1 and inside[0].file_size <= MOST_PICKLE_BYTES else None
+            return (
+                archive.read(inside[0])
+                if len(inside) == 1 and inside[0].file_size <= MOST_PICKLE_BYTES
+                else None
+            )
     except broken:
         return None
 
@@ -111,7 +131,9 @@ _PUSHES: Mapping[str, Callable[[], Any]] = {
 
 
 def _plain_values(content: bytes) -> object:
-    """What a pickle of lists, dictionaries, numbers, texts and tensors holds; tensors become None."""
+    """What a pickle of lists, dictionaries, numbers, texts and tensors holds; tensors become
+    None.
+    """
     stack: list[Any] = []
     marks: list[int] = []
     memo: dict[int, Any] = {}
@@ -127,7 +149,9 @@ def _plain_values(content: bytes) -> object:
     raise InputError("must be a growmap, as torch.save writes it")
 
 
-def _run(name: str, argument: Any, stack: list[Any], marks: list[int], memo: dict[int, Any]) -> None:
+def _run(
+    name: str, argument: Any, stack: list[Any], marks: list[int], memo: dict[int, Any]
+) -> None:
     if name in _PUSHES:
         stack.append(_PUSHES[name]())
     elif name in ("BININT", "BININT1", "BININT2", "BINUNICODE"):
@@ -154,4 +178,6 @@ def _run(name: str, argument: Any, stack: list[Any], marks: list[int], memo: dic
         else:
             holder.extend(values)
     elif name != "PROTO":
-        raise InputError("holds more than lists, numbers and tensors", key="data.pkl", value=argument or name)
+        raise InputError(
+            "holds more than lists, numbers and tensors", key="data.pkl", value=argument or name
+        )

@@ -1,16 +1,17 @@
 """How far could tokens per step lie elsewhere, had other requests been recorded?
 
-A bootstrap over whole requests, stratified by prompt kind: positions are never shuffled, so the correlation
-of each text stays. Recordings hold few requests of unequal lengths, where resampling them with replacement spreads too
-little: intervals that say 80 % hold for 58 to 79 % of recordings of 5 to 80 requests. Requests are therefore weighed by
-normal deviates, by what each of them moves the ratio when it is left out, and stretched to Student's distribution with
-as many degrees of freedom as the lengths leave. Leaves out every other doubt (borrowed acceptance, sampling of the
+A bootstrap over whole requests, stratified by prompt kind: positions are never shuffled, so the
+correlation of each text stays. Recordings hold few requests of unequal lengths, where resampling
+them with replacement spreads too little: intervals that say 80 % hold for 58 to 79 % of recordings
+of 5 to 80 requests. Requests are therefore weighed by normal deviates, by what each of them moves
+the ratio when it is left out, and stretched to Student's distribution with as many degrees of
+freedom as the lengths leave. Leaves out every other doubt (borrowed acceptance, sampling of the
 texts, the cost model).
 
-Reference: Bell & McCaffrey, Bias Reduction in Standard Errors for Linear Regression with Multi-Stage Samples (2002),
-of a weighted mean: squared residuals over one minus their leverage, and the degrees of freedom; Fay & Graubard,
-Small-Sample Adjustments for Wald-Type Tests (2001), for strata; Efron & Tibshirani, An Introduction to the Bootstrap
-(1993), chapters 6 and 8.
+Reference: Bell & McCaffrey, Bias Reduction in Standard Errors for Linear Regression with
+Multi-Stage Samples (2002), of a weighted mean: squared residuals over one minus their leverage, and
+the degrees of freedom; Fay & Graubard, Small-Sample Adjustments for Wald-Type Tests (2001), for
+strata; Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapters 6 and 8.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ Floats = NDArray[np.float64]
 
 
 class Replayed(Protocol):
-    """Counts per request, shape [requests], of steps that were taken (`Replay`) or are expected (`ExpectedReplay`)."""
+    """Counts per request, shape [requests], of steps that were taken (`Replay`) or are expected
+    (`ExpectedReplay`).
+    """
 
     @property
     def draft_tokens(self) -> int:
@@ -57,7 +60,8 @@ class Replayed(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RequestDraws:
-    """Other recordings of as many requests, drawn once and shared between replays so that comparisons are paired.
+    """Other recordings of as many requests, drawn once and shared between replays so that
+    comparisons are paired.
 
     Args:
         kinds: number of the prompt kind of every request, shape [requests].
@@ -68,7 +72,9 @@ class RequestDraws:
     deviates: Floats
 
 
-def request_draws(kinds: Sequence[str], *, generator: np.random.Generator, draws: int = 1000) -> RequestDraws:
+def request_draws(
+    kinds: Sequence[str], *, generator: np.random.Generator, draws: int = 1000
+) -> RequestDraws:
     """Draws of the requests of a recording.
 
     Args:
@@ -80,18 +86,28 @@ def request_draws(kinds: Sequence[str], *, generator: np.random.Generator, draws
         InputError: no request, or no draw.
     """
     if not len(kinds) or draws < 1:
-        raise InputError("the bootstrap needs requests and at least one draw", key="draws", value=draws)
+        raise InputError(
+            "the bootstrap needs requests and at least one draw", key="draws", value=draws
+        )
     _, numbers = np.unique(np.asarray(kinds, dtype=str), return_inverse=True)
-    return RequestDraws(kinds=numbers.astype(np.int64), deviates=generator.standard_normal((draws, len(kinds))))
+    return RequestDraws(
+        kinds=numbers.astype(np.int64), deviates=generator.standard_normal((draws, len(kinds)))
+    )
 
 
 def drawn_ratios(
-    numerators: NDArray[Any], denominators: NDArray[Any], draws: RequestDraws, *, bounds: tuple[float, float]
+    numerators: NDArray[Any],
+    denominators: NDArray[Any],
+    draws: RequestDraws,
+    *,
+    bounds: tuple[float, float],
 ) -> Floats:
-    """Ratio of sums over requests, in every draw of them: the one source of intervals over requests.
+    """Ratio of sums over requests, in every draw of them: the one source of intervals over
+    requests.
 
-    Every prompt kind keeps its number of requests. Kinds with a single request are drawn together, as a sample of
-    kinds: alone they would never vary. Requests without a denominator tell nothing and are left out.
+    Every prompt kind keeps its number of requests. Kinds with a single request are drawn together,
+    as a sample of kinds: alone they would never vary. Requests without a denominator tell nothing
+    and are left out.
 
     Example:
         >>> draws = request_draws(["chat"] * 20, generator=np.random.default_rng(0))
@@ -117,7 +133,9 @@ def drawn_ratios(
     known = np.asarray(denominators) > 0
     if not known.any():
         raise InputError("the trace has no decoding step to average over", key="steps", value=0)
-    over, under = (np.asarray(values, dtype=np.float64)[known] for values in (numerators, denominators))
+    over, under = (
+        np.asarray(values, dtype=np.float64)[known] for values in (numerators, denominators)
+    )
     stratum = _strata(draws.kinds[known])
     moves = _moves(over, under, stratum)
     spread = float(np.sqrt(moves @ moves))
@@ -137,9 +155,11 @@ def bootstrap_tokens_per_step(
     coverage: float = 0.8,
     draws: RequestDraws | None = None,
 ) -> tuple[float, float]:
-    """Interval of the pooled tokens per step: percentiles over draws of the requests, stratified by kind.
+    """Interval of the pooled tokens per step: percentiles over draws of the requests, stratified by
+    kind.
 
-    It covers which texts were recorded, and nothing else; a single request gives an interval of no width.
+    It covers which texts were recorded, and nothing else; a single request gives an interval of no
+    width.
 
     Args:
         replay: what was replayed.
@@ -157,7 +177,9 @@ def bootstrap_tokens_per_step(
     if not 0 < coverage < 1:
         raise InputError("must lie strictly between 0 and 1", key="coverage", value=coverage)
     if len(kinds) != replay.steps.size:
-        raise InputError(f"must have one entry per request ({replay.steps.size})", key="kinds", value=len(kinds))
+        raise InputError(
+            f"must have one entry per request ({replay.steps.size})", key="kinds", value=len(kinds)
+        )
     ratios = drawn_tokens_per_step(replay, draws or request_draws(kinds, generator=generator))
     low, high = np.quantile(ratios, [(1 - coverage) / 2, (1 + coverage) / 2])
     return float(low), float(high)
@@ -173,7 +195,9 @@ def drawn_tokens_per_step(replay: Replayed, draws: RequestDraws) -> Floats:
 
 
 def _strata(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of the stratum of every request: its kind, or the one of all kinds with a single request."""
+    """Number of the stratum of every request: its kind, or the one of all kinds with a single
+    request.
+    """
     _, stratum, sizes = np.unique(kinds, return_inverse=True, return_counts=True)
     single = sizes[stratum] == 1
     if single.sum() == 1 and single.size > 1:  # alone it joins the smallest kind
@@ -184,9 +208,9 @@ def _strata(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
 def _moves(over: Floats, under: Floats, stratum: NDArray[np.int64]) -> Floats:
     """What every request moves the ratio, so that the sum of squares is the ratio's variance.
 
-    Its kind's ratio without it counts for as many requests as before. The residual that this leaves is divided by one
-    minus its leverage; the root of that leverage correction is taken back, so that of equal requests the variance is
-    unbiased.
+    Its kind's ratio without it counts for as many requests as before. The residual that this leaves
+    is divided by one minus its leverage; the root of that leverage correction is taken back, so
+    that of equal requests the variance is unbiased.
     """
     own = np.bincount(stratum)[stratum]
     more = own / np.maximum(own - 1.0, 1.0)
@@ -204,10 +228,11 @@ def _moves(over: Floats, under: Floats, stratum: NDArray[np.int64]) -> Floats:
 
 
 def _freedom(under: Floats, stratum: NDArray[np.int64]) -> float:
-    """Degrees of freedom of the variance: by Satterthwaite, where requests' ratios spread alike whatever their length.
+    """Degrees of freedom of the variance: by Satterthwaite, where requests' ratios spread alike
+    whatever their length.
 
-    Of a stratum with shares w of its denominators, squared residuals weigh w²/(1 - w), and have the covariance of
-    residuals from a weighted mean; strata count by the square of their share.
+    Of a stratum with shares w of its denominators, squared residuals weigh w²/(1 - w), and have the
+    covariance of residuals from a weighted mean; strata count by the square of their share.
     """
     mean = square = 0.0
     for values in (under[stratum == number] for number in range(int(stratum.max()) + 1)):
@@ -226,7 +251,8 @@ def _freedom(under: Floats, stratum: NDArray[np.int64]) -> float:
 def _student(normal: Floats, freedom: float) -> Floats:
     """Deviates of Student's distribution at the same probabilities as normal ones.
 
-    Within 5 % of the quantiles at 0.1 and 0.9 from one degree of freedom on, within 0.2 % from three on.
+    Within 5 % of the quantiles at 0.1 and 0.9 from one degree of freedom on, within 0.2 % from
+    three on.
 
     Reference: Abramowitz & Stegun, Handbook of Mathematical Functions (1964), 26.7.5.
     """

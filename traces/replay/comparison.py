@@ -1,7 +1,8 @@
 """How do several recordings compare: acceptance by drafter, prompt kind and depth?
 
-One row per recording and prompt kind, on the steps that a chain of K draft tokens really takes. Leaves out speed:
-a drafter that is accepted more may still cost more than it saves (`costmodel.answers.estimate`).
+One row per recording and prompt kind, on the steps that a chain of K draft tokens really takes.
+Leaves out speed: a drafter that is accepted more may still cost more than it saves
+(`costmodel.answers.estimate`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class ComparisonRow(NamedTuple):
         requests: prompts.
         tokens: positions.
         draft_tokens: K of the chain; of a recording made under one policy, that policy's.
-        acceptance: float64[depth]: share of steps whose first d draft tokens are all accepted; None without a step.
+        acceptance: float64[depth]: share of steps whose first d draft tokens are all accepted; None
+            without a step.
         tokens_per_step: pooled; None without a step.
         interval: 80 %, bootstrapped over requests.
     """
@@ -47,7 +49,9 @@ class ComparisonRow(NamedTuple):
     interval: tuple[float, float] | None
 
 
-def compare(traces: Sequence[AcceptanceTrace], *, draft_tokens: int, seed: int = 0) -> list[ComparisonRow]:
+def compare(
+    traces: Sequence[AcceptanceTrace], *, draft_tokens: int, seed: int = 0
+) -> list[ComparisonRow]:
     """Acceptance by depth and tokens per step of every recording, by prompt kind and over all.
 
     Args:
@@ -62,14 +66,19 @@ def compare(traces: Sequence[AcceptanceTrace], *, draft_tokens: int, seed: int =
     for trace in traces:
         trace.require(1, "a comparison")
         kinds = np.asarray(trace.prompt_kinds)
-        groups = {kind or "unknown": np.flatnonzero(kinds == kind) for kind in sorted(set(trace.prompt_kinds))}
+        groups = {
+            kind or "unknown": np.flatnonzero(kinds == kind)
+            for kind in sorted(set(trace.prompt_kinds))
+        }
         if len(groups) != 1:
             groups[ALL] = np.arange(trace.requests)
         rows += [_row(trace, kind, members, draft_tokens, seed) for kind, members in groups.items()]
     return rows
 
 
-def _row(trace: AcceptanceTrace, kind: str, members: NDArray[np.int64], depth: int, seed: int) -> ComparisonRow:
+def _row(
+    trace: AcceptanceTrace, kind: str, members: NDArray[np.int64], depth: int, seed: int
+) -> ComparisonRow:
     about, part = trace.provenance, trace.select(members)
     length = int(about.extra.get(POLICY_KEY, depth))
     replay = replay_chain(part, length)
@@ -77,7 +86,9 @@ def _row(trace: AcceptanceTrace, kind: str, members: NDArray[np.int64], depth: i
     interval = None
     if found:
         generator = np.random.default_rng(seed)
-        interval = bootstrap_tokens_per_step(replay, part.prompt_kinds, generator=generator, coverage=0.8)
+        interval = bootstrap_tokens_per_step(
+            replay, part.prompt_kinds, generator=generator, coverage=0.8
+        )
     temperature = about.sampling.get("temperature")
     return ComparisonRow(
         drafter=about.drafter,

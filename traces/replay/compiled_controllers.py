@@ -1,6 +1,7 @@
 """The compiled walks of draft lengths that a controller sets while it decodes.
 
-Kernels only, over flat arrays. Leaves out checks and meaning: `costmodel.laws.controllers` passes what it has verified.
+Kernels only, over flat arrays. Leaves out checks and meaning: `costmodel.laws.controllers` passes
+what it has verified.
 
 Reference: Liu et al. 2024, SmartSpec (arXiv:2406.14066), section 4, for goodput.
 """
@@ -19,11 +20,18 @@ PROBE_EVERY = 64  # steps after which the goodput controller drafts although it 
 
 @cached_njit(__file__, nogil=True)
 def walk_ema(
-    emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, most: int, least: int, weight: float
+    emitted: Lengths,
+    drafted: Lengths,
+    offsets: Counts,
+    first: int,
+    most: int,
+    least: int,
+    weight: float,
 ) -> Lengths:
     """Draft tokens of the step that starts at each position, -1 where none does.
 
-    A request drafts one token more than it recently had accepted, on average; it begins with `most`.
+    A request drafts one token more than it recently had accepted, on average; it begins with
+    `most`.
     """
     found = np.full(emitted.size, -1, dtype=np.int64)
     for r in range(offsets.size - 1):
@@ -53,7 +61,8 @@ def walk_goodput(
     counts: NDArray[np.int64],
     lengths: Lengths,
 ) -> Lengths:
-    """A batch walks along a recording in step; all requests draft as many tokens as seem to emit most per second.
+    """A batch walks along a recording in step; all requests draft as many tokens as seem to emit
+    most per second.
 
     Args:
         emitted: tokens that a step emits, whatever it drafts, at every place where one can start.
@@ -65,7 +74,8 @@ def walk_goodput(
         least: draft tokens in any case.
         weight: of the latest step in the acceptance that is remembered.
         seconds: of a step that drafts 0, 1, .. tokens per request.
-        counts: int64[4, requests], filled by recorded request with tokens, steps, steps with a proposal, draft tokens.
+        counts: int64[4, requests], filled by recorded request with tokens, steps, steps with a
+            proposal, draft tokens.
         lengths: int64[K + 1], filled with how often a request drafted 0, 1, .. K tokens.
 
     Returns:

@@ -1,6 +1,8 @@
-"""The compiled loops of sampled drafts: how likely a step goes on past each draft token, given the text.
+"""The compiled loops of sampled drafts: how likely a step goes on past each draft token, given the
+text.
 
-Kernels only, over flat arrays. Leaves out checks and meaning: `traces.replay.sampled` hands in what it has verified.
+Kernels only, over flat arrays. Leaves out checks and meaning: `traces.replay.sampled` hands in what
+it has verified.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ Floats = NDArray[np.float64]
 
 @cached_njit(__file__, nogil=True)
 def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, siblings: int) -> Floats:
-    """Walk all ordered draws that are rejected one after the other; a level of the walk is one draw."""
+    """Walk all ordered draws that are rejected one after the other; a level of the walk is one
+    draw.
+    """
     positions, width = draft.shape
     accepted = np.zeros((positions, siblings))
     p = np.zeros((siblings + 1, width))  # the target's distribution at the k-th draw
@@ -74,8 +78,12 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
 
 
 @cached_njit(__file__, nogil=True)
-def accepted_of_independent(draft: Floats, target: Floats, true_rank: Counts, siblings: int) -> Floats:
-    """Rounds against one unchanged draft distribution: what a round leaves over does not depend on what fell."""
+def accepted_of_independent(
+    draft: Floats, target: Floats, true_rank: Counts, siblings: int
+) -> Floats:
+    """Rounds against one unchanged draft distribution: what a round leaves over does not depend on
+    what fell.
+    """
     positions, width = draft.shape
     accepted = np.zeros((positions, siblings))
     p = np.zeros(width)
@@ -108,7 +116,9 @@ def accepted_of_independent(draft: Floats, target: Floats, true_rank: Counts, si
 
 @cached_njit(__file__, nogil=True)
 def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> Floats:
-    """Probability that more than d tokens of a chain are accepted, token by token or (`whole`) as a block."""
+    """Probability that more than d tokens of a chain are accepted, token by token or (`whole`) as a
+    block.
+    """
     found = np.zeros((ratio.size, length))
     for r in range(offsets.size - 1):
         for i in range(offsets[r], offsets[r + 1]):
@@ -127,11 +137,15 @@ def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> 
 
 
 @cached_njit(__file__, nogil=True)
-def paths_survival(draft: Floats, below: Floats, target: Floats, offsets: Counts, length: int, paths: int) -> Floats:
-    """Probability that more than d tokens of the best of several independent chains are accepted as a block.
+def paths_survival(
+    draft: Floats, below: Floats, target: Floats, offsets: Counts, length: int, paths: int
+) -> Floats:
+    """Probability that more than d tokens of the best of several independent chains are accepted as
+    a block.
 
-    The chains are ordered by the order of their first token, then of their second, and so on, and the last one
-    is chosen: what lies `below` a prefix and the prefix itself are an interval of the distribution function.
+    The chains are ordered by the order of their first token, then of their second, and so on, and
+    the last one is chosen: what lies `below` a prefix and the prefix itself are an interval of the
+    distribution function.
     """
     found = np.zeros((draft.size, length))
     for r in range(offsets.size - 1):
@@ -153,8 +167,12 @@ def paths_survival(draft: Floats, below: Floats, target: Floats, offsets: Counts
 
 
 @cached_njit(__file__, nogil=True)
-def tree_survival(accepted: Floats, offsets: Counts, parents: Counts, ranks: Counts, depth: int) -> Floats:
-    """Probability that a step gets past every level of a tree whose r-th sibling is accepted with `accepted[:, r]`."""
+def tree_survival(
+    accepted: Floats, offsets: Counts, parents: Counts, ranks: Counts, depth: int
+) -> Floats:
+    """Probability that a step gets past every level of a tree whose r-th sibling is accepted with
+    `accepted[:, r]`.
+    """
     nodes = parents.size
     level = np.zeros(nodes, dtype=np.int64)
     for node in range(1, nodes):
@@ -166,7 +184,11 @@ def tree_survival(accepted: Floats, offsets: Counts, parents: Counts, ranks: Cou
         for i in range(offsets[r], offsets[r + 1]):
             for node in range(1, nodes):
                 at = i + level[node] - 1
-                reached[node] = reached[parents[node]] * accepted[at, ranks[node]] if at < offsets[r + 1] else 0.0
+                reached[node] = (
+                    reached[parents[node]] * accepted[at, ranks[node]]
+                    if at < offsets[r + 1]
+                    else 0.0
+                )
                 if reached[node] > 0:
                     found[i, level[node] - 1] += reached[node]
     return found
@@ -209,8 +231,12 @@ def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats
 
 
 @cached_njit(__file__, nogil=True)
-def deepest_accepted(stays: NDArray[np.bool_], offsets: Counts, parents: Counts, ranks: Counts) -> NDArray[np.int16]:
-    """Tokens emitted by a step that accepts the longest path of candidates that all stay, one more included."""
+def deepest_accepted(
+    stays: NDArray[np.bool_], offsets: Counts, parents: Counts, ranks: Counts
+) -> NDArray[np.int16]:
+    """Tokens emitted by a step that accepts the longest path of candidates that all stay, one more
+    included.
+    """
     nodes = parents.size
     level = np.zeros(nodes, dtype=np.int64)
     for node in range(1, nodes):

@@ -1,6 +1,8 @@
-"""The compiled loop that picks a tree at every recorded position, level by level as a drafter reads it.
+"""The compiled loop that picks a tree at every recorded position, level by level as a drafter reads
+it.
 
-A kernel only, over flat arrays. Leaves out checks and meaning: `traces.replay.dynamic` passes what it has verified.
+A kernel only, over flat arrays. Leaves out checks and meaning: `traces.replay.dynamic` passes what
+it has verified.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def pick(
     beam: int,
     least_gain: float,
 ) -> tuple[Small, Small, Small, Small, Small, NDArray[np.bool_]]:
-    """What a policy picks at every position: see `PickedTrees`; a `beam` or `least_gain` of 0 sets no limit.
+    """What a policy picks at every position: see `PickedTrees`; a `beam` or `least_gain` of 0 sets
+    no limit.
 
     Returns:
         emitted [n], nodes [n], levels [n], passes [n], rows [n, depth], exact [n].
@@ -46,10 +49,22 @@ def pick(
         value, level, floor = _path_values(parents[tree], given[tree])
         order = np.argsort(-value, kind="mergesort")
         allowed = (rank[tree] < width) & (value >= least)
-        cut = value.size >= recorded and floor >= least  # nodes that were not recorded may belong to the tree
+        cut = (
+            value.size >= recorded and floor >= least
+        )  # nodes that were not recorded may belong to the tree
         hidden = floor if cut else -1.0
         seen, passes[i], exact[i] = _read(
-            parents[tree], value, level, order, allowed, hidden, nodes, width, beam, least_gain, rows[i]
+            parents[tree],
+            value,
+            level,
+            order,
+            allowed,
+            hidden,
+            nodes,
+            width,
+            beam,
+            least_gain,
+            rows[i],
         )
         for j in order:
             if seen[j] and picked[i] < nodes:
@@ -61,8 +76,12 @@ def pick(
 
 
 @cached_njit(__file__, nogil=True)
-def _path_values(parents: Small, given: NDArray[np.float64]) -> tuple[NDArray[np.float64], Counts, float]:
-    """Every node's probability with its ancestors' multiplied in, its level, and the least of the probabilities."""
+def _path_values(
+    parents: Small, given: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], Counts, float]:
+    """Every node's probability with its ancestors' multiplied in, its level, and the least of the
+    probabilities.
+    """
     value, level, floor = given.copy(), np.ones(given.size, dtype=np.int64), 1.0
     for j in range(given.size):
         parent = parents[j]
@@ -87,10 +106,12 @@ def _read(
     least_gain: float,
     rows: Small,
 ) -> tuple[NDArray[np.bool_], int, bool]:
-    """Draft level after level; nodes that were not recorded are at most as likely as `hidden`, -1: there are none.
+    """Draft level after level; nodes that were not recorded are at most as likely as `hidden`, -1:
+    there are none.
 
     Returns:
-        Nodes found [size], passes, and whether the recording tells where drafting stops for lack of gain.
+        Nodes found [size], passes, and whether the recording tells where drafting stops for lack of
+        gain.
     """
     seen = np.zeros(value.size, dtype=np.bool_)
     grows = np.zeros(value.size, dtype=np.bool_)
@@ -131,7 +152,9 @@ def _grow(
     beam: int,
     latest: int,
 ) -> tuple[float, int, int]:
-    """The likeliest `nodes` found so far, as sum and number, and how many nodes of the latest level are read next."""
+    """The likeliest `nodes` found so far, as sum and number, and how many nodes of the latest level
+    are read next.
+    """
     total, count, here = 0.0, 0, 0
     for j in order:
         if not seen[j]:

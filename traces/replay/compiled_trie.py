@@ -1,7 +1,8 @@
-"""The compiled loops over rank paths: how many steps does a set of nodes take, and which swap saves most?
+"""The compiled loops over rank paths: how many steps does a set of nodes take, and which swap saves
+most?
 
-Kernels only, over flat arrays. Leaves out checks and meaning: `costmodel.optimizers.trees.trace_trie` builds what they
-read.
+Kernels only, over flat arrays. Leaves out checks and meaning:
+`costmodel.optimizers.trees.trace_trie` builds what they read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ Chosen = NDArray[np.bool_]
 
 
 @cached_njit(__file__, nogil=True)
-def rank_paths(rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets: Counts, levels: int) -> Ids:
+def rank_paths(
+    rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets: Counts, levels: int
+) -> Ids:
     """Ranks of the true tokens from every position on, -1 from the first that no step can use."""
     paths = np.full((offsets[-1], levels), -1, dtype=np.int32)
     for r in range(offsets.size - 1):
@@ -55,7 +58,9 @@ def count_steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
 
 @cached_njit(__file__, nogil=True)
 def frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Counts:
-    """How often each node's path is the true one where the steps of a set of nodes start, int64[t]."""
+    """How often each node's path is the true one where the steps of a set of nodes start,
+    int64[t].
+    """
     counts = np.zeros(chosen.size, dtype=np.int64)
     levels = paths.shape[1]
     for r in range(offsets.size - 1):
@@ -76,9 +81,17 @@ def frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Coun
 
 @cached_njit(__file__, nogil=True)
 def best_swap(
-    paths: Ids, offsets: Counts, first: int, chosen: Chosen, parents: Ids, leaves: Counts, additions: Counts
+    paths: Ids,
+    offsets: Counts,
+    first: int,
+    chosen: Chosen,
+    parents: Ids,
+    leaves: Counts,
+    additions: Counts,
 ) -> tuple[int, int, int]:
-    """Fewest steps over all swaps of a leaf for an addition, and that pair; `chosen` is left as it was."""
+    """Fewest steps over all swaps of a leaf for an addition, and that pair; `chosen` is left as it
+    was.
+    """
     best = np.iinfo(np.int64).max
     best_leaf, best_addition = -1, -1
     for leaf in leaves:
@@ -99,8 +112,8 @@ def best_swap(
 def least_steps(paths: Ids, offsets: Counts, first: int) -> int:
     """Steps below which no tree can go, of any size, by shortest path over the positions.
 
-    A step may stop anywhere up to the end of its path. No start depends on the tree any more, so this is a
-    bound.
+    A step may stop anywhere up to the end of its path. No start depends on the tree any more, so
+    this is a bound.
     """
     total = 0
     levels = paths.shape[1]
@@ -122,10 +135,11 @@ def least_steps(paths: Ids, offsets: Counts, first: int) -> int:
 
 @cached_njit(__file__, nogil=True)
 def most_savings(paths: Ids, offsets: Counts, first: int, nodes: int) -> Counts:
-    """Most steps that each node can save in any walk: its occurrences that do not overlap, int64[t].
+    """Most steps that each node can save in any walk: its occurrences that do not overlap,
+    int64[t].
 
-    A step that accepts a node at draft level d passes over d + 1 positions, so its next start lies behind
-    them.
+    A step that accepts a node at draft level d passes over d + 1 positions, so its next start lies
+    behind them.
     """
     saved = np.zeros(nodes, dtype=np.int64)
     free = np.zeros(nodes, dtype=np.int64)

@@ -1,6 +1,7 @@
 """The compiled loops of replay: one pass over recorded positions, step by step.
 
-Kernels only, over flat arrays. Leaves out checks and meaning: `traces.replay.walk` hands in what it has verified.
+Kernels only, over flat arrays. Leaves out checks and meaning: `traces.replay.walk` hands in what it
+has verified.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ Lengths = NDArray[np.int16]
 
 
 @cached_njit(__file__, nogil=True)
-def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int) -> tuple[Counts, Counts]:
-    """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes K."""
+def walk_chain(
+    emitted: Lengths, offsets: Counts, first: int, draft_tokens: int
+) -> tuple[Counts, Counts]:
+    """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes
+    K.
+    """
     requests = offsets.size - 1
     steps = np.zeros(requests, dtype=np.int64)
     hits = np.zeros(requests, dtype=np.int64)
@@ -41,7 +46,9 @@ def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int)
 def walk_limited_chain(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int
 ) -> tuple[Counts, Counts, Counts]:
-    """Steps, steps with a proposal and draft tokens per request; a step proposes min(K, drafted)."""
+    """Steps, steps with a proposal and draft tokens per request; a step proposes min(K,
+    drafted).
+    """
     requests = offsets.size - 1
     steps = np.zeros(requests, dtype=np.int64)
     proposed = np.zeros(requests, dtype=np.int64)
@@ -62,7 +69,12 @@ def walk_limited_chain(
 
 @cached_njit(__file__, nogil=True)
 def chain_starts(
-    emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int, starts: Counts
+    emitted: Lengths,
+    drafted: Lengths,
+    offsets: Counts,
+    first: int,
+    draft_tokens: int,
+    starts: Counts,
 ) -> int:
     """Write the positions at which the steps of a chain start; an empty `drafted` sets no limit."""
     count = 0
@@ -87,10 +99,11 @@ def walk_tree(
     below: Counts,
     starts: Counts,
 ) -> tuple[Counts, Counts, Counts, Counts]:
-    """Steps, steps in which a draft token matched, steps with a proposal and draft tokens per request.
+    """Steps, steps in which a draft token matched, steps with a proposal and draft tokens per
+    request.
 
-    `below[d]` counts the draft tokens on levels 1..d. The last two are 0 where `drafted` is empty (no limit).
-    The positions at which steps start go into `starts`, unless that is empty.
+    `below[d]` counts the draft tokens on levels 1..d. The last two are 0 where `drafted` is empty
+    (no limit). The positions at which steps start go into `starts`, unless that is empty.
     """
     requests = offsets.size - 1
     steps = np.zeros(requests, dtype=np.int64)

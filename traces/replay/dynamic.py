@@ -1,11 +1,12 @@
 """How many tokens does a step emit when its tree is chosen anew at every step?
 
-A policy picks a part of the tree that the drafter saw at a position: the likeliest nodes by the drafter's own
-probabilities, read level by level, with a beam or without one. A step emits the picked nodes that spell the true text,
-and one token more. Leaves out static trees (`traces.replay.walk`), sampled drafts (`traces.replay.sampled`) and cost.
+A policy picks a part of the tree that the drafter saw at a position: the likeliest nodes by the
+drafter's own probabilities, read level by level, with a beam or without one. A step emits the
+picked nodes that spell the true text, and one token more. Leaves out static trees
+(`traces.replay.walk`), sampled drafts (`traces.replay.sampled`) and cost.
 
-Reference: Xiong et al., DySpec, arXiv 2410.11744, alg. 1; Li et al., EAGLE-2, arXiv 2406.16858, sec. 4; Wang et al.,
-OPT-Tree, arXiv 2406.17276, sec. 3 (stopping by the gain of a level).
+Reference: Xiong et al., DySpec, arXiv 2410.11744, alg. 1; Li et al., EAGLE-2, arXiv 2406.16858,
+sec. 4; Wang et al., OPT-Tree, arXiv 2406.17276, sec. 3 (stopping by the gain of a level).
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ class TreePolicy:
         depth: most levels; None: as many as were recorded.
         width: children of a node that are looked at, the likeliest ones; None: all recorded.
         least_probability: a node's least probability, its ancestors' multiplied in, 0..1.
-        beam: nodes of a level that get children, the likeliest ones; None: all that are among the likeliest
-            `nodes` found so far.
-        least_gain: drafting stops after a level that raised the expected tokens of the tree (the sum of its nodes'
-            probabilities) by no more than this; 0 never stops.
+        beam: nodes of a level that get children, the likeliest ones; None: all that are among the
+            likeliest `nodes` found so far.
+        least_gain: drafting stops after a level that raised the expected tokens of the tree (the
+            sum of its nodes' probabilities) by no more than this; 0 never stops.
 
     Raises:
         InputError: a value out of range.
@@ -53,7 +54,9 @@ class TreePolicy:
             if value is not None and not least <= value <= MAX_NODES:
                 raise InputError(f"must lie in {least}..{MAX_NODES}", key=name, value=value)
         if not 0 <= self.least_probability <= 1:
-            raise InputError("must lie in [0, 1]", key="least_probability", value=self.least_probability)
+            raise InputError(
+                "must lie in [0, 1]", key="least_probability", value=self.least_probability
+            )
         if not 0 <= self.least_gain < np.inf:
             raise InputError("must be finite and >= 0", key="least_gain", value=self.least_gain)
 
@@ -71,13 +74,15 @@ class PickedTrees:
         emitted: int16[n], tokens a step emits, bonus included.
         nodes: int16[n], draft tokens.
         levels: int16[n], levels of the picked tree.
-        passes: int16[n], passes of the drafter, of which the first reads the root and each makes a level. Where
-            `exact`, as many as a drafter would run that reads level by level; with a beam, as if every node had
-            children enough.
-        rows: int16[n, levels], nodes that a request reads in every pass, 0 behind the last; nodes that were read but
-            not recorded count as if they stood on the latest level, so these are the most it can have read.
-        exact: bool[n], the recorded tree holds all that the policy would have picked. Elsewhere it would have
-            gone on to nodes less likely than any recorded; `emitted` and `nodes` are the least it has.
+        passes: int16[n], passes of the drafter, of which the first reads the root and each makes a
+            level. Where `exact`, as many as a drafter would run that reads level by level; with a
+            beam, as if every node had children enough.
+        rows: int16[n, levels], nodes that a request reads in every pass, 0 behind the last; nodes
+            that were read but not recorded count as if they stood on the latest level, so these are
+            the most it can have read.
+        exact: bool[n], the recorded tree holds all that the policy would have picked. Elsewhere it
+            would have gone on to nodes less likely than any recorded; `emitted` and `nodes` are the
+            least it has.
     """
 
     emitted: NDArray[np.int16]
@@ -102,7 +107,9 @@ def pick_trees(expansions: Expansions, policy: TreePolicy) -> PickedTrees:
         asked, recorded = getattr(policy, name), getattr(expansions, name)
         if asked is not None and asked > recorded and policy.nodes and expansions.size:
             raise InputError(f"must lie in 1..{recorded}, as recorded", key=name, value=asked)
-    from traces.replay.compiled_trees import pick  # half a second, which who replays no such tree need not wait
+    from traces.replay.compiled_trees import (
+        pick,
+    )  # half a second, which who replays no such tree need not wait
 
     picked = pick(
         expansions.offsets,
@@ -119,7 +126,12 @@ def pick_trees(expansions: Expansions, policy: TreePolicy) -> PickedTrees:
         policy.least_gain,
     )
     return PickedTrees(
-        emitted=picked[0], nodes=picked[1], levels=picked[2], passes=picked[3], rows=picked[4], exact=picked[5]
+        emitted=picked[0],
+        nodes=picked[1],
+        levels=picked[2],
+        passes=picked[3],
+        rows=picked[4],
+        exact=picked[5],
     )
 
 
@@ -139,17 +151,22 @@ def walk_policy(trace: AcceptanceTrace, policy: TreePolicy) -> tuple[Replay, Pic
         policy: what is picked of them.
 
     Returns:
-        Counts per request, whose `drafted_tokens` are those of the trees that the steps picked and whose
-        `draft_tokens` is the policy's `nodes`; and the trees at the positions where steps start, in order. A step
-        that is not `exact` has the recorded nodes alone and emits no more than it would have.
+        Counts per request, whose `drafted_tokens` are those of the trees that the steps picked and
+        whose `draft_tokens` is the policy's `nodes`; and the trees at the positions where steps
+        start, in order. A step that is not `exact` has the recorded nodes alone and emits no more
+        than it would have.
 
     Raises:
         InputError: no expansions, or more levels or candidates than were recorded.
     """
     if trace.expansions is None:
-        raise InputError("picking a tree at every step needs a trace with expansions", file=trace.file)
+        raise InputError(
+            "picking a tree at every step needs a trace with expansions", file=trace.file
+        )
     picked, first = pick_trees(trace.expansions, policy), trace.first_step_position
-    steps, proposed, drafted = walk_limited_chain(picked.emitted, picked.nodes, trace.offsets, first, MAX_NODES)
+    steps, proposed, drafted = walk_limited_chain(
+        picked.emitted, picked.nodes, trace.offsets, first, MAX_NODES
+    )
     starts = np.empty(trace.positions, dtype=np.int64)
     count = chain_starts(picked.emitted, picked.nodes, trace.offsets, first, MAX_NODES, starts)
     at = starts[:count]
@@ -161,6 +178,10 @@ def walk_policy(trace: AcceptanceTrace, policy: TreePolicy) -> tuple[Replay, Pic
         drafted_tokens=drafted,
     )
     return replay, PickedTrees(
-        emitted=picked.emitted[at], nodes=picked.nodes[at], levels=picked.levels[at], passes=picked.passes[at],
-        rows=picked.rows[at], exact=picked.exact[at],
-    )  # fmt: skip
+        emitted=picked.emitted[at],
+        nodes=picked.nodes[at],
+        levels=picked.levels[at],
+        passes=picked.passes[at],
+        rows=picked.rows[at],
+        exact=picked.exact[at],
+    )

@@ -1,13 +1,14 @@
 """How many tokens does a step emit when the target keeps whatever it finds likely enough?
 
-Such rules change the text, and a recording holds the target's own. The replay asks at every position which of the
-drafter's likeliest candidates would stay after the recorded text before it, and takes these answers along the text:
-how often candidates stay is that of texts like the recorded one, and where an accepted candidate would have led is not
-known. What the target gives to tokens outside the recorded candidates is counted so that candidates stay less
-often, never more. Leaves out rules that keep the target's distribution (`traces.replay.sampled`).
+Such rules change the text, and a recording holds the target's own. The replay asks at every
+position which of the drafter's likeliest candidates would stay after the recorded text before it,
+and takes these answers along the text: how often candidates stay is that of texts like the recorded
+one, and where an accepted candidate would have led is not known. What the target gives to tokens
+outside the recorded candidates is counted so that candidates stay less often, never more. Leaves
+out rules that keep the target's distribution (`traces.replay.sampled`).
 
-Reference: Cai et al., Medusa, arXiv 2401.10774, sec. 2.3.1 (typical acceptance); Stern et al., arXiv 1811.03115,
-sec. 5 (approximate match).
+Reference: Cai et al., Medusa, arXiv 2401.10774, sec. 2.3.1 (typical acceptance); Stern et al.,
+arXiv 1811.03115, sec. 5 (approximate match).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def typical_candidates(
     posterior_threshold: float = TYPICAL_THRESHOLD,
     entropy_factor: float = TYPICAL_ENTROPY_FACTOR,
 ) -> Mask:
-    """Which candidates have a probability above the least of a threshold and a share of exp(-entropy)?
+    """Which candidates have a probability above the least of a threshold and a share of
+    exp(-entropy)?
 
     Args:
         trace: level 3.
@@ -42,12 +44,15 @@ def typical_candidates(
         entropy_factor: share of exp(-entropy in nats) that is enough, >= 0.
 
     Returns:
-        bool[n, W]. The mass outside the candidates counts as the text's token, if it is there, and one other.
+        bool[n, W]. The mass outside the candidates counts as the text's token, if it is there, and
+        one other.
 
     Raises:
         InputError: a lower level, or a negative number.
     """
-    target, text, rest = _known(trace, posterior_threshold=posterior_threshold, entropy_factor=entropy_factor)
+    target, text, rest = _known(
+        trace, posterior_threshold=posterior_threshold, entropy_factor=entropy_factor
+    )
     entropy = _information(target).sum(axis=1) + _information(text) + _information(rest)
     least = np.minimum(posterior_threshold, entropy_factor * np.exp(-entropy))
     stays: Mask = target > least[:, None]
@@ -62,7 +67,8 @@ def near_candidates(trace: AcceptanceTrace, *, ratio: float = NEAR_MATCH_RATIO) 
         ratio: share of the likeliest token's probability, 0 to 1; 1 keeps that token alone.
 
     Returns:
-        bool[n, W]. The mass outside the candidates counts as the text's token, if it is there, and one other.
+        bool[n, W]. The mass outside the candidates counts as the text's token, if it is there, and
+        one other.
 
     Raises:
         InputError: a lower level, or a ratio out of range.
@@ -76,7 +82,8 @@ def near_candidates(trace: AcceptanceTrace, *, ratio: float = NEAR_MATCH_RATIO) 
 
 
 def lossy_lengths(trace: AcceptanceTrace, shape: int | Tree, stays: Mask) -> NDArray[np.int16]:
-    """Tokens that a step from every position emits: the longest path of candidates that stay, and one more.
+    """Tokens that a step from every position emits: the longest path of candidates that stay, and
+    one more.
 
     Args:
         trace: the recording.
@@ -113,7 +120,9 @@ def replay_lossy(trace: AcceptanceTrace, shape: int | Tree, stays: Mask) -> Repl
     """
     draft_tokens = shape.draft_tokens if isinstance(shape, Tree) else shape
     lengths = lossy_lengths(trace, shape, stays)
-    steps, _ = walk_chain(lengths, trace.offsets, trace.first_step_position, int(lengths.max(initial=1)))
+    steps, _ = walk_chain(
+        lengths, trace.offsets, trace.first_step_position, int(lengths.max(initial=1))
+    )
     return Replay(
         draft_tokens=draft_tokens,
         tokens=np.maximum(trace.output_tokens - trace.first_step_position, 0),
@@ -133,14 +142,21 @@ def check_lossy(trace: AcceptanceTrace, tree: Tree) -> None:
     assert trace.draft_ids is not None
     tree.child_table(trace.draft_ids.shape[1])  # refuses ranks that were not recorded
     if tree.depth > 2 and not trace.depth_invariant:
-        wanted = "what the target thought of deeper candidates is recorded for drafters that re-read true tokens alone"
-        raise InputError(f"{wanted}; allow 1 draft level", file=trace.file, key="depth", value=tree.depth - 1)
+        wanted = (
+            "what the target thought of deeper candidates is recorded for drafters that re-read"
+            " true tokens alone"
+        )
+        raise InputError(
+            f"{wanted}; allow 1 draft level", file=trace.file, key="depth", value=tree.depth - 1
+        )
 
 
 def _known(
     trace: AcceptanceTrace, **limits: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The target's probabilities of the candidates, of the text's token outside them, and of all others together."""
+    """The target's probabilities of the candidates, of the text's token outside them, and of all
+    others together.
+    """
     trace.require(3, "asking which candidates the target finds likely")
     for key, value in limits.items():
         if not value >= 0:

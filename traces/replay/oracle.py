@@ -1,8 +1,9 @@
 """How fast could a recorded text have been decoded by somebody who knows what will be accepted?
 
-Bounds for whatever decides how much to draft: at every step the draft that serves the whole request best, and for every
-request the one fixed length. Known are the accepted tokens alone, so a step drafts nothing that is not accepted.
-Leaves out which static tree comes near (`costmodel.optimizers.trees`).
+Bounds for whatever decides how much to draft: at every step the draft that serves the whole request
+best, and for every request the one fixed length. Known are the accepted tokens alone, so a step
+drafts nothing that is not accepted. Leaves out which static tree comes near
+(`costmodel.optimizers.trees`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Oracle:
 
     Attributes:
         tokens: int64[requests], tokens emitted by steps.
-        cost: float64[requests], least sum of the steps' costs: steps where every step costs 1, seconds where costs are
-            seconds.
+        cost: float64[requests], least sum of the steps' costs: steps where every step costs 1,
+            seconds where costs are seconds.
     """
 
     tokens: Whole
@@ -45,7 +46,8 @@ class Oracle:
 
 
 def step_oracle(trace: AcceptanceTrace, cost: ArrayLike, *, trees: bool = False) -> Oracle:
-    """Every step drafts as much as serves its request best, of what will be accepted: a bound for any stop rule.
+    """Every step drafts as much as serves its request best, of what will be accepted: a bound for
+    any stop rule.
 
     Example:
         >>> trace = AcceptanceTrace(offsets=np.array([0, 4]), emitted=np.array([3, 1, 1, 1]))
@@ -55,8 +57,8 @@ def step_oracle(trace: AcceptanceTrace, cost: ArrayLike, *, trees: bool = False)
     Args:
         trace: level 1 or more; level 2 for trees.
         cost: of a step that drafts 0, 1, ... K tokens, shape [K + 1], > 0; ones count steps.
-        trees: the true token may be any recorded candidate, as deep as K: a bound for any tree of any width. A step
-            then costs what a chain of its accepted tokens costs.
+        trees: the true token may be any recorded candidate, as deep as K: a bound for any tree of
+            any width. A step then costs what a chain of its accepted tokens costs.
 
     Returns:
         The least cost per request, by shortest path over its positions.
@@ -66,7 +68,9 @@ def step_oracle(trace: AcceptanceTrace, cost: ArrayLike, *, trees: bool = False)
     """
     costs = np.asarray(cost, dtype=np.float64)
     if costs.ndim != 1 or not costs.size or not np.all(costs > 0):
-        raise InputError("must be numbers > 0, one per draft length", key="cost", value=list(costs.shape))
+        raise InputError(
+            "must be numbers > 0, one per draft length", key="cost", value=list(costs.shape)
+        )
     trace.require(2 if trees else 1, "looking ahead in a recording")
     reach = _ranked(trace, costs.size - 1) if trees else _chained(trace, costs.size - 1)
     first, lengths = trace.first_step_position, trace.output_tokens
@@ -84,16 +88,20 @@ def step_oracle(trace: AcceptanceTrace, cost: ArrayLike, *, trees: bool = False)
             here = np.where(possible, np.minimum(here, behind), here)
         least[:, column] = here
     begins = longest - lengths + first
-    found = np.where(first < lengths, least[np.arange(trace.requests), np.minimum(begins, longest)], 0.0)
+    found = np.where(
+        first < lengths, least[np.arange(trace.requests), np.minimum(begins, longest)], 0.0
+    )
     return Oracle(tokens=np.maximum(lengths - first, 0), cost=found)
 
 
 def request_oracle(trace: AcceptanceTrace, cost: ArrayLike) -> Oracle:
-    """Every request drafts chains of the one length that serves it best: a bound for any choice per request.
+    """Every request drafts chains of the one length that serves it best: a bound for any choice per
+    request.
 
     Args:
         trace: level 1 or more.
-        cost: as for `step_oracle`; where a drafter proposes fewer tokens, a step costs what those cost.
+        cost: as for `step_oracle`; where a drafter proposes fewer tokens, a step costs what those
+            cost.
 
     Raises:
         InputError: as `step_oracle`; a recording of one policy alone.
@@ -104,7 +112,9 @@ def request_oracle(trace: AcceptanceTrace, cost: ArrayLike) -> Oracle:
         replay = replay_chain(trace, length)
         silent = replay.steps - replay.proposed_steps
         mean = replay.drafted_tokens / np.maximum(replay.proposed_steps, 1)
-        taken = silent * costs[0] + replay.proposed_steps * np.interp(mean, np.arange(costs.size), costs)
+        taken = silent * costs[0] + replay.proposed_steps * np.interp(
+            mean, np.arange(costs.size), costs
+        )
         least, tokens = np.minimum(least, taken), replay.tokens
     return Oracle(tokens=tokens, cost=least)
 
@@ -123,7 +133,10 @@ def _ranked(trace: AcceptanceTrace, most: int) -> Whole:
     assert trace.rank is not None
     left = _left(trace)
     levels = most if trace.depth is None else min(most, trace.depth)
-    reach, alive = np.zeros(trace.positions, dtype=np.int64), np.ones(trace.positions, dtype=np.bool_)
+    reach, alive = (
+        np.zeros(trace.positions, dtype=np.int64),
+        np.ones(trace.positions, dtype=np.bool_),
+    )
     place = np.arange(trace.positions)
     for level in range(levels):
         inside = np.minimum(place + level, trace.positions - 1)
@@ -134,4 +147,7 @@ def _ranked(trace: AcceptanceTrace, most: int) -> Whole:
 
 
 def _left(trace: AcceptanceTrace) -> Whole:
-    return np.asarray(np.repeat(trace.offsets[1:], trace.output_tokens) - np.arange(trace.positions), dtype=np.int64)
+    return np.asarray(
+        np.repeat(trace.offsets[1:], trace.output_tokens) - np.arange(trace.positions),
+        dtype=np.int64,
+    )

@@ -1,15 +1,17 @@
 """How many tokens does a step emit when drafts are sampled and checked by a rejection test?
 
-Matching tokens is wrong here: the target accepts a sampled draft more often than it would have drawn the same token.
-But the recorded text is a draw from the target, so the probability that a step goes on past a token of the text is
-the probability that it emits this token as an accepted draft, divided by the probability that the target draws it;
-where steps start follows a recursion along the text. This holds for every rule that leaves the target's distribution as
-it is. The drafter samples from its recorded candidates alone, their probabilities scaled to add up to 1. Leaves out
-deterministic candidates (`traces.replay.walk`) and rules that change the text (`traces.replay.lossy`).
+Matching tokens is wrong here: the target accepts a sampled draft more often than it would have
+drawn the same token. But the recorded text is a draw from the target, so the probability that a
+step goes on past a token of the text is the probability that it emits this token as an accepted
+draft, divided by the probability that the target draws it; where steps start follows a recursion
+along the text. This holds for every rule that leaves the target's distribution as it is. The
+drafter samples from its recorded candidates alone, their probabilities scaled to add up to 1.
+Leaves out deterministic candidates (`traces.replay.walk`) and rules that change the text
+(`traces.replay.lossy`).
 
-Reference: Leviathan et al., arXiv 2211.17192, alg. 1 (chains); Miao et al., SpecInfer, arXiv 2305.09781, alg. 2
-(siblings with replacement); Chen et al., Sequoia, arXiv 2402.12374, alg. 2 and Jeon et al., RSD, arXiv 2402.14160,
-alg. 1 (without); Sun et al., arXiv 2403.10444, alg. 2 (blocks).
+Reference: Leviathan et al., arXiv 2211.17192, alg. 1 (chains); Miao et al., SpecInfer, arXiv
+2305.09781, alg. 2 (siblings with replacement); Chen et al., Sequoia, arXiv 2402.12374, alg. 2 and
+Jeon et al., RSD, arXiv 2402.14160, alg. 1 (without); Sun et al., arXiv 2403.10444, alg. 2 (blocks).
 """
 
 from __future__ import annotations
@@ -25,10 +27,14 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
 
 if TYPE_CHECKING:
-    from traces.replay.compiled_sampled import Floats  # loading the compiled loops takes half a second
+    from traces.replay.compiled_sampled import (
+        Floats,
+    )  # loading the compiled loops takes half a second
     from traces.replay.walk_loops import Counts
 
-SampledRule = Literal["token_rejection", "with_replacement", "without_replacement", "block", "multi_path_block"]
+SampledRule = Literal[
+    "token_rejection", "with_replacement", "without_replacement", "block", "multi_path_block"
+]
 
 _LEAST = float(np.finfo(np.float16).smallest_subnormal)
 _ENUMERATED_SIBLINGS = 6  # draws without replacement: all orders of those that fell are summed
@@ -93,16 +99,18 @@ def replay_sampled(
     Args:
         trace: level 3, sampled at a temperature above 0.
         shape: K of a chain, or a tree; a node's rank is its place among the draws below its parent.
-        rule: how drafts are verified; `token_rejection` and `block` judge chains, `multi_path_block` chains that
-            share the root alone, the others any tree.
-        draft_temperature: of the drafter; None: the recording's own; 0 takes its likeliest candidates in order.
+        rule: how drafts are verified; `token_rejection` and `block` judge chains,
+            `multi_path_block` chains that share the root alone, the others any tree.
+        draft_temperature: of the drafter; None: the recording's own; 0 takes its likeliest
+            candidates in order.
 
     Returns:
-        Expected counts per request, given the text. Exact but for the stored numbers' half precision.
+        Expected counts per request, given the text. Exact but for the stored numbers' half
+        precision.
 
     Raises:
-        InputError: a greedy or lower recording, a tree whose siblings are not a prefix or that the rule does not
-            judge, more levels than the recording tells of, or values out of range.
+        InputError: a greedy or lower recording, a tree whose siblings are not a prefix or that the
+            rule does not judge, more levels than the recording tells of, or values out of range.
     """
     found = survival(trace, shape, rule, draft_temperature=draft_temperature)
     from traces.replay.compiled_sampled import expected_steps
@@ -122,10 +130,11 @@ def survival(
     *,
     draft_temperature: float | None = None,
 ) -> Floats:
-    """How likely a step from every position gets past every draft level, given the text that follows.
+    """How likely a step from every position gets past every draft level, given the text that
+    follows.
 
-    A step with u uniform in [0, 1) emits 1 + (the number of entries of its row above u) tokens. For chains the first
-    columns are those of any shorter chain.
+    A step with u uniform in [0, 1) emits 1 + (the number of entries of its row above u) tokens. For
+    chains the first columns are those of any shorter chain.
 
     Args:
         trace: as in `replay_sampled`.
@@ -149,7 +158,9 @@ def survival(
     levels = tree.depth - 1
     if rule == "multi_path_block":
         below = drafts.below(trace)
-        return compiled.paths_survival(drafts.drawn, below, drafts.true, trace.offsets, levels, siblings)  # type: ignore[no-any-return]
+        return compiled.paths_survival(  # type: ignore[no-any-return]
+            drafts.drawn, below, drafts.true, trace.offsets, levels, siblings
+        )
     if siblings <= 1:
         ratio = drafts.drawn / drafts.true
         return compiled.chain_survival(ratio, trace.offsets, levels, rule == "block")  # type: ignore[no-any-return]
@@ -186,22 +197,31 @@ def check_sampled(trace: AcceptanceTrace, tree: Tree, rule: SampledRule) -> None
     """Refuse what a rule does not judge, and what a recording does not tell of it.
 
     Raises:
-        InputError: missing siblings; branches where the rule judges chains; branches below the root where it
-            judges several chains of one length; otherwise as `replay_sampled`.
+        InputError: missing siblings; branches where the rule judges chains; branches below the root
+            where it judges several chains of one length; otherwise as `replay_sampled`.
     """
     _check_recording(trace)
     if not tree.is_sibling_closed:
-        raise InputError("the children of a node must be its draws 0, 1, ... without a gap", key="tree")
+        raise InputError(
+            "the children of a node must be its draws 0, 1, ... without a gap", key="tree"
+        )
     widths = tree.level_widths()
     if rule in ("token_rejection", "block") and max(widths, default=0) > 1:
         raise InputError(f"{rule} judges chains alone", key="tree", value=widths)
-    if rule == "multi_path_block" and (len(set(widths)) > 1 or any(tree.ranks[1 + sum(widths[:1]) :])):
-        raise InputError("multi_path_block judges chains of one length below the root", key="tree", value=widths)
+    if rule == "multi_path_block" and (
+        len(set(widths)) > 1 or any(tree.ranks[1 + sum(widths[:1]) :])
+    ):
+        raise InputError(
+            "multi_path_block judges chains of one length below the root", key="tree", value=widths
+        )
     if rule == "without_replacement" and _siblings(tree) > _ENUMERATED_SIBLINGS:
         wanted = f"at most {_ENUMERATED_SIBLINGS} siblings can be drawn without replacement here"
         raise InputError(wanted, key="tree", value=_siblings(tree))
     if tree.depth > 2 and not trace.depth_invariant:
-        wanted = "deeper levels need a drafter that re-reads true tokens at every depth; allow 1 draft level"
+        wanted = (
+            "deeper levels need a drafter that re-reads true tokens at every depth; allow 1 draft"
+            " level"
+        )
         raise InputError(wanted, file=trace.file, key="depth", value=tree.depth - 1)
 
 
@@ -237,8 +257,14 @@ class _Drafts:
         assert trace.rank is not None
         wide = min(trace.draft_ids.shape[1], trace.rank_width)
         if not 0 <= siblings <= wide:
-            raise InputError(f"must lie in 0..{wide}, the candidates recorded", key="siblings", value=siblings)
-        own = trace.provenance.sampling.get("temperature", 1.0) if temperature is None else temperature
+            raise InputError(
+                f"must lie in 0..{wide}, the candidates recorded", key="siblings", value=siblings
+            )
+        own = (
+            trace.provenance.sampling.get("temperature", 1.0)
+            if temperature is None
+            else temperature
+        )
         if not 0 <= own < np.inf:
             raise InputError("must be >= 0", key="draft_temperature", value=own)
         first = trace.rank if trace.rank.ndim == 1 else trace.rank[:, 0]
@@ -248,11 +274,15 @@ class _Drafts:
             draft = (np.arange(wide) == 0).astype(np.float64) * np.ones_like(draft)
         else:
             if own != 1:
-                draft = np.power(draft / np.maximum(draft.max(axis=1, keepdims=True), _LEAST), 1 / own)
+                draft = np.power(
+                    draft / np.maximum(draft.max(axis=1, keepdims=True), _LEAST), 1 / own
+                )
             draft /= np.maximum(draft.sum(axis=1, keepdims=True), _LEAST)
         target = trace.target_probs[:, :wide].astype(np.float64)
         row, known = np.arange(true_rank.size), true_rank >= 0
-        target[row[known], true_rank[known]] = np.maximum(target[row[known], true_rank[known]], _LEAST)
+        target[row[known], true_rank[known]] = np.maximum(
+            target[row[known], true_rank[known]], _LEAST
+        )
         return cls(
             draft=draft,
             target=target,
@@ -263,17 +293,23 @@ class _Drafts:
         )
 
     def accepted(self, siblings: int, rule: SampledRule) -> Floats:
-        """Probability that the text's token came from the k-th draft, [n, siblings]; see `accepted_probabilities`."""
+        """Probability that the text's token came from the k-th draft, [n, siblings]; see
+        `accepted_probabilities`.
+        """
         from traces.replay import compiled_sampled as compiled
 
         if self.in_order:
             return np.equal(self.true_rank[:, None], np.arange(siblings)).astype(np.float64)
         if rule == "with_replacement":
-            return compiled.accepted_of_independent(self.draft, self.target, self.true_rank, siblings)  # type: ignore[no-any-return]
+            return compiled.accepted_of_independent(  # type: ignore[no-any-return]
+                self.draft, self.target, self.true_rank, siblings
+            )
         return compiled.accepted_of_distinct(self.draft, self.target, self.true_rank, siblings)  # type: ignore[no-any-return]
 
     def below(self, trace: AcceptanceTrace) -> Floats:
-        """Probability of a token that stands before the text's in the order of target over drafter, then of ids."""
+        """Probability of a token that stands before the text's in the order of target over drafter,
+        then of ids.
+        """
         assert trace.draft_ids is not None
         ids = trace.draft_ids[:, : self.draft.shape[1]]
         own = ids[np.arange(self.true_rank.size), self.true_rank]
@@ -286,7 +322,14 @@ class _Drafts:
 def _check_recording(trace: AcceptanceTrace) -> None:
     trace.require(3, "replaying sampled drafts")
     if trace.provenance.sampling.get("temperature") == 0:
-        wanted = "the text of a greedy recording was not drawn from the target's distribution; record at 1.0, say"
+        wanted = (
+            "the text of a greedy recording was not drawn from the target's distribution; record at"
+            " 1.0, say"
+        )
         raise InputError(wanted, file=trace.file, key="temperature", value=0)
     if trace.drafted is not None:
-        raise InputError("drafters that may propose less than asked cannot be replayed", file=trace.file, key="drafted")
+        raise InputError(
+            "drafters that may propose less than asked cannot be replayed",
+            file=trace.file,
+            key="drafted",
+        )

@@ -1,7 +1,8 @@
 """How many tokens do steps emit whose tree depends on where the step before ended?
 
-Walks recorded ranks with one tree per state: as many levels as prompt tokens stood behind the last accepted token.
-Leaves out what such a pass costs (`costmodel`) and acceptance without positions (`costmodel.laws.prompt_states`).
+Walks recorded ranks with one tree per state: as many levels as prompt tokens stood behind the last
+accepted token. Leaves out what such a pass costs (`costmodel`) and acceptance without positions
+(`costmodel.laws.prompt_states`).
 """
 
 from __future__ import annotations
@@ -45,15 +46,16 @@ def state_steps(trace: AcceptanceTrace, states: StateTrees) -> tuple[Whole, Whol
 
 
 def replay_states(trace: AcceptanceTrace, states: StateTrees) -> tuple[Replay, Whole]:
-    """Decode the recorded text again with a tree for every state; every text begins in the last one, behind its prompt.
+    """Decode the recorded text again with a tree for every state; every text begins in the last
+    one, behind its prompt.
 
     Args:
         trace: level 2 or more.
         states: the trees.
 
     Returns:
-        Counts per request, whose draft tokens are candidates and the prompt tokens behind them; and how many steps
-        were taken in each state, int64[m].
+        Counts per request, whose draft tokens are candidates and the prompt tokens behind them; and
+        how many steps were taken in each state, int64[m].
 
     Raises:
         InputError: as `state_steps`.
@@ -62,7 +64,9 @@ def replay_states(trace: AcceptanceTrace, states: StateTrees) -> tuple[Replay, W
     sizes, first = states.sizes, trace.first_step_position
     steps, drafted = np.zeros(trace.requests, np.int64), np.zeros(trace.requests, np.int64)
     visits = np.zeros(states.levels, np.int64)
-    for request, (begin, end) in enumerate(zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), strict=True)):
+    for request, (begin, end) in enumerate(
+        zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), strict=True)
+    ):
         place, state = begin + first, states.levels
         while place < end:
             steps[request] += 1
@@ -71,15 +75,21 @@ def replay_states(trace: AcceptanceTrace, states: StateTrees) -> tuple[Replay, W
             place, state = place + emitted[state - 1][place], following[state - 1][place]
     tokens = np.maximum(trace.output_tokens - first, 0)
     replay = Replay(
-        draft_tokens=max(sizes), tokens=tokens, steps=steps, proposed_steps=steps, drafted_tokens=drafted
-    )  # fmt: skip
+        draft_tokens=max(sizes),
+        tokens=tokens,
+        steps=steps,
+        proposed_steps=steps,
+        drafted_tokens=drafted,
+    )
     return replay, visits
 
 
 def _last_accepted(trace: AcceptanceTrace, tree: Tree, left: Whole) -> tuple[Whole, Whole]:
     """The last accepted node of a step from every position, and the accepted tokens."""
     assert trace.rank is not None
-    children = np.pad(tree.child_table(trace.rank_width), ((0, 0), (0, 1)), constant_values=-1)  # rank -1: none
+    children = np.pad(
+        tree.child_table(trace.rank_width), ((0, 0), (0, 1)), constant_values=-1
+    )  # rank -1: none
     place = np.arange(trace.positions)
     node, accepted = np.zeros(trace.positions, np.int64), np.zeros(trace.positions, np.int64)
     going = np.ones(trace.positions, bool)

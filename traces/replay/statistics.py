@@ -1,8 +1,8 @@
 """What does a recording say about acceptance, and how sure is it?
 
-Acceptance by depth, sibling vectors, the correlation of successive steps, tokens per step by prompt kind with
-bootstrap intervals (`traces.replay.bootstrap`) and, for comparison only, the one-number geometric law. Leaves out
-speed: none of these is tokens per second.
+Acceptance by depth, sibling vectors, the correlation of successive steps, tokens per step by prompt
+kind with bootstrap intervals (`traces.replay.bootstrap`) and, for comparison only, the one-number
+geometric law. Leaves out speed: none of these is tokens per second.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def start_positions(trace: AcceptanceTrace, starts: Starts, draft_tokens: int) -
 
     Args:
         trace: level 1 or more.
-        starts: "walk": where the steps of a chain of `draft_tokens` start; "all": every position from
-            `first_step_position` on. Steps start after hard tokens, so the two differ.
+        starts: "walk": where the steps of a chain of `draft_tokens` start; "all": every position
+            from `first_step_position` on. Steps start after hard tokens, so the two differ.
         draft_tokens: K >= 0.
 
     Raises:
@@ -54,11 +54,15 @@ def start_positions(trace: AcceptanceTrace, starts: Starts, draft_tokens: int) -
     else:
         raise InputError("must be walk or all", key="starts", value=starts)
     if not found.size:
-        raise InputError("the trace has no position at which a step starts", file=trace.file, key="starts")
+        raise InputError(
+            "the trace has no position at which a step starts", file=trace.file, key="starts"
+        )
     return found
 
 
-def acceptance_by_depth(trace: AcceptanceTrace, depth: int, starts: Starts = "walk") -> NDArray[np.float64]:
+def acceptance_by_depth(
+    trace: AcceptanceTrace, depth: int, starts: Starts = "walk"
+) -> NDArray[np.float64]:
     """Unconditional probability that the first d draft tokens are all accepted.
 
     Taken from the lengths as recorded: a step that runs past the end of its text counts in full.
@@ -87,7 +91,11 @@ def acceptance_by_depth(trace: AcceptanceTrace, depth: int, starts: Starts = "wa
 
 
 def sibling_vectors(
-    trace: AcceptanceTrace, width: int, depth: int, starts: Starts = "all", draft_tokens: int | None = None
+    trace: AcceptanceTrace,
+    width: int,
+    depth: int,
+    starts: Starts = "all",
+    draft_tokens: int | None = None,
 ) -> NDArray[np.float64]:
     """Probability that the k-th candidate is the true token, given the true prefix, by depth.
 
@@ -99,8 +107,8 @@ def sibling_vectors(
         draft_tokens: chain that "walk" follows; `depth` where absent.
 
     Returns:
-        float64[depth, width]; every row sums to at most 1. Positions whose text ends before a depth do
-        not count there.
+        float64[depth, width]; every row sums to at most 1. Positions whose text ends before a depth
+        do not count there.
 
     Raises:
         InputError: too wide or too deep for the recording, or no position reaches a depth.
@@ -110,16 +118,22 @@ def sibling_vectors(
     most = depth if trace.depth is None else trace.depth
     for key, value, limit in (("width", width, trace.rank_width), ("depth", depth, most)):
         if not 1 <= value <= limit:
-            raise InputError(f"must lie in 1..{limit}, as recorded", file=trace.file, key=key, value=value)
+            raise InputError(
+                f"must lie in 1..{limit}, as recorded", file=trace.file, key=key, value=value
+            )
     positions = start_positions(trace, starts, depth if draft_tokens is None else draft_tokens)
     left = np.repeat(trace.offsets[1:], trace.output_tokens)[positions] - positions
     vectors = np.zeros((depth, width))
     for level in range(depth):
         reached = positions[left > level]
         if not reached.size:
-            raise InputError("no recorded text is that deep", file=trace.file, key="depth", value=depth)
+            raise InputError(
+                "no recorded text is that deep", file=trace.file, key="depth", value=depth
+            )
         ranks = trace.rank[reached + level] if trace.rank.ndim == 1 else trace.rank[reached, level]
-        vectors[level] = np.bincount(ranks.astype(np.int64) + 1, minlength=trace.rank_width + 1)[1 : width + 1]
+        vectors[level] = np.bincount(ranks.astype(np.int64) + 1, minlength=trace.rank_width + 1)[
+            1 : width + 1
+        ]
         vectors[level] /= reached.size
     return vectors
 
@@ -127,7 +141,8 @@ def sibling_vectors(
 def sibling_vector(
     trace: AcceptanceTrace, width: int, starts: Starts = "all", draft_tokens: int = 1
 ) -> NDArray[np.float64]:
-    """Probability that the k-th candidate is the true token at a position of `starts`, float64[width].
+    """Probability that the k-th candidate is the true token at a position of `starts`,
+    float64[width].
 
     Args:
         trace: level 2 or more.
@@ -142,15 +157,18 @@ def sibling_vector(
 
 
 def geometric_tokens_per_step(acceptance: float, draft_tokens: int) -> float:
-    """Emitted tokens per step if every draft token were accepted with one probability, independently.
+    """Emitted tokens per step if every draft token were accepted with one probability,
+    independently.
 
-    The sum of acceptance^d for d = 0..K. Real texts do not follow it; replay where there is a trace.
+    The sum of acceptance^d for d = 0..K. Real texts do not follow it; replay where there is a
+    trace.
 
     Args:
         acceptance: probability per token, in [0, 1].
         draft_tokens: K >= 0.
 
-    Reference: Leviathan et al., Fast Inference from Transformers via Speculative Decoding (2023), eq. 1.
+    Reference: Leviathan et al., Fast Inference from Transformers via Speculative Decoding (2023),
+    eq. 1.
     """
     return float(np.sum(np.power(acceptance, np.arange(draft_tokens + 1))))
 
@@ -181,9 +199,11 @@ def fitted_acceptance(tokens_per_step: float, draft_tokens: int) -> float:
 
 
 def autocorrelation(trace: AcceptanceTrace, draft_tokens: int, lags: int) -> NDArray[np.float64]:
-    """Correlation of the tokens that steps emit with those emitted 1, 2, ... steps later in the same text.
+    """Correlation of the tokens that steps emit with those emitted 1, 2, ... steps later in the
+    same text.
 
-    A law with one acceptance number has none. The pooled mean is subtracted: differences between texts count.
+    A law with one acceptance number has none. The pooled mean is subtracted: differences between
+    texts count.
 
     Args:
         trace: level 1 or more.
@@ -209,7 +229,9 @@ def autocorrelation(trace: AcceptanceTrace, draft_tokens: int, lags: int) -> NDA
     return np.clip(found, -1.0, 1.0)
 
 
-def by_kind(trace: AcceptanceTrace, draft_tokens: int, *, generator: np.random.Generator) -> list[dict[str, Any]]:
+def by_kind(
+    trace: AcceptanceTrace, draft_tokens: int, *, generator: np.random.Generator
+) -> list[dict[str, Any]]:
     """Tokens per step of every prompt kind.
 
     Args:
@@ -218,7 +240,8 @@ def by_kind(trace: AcceptanceTrace, draft_tokens: int, *, generator: np.random.G
         generator: source of randomness for the intervals, which hold with 80 %.
 
     Returns:
-        Rows sorted by kind: `kind`, `requests`, `tokens`, `steps`, `tokens_per_step` and `interval`; the last
+        Rows sorted by kind: `kind`, `requests`, `tokens`, `steps`, `tokens_per_step` and
+            `interval`; the last
         two are None for a kind without a step.
     """
     rows: list[dict[str, Any]] = []
@@ -226,7 +249,12 @@ def by_kind(trace: AcceptanceTrace, draft_tokens: int, *, generator: np.random.G
     for kind in sorted(set(trace.prompt_kinds)):
         replay = replay_chain(trace.select(np.flatnonzero(kinds == kind)), draft_tokens)
         tokens, steps = int(replay.tokens.sum()), int(replay.steps.sum())
-        row: dict[str, Any] = {"kind": kind, "requests": replay.steps.size, "tokens": tokens, "steps": steps}
+        row: dict[str, Any] = {
+            "kind": kind,
+            "requests": replay.steps.size,
+            "tokens": tokens,
+            "steps": steps,
+        }
         row["tokens_per_step"] = replay.tokens_per_step if steps else None
         row["interval"] = None
         if steps:

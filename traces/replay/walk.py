@@ -1,8 +1,9 @@
-"""How many tokens does a step emit when a recorded text is decoded again with another chain or tree?
+"""How many tokens does a step emit when a recorded text is decoded again with another chain or
+tree?
 
-Exact walks over recorded positions: a step starts where the last one ended, so the correlation of the text
-is preserved. Leaves out cost (`costmodel`), intervals (`traces.replay.statistics`) and sampled drafts (they need level
-3 data and a verifier's law).
+Exact walks over recorded positions: a step starts where the last one ended, so the correlation of
+the text is preserved. Leaves out cost (`costmodel`), intervals (`traces.replay.statistics`) and
+sampled drafts (they need level 3 data and a verifier's law).
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ class Replay:
         draft_tokens: K of the chain, or draft tokens of the tree (root excluded).
         tokens: int64[r], tokens emitted by steps (output length less `first_step_position`).
         steps: int64[r], steps taken.
-        proposed_steps: int64[r], steps with a proposal. Under an assumed proposal ratio only the steps that
-            are certain to have had one: those in which a draft token matched.
-        drafted_tokens: int64[r], draft tokens verified; under an assumed ratio, in those certain steps.
-        assumed_proposal_ratio: share of steps with a proposal, assumed because the recording does not tell;
-            None where `proposed_steps` is known.
+        proposed_steps: int64[r], steps with a proposal. Under an assumed proposal ratio only the
+            steps that are certain to have had one: those in which a draft token matched.
+        drafted_tokens: int64[r], draft tokens verified; under an assumed ratio, in those certain
+            steps.
+        assumed_proposal_ratio: share of steps with a proposal, assumed because the recording does
+            not tell; None where `proposed_steps` is known.
     """
 
     draft_tokens: int
@@ -58,7 +60,9 @@ class Replay:
 
     @property
     def proposal_ratio(self) -> float:
-        """Share of steps with a proposal; an assumed one is never below the share that must have had one."""
+        """Share of steps with a proposal; an assumed one is never below the share that must have
+        had one.
+        """
         certain = int(self.proposed_steps.sum()) / self._total_steps()
         if self.assumed_proposal_ratio is None or self.draft_tokens == 0:
             return certain
@@ -96,8 +100,8 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
         Counts per request.
 
     Raises:
-        InputError: the trace is a summary, K is no whole number >= 0, or the recording is of one policy alone and
-            K is neither its number of draft tokens nor 0.
+        InputError: the trace is a summary, K is no whole number >= 0, or the recording is of one
+            policy alone and K is neither its number of draft tokens nor 0.
     """
     count = check_chain(trace, draft_tokens)
     assert trace.emitted is not None
@@ -105,12 +109,16 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
     tokens = np.maximum(trace.output_tokens - first, 0)
     if count == 0:
         none = np.zeros(trace.requests, dtype=np.int64)
-        return Replay(draft_tokens=0, tokens=tokens, steps=tokens, proposed_steps=none, drafted_tokens=none)
+        return Replay(
+            draft_tokens=0, tokens=tokens, steps=tokens, proposed_steps=none, drafted_tokens=none
+        )
     if trace.drafted is None:
         steps, hits = walk_chain(trace.emitted, trace.offsets, first, min(count, _LONGEST))
         proposed, drafted = _without_drafted(trace, steps, hits, count)
     else:
-        walked = walk_limited_chain(trace.emitted, trace.drafted, trace.offsets, first, min(count, _LONGEST))
+        walked = walk_limited_chain(
+            trace.emitted, trace.drafted, trace.offsets, first, min(count, _LONGEST)
+        )
         steps, proposed, drafted = walked
     return Replay(
         draft_tokens=count,
@@ -128,7 +136,9 @@ def replay_chains(trace: AcceptanceTrace, draft_tokens: Sequence[int]) -> tuple[
 
 
 def check_chain(trace: AcceptanceTrace, draft_tokens: int) -> int:
-    """K, where the recording tells of chains of so many draft tokens; raises what `replay_chain` does."""
+    """K, where the recording tells of chains of so many draft tokens; raises what `replay_chain`
+    does.
+    """
     trace.require(1, "replaying a chain")
     count = _chain_length(draft_tokens)
     _check_policy(trace, count)
@@ -145,9 +155,9 @@ def replay_tree(trace: AcceptanceTrace, tree: Tree) -> Replay:
         >>> replay_tree(trace, Tree.from_paths([(0,), (1,)])).tokens_per_step
         2.0
 
-    From the root the walk goes to the child that carries the true token's rank, while there is one. Exact
-    for candidates that are deterministic given the true prefix. Where `drafted` is recorded, a step's tree is
-    cut below that many levels.
+    From the root the walk goes to the child that carries the true token's rank, while there is one.
+    Exact for candidates that are deterministic given the true prefix. Where `drafted` is recorded,
+    a step's tree is cut below that many levels.
 
     Args:
         trace: level 2 or more.
@@ -194,20 +204,24 @@ def step_starts(trace: AcceptanceTrace, shape: int | Tree) -> Counts:
     limit = _NO_LIMIT if trace.drafted is None else trace.drafted
     length = min(_chain_length(shape), _LONGEST)
     _check_policy(trace, length)
-    steps = chain_starts(trace.emitted, limit, trace.offsets, trace.first_step_position, length, found)
+    steps = chain_starts(
+        trace.emitted, limit, trace.offsets, trace.first_step_position, length, found
+    )
     return found[:steps].copy()
 
 
 def child_offsets(tree: Tree, width: int) -> NDArray[np.int32]:
-    """The child table as the walk reads it: one flat array in which a node is the place of its rank 0.
+    """The child table as the walk reads it: one flat array in which a node is the place of its rank
+    0.
 
     Args:
         tree: the tree.
         width: candidates per position.
 
     Returns:
-        int32[nodes * (width + 1)]: at place(node) + rank the place of the child, 0 where there is none; rank
-        -1 (outside the recorded candidates) has a column of its own. The root's place is 1.
+        int32[nodes * (width + 1)]: at place(node) + rank the place of the child, 0 where there is
+        none; rank -1 (outside the recorded candidates) has a column of its own. The root's place is
+        1.
     """
     children = tree.child_table(width)
     table = np.zeros((tree.nodes, width + 1), dtype=np.int32)
@@ -215,7 +229,9 @@ def child_offsets(tree: Tree, width: int) -> NDArray[np.int32]:
     return table.reshape(-1)
 
 
-def _without_drafted(trace: AcceptanceTrace, steps: Counts, hits: Counts, draft_tokens: int) -> tuple[Counts, Counts]:
+def _without_drafted(
+    trace: AcceptanceTrace, steps: Counts, hits: Counts, draft_tokens: int
+) -> tuple[Counts, Counts]:
     """Steps with a proposal and draft tokens where the recording does not tell."""
     if draft_tokens == 0:
         return np.zeros_like(steps), np.zeros_like(steps)
@@ -224,11 +240,14 @@ def _without_drafted(trace: AcceptanceTrace, steps: Counts, hits: Counts, draft_
 
 
 def _check_policy(trace: AcceptanceTrace, draft_tokens: int) -> None:
-    """A drafter that learns from what was verified is known by the steps it took, and by no others."""
+    """A drafter that learns from what was verified is known by the steps it took, and by no
+    others.
+    """
     policy = trace.provenance.extra.get(POLICY_KEY)
     if policy is not None and draft_tokens not in (0, policy):
         raise InputError(
-            f"the recorded steps drafted {policy} tokens each, and this drafter's others cannot be inferred from them",
+            f"the recorded steps drafted {policy} tokens each, and this drafter's others cannot be"
+            " inferred from them",
             file=trace.file,
             key="draft_tokens",
             value=draft_tokens,
@@ -246,7 +265,9 @@ def _chain_length(draft_tokens: int) -> int:
 
 
 def check_tree(trace: AcceptanceTrace, tree: Tree) -> NDArray[np.int32]:
-    """The tree's `child_offsets`, where the recording tells of it; raises what `replay_tree` does."""
+    """The tree's `child_offsets`, where the recording tells of it; raises what `replay_tree`
+    does.
+    """
     trace.require(2, "replaying a tree")
     widths = tree.level_widths()
     if trace.depth is not None and len(widths) > trace.depth:
@@ -259,7 +280,9 @@ def check_tree(trace: AcceptanceTrace, tree: Tree) -> NDArray[np.int32]:
     return child_offsets(tree, trace.rank_width)
 
 
-def _walk_tree(trace: AcceptanceTrace, tree: Tree, starts: Counts) -> tuple[Counts, Counts, Counts, Counts]:
+def _walk_tree(
+    trace: AcceptanceTrace, tree: Tree, starts: Counts
+) -> tuple[Counts, Counts, Counts, Counts]:
     table = check_tree(trace, tree)
     assert trace.rank is not None
     return walk_tree(

@@ -1,8 +1,8 @@
 """The loops of replay: one pass over recorded positions, step by step.
 
-Texts of ordinary length are walked side by side, a step of all of them at a time, which loads no compiler; longer ones
-by compiled loops (`compiled_walks`), as are all once those are loaded. Counts are the same. Leaves out checks and
-meaning: `traces.replay.walk` hands in what it has verified.
+Texts of ordinary length are walked side by side, a step of all of them at a time, which loads no
+compiler; longer ones by compiled loops (`compiled_walks`), as are all once those are loaded. Counts
+are the same. Leaves out checks and meaning: `traces.replay.walk` hands in what it has verified.
 """
 
 import sys
@@ -19,11 +19,16 @@ Lengths = NDArray[np.int16]
 
 _COMPILED = "traces.replay.compiled_walks"
 _LONGEST_TOKENS = 16_384
-"""Of a text; beyond that the compiler is loaded in less time than its steps take one after another."""
+"""Of a text; beyond that the compiler is loaded in less time than its steps take one after
+another."""
 
 
-def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int) -> tuple[Counts, Counts]:
-    """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes K."""
+def walk_chain(
+    emitted: Lengths, offsets: Counts, first: int, draft_tokens: int
+) -> tuple[Counts, Counts]:
+    """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes
+    K.
+    """
     if compiled := _compiled(offsets):
         found: tuple[Counts, Counts] = compiled.walk_chain(emitted, offsets, first, draft_tokens)
         return found
@@ -39,7 +44,9 @@ def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int)
 def walk_limited_chain(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int
 ) -> tuple[Counts, Counts, Counts]:
-    """Steps, steps with a proposal and draft tokens per request; a step proposes min(K, drafted)."""
+    """Steps, steps with a proposal and draft tokens per request; a step proposes min(K,
+    drafted).
+    """
     if compiled := _compiled(offsets):
         found: tuple[Counts, Counts, Counts] = compiled.walk_limited_chain(
             emitted, drafted, offsets, first, draft_tokens
@@ -56,7 +63,12 @@ def walk_limited_chain(
 
 
 def chain_starts(
-    emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int, starts: Counts
+    emitted: Lengths,
+    drafted: Lengths,
+    offsets: Counts,
+    first: int,
+    draft_tokens: int,
+    starts: Counts,
 ) -> int:
     """Write the positions at which the steps of a chain start; an empty `drafted` sets no limit."""
     if compiled := _compiled(offsets):
@@ -79,10 +91,11 @@ def walk_tree(
     below: Counts,
     starts: Counts,
 ) -> tuple[Counts, Counts, Counts, Counts]:
-    """Steps, steps in which a draft token matched, steps with a proposal and draft tokens per request.
+    """Steps, steps in which a draft token matched, steps with a proposal and draft tokens per
+    request.
 
-    `below[d]` counts the draft tokens on levels 1..d. The last two are 0 where `drafted` is empty (no limit).
-    The positions at which steps start go into `starts`, unless that is empty.
+    `below[d]` counts the draft tokens on levels 1..d. The last two are 0 where `drafted` is empty
+    (no limit). The positions at which steps start go into `starts`, unless that is empty.
     """
     if compiled := _compiled(offsets):
         found: tuple[Counts, Counts, Counts, Counts] = compiled.walk_tree(
@@ -109,7 +122,9 @@ def walk_tree(
 
 
 def _descend(rank: IntArray, at: Counts, table: NDArray[np.int32], most: Counts) -> Counts:
-    """Levels that every step accepts: from the root on, while a child carries the true token's rank."""
+    """Levels that every step accepts: from the root on, while a child carries the true token's
+    rank.
+    """
     accepted = np.zeros_like(at)
     node, open_ = np.ones_like(at), np.flatnonzero(most > 0)
     while open_.size:
@@ -121,7 +136,9 @@ def _descend(rank: IntArray, at: Counts, table: NDArray[np.int32], most: Counts)
 
 
 def _side_by_side(offsets: Counts, first: int) -> Iterator[tuple[Counts, Counts, Counts]]:
-    """Texts that have not ended, where all texts stand, to be moved on by the caller, and where those stand."""
+    """Texts that have not ended, where all texts stand, to be moved on by the caller, and where
+    those stand.
+    """
     at, ends = offsets[:-1] + first, offsets[1:]
     live = np.flatnonzero(at < ends)
     while live.size:

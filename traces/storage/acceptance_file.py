@@ -1,7 +1,8 @@
 """How is a trace stored in a file and read back?
 
-Parquet with one row per request and list columns; what is not per request stands in the footer's header. A
-file read back equals the trace written. Leaves out other programs' files (`traces.importers`).
+Parquet with one row per request and list columns; what is not per request stands in the footer's
+header. A file read back equals the trace written. Leaves out other programs' files
+(`traces.importers`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,34 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 from traces.storage.expansion_columns import EXPANSION_COLUMNS, expansion_columns, read_expansions
-from traces.storage.header import METADATA_KEY, decode_header, encode_header, provenance_of, summary_of, whole_number
-from traces.storage.parquet_files import list_column, lists, numbers, opened_parquet, texts, write_parquet
+from traces.storage.header import (
+    METADATA_KEY,
+    decode_header,
+    encode_header,
+    provenance_of,
+    summary_of,
+    whole_number,
+)
+from traces.storage.parquet_files import (
+    list_column,
+    lists,
+    numbers,
+    opened_parquet,
+    texts,
+    write_parquet,
+)
 
 _FLAT = ("emitted", "drafted", "emitted_target_prob", "residual_mass")
 _WIDE = ("draft_ids", "draft_probs", "target_probs")
-_ACCEPTANCE_COLUMNS = ("request", "prompt_kind", "prompt_tokens", "rank", *_FLAT, *_WIDE, *EXPANSION_COLUMNS)
+_ACCEPTANCE_COLUMNS = (
+    "request",
+    "prompt_kind",
+    "prompt_tokens",
+    "rank",
+    *_FLAT,
+    *_WIDE,
+    *EXPANSION_COLUMNS,
+)
 _EXTRA_KINDS = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -42,7 +65,8 @@ def write_acceptance(trace: AcceptanceTrace, path: str | Path) -> None:
         path: Parquet file to write.
 
     Raises:
-        InputError: the place cannot be written, or provenance or extra columns hold what cannot be stored.
+        InputError: the place cannot be written, or provenance or extra columns hold what cannot be
+            stored.
     """
     write_parquet(acceptance_table(trace), path)
 
@@ -72,7 +96,9 @@ def acceptance_table(trace: AcceptanceTrace) -> pa.Table:
         try:
             columns[name] = pa.array(list(column))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"an extra column must hold values of one kind ({error})", key=name) from None
+            raise InputError(
+                f"an extra column must hold values of one kind ({error})", key=name
+            ) from None
     table = pa.table(columns)
     return table.replace_schema_metadata({METADATA_KEY: encode_header(trace)})
 
@@ -84,7 +110,8 @@ def read_acceptance(path: str | Path) -> AcceptanceTrace:
         path: file as `write_acceptance` writes it.
 
     Raises:
-        InputError: absent, truncated, foreign or damaged, of another schema, or with values out of range.
+        InputError: absent, truncated, foreign or damaged, of another schema, or with values out of
+            range.
     """
     header, table, file = _read(path, "acceptance")
     request_lengths, per_position = _positions(table, header, file)
@@ -113,17 +140,22 @@ def read_acceptance(path: str | Path) -> AcceptanceTrace:
     stated = (header.get("level"), header.get("requests"), header.get("positions"))
     if stated != (trace.level, trace.requests, trace.positions):
         found = f"level {trace.level}, {trace.requests} requests and {trace.positions} positions"
-        raise InputError(f"the header contradicts the rows, which hold {found}", file=file, value=stated)
+        raise InputError(
+            f"the header contradicts the rows, which hold {found}", file=file, value=stated
+        )
     return trace
 
 
-def write_requests(trace: RequestTrace, path: str | Path, *, further: Mapping[str, pa.Array] | None = None) -> None:
+def write_requests(
+    trace: RequestTrace, path: str | Path, *, further: Mapping[str, pa.Array] | None = None
+) -> None:
     """Write a request trace; an existing file is replaced in one move.
 
     Args:
         trace: to write.
         path: file; its folder must exist.
-        further: columns beside the trace's own, one value per request, which readers of traces pass over.
+        further: columns beside the trace's own, one value per request, which readers of traces pass
+            over.
 
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.
@@ -134,10 +166,14 @@ def write_requests(trace: RequestTrace, path: str | Path, *, further: Mapping[st
         "output_tokens": pa.array(trace.output_tokens),
     }
     if trace.prefix_blocks is not None:
-        columns["prefix_blocks"] = pa.array([list(blocks) for blocks in trace.prefix_blocks], pa.list_(pa.int64()))
+        columns["prefix_blocks"] = pa.array(
+            [list(blocks) for blocks in trace.prefix_blocks], pa.list_(pa.int64())
+        )
     if trace.priority is not None:
         columns["priority"] = pa.array(trace.priority)
-    table = pa.table({**columns, **(further or {})}).replace_schema_metadata({METADATA_KEY: encode_header(trace)})
+    table = pa.table({**columns, **(further or {})}).replace_schema_metadata(
+        {METADATA_KEY: encode_header(trace)}
+    )
     write_parquet(table, path)
 
 
@@ -145,7 +181,8 @@ def read_requests(path: str | Path) -> RequestTrace:
     """Read a request trace, trusting nothing.
 
     Raises:
-        InputError: absent, truncated, foreign or damaged, of another schema, or with values out of range.
+        InputError: absent, truncated, foreign or damaged, of another schema, or with values out of
+            range.
     """
     header, table, file = _read(path, "requests")
     blocks = None
@@ -169,8 +206,8 @@ def describe(path: str | Path) -> dict[str, Any]:
     """What a trace file holds, from its footer alone.
 
     Returns:
-        `file`, `bytes`, `kind`, `level` (None unless of kind acceptance), `requests`, `columns`, and
-        `metadata`, the whole header.
+        `file`, `bytes`, `kind`, `level` (None unless of kind acceptance), `requests`, `columns`,
+        and `metadata`, the whole header.
 
     Raises:
         InputError: no readable trace.
@@ -194,13 +231,17 @@ def _read(path: str | Path, kind: str) -> tuple[dict[str, Any], pa.Table, str]:
     with opened_parquet(path) as parquet:
         header = decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file)
         if header["kind"] != kind:
-            raise InputError(f"must be a trace of kind {kind}", file=file, key="kind", value=header["kind"])
+            raise InputError(
+                f"must be a trace of kind {kind}", file=file, key="kind", value=header["kind"]
+            )
         table = parquet.read()
         table.validate(full=True)
     return header, table, file
 
 
-def _positions(table: pa.Table, header: dict[str, Any], file: str) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
+def _positions(
+    table: pa.Table, header: dict[str, Any], file: str
+) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
     """Output length of every request, and the arrays over positions in their shapes."""
     if "emitted" not in table.column_names:
         return np.zeros(table.num_rows, dtype=np.int64), {}

@@ -1,7 +1,8 @@
 """How is a confidence trace stored in a file and read back?
 
-Parquet with one row per run and list columns; model, mask, canvas and policies stand in the footer's header. A file
-read back equals the trace written. Leaves out what the values mean (`traces.kinds.confidence`).
+Parquet with one row per run and list columns; model, mask, canvas and policies stand in the
+footer's header. A file read back equals the trace written. Leaves out what the values mean
+(`traces.kinds.confidence`).
 """
 
 from __future__ import annotations
@@ -15,10 +16,22 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import SCHEMA_VERSION
-from traces.kinds.confidence import CANDIDATE_FIELDS, CELL_FIELDS, STEP_FIELDS, ConfidenceTrace, check_sizes
+from traces.kinds.confidence import (
+    CANDIDATE_FIELDS,
+    CELL_FIELDS,
+    STEP_FIELDS,
+    ConfidenceTrace,
+    check_sizes,
+)
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS, RefinePolicy, policy_of
-from traces.storage.header import METADATA_KEY, decode_header, header_bytes, provenance_of, whole_number
+from traces.storage.header import (
+    METADATA_KEY,
+    decode_header,
+    header_bytes,
+    provenance_of,
+    whole_number,
+)
 from traces.storage.parquet_files import (
     decoded_values,
     list_column,
@@ -61,7 +74,10 @@ def confidence_table(trace: ConfidenceTrace) -> pa.Table:
         "final_ids": list_column(trace.final_ids.reshape(-1), canvas),
         "committed_at": list_column(trace.committed_at.reshape(-1), canvas),
     }
-    for lengths, names in ((steps, (*_STEPS, "wall_s")), (cells, (*_CELLS, *CELL_FIELDS, *CANDIDATE_FIELDS))):
+    for lengths, names in (
+        (steps, (*_STEPS, "wall_s")),
+        (cells, (*_CELLS, *CELL_FIELDS, *CANDIDATE_FIELDS)),
+    ):
         for name in names:
             values: NDArray[Any] | None = getattr(trace, name)
             if values is not None:
@@ -79,14 +95,18 @@ def confidence_table(trace: ConfidenceTrace) -> pa.Table:
         "candidates": None if trace.candidate_ids is None else trace.candidate_ids.shape[1],
         "policies": [policy.as_json() for policy in trace.policies],
     }
-    return pa.table(columns).replace_schema_metadata({METADATA_KEY: header_bytes(header, trace.provenance)})
+    return pa.table(columns).replace_schema_metadata(
+        {METADATA_KEY: header_bytes(header, trace.provenance)}
+    )
 
 
 def holds_confidence(path: str | Path) -> bool:
     """Whether a Parquet file is a confidence trace, by its footer."""
     try:
         with opened_parquet(path) as parquet:
-            decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), str(path), kinds=(KIND,))
+            decode_header(
+                (parquet.schema_arrow.metadata or {}).get(METADATA_KEY), str(path), kinds=(KIND,)
+            )
     except InputError:
         return False
     return True
@@ -99,22 +119,30 @@ def read_confidence(path: str | Path) -> ConfidenceTrace:
         path: file as `write_confidence` writes it.
 
     Raises:
-        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values out of range.
+        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values
+            out of range.
     """
     file = str(path)
     with opened_parquet(path) as parquet:
-        header = decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file, kinds=(KIND,))
+        header = decode_header(
+            (parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file, kinds=(KIND,)
+        )
         canvas = _canvas_tokens(header, file)
         if parquet.metadata.num_rows > _MAX_RUNS:
             raise InputError(
-                f"must hold at most {_MAX_RUNS} runs", file=file, key="rows", value=parquet.metadata.num_rows
+                f"must hold at most {_MAX_RUNS} runs",
+                file=file,
+                key="rows",
+                value=parquet.metadata.num_rows,
             )
         counts = decoded_values(path)
         with naming(file):
             check_sizes(
-                runs=parquet.metadata.num_rows, passes=counts.get("forward", 0), cells=counts.get("top_ids", 0),
+                runs=parquet.metadata.num_rows,
+                passes=counts.get("forward", 0),
+                cells=counts.get("top_ids", 0),
                 canvas_tokens=canvas,
-            )  # fmt: skip
+            )
         table = parquet.read()
         table.validate(full=True)
     prompt_ids, prompt_lengths = lists(table, "prompt_ids", file)
@@ -140,7 +168,10 @@ def read_confidence(path: str | Path) -> ConfidenceTrace:
         raise InputError("every list must have a run's masked positions", file=file, key="top_ids")
     stated = (header.get("runs"), header.get("cells"))
     if stated != (trace.runs, trace.top_ids.size):
-        wanted = f"the header contradicts the rows, which hold {trace.runs} runs and {trace.top_ids.size} cells"
+        wanted = (
+            f"the header contradicts the rows, which hold {trace.runs} runs and"
+            f" {trace.top_ids.size} cells"
+        )
         raise InputError(wanted, file=file, key="runs", value=stated)
     return trace
 
@@ -172,7 +203,9 @@ def _steps_and_cells(table: pa.Table, header: dict[str, Any], file: str) -> dict
 def _canvas_tokens(header: dict[str, Any], file: str) -> int:
     canvas = _required(header, "canvas_tokens", file)
     if not 1 <= canvas <= MOST_CANVAS_TOKENS:
-        raise InputError(f"must lie in 1..{MOST_CANVAS_TOKENS}", file=file, key="canvas_tokens", value=canvas)
+        raise InputError(
+            f"must lie in 1..{MOST_CANVAS_TOKENS}", file=file, key="canvas_tokens", value=canvas
+        )
     return canvas
 
 

@@ -1,7 +1,8 @@
 """How do draft trees per position lie in a trace file?
 
-List columns beside those of the positions: the size of every position's tree, and one value per node. Leaves
-out what the trees mean (`traces.kinds.expansions`) and the other columns (`traces.storage.acceptance_file`).
+List columns beside those of the positions: the size of every position's tree, and one value per
+node. Leaves out what the trees mean (`traces.kinds.expansions`) and the other columns
+(`traces.storage.acceptance_file`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def expansion_columns(expansions: Expansions, offsets: NDArray[np.int64]) -> dic
     columns = {SIZES: list_column(expansions.sizes.astype(np.int16), np.diff(offsets))}
     for column, name in _NODE_COLUMNS.items():
         values: NDArray[Any] = getattr(expansions, name)
-        columns[column] = list_column(values.astype(np.int8) if values.dtype == np.bool_ else values, nodes)
+        columns[column] = list_column(
+            values.astype(np.int8) if values.dtype == np.bool_ else values, nodes
+        )
     return columns
 
 
@@ -74,7 +77,11 @@ def read_expansions(
     for column, name in _NODE_COLUMNS.items():
         arrays[name], counted = lists(table, column, file)
         if not np.array_equal(counted, nodes):
-            raise InputError(f"every list must be as long as {SIZES} adds up to", file=file, key=column)
+            raise InputError(
+                f"every list must be as long as {SIZES} adds up to", file=file, key=column
+            )
     with naming(file):
-        stated: dict[str, Any] = {key: whole_number(limits, key, file, 0) or 0 for key in ("nodes", "depth", "width")}
+        stated: dict[str, Any] = {
+            key: whole_number(limits, key, file, 0) or 0 for key in ("nodes", "depth", "width")
+        }
         return Expansions(offsets=offsets, **arrays, **stated)

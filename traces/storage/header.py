@@ -1,7 +1,8 @@
 """What does a trace file say about itself before its rows are read?
 
-The JSON header under the key `rooftree` of a Parquet footer: schema version, kind, level, shapes, provenance
-and summary, both ways, with every value from outside checked. Leaves out the rows (`traces.storage.acceptance_file`).
+The JSON header under the key `rooftree` of a Parquet footer: schema version, kind, level, shapes,
+provenance and summary, both ways, with every value from outside checked. Leaves out the rows
+(`traces.storage.acceptance_file`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def encode_header(trace: AcceptanceTrace | RequestTrace) -> bytes:
             "summary": None if trace.summary is None else asdict(trace.summary),
         }
         if trace.expansions is not None:
-            header["expansions"] = {key: getattr(trace.expansions, key) for key in ("nodes", "depth", "width")}
+            header["expansions"] = {
+                key: getattr(trace.expansions, key) for key in ("nodes", "depth", "width")
+            }
     else:
         header["kind"] = "requests"
     return header_bytes(header, trace.provenance)
@@ -86,11 +89,15 @@ def decode_header(raw: bytes | None, file: str, kinds: Sequence[str] = KINDS) ->
         wanted = f"only schema version {SCHEMA_VERSION} can be read"
         raise InputError(wanted, file=file, key="schema", value=header.get("schema"))
     if header.get("kind") not in kinds:
-        raise InputError(f"must be of kind {' or '.join(kinds)}", file=file, key="kind", value=header.get("kind"))
+        raise InputError(
+            f"must be of kind {' or '.join(kinds)}", file=file, key="kind", value=header.get("kind")
+        )
     return header
 
 
-def whole_number(header: Mapping[str, Any], key: str, file: str, default: int | None = None) -> int | None:
+def whole_number(
+    header: Mapping[str, Any], key: str, file: str, default: int | None = None
+) -> int | None:
     """A whole number of the header, 0..2^31-1; `default` where it is absent or null.
 
     Raises:
@@ -145,7 +152,9 @@ def summary_of(header: Mapping[str, Any], file: str) -> Summary | None:
         with naming(file):
             return _summary(given)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"must hold counts and probabilities ({error})", file=file, key="summary") from None
+        raise InputError(
+            f"must hold counts and probabilities ({error})", file=file, key="summary"
+        ) from None
 
 
 def _summary(given: Mapping[str, Any]) -> Summary:

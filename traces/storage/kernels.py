@@ -1,8 +1,8 @@
 """How long did which kernel take, at which shape, on which device?
 
-Measured operations as rows with their provenance, checked when made and again when read, in Parquet. What
-could not be measured is stored beside the rows with its reason. Leaves out how times are taken
-(`real_runs.kernels`) and what they are fitted to.
+Measured operations as rows with their provenance, checked when made and again when read, in
+Parquet. What could not be measured is stored beside the rows with its reason. Leaves out how times
+are taken (`real_runs.kernels`) and what they are fitted to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from traces.storage.parquet_files import write_parquet
 from traces.storage.row_table import columns_of, read_rows, row_table
 
 KIND = "kernels"
-OPERATIONS = ("attention", "prefill_attention", "gemm", "moe", "copy", "read", "write", "launch", "step")
+OPERATIONS = (
+    "attention",
+    "prefill_attention",
+    "gemm",
+    "moe",
+    "copy",
+    "read",
+    "write",
+    "launch",
+    "step",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +41,8 @@ class KernelRow:
         job: campaign job that measured it.
         operation: one of `OPERATIONS`.
         implementation: what was called, e.g. "flash" or "split-flash".
-        kernels: kernels that one call ran on the device, joined by " + "; "" where they were not looked up.
+        kernels: kernels that one call ran on the device, joined by " + "; "" where they were not
+            looked up.
         dtype: number format of the operands.
         mask: "causal" or "tree" for attention, "balanced" or "random" routing for experts, else "".
         requests: batch b of attention.
@@ -102,22 +113,31 @@ class KernelRow:
 
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
-            raise InputError(f"must be one of {', '.join(OPERATIONS)}", key="operation", value=self.operation)
+            raise InputError(
+                f"must be one of {', '.join(OPERATIONS)}", key="operation", value=self.operation
+            )
         for name in _NUMBERS:
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 <= value < 1e24):
                 raise InputError("must be finite and not negative", key=name, value=value)
         if not 0 < self.low_s <= self.median_s <= self.high_s:
             found = (self.low_s, self.median_s, self.high_s)
-            raise InputError("quartiles and median must be positive and in order", key="median_s", value=found)
+            raise InputError(
+                "quartiles and median must be positive and in order", key="median_s", value=found
+            )
         if self.repeats < 1 or self.outliers > self.repeats:
             raise InputError(
-                "must count at least one repeat, and outliers among them", key="repeats", value=self.repeats
+                "must count at least one repeat, and outliers among them",
+                key="repeats",
+                value=self.repeats,
             )
 
 
 _NUMBERS = columns_of(KernelRow, "int", "float")
-_ADDED_COLUMNS = ("model", "layers")  # files from before whole passes were timed have no such columns
+_ADDED_COLUMNS = (
+    "model",
+    "layers",
+)  # files from before whole passes were timed have no such columns
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,11 +215,14 @@ def read_kernels(path: str | Path) -> KernelTrace:
         path: file as `write_kernels` writes it.
 
     Raises:
-        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values out of range.
+        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values
+            out of range.
     """
     rows, header = read_rows(path, KernelRow, kind=KIND, optional=_ADDED_COLUMNS)
     file = str(path)
-    return KernelTrace(rows=rows, provenance=_provenance(header, file), skipped=_skipped(header, file))
+    return KernelTrace(
+        rows=rows, provenance=_provenance(header, file), skipped=_skipped(header, file)
+    )
 
 
 def _provenance(header: Mapping[str, Any], file: str) -> KernelProvenance:
@@ -208,7 +231,13 @@ def _provenance(header: Mapping[str, Any], file: str) -> KernelProvenance:
         raise InputError("must be an object", file=file, key="provenance", value=given)
     known: dict[str, Any] = {}
     for item in fields(KernelProvenance):
-        wanted: type = dict if item.name == "extra" else int if item.name in ("threads", "cache_bytes") else str
+        wanted: type = (
+            dict
+            if item.name == "extra"
+            else int
+            if item.name in ("threads", "cache_bytes")
+            else str
+        )
         value = given.get(item.name)
         if value is None:
             continue

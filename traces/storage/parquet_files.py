@@ -1,8 +1,9 @@
 """How does a Parquet file get written whole, and read without trusting it?
 
-One move into place when writing; bounded sizes, checked types and verified page checksums when reading. A few
-kilobytes may decode to gigabytes: what is bounded is the size of the decoded values, by the footer, before any is read.
-Leaves out which columns a trace has (`traces.storage.acceptance_file`).
+One move into place when writing; bounded sizes, checked types and verified page checksums when
+reading. A few kilobytes may decode to gigabytes: what is bounded is the size of the decoded values,
+by the footer, before any is read. Leaves out which columns a trace has
+(`traces.storage.acceptance_file`).
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _ZSTD_LEVEL = 15
 def write_parquet(table: pa.Table, path: str | Path) -> None:
     """Write a table so that the file is either the old one or the whole new one.
 
-    Fractions hardly repeat: their bytes are stored apart, the first of all, then the second, which takes a third less
-    room than a dictionary of them.
+    Fractions hardly repeat: their bytes are stored apart, the first of all, then the second, which
+    takes a third less room than a dictionary of them.
 
     Args:
         table: rows and metadata.
@@ -52,9 +53,15 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
     with whole_file(Path(path), synced=True) as part, part.open("wb") as stream:
         fractions, others = _leaves(table.schema)
         pq.write_table(
-            table, stream, compression="zstd", compression_level=_ZSTD_LEVEL, row_group_size=ROW_GROUP_ROWS,
-            write_page_checksum=True, use_dictionary=others, use_byte_stream_split=fractions,
-        )  # fmt: skip
+            table,
+            stream,
+            compression="zstd",
+            compression_level=_ZSTD_LEVEL,
+            row_group_size=ROW_GROUP_ROWS,
+            write_page_checksum=True,
+            use_dictionary=others,
+            use_byte_stream_split=fractions,
+        )
 
 
 def _leaves(schema: pa.Schema) -> tuple[list[str], list[str]]:
@@ -76,8 +83,8 @@ def opened_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
         path: file to read.
 
     Raises:
-        InputError: absent, no regular file, truncated, not Parquet, too large, or damaged (also while the block reads
-            rows).
+        InputError: absent, no regular file, truncated, not Parquet, too large, or damaged (also
+            while the block reads rows).
     """
     try:
         with open_regular(path) as stream:
@@ -87,17 +94,23 @@ def opened_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
         with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
             rows = parquet.metadata.num_rows
             if not 0 <= rows <= MAX_ROWS:
-                raise InputError(f"must hold at most {MAX_ROWS} rows", file=path, key="rows", value=rows)
+                raise InputError(
+                    f"must hold at most {MAX_ROWS} rows", file=path, key="rows", value=rows
+                )
             _check_names(parquet, path)
             _check_decoded(parquet, path)
             yield parquet
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+        reason = (
+            str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+        )
         raise InputError(f"is no whole Parquet file ({reason})", file=path) from None
 
 
 def decoded_values(path: str | Path) -> dict[str, int]:
-    """Values of every column of an opened file, those of its lists counted one by one, as the footer states them."""
+    """Values of every column of an opened file, those of its lists counted one by one, as the
+    footer states them.
+    """
     counts: dict[str, int] = {}
     with _mapped(path) as data:
         for chunk in column_chunks(data):
@@ -108,7 +121,10 @@ def decoded_values(path: str | Path) -> dict[str, int]:
 @contextmanager
 def _mapped(path: str | Path) -> Iterator[mmap.mmap]:
     """The file's bytes; what they are not becomes an error that names the file."""
-    with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with (
+        open_regular(path) as stream,
+        mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
         try:
             yield data
         except (IndexError, ValueError) as error:
@@ -123,10 +139,15 @@ def _check_names(parquet: pq.ParquetFile, path: str | Path) -> None:
 
 
 def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
-    """Refuse a file whose values take more memory than allowed; texts that may be are measured, still encoded."""
+    """Refuse a file whose values take more memory than allowed; texts that may be are measured,
+    still encoded.
+    """
     limit = _decoded_limit()
     widths = [_WIDTH_BYTES.get(column.physical_type, column.length) for column in parquet.schema]
-    total, texts_at_most = 8 * parquet.metadata.num_rows * sum(_entries(kind) for kind in parquet.schema_arrow.types), 0
+    total, texts_at_most = (
+        8 * parquet.metadata.num_rows * sum(_entries(kind) for kind in parquet.schema_arrow.types),
+        0,
+    )
     with _mapped(path) as data:
         for chunk in column_chunks(data):
             if min(chunk.values, chunk.unpacked_bytes) < 0 or chunk.place >= len(widths):
@@ -137,12 +158,16 @@ def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
     if total <= limit < total + texts_at_most:
         total += _text_bytes(path)
     if total > limit:
-        wanted = f"must decode to at most {limit >> 20} MiB of values ({LIMIT_VARIABLE} allows more)"
+        wanted = (
+            f"must decode to at most {limit >> 20} MiB of values ({LIMIT_VARIABLE} allows more)"
+        )
         raise InputError(wanted, file=path, key="bytes of values", value=total)
 
 
 def _entries(kind: pa.DataType) -> int:
-    """Values per row that a type has whatever the file holds: a list of a fixed size is full even where it is null."""
+    """Values per row that a type has whatever the file holds: a list of a fixed size is full even
+    where it is null.
+    """
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size) * max(_entries(kind.value_type), 1)
     return sum(_entries(kind.field(at).type) for at in range(kind.num_fields))
@@ -153,7 +178,9 @@ def _decoded_limit() -> int:
     if not given:
         return MAX_VALUE_BYTES
     if not given.isdecimal() or not 1 <= int(given[:8]) <= 1 << 20 or len(given) > 7:
-        raise InputError(f"must be a whole number of MiB in 1..{1 << 20}", key=LIMIT_VARIABLE, value=given)
+        raise InputError(
+            f"must be a whole number of MiB in 1..{1 << 20}", key=LIMIT_VARIABLE, value=given
+        )
     return int(given) << 20
 
 
@@ -207,8 +234,12 @@ def lists(table: pa.Table, name: str, file: str) -> tuple[NDArray[Any], NDArray[
     column = _column(table, name, file)
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not is_list or not (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)):
-        raise InputError("must be a column of lists of numbers", file=file, key=name, value=str(kind))
+    if not is_list or not (
+        pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)
+    ):
+        raise InputError(
+            "must be a column of lists of numbers", file=file, key=name, value=str(kind)
+        )
     values = pc.list_flatten(column)
     if values.null_count:
         raise InputError("lists must not hold nulls", file=file, key=name)
@@ -227,7 +258,9 @@ def list_column(values: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
 
 
 def _values(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
-    """Numbers without gaps as an array; `to_numpy` would import pandas wherever it is installed, for half a second."""
+    """Numbers without gaps as an array; `to_numpy` would import pandas wherever it is installed,
+    for half a second.
+    """
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     parts = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=column.type.to_pandas_dtype())

@@ -1,9 +1,11 @@
 """Which column chunks does a Parquet file have, and where, by what its footer says?
 
-pyarrow's own view of a chunk (`RowGroupMetaData.column`) ends the process on a damaged footer: its C++ throws through
-code that catches nothing. Here a damaged one is an error. Leaves out statistics, and what the values are.
+pyarrow's own view of a chunk (`RowGroupMetaData.column`) ends the process on a damaged footer: its
+C++ throws through code that catches nothing. Here a damaged one is an error. Leaves out statistics,
+and what the values are.
 
-Reference: `parquet.thrift` of apache/parquet-format, structs FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
+Reference: `parquet.thrift` of apache/parquet-format, structs FileMetaData, RowGroup, ColumnChunk
+and ColumnMetaData.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ _TAIL_BYTES = 8  # length of the footer, and the mark
 _GROUPS = 4  # field of FileMetaData
 _COLUMNS = 1  # of RowGroup
 _CHUNK = 3  # of ColumnChunk: its ColumnMetaData
-_KIND, _PATH, _VALUES, _UNPACKED, _PACKED, _PAGE, _DICTIONARY = 1, 3, 5, 6, 7, 9, 11  # of ColumnMetaData
+_KIND, _PATH, _VALUES, _UNPACKED, _PACKED, _PAGE, _DICTIONARY = (
+    1,
+    3,
+    5,
+    6,
+    7,
+    9,
+    11,
+)  # of ColumnMetaData
 _TEXT = 6  # physical type BYTE_ARRAY
 
 
@@ -60,7 +70,11 @@ def column_chunks(data: Bytes) -> list[Chunk]:
         raise ValueError("a footer longer than the file")
     footer, _ = struct_at(data, start, _DEEPEST)
     groups = [_whole(group, _COLUMNS, list) for group in _whole(footer, _GROUPS, list)]
-    return [_chunk(_whole(column, _CHUNK, dict), place) for group in groups for place, column in enumerate(group)]
+    return [
+        _chunk(_whole(column, _CHUNK, dict), place)
+        for group in groups
+        for place, column in enumerate(group)
+    ]
 
 
 def _chunk(fields: Fields, place: int) -> Chunk:
@@ -69,11 +83,14 @@ def _chunk(fields: Fields, place: int) -> Chunk:
         raise ValueError("a column without a name")
     starts = [fields.get(field) for field in (_DICTIONARY, _PAGE)]
     return Chunk(
-        column=path[0].decode("utf-8", "replace"), place=place, values=_whole(fields, _VALUES, int),
-        unpacked_bytes=_whole(fields, _UNPACKED, int), bytes=_whole(fields, _PACKED, int),
+        column=path[0].decode("utf-8", "replace"),
+        place=place,
+        values=_whole(fields, _VALUES, int),
+        unpacked_bytes=_whole(fields, _UNPACKED, int),
+        bytes=_whole(fields, _PACKED, int),
         first_page=min((at for at in starts if isinstance(at, int) and at), default=0),
         is_text=_whole(fields, _KIND, int) == _TEXT,
-    )  # fmt: skip
+    )
 
 
 def _whole(fields: Any, field: int, kind: type) -> Any:

@@ -1,9 +1,11 @@
 """How many values do the pages of a Parquet column hold, by what every page says of itself?
 
-A footer may state fewer values than the pages hold, and a reader decodes what the pages hold. Their headers, Thrift's
-compact protocol, are read one after the other; no page is decoded. Leaves out what the values are.
+A footer may state fewer values than the pages hold, and a reader decodes what the pages hold. Their
+headers, Thrift's compact protocol, are read one after the other; no page is decoded. Leaves out
+what the values are.
 
-Reference: `parquet.thrift` of apache/parquet-format, struct PageHeader; Thrift's compact protocol specification.
+Reference: `parquet.thrift` of apache/parquet-format, struct PageHeader; Thrift's compact protocol
+specification.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How do dataclasses of plain values become the rows of a Parquet file, and come back?
 
-A column for every field, by its annotation: text, whole numbers, real numbers, or flags (0 and 1); a JSON header of
-one kind in the footer. Leaves out what the values mean, which the dataclass checks when it is made.
+A column for every field, by its annotation: text, whole numbers, real numbers, or flags (0 and 1);
+a JSON header of one kind in the footer. Leaves out what the values mean, which the dataclass checks
+when it is made.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def columns_of(row: type, *kinds: str) -> tuple[str, ...]:
     """Fields of a row whose annotation is one of `kinds`: `str`, `int`, `float` or `bool`.
 
     Args:
-        row: a dataclass whose module has `from __future__ import annotations`, so that annotations are text.
+        row: a dataclass whose module has `from __future__ import annotations`, so that annotations
+            are text.
         kinds: in which order they come.
     """
     return tuple(item.name for kind in kinds for item in fields(row) if item.type == kind)
@@ -70,13 +72,18 @@ def read_rows(
         optional: columns that older files do not have; the fields keep their defaults.
 
     Raises:
-        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values out of range.
+        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values
+            out of range.
     """
     file = str(path)
     with opened_parquet(path) as parquet:
-        header = decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file, kinds=(kind,))
+        header = decode_header(
+            (parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file, kinds=(kind,)
+        )
         if parquet.metadata.num_rows > MAX_ROWS:
-            raise InputError(f"must hold at most {MAX_ROWS} rows", file=file, value=parquet.metadata.num_rows)
+            raise InputError(
+                f"must hold at most {MAX_ROWS} rows", file=file, value=parquet.metadata.num_rows
+            )
         table = parquet.read()
         table.validate(full=True)
     columns = {
@@ -86,7 +93,10 @@ def read_rows(
         if name not in optional or name in table.column_names
     }
     with naming(file):
-        rows = tuple(row(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True))
+        rows = tuple(
+            row(**dict(zip(columns, values, strict=True)))
+            for values in zip(*columns.values(), strict=True)
+        )
     if header.get("rows") != len(rows):
         wanted = f"the header contradicts the {len(rows)} rows"
         raise InputError(wanted, file=file, key="rows", value=header.get("rows"))

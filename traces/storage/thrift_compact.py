@@ -1,7 +1,7 @@
 """What does a struct in Thrift's compact protocol hold, read from bytes that nobody vouches for?
 
-Whole numbers, short texts, lists and structs by the numbers of their fields; what else stands there is skipped. Leaves
-out what fields mean (`parquet_pages`, `parquet_footer`).
+Whole numbers, short texts, lists and structs by the numbers of their fields; what else stands there
+is skipped. Leaves out what fields mean (`parquet_pages`, `parquet_footer`).
 
 Reference: Thrift's compact protocol specification.
 """

@@ -1,9 +1,9 @@
 """Which design should be run, which come next, and how sure is that?
 
-A joint search, its best designs and a part of its front simulated, and their objectives drawn together. Where a design
-misses a limit in simulation, what it took there corrects the law, and the next design that should meet the limits is
-simulated. Where none does, the answer holds the nearest. Leaves out the object that is printed
-(`app.answers.joint.rows`).
+A joint search, its best designs and a part of its front simulated, and their objectives drawn
+together. Where a design misses a limit in simulation, what it took there corrects the law, and the
+next design that should meet the limits is simulated. Where none does, the answer holds the nearest.
+Leaves out the object that is printed (`app.answers.joint.rows`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,23 @@ from app.answers.joint.simulated import Run, Simulations, Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import Comparison, compare_designs
 from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
-from costmodel.optimizers.joint.search import Design, JointOptimum, NoDesignError, design_at, joint_search
+from costmodel.optimizers.joint.search import (
+    Design,
+    JointOptimum,
+    NoDesignError,
+    design_at,
+    joint_search,
+)
 from costmodel.optimizers.joint.space import JointQuestion
 from costmodel.passes.ops import Array
 
 SEEDS = 3
 LOWER_CAPS = 3  # further batch caps that are simulated of a design whose goodput may gain
-TRIES = 8  # further designs of a drafter and placement that are simulated where one misses its limits
-MORE = 1.01  # times the value of a design that meets the limits, from which on another one is simulated
+TRIES = (
+    8  # further designs of a drafter and placement that are simulated where one misses its limits
+)
+# times the value of a design that meets the limits, from which on another one is simulated
+MORE = 1.01
 FRONT_RUNS = 8
 Report = Callable[[str, int, int], None]
 
@@ -74,7 +83,8 @@ class JointAnswer:
         comparison: of the finalists.
         simulations: that were run.
 
-    Whether the winner meets what is asked is for `Finalist.meets` to say: where nothing does, it is the nearest.
+    Whether the winner meets what is asked is for `Finalist.meets` to say: where nothing does, it is
+    the nearest.
     """
 
     question: JointQuestion
@@ -85,8 +95,14 @@ class JointAnswer:
     simulations: int
 
 
-def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = True, seeds: int = SEEDS,
-                 report: Report = lambda name, done, total: None) -> JointAnswer:  # fmt: skip
+def joint_answer(
+    question: JointQuestion,
+    traffic: Traffic,
+    *,
+    simulate: bool = True,
+    seeds: int = SEEDS,
+    report: Report = lambda name, done, total: None,
+) -> JointAnswer:
     """Search, simulate and compare.
 
     Args:
@@ -105,18 +121,24 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
     finalists = []
     for place, design in enumerate(optimum.ranked):
         report("simulating", place, len(optimum.ranked) + FRONT_RUNS)
-        finalists.append(_confirmed(simulations, design, seeds) if simulate else _unsimulated(design))
+        finalists.append(
+            _confirmed(simulations, design, seeds) if simulate else _unsimulated(design)
+        )
     front = [_unsimulated(design) for design in optimum.front]
     if simulate and question.rate_stated is False:
-        places = sorted({round(at) for at in np.linspace(0, len(front) - 1, min(FRONT_RUNS, len(front)))})
+        places = sorted(
+            {round(at) for at in np.linspace(0, len(front) - 1, min(FRONT_RUNS, len(front)))}
+        )
         for done, at in enumerate(places):
             report("simulating", len(finalists) + done, len(finalists) + len(places))
             front[at] = _run(simulations, front[at].design, 1)
     finalists = sorted(finalists, key=lambda each: _rank(question.slo, each))
     comparison = compare_designs(
-        searched, [each.design for each in finalists], seed=question.seed,
+        searched,
+        [each.design for each in finalists],
+        seed=question.seed,
         simulated=[None if each.run is None else each.run.ratios for each in finalists],
-    )  # fmt: skip
+    )
     return JointAnswer(
         question=question,
         optimum=optimum,
@@ -128,7 +150,9 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
 
 
 def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuestion, JointOptimum]:
-    """The search, and its question: with the least limits that anything meets, where nothing meets its own."""
+    """The search, and its question: with the least limits that anything meets, where nothing meets
+    its own.
+    """
     try:
         return question, joint_search(question, progress=report)
     except NoDesignError as error:
@@ -140,9 +164,15 @@ def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuest
 
 
 def _rank(slo: Limits, finalist: Finalist) -> tuple[bool, bool, float]:
-    """What meets the limits comes first, of that what was simulated; else what is nearest to them."""
+    """What meets the limits comes first, of that what was simulated; else what is nearest to
+    them.
+    """
     meets = finalist.meets(slo)
-    return not meets, slo.limited and finalist.run is None, -finalist.value if meets else finalist.excess(slo)
+    return (
+        not meets,
+        slo.limited and finalist.run is None,
+        -finalist.value if meets else finalist.excess(slo),
+    )
 
 
 def _unsimulated(design: Design) -> Finalist:
@@ -152,11 +182,17 @@ def _unsimulated(design: Design) -> Finalist:
 def _run(simulations: Simulations, design: Design, seeds: int) -> Finalist:
     first = simulations.question.seed
     run = simulations.run(design, range(first, first + seeds))
-    return Finalist(design=design, run=None, reason=run) if isinstance(run, str) else Finalist(design=design, run=run)
+    return (
+        Finalist(design=design, run=None, reason=run)
+        if isinstance(run, str)
+        else Finalist(design=design, run=run)
+    )
 
 
 def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist:
-    """A design with its simulations, or the next of the same drafter and placement that meets the limits there."""
+    """A design with its simulations, or the next of the same drafter and placement that meets the
+    limits there.
+    """
     question = simulations.question
     tried = [_run(simulations, design, 1)]
     if tried[0].run is None:
@@ -178,8 +214,11 @@ def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist
     return _run(simulations, min(tried, key=lambda each: each.excess(question.slo)).design, seeds)
 
 
-def _following(question: JointQuestion, base: Evaluation, tried: Sequence[Finalist]) -> Design | None:
-    """The best design that should meet the limits by the law as simulations correct it, and better than those that do.
+def _following(
+    question: JointQuestion, base: Evaluation, tried: Sequence[Finalist]
+) -> Design | None:
+    """The best design that should meet the limits by the law as simulations correct it, and better
+    than those that do.
 
     Where none of those that were tried meets them, and none should, it is the nearest.
     """
@@ -223,6 +262,7 @@ def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:
     found = evaluate(question, design.node)
     shape, budget, cap = _place(question, found, design)
     lower = [
-        design_at(question, found, (shape, budget, at)) for at in range(cap - 1, max(cap - 1 - LOWER_CAPS, -1), -1)
+        design_at(question, found, (shape, budget, at))
+        for at in range(cap - 1, max(cap - 1 - LOWER_CAPS, -1), -1)
     ]
     return [each for each in lower if each.meets]

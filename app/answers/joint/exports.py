@@ -25,5 +25,10 @@ def _deployable(chosen: DecodingConfiguration, engine: str) -> Deployable:
         except InputError as error:
             reason = reason or f"{chosen.method}: {error.message}"
         else:
-            return Deployable(engine=engine, result=found, content=content_words(chosen, approximate), reason=reason)
+            return Deployable(
+                engine=engine,
+                result=found,
+                content=content_words(chosen, approximate),
+                reason=reason,
+            )
     return Deployable(engine=engine, result=None, reason=reason)

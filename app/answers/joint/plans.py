@@ -1,4 +1,6 @@
-"""What do the best designs of a joint search cost a load? Plans of `capacity`, one for each drafter and placement."""
+"""What do the best designs of a joint search cost a load? Plans of `capacity`, one for each drafter
+and placement.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ Json = dict[str, Any]
 
 
 def joint_plans(question: JointQuestion) -> tuple[list[Json], list[Setting]]:
-    """Rows of `capacity` for the best designs, then marked ones of placements that cannot run; and their settings.
+    """Rows of `capacity` for the best designs, then marked ones of placements that cannot run; and
+    their settings.
 
     Args:
         question: whose rate is to be served.
@@ -29,7 +32,9 @@ def joint_plans(question: JointQuestion) -> tuple[list[Json], list[Setting]]:
     """
     optimum = joint_search(question)
     rows = [_row(question, design) for design in optimum.ranked]
-    marked = [{**row, "tp": None, "method": ""} for row in unplaced_rows(question, optimum.unplaced)]
+    marked = [
+        {**row, "tp": None, "method": ""} for row in unplaced_rows(question, optimum.unplaced)
+    ]
     return [*rows, *marked], [design.node.setting for design in optimum.ranked]
 
 
@@ -37,18 +42,33 @@ def _row(question: JointQuestion, design: Design) -> Json:
     placement, where = design.node.placement, design.configuration.deployment
     formats = design.node.setting.deployment.precision
     row: Json = {
-        "model": where.model, "device": where.device, "engine": where.engine, "tp": placement.layout.tensor,
-        "method": design.configuration.method, "layout": str(placement.layout), "dtype": formats.label,
-        "kv_dtype": formats.kv, "batch_cap": design.batch_cap, "token_budget": design.token_budget,
-    }  # fmt: skip
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "tp": placement.layout.tensor,
+        "method": design.configuration.method,
+        "layout": str(placement.layout),
+        "dtype": formats.label,
+        "kv_dtype": formats.kv,
+        "batch_cap": design.batch_cap,
+        "token_budget": design.token_budget,
+    }
     try:
         found = plan(
-            budgeted(design.node.setting, design.token_budget), [design.acceptance], question.load, question.slo,
-            generator=np.random.default_rng(question.seed), utilisation=question.utilisation,
-            most_batch=design.batch, token_budget=design.token_budget,
-        )  # fmt: skip
+            budgeted(design.node.setting, design.token_budget),
+            [design.acceptance],
+            question.load,
+            question.slo,
+            generator=np.random.default_rng(question.seed),
+            utilisation=question.utilisation,
+            most_batch=design.batch,
+            token_budget=design.token_budget,
+        )
     except InfeasibleError as error:
         return row | {"feasible": False, "reason": str(error)}
     if found.devices > question.most_devices:
-        return row | {"feasible": False, "reason": f"needs {found.devices} devices, more than --devices"}
+        return row | {
+            "feasible": False,
+            "reason": f"needs {found.devices} devices, more than --devices",
+        }
     return row | {"feasible": True, "reason": None} | capacity_plan(found)

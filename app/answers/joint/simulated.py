@@ -1,8 +1,8 @@
 """What do short simulations say of designs that a search has found?
 
-One replica of a design serves its share of the load: as many users as its batch cap where nothing is stated of a rate,
-else arrivals at that share. What is simulated is put beside what the law predicts of the same replica. Leaves out
-which designs are simulated (`app.answers.joint.answer`).
+One replica of a design serves its share of the load: as many users as its batch cap where nothing
+is stated of a rate, else arrivals at that share. What is simulated is put beside what the law
+predicts of the same replica. Leaves out which designs are simulated (`app.answers.joint.answer`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Run:
         good_ratio: share of requests within both limits.
         sustained: whether the backlog does not grow.
         meets: whether it is sustained and the limits are met, by their own definition.
-        ttft_excess_ratio: simulated time to first token, as the limits take it, over the predicted mean.
+        ttft_excess_ratio: simulated time to first token, as the limits take it, over the predicted
+            mean.
         tpot_excess_ratio: the same of the time per output token.
     """
 
@@ -100,7 +101,9 @@ class Simulations:
     def __init__(self, question: JointQuestion, traffic: Traffic) -> None:
         self.question, self.traffic = question, traffic
         self._results: dict[tuple[str, int], _Seen] = {}
-        self._prepared: tuple[str, Prepared] | None = None  # the latest, with the tables of its timers
+        self._prepared: tuple[str, Prepared] | None = (
+            None  # the latest, with the tables of its timers
+        )
 
     @property
     def count(self) -> int:
@@ -127,10 +130,16 @@ class Simulations:
         else:
             met = not slo.limited or mean.good_ratio >= slo.share_ratio
         return Run(
-            ratios=ratios, tokens_per_s=mean.tokens_per_s, tpot_s=mean.tpot_s, ttft_s=mean.ttft_s,
-            good_ratio=mean.good_ratio, sustained=sustained, meets=met and sustained,
-            ttft_excess_ratio=mean.held_ttft_s / design.ttft_s, tpot_excess_ratio=mean.held_tpot_s / design.tpot_s,
-        )  # fmt: skip
+            ratios=ratios,
+            tokens_per_s=mean.tokens_per_s,
+            tpot_s=mean.tpot_s,
+            ttft_s=mean.ttft_s,
+            good_ratio=mean.good_ratio,
+            sustained=sustained,
+            meets=met and sustained,
+            ttft_excess_ratio=mean.held_ttft_s / design.ttft_s,
+            tpot_excess_ratio=mean.held_tpot_s / design.tpot_s,
+        )
 
     def _one(self, design: Design, sections: dict[str, Any], seed: int) -> _Seen:
         written = json.dumps([sections, design.replicas, design.requests_per_s], default=str)
@@ -142,20 +151,34 @@ class Simulations:
 
 
 def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict[str, Any]:
-    drawn: dict[str, Any] = {"prompt_tokens": traffic.prompt_tokens, "output_tokens": traffic.output_tokens}
-    requests: dict[str, Any] = drawn if traffic.requests is None else {"file": str(traffic.requests)}
+    drawn: dict[str, Any] = {
+        "prompt_tokens": traffic.prompt_tokens,
+        "output_tokens": traffic.output_tokens,
+    }
+    requests: dict[str, Any] = (
+        drawn if traffic.requests is None else {"file": str(traffic.requests)}
+    )
     if traffic.requests is not None and question.rate_stated:
-        requests |= {"count": traffic.count, "arrivals": "recorded"}  # sped up to the share of a replica
+        requests |= {
+            "count": traffic.count,
+            "arrivals": "recorded",
+        }  # sped up to the share of a replica
     elif question.rate_stated:
-        requests |= {"count": OPEN_REQUESTS, "arrivals": "poisson", "rate_per_s": _share(question, design)}
+        requests |= {
+            "count": OPEN_REQUESTS,
+            "arrivals": "poisson",
+            "rate_per_s": _share(question, design),
+        }
     else:
         count = max(WAVES * design.batch, WARM_UP_WAVES * design.batch + LEAST_REQUESTS)
         requests |= {"count": count, "arrivals": "closed", "users": design.batch}
     slo = {"ttft_s": question.slo.ttft_s, "tpot_s": question.slo.tpot_s}
     return {
-        **sections_of(design.configuration), "requests": requests, "slo": slo,
+        **sections_of(design.configuration),
+        "requests": requests,
+        "slo": slo,
         "scheduler": {"token_budget": design.token_budget, "max_requests": design.batch_cap},
-    }  # fmt: skip
+    }
 
 
 def _share(question: JointQuestion, design: Design) -> float:
@@ -183,14 +206,23 @@ def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int)
     good = slo.met(ttft_s=ttft, tpot_s=tpot)
     within = float(good.mean()) if good.size else 0.0
     held = [
-        float(np.nanmean(values) if slo.share_ratio is None else np.nanquantile(values, slo.share_ratio))
+        float(
+            np.nanmean(values)
+            if slo.share_ratio is None
+            else np.nanquantile(values, slo.share_ratio)
+        )
         for values in (ttft, tpot)
     ]
     return _Seen(
-        ratio=carried * within if question.maximise == "goodput" else carried, tokens_per_s=rate,
-        tpot_s=float(np.nanmean(tpot)), ttft_s=float(np.mean(ttft)), good_ratio=within, sustained=float(not grows),
-        held_ttft_s=held[0], held_tpot_s=held[1],
-    )  # fmt: skip
+        ratio=carried * within if question.maximise == "goodput" else carried,
+        tokens_per_s=rate,
+        tpot_s=float(np.nanmean(tpot)),
+        ttft_s=float(np.mean(ttft)),
+        good_ratio=within,
+        sustained=float(not grows),
+        held_ttft_s=held[0],
+        held_tpot_s=held[1],
+    )
 
 
 def _unfilled(prepared: Prepared, seed: int, rate_per_s: float) -> tuple[SimulationResult, bool]:
@@ -203,8 +235,12 @@ def _unfilled(prepared: Prepared, seed: int, rate_per_s: float) -> tuple[Simulat
             return result, grows
 
 
-def _settled(result: SimulationResult, users: int) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], float]:
-    """Requests after the warm-up of a closed loop, and tokens per second: whoever leaves is followed at once."""
+def _settled(
+    result: SimulationResult, users: int
+) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], float]:
+    """Requests after the warm-up of a closed loop, and tokens per second: whoever leaves is
+    followed at once.
+    """
     arrivals = np.sort(result.arrival_s)
     first = WARM_UP_WAVES * users
     begin, end = float(arrivals[first]), float(arrivals[-1])

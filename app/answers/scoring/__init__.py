@@ -1,1 +1,3 @@
-"""How far off are the answers of a table of serving runs from what was measured, where, and through what?"""
+"""How far off are the answers of a table of serving runs from what was measured, where, and through
+what?
+"""

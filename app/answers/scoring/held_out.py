@@ -1,8 +1,9 @@
 """How far off is a model or a device that no fitted constant has seen?
 
-Nearly everything in an answer comes from kernels, datasheets and engines' sources; the few constants that were fitted
-to serving runs (`simulator.closed_loop.constants`) are refitted to the rest of the table for every group that is left
-out. Leaves out mechanisms: those were found on published runs, and no refit can unlearn them.
+Nearly everything in an answer comes from kernels, datasheets and engines' sources; the few
+constants that were fitted to serving runs (`simulator.closed_loop.constants`) are refitted to the
+rest of the table for every group that is left out. Leaves out mechanisms: those were found on
+published runs, and no refit can unlearn them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ GROUPS = ("model", "device")
 def held_out(
     records: Sequence[Record], *, by: str, file: str, seed: int, progress: Callable[[str], None]
 ) -> tuple[list[RowAnswer], list[dict[str, Any]]]:
-    """Answers of every row, with constants fitted to the rows of other groups, and these constants by group.
+    """Answers of every row, with constants fitted to the rows of other groups, and these constants
+    by group.
 
     Args:
         records: rows of tables of measured runs.
@@ -42,15 +44,23 @@ def held_out(
     for index, record in enumerate(records):
         groups.setdefault(_group(record, by), []).append(index)
     if len(groups) < 2:
-        raise InputError(f"the tables hold one {by}, so that nothing is left to fit to", key="--leave-out", value=by)
+        raise InputError(
+            f"the tables hold one {by}, so that nothing is left to fit to",
+            key="--leave-out",
+            value=by,
+        )
     answers: dict[int, RowAnswer] = {}
     fitted = []
     for rows in groups.values():
         name = str(records[rows[0]].get("model_path" if by == "model" else "system"))
         progress(f"fitting without {name}")
         own = set(rows)
-        constants = fit(_usable([record for index, record in enumerate(records) if index not in own]))
-        found = answer_rows([records[index] for index in rows], file=file, seed=seed, constants=constants)
+        constants = fit(
+            _usable([record for index, record in enumerate(records) if index not in own])
+        )
+        found = answer_rows(
+            [records[index] for index in rows], file=file, seed=seed, constants=constants
+        )
         answers |= dict(zip(rows, found, strict=True))
         fitted.append({"left_out": name, "rows": len(rows), "constants": dict(constants)})
     return [answers[index] for index in range(len(records))], fitted
@@ -72,5 +82,7 @@ def _usable(records: Sequence[Record]) -> list[dict[str, Any]]:
         except InputError:
             continue
         if None not in times.values():
-            found.append({**record, "silicon_tpot_ms": times["tpot"], "silicon_ttft_ms": times["ttft"]})
+            found.append(
+                {**record, "silicon_tpot_ms": times["tpot"], "silicon_ttft_ms": times["ttft"]}
+            )
     return found

@@ -1,7 +1,8 @@
 """What was measured, and what is answered for it, once for every measurement?
 
-Tables repeat measurements under several labels; rows that hold one count once, with the median of their answers. Leaves
-out files (`app.cli.record_files`) and sums over measurements (`app.answers.scoring.summaries`).
+Tables repeat measurements under several labels; rows that hold one count once, with the median of
+their answers. Leaves out files (`app.cli.record_files`) and sums over measurements
+(`app.answers.scoring.summaries`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class Compared:
     @property
     def inside(self) -> bool:
         """Whether the interval holds what was measured."""
-        return self.interval_ms is not None and self.interval_ms[0] <= self.measured_ms <= self.interval_ms[1]
+        return (
+            self.interval_ms is not None
+            and self.interval_ms[0] <= self.measured_ms <= self.interval_ms[1]
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,13 +78,18 @@ class Measurement:
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def compared(self, quantity: str) -> Compared | None:
-        """What was measured of `tpot` or `ttft`, where there is an answer to compare with; else None."""
+        """What was measured of `tpot` or `ttft`, where there is an answer to compare with; else
+        None.
+        """
         pair = self.tpot if quantity == "tpot" else self.ttft
         return pair if pair is not None and pair.predicted_ms is not None else None
 
 
-def measurements(records: Sequence[Record], answers: Sequence[RowAnswer]) -> tuple[list[Measurement], dict[str, int]]:
-    """Every measurement of a table with its answer, in order of appearance, and rows that hold none, by reason.
+def measurements(
+    records: Sequence[Record], answers: Sequence[RowAnswer]
+) -> tuple[list[Measurement], dict[str, int]]:
+    """Every measurement of a table with its answer, in order of appearance, and rows that hold
+    none, by reason.
 
     Args:
         records: rows by column.
@@ -98,13 +107,16 @@ def measurements(records: Sequence[Record], answers: Sequence[RowAnswer]) -> tup
             continue
         groups.setdefault(_key(record, times[index], index), []).append(index)
     found = [
-        _measurement([records[i] for i in rows], [answers[i] for i in rows], times[rows[0]]) for rows in groups.values()
+        _measurement([records[i] for i in rows], [answers[i] for i in rows], times[rows[0]])
+        for rows in groups.values()
     ]
     return found, unusable
 
 
 def model_class(name: str) -> str:
-    """`MLA`, `MoE` or `dense`, what costs most in a model; `unknown` for a name that nothing is known of."""
+    """`MLA`, `MoE` or `dense`, what costs most in a model; `unknown` for a name that nothing is
+    known of.
+    """
     from simulator.closed_loop.left_out import class_of
 
     architecture = shape(name)
@@ -115,7 +127,9 @@ def model_class(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def shape(name: str) -> Architecture | None:
-    """A model's architecture without its name, equal for models trained on from one another; None: unknown."""
+    """A model's architecture without its name, equal for models trained on from one another; None:
+    unknown.
+    """
     from costmodel.architectures.library import named_model
 
     try:
@@ -128,7 +142,8 @@ def measured_times(record: Record) -> dict[str, float | None]:
     """Measured milliseconds by quantity, None where a row has none.
 
     Raises:
-        InputError: a row without a measurement, with one that is no time, or with one that the table calls implausible.
+        InputError: a row without a measurement, with one that is no time, or with one that the
+            table calls implausible.
     """
     if str(record.get("implausible") or "").casefold() in ("true", "1"):
         raise InputError("the table calls the measurement so", key="implausible")
@@ -143,7 +158,9 @@ def measured_times(record: Record) -> dict[str, float | None]:
             raise InputError("must be a time above 0", key=column, value=str(record[column])[:40])  # type: ignore[index]
         found[quantity] = value
     if not any(found.values()):
-        raise InputError("the row holds no measurement", key=" or ".join(c[0] for c in COLUMNS.values()))
+        raise InputError(
+            "the row holds no measurement", key=" or ".join(c[0] for c in COLUMNS.values())
+        )
     return found
 
 
@@ -156,7 +173,9 @@ def _filled(value: Any) -> bool:
 
 
 def _key(record: Record, times: Mapping[str, float | None], index: int) -> tuple[Any, ...]:
-    """What rows of one measurement share: the table's own mark, else all that users see, to the last digit."""
+    """What rows of one measurement share: the table's own mark, else all that users see, to the
+    last digit.
+    """
     if _filled(record.get("measurement")):
         return (str(record["measurement"]),)
     if None in times.values():
@@ -171,11 +190,18 @@ def _measurement(
 ) -> Measurement:
     answered = [a for a in answers if a.reason is None]
     first = next((i for i, a in enumerate(answers) if a.reason is None), 0)
-    pairs = {q: None if value is None else _compared(value, q, answered) for q, value in times.items()}
+    pairs = {
+        q: None if value is None else _compared(value, q, answered) for q, value in times.items()
+    }
     shares: dict[str, dict[str, float]] = {}
-    for quantity, seconds in (("tpot", answers[first].seconds), ("ttft", answers[first].ttft_seconds)):
+    for quantity, seconds in (
+        ("tpot", answers[first].seconds),
+        ("ttft", answers[first].ttft_seconds),
+    ):
         total = sum(seconds.values())
-        shares[quantity] = {part: value / total for part, value in seconds.items()} if total > 0 else {}
+        shares[quantity] = (
+            {part: value / total for part, value in seconds.items()} if total > 0 else {}
+        )
     return Measurement(
         ids=tuple(a.id for a in answers),
         place=_place(records[first]),
@@ -187,12 +213,16 @@ def _measurement(
 
 
 def _compared(measured_ms: float, quantity: str, answered: Sequence[RowAnswer]) -> Compared:
-    values = [v for a in answered if (v := getattr(a, f"{quantity}_ms")) is not None and math.isfinite(v)]
+    values = [
+        v for a in answered if (v := getattr(a, f"{quantity}_ms")) is not None and math.isfinite(v)
+    ]
     bounds = [b for a in answered if (b := getattr(a, f"{quantity}_ms_interval")) is not None]
     return Compared(
         measured_ms=measured_ms,
         predicted_ms=median(values) if values else None,
-        interval_ms=(median(b[0] for b in bounds), median(b[1] for b in bounds)) if bounds else None,
+        interval_ms=(median(b[0] for b in bounds), median(b[1] for b in bounds))
+        if bounds
+        else None,
     )
 
 
@@ -200,7 +230,9 @@ def _place(record: Record) -> dict[str, str]:
     """Where a row stands: its value in every slice."""
 
     def text(*names: str) -> str:
-        return next((str(record[name]) for name in names if _filled(record.get(name))), "not stated")
+        return next(
+            (str(record[name]) for name in names if _filled(record.get(name))), "not stated"
+        )
 
     model = text("model_path").rstrip("/").rsplit("/", 1)[-1]
     users = text("concurrency", "batch_size")
@@ -208,12 +240,17 @@ def _place(record: Record) -> dict[str, str]:
     formats = ("moe_quant_mode", "gemm_quant_mode", "precision")
     engine, device = text("backend"), text("system")
     return {
-        "engine": engine, "model": model, "class": kind, "device": device,
-        "precision": text(*(formats if kind != "dense" else formats[1:])), "users": _band(users),
+        "engine": engine,
+        "model": model,
+        "class": kind,
+        "device": device,
+        "precision": text(*(formats if kind != "dense" else formats[1:])),
+        "users": _band(users),
         "lengths": f"{text('isl')} in, {text('osl')} out",
         "serving": "aggregated" if text("mode") in ("not stated", "agg") else text("mode"),
-        "version": f"{engine} {text('backend_version', 'image')}", "setting": f"{model}, {engine}, {device}",
-    }  # fmt: skip
+        "version": f"{engine} {text('backend_version', 'image')}",
+        "setting": f"{model}, {engine}, {device}",
+    }
 
 
 def _band(users: str) -> str:

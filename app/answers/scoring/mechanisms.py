@@ -1,8 +1,8 @@
 """Through what are answers off? Parts of the predicted time, and places where errors gather.
 
-A part is blamed by what would happen if it alone took longer or shorter everywhere. That is arithmetic on answers that
-stand, neither a fit nor a proof: a part that grows with the true cause is blamed as well. Leaves out what a schedule
-would do if a part were slower.
+A part is blamed by what would happen if it alone took longer or shorter everywhere. That is
+arithmetic on answers that stand, neither a fit nor a proof: a part that grows with the true cause
+is blamed as well. Leaves out what a schedule would do if a part were slower.
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ _LEAST = 5  # measurements of a value of a slice that is named
 
 
 def parts(measured: Sequence[Measurement], quantity: str) -> list[Json]:
-    """What each part takes of the predicted time, and which factor on it alone would bring answers nearest.
+    """What each part takes of the predicted time, and which factor on it alone would bring answers
+    nearest.
 
     Args:
         measured: measurements.
         quantity: `tpot` or `ttft`.
 
     Returns:
-        A row a part, the most helpful first: `share_ratio` of all measurements (mean), `worst_share_ratio` of the worst
+        A row a part, the most helpful first: `share_ratio` of all measurements (mean),
+            `worst_share_ratio` of the worst
         tenth, `factor` on it (1/8 to 8) with the least mean of |log(predicted / measured)|, and
         `median_error_ratio` now and with the factor (`median_error_then_ratio`).
     """
-    pairs = [(pair, m.shares[quantity]) for m in measured if (pair := m.compared(quantity)) and m.shares.get(quantity)]
+    pairs = [
+        (pair, m.shares[quantity])
+        for m in measured
+        if (pair := m.compared(quantity)) and m.shares.get(quantity)
+    ]
     if not pairs:
         return []
     ratio = np.array([1.0 + pair.error_ratio for pair, _ in pairs])
@@ -46,21 +52,28 @@ def parts(measured: Sequence[Measurement], quantity: str) -> list[Json]:
         tried = ratio[:, None] * (1.0 + (_SCALES - 1.0) * share[:, None])
         means = abs(np.log(tried)).mean(axis=0)
         best = int(means.argmin())
-        rows.append({
-            "quantity": quantity, "part": name, "share_ratio": float(share.mean()),
-            "worst_share_ratio": float(share[worst].mean()), "factor": float(_SCALES[best]),
-            "median_error_ratio": float(np.median(abs(ratio - 1.0))),
-            "median_error_then_ratio": float(np.median(abs(tried[:, best] - 1.0))),
-            "log_error": float(means[best]),
-        })  # fmt: skip
+        rows.append(
+            {
+                "quantity": quantity,
+                "part": name,
+                "share_ratio": float(share.mean()),
+                "worst_share_ratio": float(share[worst].mean()),
+                "factor": float(_SCALES[best]),
+                "median_error_ratio": float(np.median(abs(ratio - 1.0))),
+                "median_error_then_ratio": float(np.median(abs(tried[:, best] - 1.0))),
+                "log_error": float(means[best]),
+            }
+        )
     return sorted(rows, key=lambda row: row["log_error"])
 
 
 def gathered(measured: Sequence[Measurement], quantity: str) -> list[Json]:
-    """Values of slices that hold more of the error than of the measurements, the largest surplus first.
+    """Values of slices that hold more of the error than of the measurements, the largest surplus
+    first.
 
     Returns:
-        Rows of `slice`, `value`, `measurements`, `count_ratio` of all measurements, `error_share_ratio` of the sum of
+        Rows of `slice`, `value`, `measurements`, `count_ratio` of all measurements,
+        `error_share_ratio` of the sum of
         |log(predicted / measured)|, `bias_ratio`, and `part`, the most helpful one of `parts` there.
     """
     compared = [(m, pair) for m in measured if (pair := m.compared(quantity))]
@@ -73,7 +86,9 @@ def gathered(measured: Sequence[Measurement], quantity: str) -> list[Json]:
         for m, pair in compared:
             values.setdefault(m.place[name], []).append((m, pair))
         rows += [_gathered(name, value, own, total, len(compared)) for value, own in values.items()]
-    rows = [r for r in rows if r["measurements"] >= _LEAST and r["error_share_ratio"] > r["count_ratio"]]
+    rows = [
+        r for r in rows if r["measurements"] >= _LEAST and r["error_share_ratio"] > r["count_ratio"]
+    ]
     rows.sort(key=lambda r: r["count_ratio"] - r["error_share_ratio"])
     return [row | _blamed(row, [m for m, _ in compared], quantity) for row in rows[:_NAMED]]
 
@@ -81,7 +96,10 @@ def gathered(measured: Sequence[Measurement], quantity: str) -> list[Json]:
 def _blamed(row: Json, compared: Sequence[Measurement], quantity: str) -> Json:
     """The most helpful part in one value of a slice."""
     found = parts([m for m in compared if m.place[row["slice"]] == row["value"]], quantity)
-    return {"part": found[0]["part"] if found else None, "factor": found[0]["factor"] if found else None}
+    return {
+        "part": found[0]["part"] if found else None,
+        "factor": found[0]["factor"] if found else None,
+    }
 
 
 def _off(pair: Compared) -> float:
@@ -89,10 +107,17 @@ def _off(pair: Compared) -> float:
 
 
 def _gathered(
-    name: str, value: str, own: Sequence[tuple[Measurement, Compared]], total: float, measurements: int
+    name: str,
+    value: str,
+    own: Sequence[tuple[Measurement, Compared]],
+    total: float,
+    measurements: int,
 ) -> Json:
     return {
-        "slice": name, "value": value, "measurements": len(own), "count_ratio": len(own) / measurements,
+        "slice": name,
+        "value": value,
+        "measurements": len(own),
+        "count_ratio": len(own) / measurements,
         "error_share_ratio": sum(_off(pair) for _, pair in own) / total,
         "bias_ratio": float(np.median([pair.error_ratio for _, pair in own])),
-    }  # fmt: skip
+    }

@@ -1,7 +1,8 @@
-"""How far were answers off on published serving runs of GPUs, overall and on those most like a question?
+"""How far were answers off on published serving runs of GPUs, overall and on those most like a
+question?
 
-A summary that is committed, made of the answer of `score`; the runs themselves are their publishers'. Leaves out what
-was measured by rooftree itself (`real_runs`).
+A summary that is committed, made of the answer of `score`; the runs themselves are their
+publishers'. Leaves out what was measured by rooftree itself (`real_runs`).
 """
 
 import json
@@ -28,14 +29,16 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedErrors:
-    """Errors, |predicted / measured - 1|, on published runs of one engine, one device, both, or all.
+    """Errors, |predicted / measured - 1|, on published runs of one engine, one device, both, or
+    all.
 
     Args:
         engine: empty for all.
         device: shipped name; empty for all.
         runs: that were answered.
-        tpot: of the time per output token: `runs`, `median`, `p90`, `bias` (median of predicted / measured - 1),
-            `coverage` of 80 % intervals, and `deciles` from the first to the ninth; None where none states it.
+        tpot: of the time per output token: `runs`, `median`, `p90`, `bias` (median of predicted /
+            measured - 1), `coverage` of 80 % intervals, and `deciles` from the first to the ninth;
+            None where none states it.
         ttft: the same of the time to the first token.
     """
 
@@ -54,13 +57,17 @@ def published_errors() -> tuple[PublishedErrors, ...]:
         InputError: a damaged installation.
     """
     try:
-        return tuple(PublishedErrors(**each) for each in json.loads(FILE.read_text(encoding="utf-8"))["groups"])
+        return tuple(
+            PublishedErrors(**each)
+            for each in json.loads(FILE.read_text(encoding="utf-8"))["groups"]
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"is damaged ({type(error).__name__}); reinstall", file=FILE) from None
 
 
 def most_like(engine: str, device: str) -> PublishedErrors:
-    """The narrowest group with enough runs: of this engine on this device, of the device, of the engine, or all.
+    """The narrowest group with enough runs: of this engine on this device, of the device, of the
+    engine, or all.
 
     Args:
         engine: by name.
@@ -81,31 +88,51 @@ def summarised(score: Json) -> dict[str, Any]:
     Args:
         score: with its `measurements`.
     """
-    rows = [row | {"engine": load_engine(row["engine"]).name, "device": _device(row["device"])}
-            for row in score["measurements"]]  # fmt: skip
-    keys = [("", ""), *sorted({("", r["device"]) for r in rows} | {(r["engine"], "") for r in rows}
-                              | {(r["engine"], r["device"]) for r in rows})]  # fmt: skip
+    rows = [
+        row | {"engine": load_engine(row["engine"]).name, "device": _device(row["device"])}
+        for row in score["measurements"]
+    ]
+    keys = [
+        ("", ""),
+        *sorted(
+            {("", r["device"]) for r in rows}
+            | {(r["engine"], "") for r in rows}
+            | {(r["engine"], r["device"]) for r in rows}
+        ),
+    ]
     groups = [
-        _group(engine, device, [r for r in rows if engine in ("", r["engine"]) and device in ("", r["device"])])
+        _group(
+            engine,
+            device,
+            [r for r in rows if engine in ("", r["engine"]) and device in ("", r["device"])],
+        )
         for engine, device in keys
     ]
     return {"measurements": len(rows), "groups": groups, "sample": sampled(rows)}
 
 
 def sampled(rows: Sequence[Json]) -> dict[str, list[float | None]]:
-    """Predicted milliseconds of some runs, by which a summary that the cost model has left behind is noticed.
+    """Predicted milliseconds of some runs, by which a summary that the cost model has left behind
+    is noticed.
 
     Args:
         rows: measurements of a score.
 
     Returns:
-        TPOT and TTFT of about one run in `SAMPLED`, by the run's name; the same runs whatever else was scored.
+        TPOT and TTFT of about one run in `SAMPLED`, by the run's name; the same runs whatever else
+        was scored.
     """
-    alone = {row["ids"][0]: row for row in rows if len(row.get("ids", ())) == 1 and row["reason"] is None}
+    alone = {
+        row["ids"][0]: row for row in rows if len(row.get("ids", ())) == 1 and row["reason"] is None
+    }
     return {
-        name: [None if row[f"{quantity}_ms"] is None else round(row[f"{quantity}_ms"], 3) for quantity in QUANTITIES]
-        for name, row in sorted(alone.items()) if zlib.crc32(name.encode()) % SAMPLED == 0
-    }  # fmt: skip
+        name: [
+            None if row[f"{quantity}_ms"] is None else round(row[f"{quantity}_ms"], 3)
+            for quantity in QUANTITIES
+        ]
+        for name, row in sorted(alone.items())
+        if zlib.crc32(name.encode()) % SAMPLED == 0
+    }
 
 
 def _device(system: str) -> str:
@@ -132,10 +159,13 @@ def _errors(rows: Sequence[Json], quantity: str) -> dict[str, Any] | None:
     spans = [(m, row[f"{quantity}_ms_interval"]) for m, row in zip(measured, known, strict=True)]
     held = [low <= m <= high for m, span in spans if span for low, high in [span]]
     return {
-        "runs": len(known), "median": _rounded(np.median(abs(signed))), "p90": _rounded(np.quantile(abs(signed), 0.9)),
-        "bias": _rounded(np.median(signed)), "coverage": _rounded(np.mean(held)) if held else None,
+        "runs": len(known),
+        "median": _rounded(np.median(abs(signed))),
+        "p90": _rounded(np.quantile(abs(signed), 0.9)),
+        "bias": _rounded(np.median(signed)),
+        "coverage": _rounded(np.mean(held)) if held else None,
         "deciles": [_rounded(value) for value in np.percentile(abs(signed), DECILES)],
-    }  # fmt: skip
+    }
 
 
 def _rounded(value: Any) -> float:

@@ -1,4 +1,6 @@
-"""The answer of `score` as plain data: the command line, `--json`, the page and Python read the same."""
+"""The answer of `score` as plain data: the command line, `--json`, the page and Python read the
+same.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def _row(m: Measurement) -> Json:
     """A measurement with its answer; times in milliseconds."""
     row: Json = {"ids": list(m.ids), **m.place, "reason": m.reason}
     for quantity, pair in (("tpot", m.tpot), ("ttft", m.ttft)):
-        row |= _times(quantity, pair) | {f"{quantity}_share_ratio": dict(m.shares.get(quantity, {}))}
+        row |= _times(quantity, pair) | {
+            f"{quantity}_share_ratio": dict(m.shares.get(quantity, {}))
+        }
     return row
 
 

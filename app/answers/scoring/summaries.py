@@ -1,7 +1,7 @@
 """How far off are answers, overall and in every slice of what was measured?
 
-Counts, signed bias, median, mean and 90th percentile of errors, and how often and how widely intervals hold what was
-measured. Leaves out why (`app.answers.scoring.mechanisms`).
+Counts, signed bias, median, mean and 90th percentile of errors, and how often and how widely
+intervals hold what was measured. Leaves out why (`app.answers.scoring.mechanisms`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ import numpy as np
 
 from app.answers.scoring.measured import QUANTITIES, Compared, Measurement
 
-SLICES = ("engine", "model", "class", "device", "precision", "users", "lengths", "serving", "version", "setting")
+SLICES = (
+    "engine",
+    "model",
+    "class",
+    "device",
+    "precision",
+    "users",
+    "lengths",
+    "serving",
+    "version",
+    "setting",
+)
 Json = dict[str, Any]
 Predicted = Mapping[str, Mapping[str, float]]
 
@@ -21,8 +32,8 @@ Predicted = Mapping[str, Mapping[str, float]]
 def errors(pairs: Sequence[Compared]) -> Json | None:
     """Errors of answers; None where there is nothing to compare.
 
-    `bias_ratio` is the median of predicted over measured, minus one; the others are of its size without the sign.
-    `width_ratio` is the median of the interval's upper over its lower end.
+    `bias_ratio` is the median of predicted over measured, minus one; the others are of its size
+    without the sign. `width_ratio` is the median of the interval's upper over its lower end.
 
     Example:
         >>> found = errors([Compared(measured_ms=10.0, predicted_ms=p, interval_ms=(8.0, 10.5)) for p in (9.0, 12.0)])
@@ -35,7 +46,11 @@ def errors(pairs: Sequence[Compared]) -> Json | None:
         return None
     signed = np.array([pair.error_ratio for pair in pairs])
     held = [pair for pair in pairs if pair.interval_ms is not None]
-    widths = [p.interval_ms[1] / p.interval_ms[0] for p in held if p.interval_ms is not None and p.interval_ms[0] > 0]
+    widths = [
+        p.interval_ms[1] / p.interval_ms[0]
+        for p in held
+        if p.interval_ms is not None and p.interval_ms[0] > 0
+    ]
     return {
         "measurements": len(pairs),
         "bias_ratio": float(np.median(signed)),
@@ -57,7 +72,9 @@ def summary(measured: Sequence[Measurement]) -> Json:
 
 
 def slices(measured: Sequence[Measurement]) -> list[Json]:
-    """A summary for every value of every slice, values with more measurements first; overall is the first row."""
+    """A summary for every value of every slice, values with more measurements first; overall is the
+    first row.
+    """
     rows: list[Json] = [{"slice": "all", "value": "all", **summary(measured)}]
     for name in SLICES:
         values: dict[str, list[Measurement]] = {}
@@ -75,22 +92,32 @@ def beside(measured: Sequence[Measurement], other: Predicted) -> list[Json]:
         measured: with our answers.
         other: milliseconds by id of a row, then by quantity.
     """
-    pairs = [(m, theirs) for m in measured if (theirs := _of_other(m, other)) is not None and m.reason is None]
+    pairs = [
+        (m, theirs)
+        for m in measured
+        if (theirs := _of_other(m, other)) is not None and m.reason is None
+    ]
     ours, those = slices([m for m, _ in pairs]), slices([theirs for _, theirs in pairs])
     return [
-        mine | {"baseline": {q: other_row[q] for q in QUANTITIES}} for mine, other_row in zip(ours, those, strict=True)
+        mine | {"baseline": {q: other_row[q] for q in QUANTITIES}}
+        for mine, other_row in zip(ours, those, strict=True)
     ]
 
 
 def _of_other(m: Measurement, other: Predicted) -> Measurement | None:
-    """The measurement with the other's answers, the median over its rows; None where it answers none of them."""
+    """The measurement with the other's answers, the median over its rows; None where it answers
+    none of them.
+    """
     pairs: dict[str, Compared | None] = {}
     for quantity, own in (("tpot", m.tpot), ("ttft", m.ttft)):
         values = [v for each in m.ids if (v := other.get(each, {}).get(quantity)) is not None]
         pairs[quantity] = (
-            None if own is None or not values
+            None
+            if own is None or not values
             else Compared(measured_ms=own.measured_ms, predicted_ms=float(np.median(values)))
-        )  # fmt: skip
+        )
     if not any(pairs.values()):
         return None
-    return Measurement(ids=m.ids, place=m.place, tpot=pairs["tpot"], ttft=pairs["ttft"], reason=None)
+    return Measurement(
+        ids=m.ids, place=m.place, tpot=pairs["tpot"], ttft=pairs["ttft"], reason=None
+    )

@@ -1,11 +1,13 @@
 """Up to which load does a service keep its limits, and does drafting move that?
 
-A rate is kept where a share of the requests that arrive after the warm-up finish within the limits, in a steady state:
-runs are lengthened until means of batches say on which side of the share they are, and no backlog grows. The highest
-such rate is found by doubling and bisection, every rate and setting on the same draws. Recorded arrivals cannot be
-lengthened; a backlog that still grows there is marked. Leaves out which limits users need.
+A rate is kept where a share of the requests that arrive after the warm-up finish within the limits,
+in a steady state: runs are lengthened until means of batches say on which side of the share they
+are, and no backlog grows. The highest such rate is found by doubling and bisection, every rate and
+setting on the same draws. Recorded arrivals cannot be lengthened; a backlog that still grows there
+is marked. Leaves out which limits users need.
 
-Reference: Zhong et al. 2024, DistServe (arXiv:2401.09670), whose goodput is that rate for a share of 0.9.
+Reference: Zhong et al. 2024, DistServe (arXiv:2401.09670), whose goodput is that rate for a share
+of 0.9.
 """
 
 from __future__ import annotations
@@ -37,8 +39,17 @@ RESOLUTION = 1.01
 """How far apart the highest rate that is kept and the lowest that is not may stay."""
 MOST_DOUBLINGS = 24
 MOST_REQUESTS = 20_480
-"""Of a run that is lengthened, unless more are asked for; ASSUMED, some minutes of a loaded service."""
-_SHOWN = ("good_ratio", "good_ratio_interval", "goodput_per_s", "tokens_per_s", "is_growing", "requests", "clock_s")
+"""Of a run that is lengthened, unless more are asked for; ASSUMED, some minutes of a loaded
+service."""
+_SHOWN = (
+    "good_ratio",
+    "good_ratio_interval",
+    "goodput_per_s",
+    "tokens_per_s",
+    "is_growing",
+    "requests",
+    "clock_s",
+)
 Point = Callable[[float], LoadPoint]
 
 
@@ -81,14 +92,19 @@ class HighestRate:
         """Rates in requests per second; above `above_per_s` the share is lost."""
         found = self.point
         return {
-            "name": self.name, "feasible": found is not None, "reason": self.reason or None,
-            "rate_per_s": found and found.rate_per_s, "rate_per_s_interval": self.interval,
+            "name": self.name,
+            "feasible": found is not None,
+            "reason": self.reason or None,
+            "rate_per_s": found and found.rate_per_s,
+            "rate_per_s_interval": self.interval,
             "above_per_s": self.lost.rate_per_s if found and self.lost else None,
             **{key: found and found.metrics[key] for key in _SHOWN},
-        }  # fmt: skip
+        }
 
 
-def settings_of(base: Prepared, lengths: Sequence[int], variants: Sequence[Variant]) -> list[Setting]:
+def settings_of(
+    base: Prepared, lengths: Sequence[int], variants: Sequence[Variant]
+) -> list[Setting]:
     """A setting for every draft length, else for every variant; one that cannot be has its reason.
 
     Args:
@@ -102,12 +118,17 @@ def settings_of(base: Prepared, lengths: Sequence[int], variants: Sequence[Varia
     if not lengths:
         plain = autoregressive(base)
         return [
-            Setting(name=name, prepared=plain if name == "autoregressive" else base, changes=changes)
+            Setting(
+                name=name, prepared=plain if name == "autoregressive" else base, changes=changes
+            )
             for name, changes in variants
         ]
     if base.written.speculation is None and any(lengths):
-        raise InputError("needs what is accepted: a --trace, --acceptance, --tokens-per-step or --drafter",
-                         key="--draft-tokens", value=",".join(map(str, lengths)))  # fmt: skip
+        raise InputError(
+            "needs what is accepted: a --trace, --acceptance, --tokens-per-step or --drafter",
+            key="--draft-tokens",
+            value=",".join(map(str, lengths)),
+        )
     found, first = [], None
     for length in lengths:
         name = f"K={length}" if length else "off"
@@ -131,7 +152,8 @@ def _drafting(base: Prepared, length: int) -> Prepared:
 
 
 def points_of(setting: Setting, share: float, seed: int, report: Report) -> Point:
-    """What a setting does at a rate, in runs that are long enough to say so; each rate is looked at once.
+    """What a setting does at a rate, in runs that are long enough to say so; each rate is looked at
+    once.
 
     Args:
         setting: with a scenario.
@@ -148,7 +170,9 @@ def points_of(setting: Setting, share: float, seed: int, report: Report) -> Poin
             count = None
             while True:
                 scenario = own.scenario(seed, rate_per_s=rate_per_s, count=count, **changes)
-                result = simulate(with_whole_prompts(scenario, changes), progress=progress(rate_per_s))
+                result = simulate(
+                    with_whole_prompts(scenario, changes), progress=progress(rate_per_s)
+                )
                 window = steady_window(result, slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
                 count = LONGER * result.request.size
                 if window.is_long_enough(share) or not own.extends or count > MOST_REQUESTS:
@@ -156,12 +180,14 @@ def points_of(setting: Setting, share: float, seed: int, report: Report) -> Poin
             half = window.good_half_width
             interval = [max(window.good_ratio - half, 0.0), min(window.good_ratio + half, 1.0)]
             more = {
-                "good_ratio": window.good_ratio, "good_ratio_interval": interval, "is_growing": window.is_growing,
+                "good_ratio": window.good_ratio,
+                "good_ratio_interval": interval,
+                "is_growing": window.is_growing,
                 "is_kept": window.good_ratio >= share and not (window.is_growing and own.extends),
-            }  # fmt: skip
+            }
             known[rate_per_s] = LoadPoint(
                 name=setting.name, rate_per_s=rate_per_s, metrics=summary(own, result) | more
-            )  # fmt: skip
+            )
         return known[rate_per_s]
 
     def progress(rate_per_s: float) -> Callable[[int, int], None]:
@@ -181,8 +207,8 @@ def highest_rate(at: Point, start: float) -> tuple[LoadPoint | None, LoadPoint |
         start: requests per second to begin at.
 
     Returns:
-        The first is None where nothing is kept `MOST_DOUBLINGS` halvings below the start, the second where everything
-        is so far above it.
+        The first is None where nothing is kept `MOST_DOUBLINGS` halvings below the start, the
+        second where everything is so far above it.
     """
     kept, lost = None, None
     rate = start
@@ -199,7 +225,11 @@ def highest_rate(at: Point, start: float) -> tuple[LoadPoint | None, LoadPoint |
 
 
 def highest_rates(
-    settings: Sequence[Setting], rates: Sequence[float], share: float, seeds: Sequence[int], report: Report
+    settings: Sequence[Setting],
+    rates: Sequence[float],
+    share: float,
+    seeds: Sequence[int],
+    report: Report,
 ) -> tuple[list[HighestRate], list[LoadPoint]]:
     """The highest rate of every setting, and what happens at stated rates.
 
@@ -221,16 +251,26 @@ def highest_rates(
         good = [point.rate_per_s for point in points if point.metrics["is_kept"]]
         written = setting.prepared.written.requests.rate_per_s
         kept, lost = highest_rate(at, max(good, default=rates[0] if rates else written or 1.0))
-        others = [highest_rate(points_of(setting, share, seed, report), kept.rate_per_s)[0]
-                  for seed in seeds[1:] if kept is not None and lost is not None]  # fmt: skip
+        others = [
+            highest_rate(points_of(setting, share, seed, report), kept.rate_per_s)[0]
+            for seed in seeds[1:]
+            if kept is not None and lost is not None
+        ]
         values = [each.rate_per_s for each in (kept, *others) if each is not None]
         low, high = np.quantile(values or [0.0], [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]).tolist()
-        reason = f"no rate keeps {share:.0%} of the requests within the limits" if kept is None else ""
+        reason = (
+            f"no rate keeps {share:.0%} of the requests within the limits" if kept is None else ""
+        )
         if kept is not None and lost is None:
             kept, reason = (
                 None,
-                "every rate keeps them; more requests (--count) or a limit of the first token would tell one",
+                (
+                    "every rate keeps them; more requests (--count) or a limit of the first token"
+                    " would tell one"
+                ),
             )
         interval = (low, high) if len(values) > 1 else None
-        found.append(HighestRate(name=setting.name, point=kept, lost=lost, reason=reason, interval=interval))
+        found.append(
+            HighestRate(name=setting.name, point=kept, lost=lost, reason=reason, interval=interval)
+        )
     return found, shown

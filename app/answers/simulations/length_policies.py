@@ -1,8 +1,8 @@
 """How do policies that set the draft length while serving compare on the same requests?
 
-Runs engines' own policies, a schedule by batch, no drafting at all and two bounds over the same arrivals and the same
-places of the recording, and puts them beside each other with intervals over seeds. Leaves out how a policy chooses
-(`simulator.loop.decoders.lengths`) and printing.
+Runs engines' own policies, a schedule by batch, no drafting at all and two bounds over the same
+arrivals and the same places of the recording, and puts them beside each other with intervals over
+seeds. Leaves out how a policy chooses (`simulator.loop.decoders.lengths`) and printing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ MEANINGS: Mapping[str, str] = {
     OURS: "the draft length by batch that is exported to engines",
     "vllm": "adaptive verification: survival of draft tokens against passes timed at start-up",
     "sglang": "adaptive steps: mean of accepted tokens within the tiers that it ships",
-    "sglang-throughput": "adaptive steps by throughput: survival of draft tokens against timed passes",
+    "sglang-throughput": (
+        "adaptive steps by throughput: survival of draft tokens against timed passes"
+    ),
     "nightjar": "a bandit by batch size over the seconds per token",
     "goodput": "one rate per token, seen lately, against the passes of the iteration",
     "fixed": "always the longest draft",
@@ -97,8 +99,8 @@ def compared_policies(
         report: called with the policy, and how many requests of how many have ended.
 
     Returns:
-        Policies in the order of `names`; and `schedule`, the ranges [first batch, last batch, K] of ours,
-        `by`, what ranks them, and `notes`.
+        Policies in the order of `names`; and `schedule`, the ranges [first batch, last batch, K] of
+        ours, `by`, what ranks them, and `notes`.
 
     Raises:
         InputError: a scenario that drafts no chains by a recording whose tokens are matched.
@@ -109,8 +111,10 @@ def compared_policies(
     schedule = options.schedule or own_schedule(first, gains).ranges
     at_once = _drafts_at_once(options)
     speculations = {
-        name: _speculation(name, options, schedule, gains, at_once) for name in names if name != PLAIN
-    }  # fmt: skip
+        name: _speculation(name, options, schedule, gains, at_once)
+        for name in names
+        if name != PLAIN
+    }
     if not any(row[2] for row in schedule):
         speculations.pop(OURS)  # who never drafts loads no drafter
     plain = autoregressive(prepared)
@@ -128,8 +132,8 @@ def compared_policies(
     notes = []
     if "vllm" in names and not at_once:
         notes.append(
-            "vllm: one length for the whole batch; tokens are chosen by the confidence of drafters that draft in "
-            "one pass, where the recording holds it"
+            "vllm: one length for the whole batch; tokens are chosen by the confidence of drafters"
+            " that draft in one pass, where the recording holds it"
         )
     if OURS not in speculations:
         notes.append("ours: nothing is drafted at any batch, so no drafter is loaded")
@@ -139,7 +143,8 @@ def compared_policies(
 
 
 def score_of(metrics: Mapping[str, Any], *, by_user: bool) -> float:
-    """Tokens a second of the service, or of a mean user where requests arrive at a rate of their own.
+    """Tokens a second of the service, or of a mean user where requests arrive at a rate of their
+    own.
 
     Args:
         metrics: summary of a simulation.
@@ -158,7 +163,13 @@ def chain_gains(options: SpeculationOptions) -> tuple[float, ...]:
         options: chains.
     """
     trace = options.trace
-    return (1.0, *(float(replay_chain(trace, k).tokens_per_step) for k in range(1, options.draft_tokens + 1)))
+    return (
+        1.0,
+        *(
+            float(replay_chain(trace, k).tokens_per_step)
+            for k in range(1, options.draft_tokens + 1)
+        ),
+    )
 
 
 def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
@@ -179,7 +190,9 @@ def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
             seconds = timer(batch, 1.0 + k, batch * context, [])
             seconds += draft(batch, k, batch * context, 0) if draft is not None and k else 0.0
             rates[i, k] = batch * tokens / seconds
-    return batch_schedule(batches, range(len(gains)), rates, tolerance_ratio=0.0)  # a change is paid where it happens
+    return batch_schedule(
+        batches, range(len(gains)), rates, tolerance_ratio=0.0
+    )  # a change is paid where it happens
 
 
 def mean_context_tokens(workload: Workload) -> float:
@@ -207,8 +220,9 @@ def rows_of(compared: Sequence[Compared]) -> list[dict[str, Any]]:
         compared: all policies, over the same seeds.
 
     Returns:
-        `regret_ratio` is what the mean score loses against the best policy that is no bound, plain decoding counted;
-        `to_ours`, `to_expected` and `to_oracle` are ratios of scores, with [lo, hi] where there are several seeds.
+        `regret_ratio` is what the mean score loses against the best policy that is no bound, plain
+        decoding counted; `to_ours`, `to_expected` and `to_oracle` are ratios of scores, with [lo,
+        hi] where there are several seeds.
     """
     scores = {each.name: np.array(each.scores) for each in compared}
     best = max(values.mean() for name, values in scores.items() if name not in BOUNDS)
@@ -216,15 +230,24 @@ def rows_of(compared: Sequence[Compared]) -> list[dict[str, Any]]:
     for each in compared:
         mine = scores[each.name]
         row: dict[str, Any] = {
-            "name": each.name, "meaning": MEANINGS[each.name], "score": float(mine.mean()),
-            **{name: _mean(each.metrics, name) for name in ("tokens_per_s", "goodput_per_s", "tokens_per_step")},
+            "name": each.name,
+            "meaning": MEANINGS[each.name],
+            "score": float(mine.mean()),
+            **{
+                name: _mean(each.metrics, name)
+                for name in ("tokens_per_s", "goodput_per_s", "tokens_per_step")
+            },
             "tpot_s": _mean([m["tpot_s"] for m in each.metrics], "mean"),
             "ttft_s": _mean([m["ttft_s"] for m in each.metrics], "mean"),
-            "drafted_per_step": float(np.mean([m["drafted"] / max(m["steps"], 1) for m in each.metrics])),
+            "drafted_per_step": float(
+                np.mean([m["drafted"] / max(m["steps"], 1) for m in each.metrics])
+            ),
             "length_changes": _mean(each.metrics, "length_changes"),
             "score_interval": _interval(mine),
-            "regret_ratio": None if each.name in BOUNDS or best <= 0.0 else float(1.0 - mine.mean() / best),
-        }  # fmt: skip
+            "regret_ratio": (
+                None if each.name in BOUNDS or best <= 0.0 else float(1.0 - mine.mean() / best)
+            ),
+        }
         for other in (OURS, *BOUNDS):
             if other in scores and np.all(scores[other] > 0.0):
                 ratios = mine / scores[other]
@@ -245,9 +268,12 @@ def _chains(prepared: Prepared) -> SpeculationOptions:
 
 
 def _speculation(
-    name: str, options: SpeculationOptions, schedule: Sequence[tuple[int, int, int]], gains: tuple[float, ...],
+    name: str,
+    options: SpeculationOptions,
+    schedule: Sequence[tuple[int, int, int]],
+    gains: tuple[float, ...],
     at_once: bool,
-) -> SpeculationOptions:  # fmt: skip
+) -> SpeculationOptions:
     """Speculation under a policy; bounds bear no cost of changing the length.
 
     `at_once`: drafts are made in one pass, with the drafter's confidence.
@@ -266,12 +292,16 @@ def _speculation(
     }
     policy = rules[name]()
     by_batch = tuple((first, last, k) for first, last, k in schedule) if name == OURS else ()
-    slots = replace(options.batch, slots="likeliest") if policy.rule == "verified" else options.batch
+    slots = (
+        replace(options.batch, slots="likeliest") if policy.rule == "verified" else options.batch
+    )
     return replace(options, policy=policy, schedule=by_batch, batch=slots)
 
 
 def _drafts_at_once(options: SpeculationOptions) -> bool:
-    """Whether a longest draft is made in about one pass, and the recording holds how sure the drafter was."""
+    """Whether a longest draft is made in about one pass, and the recording holds how sure the
+    drafter was.
+    """
     draft, longest = options.draft, options.draft_tokens
     if options.trace.level < 3:
         return False

@@ -1,4 +1,5 @@
-"""Which simulations stand beside measured loads? The same requests at the same times, a scenario for all of them.
+"""Which simulations stand beside measured loads? The same requests at the same times, a scenario
+for all of them.
 
 Leaves out comparing (`real_runs.validation.load_replay`) and printing.
 """
@@ -18,7 +19,8 @@ from simulator.scenario.file import ScenarioFile
 
 
 def load_names(paths: Sequence[Path]) -> dict[str, Path]:
-    """The file of every load by its name, which is that of its folder, or of its file where that has one of its own.
+    """The file of every load by its name, which is that of its folder, or of its file where that
+    has one of its own.
 
     Raises:
         InputError: a folder without a load, or two loads of one name.

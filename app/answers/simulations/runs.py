@@ -1,7 +1,7 @@
 """Which simulations answer a question, and how are their results summarised?
 
-Names the variants and loads to run, runs a prepared scenario once per case, load and seed, and gathers summaries with
-intervals over the seeds. Leaves out printing and drawing.
+Names the variants and loads to run, runs a prepared scenario once per case, load and seed, and
+gathers summaries with intervals over the seeds. Leaves out printing and drawing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def prepared_of(written: ScenarioFile) -> Prepared:
     return prepare(written)
 
 
-def run_cases(prepared: Prepared, variants: Sequence[Variant], seed: int, report: Report) -> list[Case]:
+def run_cases(
+    prepared: Prepared, variants: Sequence[Variant], seed: int, report: Report
+) -> list[Case]:
     """The scenario and its variants, all on the same requests.
 
     Args:
@@ -108,7 +110,11 @@ def autoregressive(prepared: Prepared) -> Prepared:
 
 
 def run_loads(
-    prepared: Prepared, variants: Sequence[Variant], rates: Sequence[float], seed: int, report: Report
+    prepared: Prepared,
+    variants: Sequence[Variant],
+    rates: Sequence[float],
+    seed: int,
+    report: Report,
 ) -> list[LoadPoint]:
     """Every case at every load.
 
@@ -120,7 +126,11 @@ def run_loads(
         report: called as in `run_cases`.
     """
     points = []
-    plain = autoregressive(prepared) if rates and any(name == AUTOREGRESSIVE for name, _ in variants) else prepared
+    plain = (
+        autoregressive(prepared)
+        if rates and any(name == AUTOREGRESSIVE for name, _ in variants)
+        else prepared
+    )
     for rate in rates:
         for name, changes in variants:
             own = plain if name == AUTOREGRESSIVE else prepared
@@ -131,7 +141,9 @@ def run_loads(
 
 
 def with_whole_prompts(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario with a token budget that its longest prompt fits in, where a variant no longer splits prompts."""
+    """The scenario with a token budget that its longest prompt fits in, where a variant no longer
+    splits prompts.
+    """
     longest = int(scenario.workload.prompt_tokens.max())
     if changes.get("chunked_prefill", True) or scenario.scheduler.token_budget >= longest:
         return scenario
@@ -141,20 +153,31 @@ def with_whole_prompts(scenario: Scenario, changes: Mapping[str, Any]) -> Scenar
 def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
     """The summary of a result under the scenario's limits, and what devices did.
 
-    Their use is None with a measured profile, where a plan spreads the model or feed-forward layers are disaggregated,
-    whose parts differ, and for decoders of blocks, whose passes compute more tokens than they count.
+    Their use is None with a measured profile, where a plan spreads the model or feed-forward layers
+    are disaggregated, whose parts differ, and for decoders of blocks, whose passes compute more
+    tokens than they count.
     """
     slo = prepared.written.slo
     found = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
-    known = prepared.setting is not None and prepared.engine is None and prepared.copies.plan is None
-    known = known and prepared.written.feed_forward is None and prepared.blocks is None and prepared.refined is None
+    known = (
+        prepared.setting is not None and prepared.engine is None and prepared.copies.plan is None
+    )
+    known = (
+        known
+        and prepared.written.feed_forward is None
+        and prepared.blocks is None
+        and prepared.refined is None
+    )
     used = resources(result, prepared.setting) if known and prepared.setting is not None else None
-    return found | {field.name: None if used is None else getattr(used, field.name) for field in fields(Resources)}
+    return found | {
+        field.name: None if used is None else getattr(used, field.name)
+        for field in fields(Resources)
+    }
 
 
 def over_seeds(
     prepared: Prepared, first: Mapping[str, Any], seeds: Sequence[int], report: Report
-) -> dict[str, Any] | None:  # fmt: skip
+) -> dict[str, Any] | None:
     """80 % intervals of every number of a summary over seeds.
 
     Args:
@@ -164,7 +187,8 @@ def over_seeds(
         report: called as in `run_cases`.
 
     Returns:
-        The summary's shape with [lo, hi] in place of numbers; None for a single seed. With n seeds these are the
+        The summary's shape with [lo, hi] in place of numbers; None for a single seed. With n seeds
+        these are the
         quantiles 0.1 and 0.9 of n values: for few seeds close to their extremes.
     """
     if len(seeds) < 2:
@@ -178,7 +202,8 @@ def over_seeds(
 
 
 def write_per_request(result: SimulationResult, path: Path) -> None:
-    """A row per request, in the workload's order: lengths, times in seconds (null where there was none), its end.
+    """A row per request, in the workload's order: lengths, times in seconds (null where there was
+    none), its end.
 
     Raises:
         InputError: the place cannot be written.
@@ -189,9 +214,16 @@ def write_per_request(result: SimulationResult, path: Path) -> None:
 
     columns: dict[str, Any] = {
         name: getattr(result, name)
-        for name in ("request", "input_tokens", "output_tokens", "arrival_s", "scheduled_s", "first_token_s",
-                     "last_token_s")
-    }  # fmt: skip
+        for name in (
+            "request",
+            "input_tokens",
+            "output_tokens",
+            "arrival_s",
+            "scheduled_s",
+            "first_token_s",
+            "last_token_s",
+        )
+    }
     table = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
     table["state"] = pa.array(result.state.tolist(), pa.string())
     table["replica"] = pa.array(result.replica)
@@ -199,15 +231,21 @@ def write_per_request(result: SimulationResult, path: Path) -> None:
 
 
 def _intervals(runs: Sequence[Any]) -> Any:
-    """[lo, hi] of numbers that all summaries hold, in their shape; None where one of them has none."""
+    """[lo, hi] of numbers that all summaries hold, in their shape; None where one of them has
+    none.
+    """
     first = runs[0]
     if isinstance(first, Mapping):
         return {
-            key: _intervals([each[key] for each in runs]) for key in first if all(key in each for each in runs)
-        }  # fmt: skip
+            key: _intervals([each[key] for each in runs])
+            for key in first
+            if all(key in each for each in runs)
+        }
     if any(value is None for value in runs):
         return None
-    low, high = np.quantile(np.asarray(runs, dtype=np.float64), [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    low, high = np.quantile(
+        np.asarray(runs, dtype=np.float64), [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]
+    )
     return [float(low), float(high)]
 
 

@@ -1,8 +1,8 @@
 """Which cells does a sweep have, in which order, and in which pieces are they computed?
 
-Cells that share model, device, engine, tensor-parallel devices and drafter are a group, whose batches and contexts are
-evaluated together. A shard is what one worker computes at once; shards follow from the sweep alone, never from how many
-workers there are.
+Cells that share model, device, engine, tensor-parallel devices and drafter are a group, whose
+batches and contexts are evaluated together. A shard is what one worker computes at once; shards
+follow from the sweep alone, never from how many workers there are.
 """
 
 from __future__ import annotations
@@ -43,8 +43,13 @@ class Group:
     @property
     def keys(self) -> dict[str, Any]:
         """What its rows have in common."""
-        return {"model": self.model, "device": self.device, "engine": self.engine,
-                "tensor_parallel": self.tensor_parallel, "drafter": self.drafter}  # fmt: skip
+        return {
+            "model": self.model,
+            "device": self.device,
+            "engine": self.engine,
+            "tensor_parallel": self.tensor_parallel,
+            "drafter": self.drafter,
+        }
 
 
 class Cells:
@@ -53,15 +58,22 @@ class Cells:
     def __init__(self, sweep: Sweep) -> None:
         lists = sweep.lists
         named = [(text, False) for text in lists.drafters] + [(text, True) for text in lists.traces]
-        self._axes: list[Sequence[Any]] = [lists.models, lists.devices, lists.engines, lists.tensor_parallel,
-                                           named or [(PLAIN, False)]]  # fmt: skip
+        self._axes: list[Sequence[Any]] = [
+            lists.models,
+            lists.devices,
+            lists.engines,
+            lists.tensor_parallel,
+            named or [(PLAIN, False)],
+        ]
         self._batches, self._contexts = lists.batches, lists.contexts
         self.points = len(self._batches) * len(self._contexts)
         self.groups = 1
         for axis in self._axes:
             self.groups *= len(axis)
         self._pieces = -(-self.points // MOST_POINTS)  # of a group
-        self._together = 1 if self._pieces > 1 else max(1, min(MOST_POINTS // self.points, MOST_GROUPS))
+        self._together = (
+            1 if self._pieces > 1 else max(1, min(MOST_POINTS // self.points, MOST_GROUPS))
+        )
 
     @property
     def count(self) -> int:
@@ -80,15 +92,23 @@ class Cells:
             index, at = divmod(index, len(axis))
             chosen.append(axis[at])
         (drafter, recorded), tensor_parallel, engine, device, model = chosen
-        return Group(model=model, device=device, engine=engine, tensor_parallel=tensor_parallel, drafter=drafter,
-                     recorded=recorded)  # fmt: skip
+        return Group(
+            model=model,
+            device=device,
+            engine=engine,
+            tensor_parallel=tensor_parallel,
+            drafter=drafter,
+            recorded=recorded,
+        )
 
     def size(self, shard: int) -> int:
         """Cells of a shard."""
         return sum(len(batches) for _, batches, _ in self.blocks(shard))
 
     def blocks(self, shard: int) -> Iterator[tuple[Group, list[int], list[int]]]:
-        """Groups of a shard, each with the batch and the context of every cell, in the order of rows."""
+        """Groups of a shard, each with the batch and the context of every cell, in the order of
+        rows.
+        """
         if self._pieces > 1:
             index, piece = divmod(shard, self._pieces)
             places = range(piece * MOST_POINTS, min((piece + 1) * MOST_POINTS, self.points))
@@ -99,4 +119,6 @@ class Cells:
 
     def _at(self, places: range) -> tuple[list[int], list[int]]:
         width = len(self._contexts)
-        return [self._batches[i // width] for i in places], [self._contexts[i % width] for i in places]
+        return [self._batches[i // width] for i in places], [
+            self._contexts[i % width] for i in places
+        ]

@@ -1,8 +1,8 @@
 """How are the shards of a sweep computed on a Ray cluster?
 
-Every node has the same release of rooftree and the files that the lists name, at the same places; a node where that is
-not so refuses, rather than answer otherwise. Tables come back to this process, which writes them. Leaves out how a
-cluster is started.
+Every node has the same release of rooftree and the files that the lists name, at the same places; a
+node where that is not so refuses, rather than answer otherwise. Tables come back to this process,
+which writes them. Leaves out how a cluster is started.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ MOST_TRIES = 3  # times that a shard is begun again where its process or its nod
 QUEUED = 4  # shards that are asked for at once, a processor of the cluster
 
 
-def computed_on_ray(address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path) -> Iterator[int]:
+def computed_on_ray(
+    address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
+) -> Iterator[int]:
     """Compute shards on a cluster.
 
     Args:
@@ -43,25 +45,31 @@ def computed_on_ray(address: str, asked: Mapping[str, Any], shards: Sequence[int
         A shard when its file is whole, in no particular order.
 
     Raises:
-        InputError: Ray is not installed, no cluster answers, a node has another release or other files, or processes
-            die of a shard again and again.
+        InputError: Ray is not installed, no cluster answers, a node has another release or other
+            files, or processes die of a shard again and again.
     """
     ray = _ray()
-    with redirect_stdout(sys.stderr):  # where Ray tells of processes that died; an answer goes out on the other
+    with redirect_stdout(
+        sys.stderr
+    ):  # where Ray tells of processes that died; an answer goes out on the other
         yield from _computed(ray, address, asked, shards, parts)
 
 
 def _computed(
     ray: Any, address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
-) -> Iterator[int]:  # fmt: skip
+) -> Iterator[int]:
     """See `computed_on_ray`."""
     from traces.storage.parquet_files import write_parquet
 
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
+        ray.init(
+            address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True
+        )
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"no Ray cluster answers there ({reason})", key="--ray", value=address) from None
+        raise InputError(
+            f"no Ray cluster answers there ({reason})", key="--ray", value=address
+        ) from None
     try:
         remote = ray.remote(num_cpus=1, max_retries=MOST_TRIES)(shard_stream)
         question, left = json.dumps(asked), iter(shards)
@@ -72,14 +80,17 @@ def _computed(
             shard = running.pop(ready)
             with pa.ipc.open_stream(_stream(ray, ready, shard)) as rows:
                 write_parquet(rows.read_all(), parts / PART.format(shard))
-            running |= {remote.remote(question, following): following for following in islice(left, 1)}
+            running |= {
+                remote.remote(question, following): following for following in islice(left, 1)
+            }
             yield shard
     finally:
         ray.shutdown()
 
 
 def shard_stream(question: str, shard: int) -> bytes:
-    """The rows of a shard, on a node: a table as Arrow writes it to a stream, which asks less of Ray than a table does.
+    """The rows of a shard, on a node: a table as Arrow writes it to a stream, which asks less of
+    Ray than a table does.
 
     Args:
         question: `asked` of `computed_on_ray`, as JSON.
@@ -102,7 +113,10 @@ def _evaluation(question: str) -> Evaluation:
     asked = json.loads(question)
     sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
     if sweep.digest(asked["seed"]) != asked["digest"]:
-        rule = "has another release of rooftree, or other files under the names of the lists, than this machine"
+        rule = (
+            "has another release of rooftree, or other files under the names of the lists, than"
+            " this machine"
+        )
         raise InputError(rule, key="a node of --ray")
     return Evaluation(sweep, asked["seed"])
 

@@ -1,7 +1,7 @@
 """Which cells moved between two sweeps, which appeared and which disappeared, by how much?
 
-Cells are the same where model, device, engine, tensor-parallel devices, drafter, batch and context are. Leaves out why
-they moved; both files say which release and which lists they are of.
+Cells are the same where model, device, engine, tensor-parallel devices, drafter, batch and context
+are. Leaves out why they moved; both files say which release and which lists they are of.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Comparison:
     """What lies between two sweeps.
 
     Args:
-        moved: cells of both, largest change first: those with an answer in one alone, then by the largest of the three
-            rates' changes. A row has the keys, the values of both (`_old`, `_new`), and the changes (`_change_ratio`,
-            new over old less 1).
+        moved: cells of both, largest change first: those with an answer in one alone, then by the
+            largest of the three rates' changes. A row has the keys, the values of both (`_old`,
+            `_new`), and the changes (`_change_ratio`, new over old less 1).
         appeared: cells of the new one alone.
         disappeared: cells of the old one alone.
         same: cells of both that moved by no more than the threshold.
@@ -54,21 +54,35 @@ def compare(old: Path, new: Path, *, threshold: float) -> Comparison:
         InputError: a file that is no sweep, or in which a cell stands twice.
     """
     before, after = _read(old), _read(new)
-    both = before.join(after, list(KEYS), join_type="inner", left_suffix="_old", right_suffix="_new",
-                       use_threads=False)  # fmt: skip
-    alone = [one.join(other.select(KEYS), list(KEYS), join_type="left anti", use_threads=False)
-             for one, other in ((after, before), (before, after))]  # fmt: skip
+    both = before.join(
+        after,
+        list(KEYS),
+        join_type="inner",
+        left_suffix="_old",
+        right_suffix="_new",
+        use_threads=False,
+    )
+    alone = [
+        one.join(other.select(KEYS), list(KEYS), join_type="left anti", use_threads=False)
+        for one, other in ((after, before), (before, after))
+    ]
     changes = {name: _change(both, name) for name in RATES}
     switched = _numbers(both, "feasible_old") != _numbers(both, "feasible_new")
-    sizes = np.max([np.nan_to_num(np.abs(change), nan=0.0) for change in changes.values()], axis=0, initial=0.0)
+    sizes = np.max(
+        [np.nan_to_num(np.abs(change), nan=0.0) for change in changes.values()], axis=0, initial=0.0
+    )
     sizes = np.where(switched, np.inf, sizes)
     places = np.flatnonzero(sizes > threshold)
     order = places[np.argsort(-sizes[places], kind="stable")]
     moved = both.take(pa.array(order)).to_pylist()
     for row, place in zip(moved, order.tolist(), strict=True):
         row |= {f"{name}_change_ratio": _finite(change[place]) for name, change in changes.items()}
-    return Comparison(moved=_sorted(moved, sizes[order]), appeared=_listed(alone[0]), disappeared=_listed(alone[1]),
-                      same=both.num_rows - len(moved))  # fmt: skip
+    return Comparison(
+        moved=_sorted(moved, sizes[order]),
+        appeared=_listed(alone[0]),
+        disappeared=_listed(alone[1]),
+        same=both.num_rows - len(moved),
+    )
 
 
 def _read(path: Path) -> pa.Table:
@@ -76,8 +90,14 @@ def _read(path: Path) -> pa.Table:
     form = schema()
     with opened_parquet(path) as found:
         for name in (*KEYS, *_SAID):
-            if name not in found.schema_arrow.names or found.schema_arrow.field(name).type != form.field(name).type:
-                rule = f"must be a column of {form.field(name).type}; `rooftree sweep FILE --out` writes such files"
+            if (
+                name not in found.schema_arrow.names
+                or found.schema_arrow.field(name).type != form.field(name).type
+            ):
+                rule = (
+                    f"must be a column of {form.field(name).type}; `rooftree sweep FILE --out`"
+                    " writes such files"
+                )
                 raise InputError(rule, file=path, key=name)
         table = found.read(columns=[*KEYS, *_SAID])
     if any(table[name].null_count for name in KEYS):
@@ -107,7 +127,10 @@ def _finite(value: float) -> float | None:
 
 def _sorted(rows: list[dict[str, Any]], sizes: Any) -> list[dict[str, Any]]:
     """Rows by size, those alike by their keys: a join leaves no order."""
-    ranked = sorted(zip(sizes.tolist(), rows, strict=True), key=lambda pair: (-pair[0], *(pair[1][k] for k in KEYS)))
+    ranked = sorted(
+        zip(sizes.tolist(), rows, strict=True),
+        key=lambda pair: (-pair[0], *(pair[1][k] for k in KEYS)),
+    )
     return [row for _, row in ranked]
 
 

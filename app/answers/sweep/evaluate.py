@@ -1,7 +1,7 @@
 """What is the answer of a cell: the best draft, or why there is none?
 
-A cell's row does not depend on which other cells are asked about, nor on who computes it. Leaves out which cells there
-are (`cells`) and where rows go (`run`).
+A cell's row does not depend on which other cells are asked about, nor on who computes it. Leaves
+out which cells there are (`cells`) and where rows go (`run`).
 """
 
 from __future__ import annotations
@@ -81,10 +81,17 @@ class Evaluation:
             batches: requests.
             contexts: cached tokens per request, one a batch.
         """
-        keys = [{**group.keys, "batch": b, "context": c} for b, c in zip(batches, contexts, strict=True)]
+        keys = [
+            {**group.keys, "batch": b, "context": c} for b, c in zip(batches, contexts, strict=True)
+        ]
         try:
             prepared = self._prepare(group)
-            found = _answers(prepared, np.array(batches, dtype=float), np.array(contexts, dtype=float), self._seed)
+            found = _answers(
+                prepared,
+                np.array(batches, dtype=float),
+                np.array(contexts, dtype=float),
+                self._seed,
+            )
         except RooftreeError as error:
             return [{**key, "feasible": False, "reason": str(error)} for key in keys]
         return [key | answer for key, answer in zip(keys, found, strict=True)]
@@ -92,12 +99,16 @@ class Evaluation:
     def _prepare(self, group: Group) -> _Prepared:
         where = self._sweep.place
         names = DeploymentNames(
-            model=where(group.model), device=where(group.device), engine=where(group.engine),
+            model=where(group.model),
+            device=where(group.device),
+            engine=where(group.engine),
             tensor_parallel=group.tensor_parallel,
-        )  # fmt: skip
+        )
         asked = DecodingConfiguration(deployment=names)
         if group.drafter == PLAIN:
-            contender = Contender(configuration=asked, setting=build_setting(asked), candidates=[geometric(0.0, 0)])
+            contender = Contender(
+                configuration=asked, setting=build_setting(asked), candidates=[geometric(0.0, 0)]
+            )
             return _Prepared(contender, None)
         stated = group.recorded or ":" in group.drafter  # which is the same on every model
         at = "" if stated else names.model
@@ -105,7 +116,9 @@ class Evaluation:
         asked = drafter_question(asked, source)
         setting = build_setting(asked)
         candidates = self._compared(group.drafter, group.recorded, at)
-        return _Prepared(Contender(configuration=asked, setting=setting, candidates=candidates), source)
+        return _Prepared(
+            Contender(configuration=asked, setting=setting, candidates=candidates), source
+        )
 
     def _source(self, text: str, recorded: bool, model: str) -> Source:
         if recorded:
@@ -115,7 +128,9 @@ class Evaluation:
 
     def _candidates(self, text: str, recorded: bool, model: str) -> list[Acceptance]:
         source = self._named(text, recorded, model)
-        return candidates_of(source, None, None, TREE_SIZES, None, np.random.default_rng(self._seed))
+        return candidates_of(
+            source, None, None, TREE_SIZES, None, np.random.default_rng(self._seed)
+        )
 
 
 def _answers(prepared: _Prepared, b: Array, c: Array, seed: int) -> list[Row]:
@@ -124,13 +139,17 @@ def _answers(prepared: _Prepared, b: Array, c: Array, seed: int) -> list[Row]:
     plain = step_cost(prepared.setting, contender.candidates[0], batch=b, context=c)
     rates = rates_at(contender, b, c, Limits(), plain=plain)
     best = np.argmax(rates, axis=0)
-    fits = np.isfinite(np.max(rates, axis=0)) & np.array([_beyond(prepared, context) is None for context in c])
+    fits = np.isfinite(np.max(rates, axis=0)) & np.array(
+        [_beyond(prepared, context) is None for context in c]
+    )
     for index in np.unique(best[fits]).tolist():
         places = np.flatnonzero(fits & (best == index))
         shared = _shared(prepared, contender.candidates[index])
         known = plain if len(places) == len(b) else None
         for place, row in zip(
-            places.tolist(), _numbers(prepared, index, b[places], c[places], seed, known), strict=True
+            places.tolist(),
+            _numbers(prepared, index, b[places], c[places], seed, known),
+            strict=True,
         ):
             found[place] = shared | row
     for place in np.flatnonzero(~fits).tolist():
@@ -138,22 +157,38 @@ def _answers(prepared: _Prepared, b: Array, c: Array, seed: int) -> list[Row]:
     return found
 
 
-def _numbers(prepared: _Prepared, index: int, b: Array, c: Array, seed: int, plain: StepCost | None) -> Iterator[Row]:
-    """Estimates of one configuration where it is the best; `plain` is the cost of plain steps there, where known."""
+def _numbers(
+    prepared: _Prepared, index: int, b: Array, c: Array, seed: int, plain: StepCost | None
+) -> Iterator[Row]:
+    """Estimates of one configuration where it is the best; `plain` is the cost of plain steps
+    there, where known.
+    """
     setting, a = prepared.setting, prepared.contender.candidates[index]
     result = estimate(setting, a, batch=b, context=c, plain=plain)
     spread = intervals(setting, result, batch=b, generator=np.random.default_rng(seed), alike=True)
     first = unloaded_first_token_s(
-        setting, prompt_tokens=np.maximum(c, 1.0), batch=b, step_s=result.step_s, drafts=a.draft_tokens > 0
+        setting,
+        prompt_tokens=np.maximum(c, 1.0),
+        batch=b,
+        step_s=result.step_s,
+        drafts=a.draft_tokens > 0,
     )
     columns = {
-        "plain_tokens_per_s": b / result.plain.total_s, "tokens_per_s": result.tokens_per_s, "step_s": result.step_s,
-        "speedup": result.speedup, "ttft_s": first, "tpot_s": result.step_s / a.tokens_per_step,
-        "memory_bytes": needed_bytes(setting, a, batch=b, context=c), "limit": result.step.limit,
-    }  # fmt: skip
+        "plain_tokens_per_s": b / result.plain.total_s,
+        "tokens_per_s": result.tokens_per_s,
+        "step_s": result.step_s,
+        "speedup": result.speedup,
+        "ttft_s": first,
+        "tpot_s": result.step_s / a.tokens_per_step,
+        "memory_bytes": needed_bytes(setting, a, batch=b, context=c),
+        "limit": result.step.limit,
+    }
     for name in ("step_s", "tokens_per_step", "tokens_per_s", "speedup"):
         columns[f"{name}_low"], columns[f"{name}_high"] = getattr(spread, name)
-    values = [np.broadcast_to(np.asarray(column).reshape(-1), b.shape).tolist() for column in columns.values()]
+    values = [
+        np.broadcast_to(np.asarray(column).reshape(-1), b.shape).tolist()
+        for column in columns.values()
+    ]
     for row in zip(*values, strict=True):
         yield dict(zip(columns, row, strict=True))
 
@@ -163,16 +198,27 @@ def _shared(prepared: _Prepared, a: Acceptance) -> Row:
     setting, source = prepared.setting, prepared.source
     used = setting.overhead if a.draft_tokens else setting.plain_overhead
     row: Row = {
-        "feasible": True, "method": prepared.contender.method, "topology": a.topology, "draft_tokens": a.draft_tokens,
-        "tree": None if a.tree is None else json.dumps(a.tree.to_json()), "tokens_per_step": a.tokens_per_step,
-        "remark": a.remark or None, "draft_model": prepared.contender.configuration.draft_model,
-        "fidelity": setting.deployment.fidelity, "device_calibrated": setting.device.calibrated,
-        "constants_from": setting.device.constants_from, "overhead_source": used.source,
-    }  # fmt: skip
+        "feasible": True,
+        "method": prepared.contender.method,
+        "topology": a.topology,
+        "draft_tokens": a.draft_tokens,
+        "tree": None if a.tree is None else json.dumps(a.tree.to_json()),
+        "tokens_per_step": a.tokens_per_step,
+        "remark": a.remark or None,
+        "draft_model": prepared.contender.configuration.draft_model,
+        "fidelity": setting.deployment.fidelity,
+        "device_calibrated": setting.device.calibrated,
+        "constants_from": setting.device.constants_from,
+        "overhead_source": used.source,
+    }
     if source is None:
         return row
-    return row | {"acceptance_kind": source.kind, "acceptance_source": source.reference,
-                  "acceptance_label": source.label, "acceptance_borrowed": source.borrowed}  # fmt: skip
+    return row | {
+        "acceptance_kind": source.kind,
+        "acceptance_source": source.reference,
+        "acceptance_label": source.label,
+        "acceptance_borrowed": source.borrowed,
+    }
 
 
 def _unfit(prepared: _Prepared, batch: int, context: int) -> Row:
@@ -183,7 +229,11 @@ def _unfit(prepared: _Prepared, batch: int, context: int) -> Row:
         return {"feasible": False, "method": prepared.contender.method, "reason": beyond}
     setting, plain = prepared.setting, prepared.contender.candidates[0]
     needed = footprint_of(setting, plain, batch=batch, context=context)
-    row: Row = {"feasible": False, "method": prepared.contender.method, "memory_bytes": float(needed.total_bytes)}
+    row: Row = {
+        "feasible": False,
+        "method": prepared.contender.method,
+        "memory_bytes": float(needed.total_bytes),
+    }
     try:
         require_fit(setting, needed, f"batch {batch}, context {context}")
     except InfeasibleError as error:

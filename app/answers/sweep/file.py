@@ -1,7 +1,7 @@
 """Which sweep does a file ask for?
 
-A YAML mapping of lists; their product is the cells. Names, formats and numbers are checked before anything is
-computed. Leaves out the cells themselves (`cells`) and what they answer (`evaluate`).
+A YAML mapping of lists; their product is the cells. Names, formats and numbers are checked before
+anything is computed. Leaves out the cells themselves (`cells`) and what they answer (`evaluate`).
 """
 
 from __future__ import annotations
@@ -96,14 +96,21 @@ class Sweep:
         return f"{method}:{self.place(source)}" if source else method + separator
 
     def digest(self, seed: int) -> str:
-        """What tells this sweep from any other: its lists, the seed, the release, and the files that it names."""
+        """What tells this sweep from any other: its lists, the seed, the release, and the files
+        that it names.
+        """
         from importlib.metadata import version
 
         lists = self.lists
         named = [*lists.models, *lists.devices, *lists.engines, *lists.traces]
         named += [text.partition(":")[2] for text in lists.drafters]
         files = {text: _file_digest(Path(self.place(text))) for text in named if text}
-        asked = {"lists": lists.model_dump(mode="json"), "seed": seed, "version": version("rooftree"), "files": files}
+        asked = {
+            "lists": lists.model_dump(mode="json"),
+            "seed": seed,
+            "version": version("rooftree"),
+            "files": files,
+        }
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
@@ -114,8 +121,8 @@ def read_sweep(path: str | Path) -> Sweep:
         path: of a YAML (or JSON) file.
 
     Raises:
-        InputError: absent, too large, no regular file, no YAML, an unknown key, a value out of range, a name that
-            nothing carries, or more cells than fit a file.
+        InputError: absent, too large, no regular file, no YAML, an unknown key, a value out of
+            range, a name that nothing carries, or more cells than fit a file.
     """
     given = _read(Path(path))
     try:
@@ -124,7 +131,9 @@ def read_sweep(path: str | Path) -> Sweep:
         raise refusal(error, SweepFile, path) from None
     sweep = Sweep(lists=lists, folder=Path(path).resolve().parent)
     cells = len(lists.models) * len(lists.devices) * len(lists.engines) * len(lists.tensor_parallel)
-    cells *= max(len(lists.drafters) + len(lists.traces), 1) * len(lists.batches) * len(lists.contexts)
+    cells *= (
+        max(len(lists.drafters) + len(lists.traces), 1) * len(lists.batches) * len(lists.contexts)
+    )
     if cells > MOST_CELLS:
         raise InputError(f"must make at most {MOST_CELLS} cells", file=path, value=cells)
     _check_names(sweep, path)
@@ -139,12 +148,16 @@ def _read(path: Path) -> Mapping[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
     if not isinstance(given, dict):
-        raise InputError("must hold lists such as models and devices", file=path, value=type(given).__name__)
+        raise InputError(
+            "must hold lists such as models and devices", file=path, value=type(given).__name__
+        )
     return {str(key): value for key, value in given.items()}
 
 
 def _check_names(sweep: Sweep, path: str | Path) -> None:
-    """Refuse names that nothing carries, all of them at once; what only does not go together is a cell's reason."""
+    """Refuse names that nothing carries, all of them at once; what only does not go together is a
+    cell's reason.
+    """
     from costmodel.architectures.library import load_model
     from costmodel.engine_library import load_engine
     from hardware_profiles.loader import load_device
@@ -183,7 +196,10 @@ def recorded_source(name: str) -> Any:
 
     file = trace_file(name)
     if is_confidence(file):
-        rule = "a confidence trace answers for methods of masked blocks, which `rooftree predict` costs"
+        rule = (
+            "a confidence trace answers for methods of masked blocks, which `rooftree predict`"
+            " costs"
+        )
         raise InputError(rule, file=file)
     return trace_source(file)
 

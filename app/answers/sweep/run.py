@@ -1,7 +1,8 @@
 """How does a sweep become one file, whatever interrupts it?
 
-Shards are files of their own in a folder beside the result, and are joined in their order when all are there. Leaves
-out what a shard holds (`evaluate`) and the processes that compute them (`workers`).
+Shards are files of their own in a folder beside the result, and are joined in their order when all
+are there. Leaves out what a shard holds (`evaluate`) and the processes that compute them
+(`workers`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Summary:
     def add(self, part: pa.Table) -> None:
         """Count the rows of a part."""
         self.cells += part.num_rows
-        for topology, reason in zip(part["topology"].to_pylist(), part["reason"].to_pylist(), strict=True):
+        for topology, reason in zip(
+            part["topology"].to_pylist(), part["reason"].to_pylist(), strict=True
+        ):
             if reason is None:
                 self.feasible += 1
                 self.topologies[topology] += 1
@@ -69,9 +72,16 @@ class Summary:
 
 
 def run_sweep(
-    sweep: Sweep, out: Path, *, csv_file: Path | None = None, workers: int | None = None, seed: int = 0,
-    resume: bool = False, ray: str | None = None, report: Report = lambda done, total: None,
-) -> Summary:  # fmt: skip
+    sweep: Sweep,
+    out: Path,
+    *,
+    csv_file: Path | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    ray: str | None = None,
+    report: Report = lambda done, total: None,
+) -> Summary:
     """Answer every cell of a sweep, and write one row a cell.
 
     Args:
@@ -85,8 +95,8 @@ def run_sweep(
         report: called with the cells that are done and all of them.
 
     Raises:
-        InputError: parts of an earlier run lie there and `resume` is not asked for, or they are those of another sweep;
-            or a place that cannot be written.
+        InputError: parts of an earlier run lie there and `resume` is not asked for, or they are
+            those of another sweep; or a place that cannot be written.
     """
     from real_runs.campaigns.process import locked
 
@@ -101,7 +111,9 @@ def run_sweep(
         files = [parts / PART.format(shard) for shard in range(cells.shards)]
         left = [shard for shard, file in enumerate(files) if not _holds(file, cells.size(shard))]
         waiting = sum(map(cells.size, left))
-        summary = Summary(workers=max(min(workers or min(cores(), waiting // CELLS_A_PROCESS), len(left)), 1))
+        summary = Summary(
+            workers=max(min(workers or min(cores(), waiting // CELLS_A_PROCESS), len(left)), 1)
+        )
         done = cells.count - waiting
         report(done, cells.count)
         shards = _computed(sweep, seed, parts, left, summary.workers)
@@ -116,10 +128,14 @@ def run_sweep(
     return summary
 
 
-def _computed(sweep: Sweep, seed: int, parts: Path, left: Sequence[int], workers: int) -> Iterator[int]:
+def _computed(
+    sweep: Sweep, seed: int, parts: Path, left: Sequence[int], workers: int
+) -> Iterator[int]:
     """Shards as their files are finished."""
     if workers > 1:
-        yield from computed_by_processes(asked_of(sweep, seed) | {"parts": str(parts)}, left, workers)
+        yield from computed_by_processes(
+            asked_of(sweep, seed) | {"parts": str(parts)}, left, workers
+        )
         return
     from app.answers.sweep.evaluate import Evaluation
     from traces.storage.parquet_files import write_parquet
@@ -135,18 +151,25 @@ def _begin(parts: Path, digest: str, *, resume: bool) -> None:
     begun = parts / BEGUN
     if begun.exists():
         if not resume:
-            raise InputError("holds an unfinished sweep: pass --resume to go on, or remove it", file=parts)
+            raise InputError(
+                "holds an unfinished sweep: pass --resume to go on, or remove it", file=parts
+            )
         try:
             known = json.loads(begun.read_text(encoding="utf-8"))["digest"]
         except (OSError, ValueError, KeyError, TypeError):
             known = None
         if known != digest:
-            rule = "was begun with other lists, files, seed or release of rooftree; remove it, or name another --out"
+            rule = (
+                "was begun with other lists, files, seed or release of rooftree; remove it, or name"
+                " another --out"
+            )
             raise InputError(rule, file=parts, key="--resume")
         return
     make_folder(parts)
     if any(parts.iterdir()):
-        raise InputError("holds files that are no sweep's; remove it, or name another --out", file=parts)
+        raise InputError(
+            "holds files that are no sweep's; remove it, or name another --out", file=parts
+        )
     with whole_file(begun, synced=True) as part:
         part.write_text(json.dumps({"digest": digest}), encoding="utf-8")
 
@@ -174,8 +197,12 @@ def _is_whole(out: Path, digest: str) -> bool:
 
 
 def _metadata(sweep: Sweep, digest: str, seed: int) -> dict[str, str]:
-    return {"rooftree.sweep.schema": str(SCHEMA_VERSION), DIGEST: digest, "rooftree.sweep.seed": str(seed),
-            "rooftree.sweep.lists": sweep.lists.model_dump_json()}  # fmt: skip
+    return {
+        "rooftree.sweep.schema": str(SCHEMA_VERSION),
+        DIGEST: digest,
+        "rooftree.sweep.seed": str(seed),
+        "rooftree.sweep.lists": sweep.lists.model_dump_json(),
+    }
 
 
 def _tables(files: Sequence[Path]) -> Iterator[pa.Table]:
@@ -187,19 +214,30 @@ def _tables(files: Sequence[Path]) -> Iterator[pa.Table]:
 
 
 def _join(
-    tables: Iterator[pa.Table], form: pa.Schema, out: Path | None, csv_file: Path | None, summary: Summary
+    tables: Iterator[pa.Table],
+    form: pa.Schema,
+    out: Path | None,
+    csv_file: Path | None,
+    summary: Summary,
 ) -> None:
-    """Write rows as one Parquet file and as comma-separated values, and count them; only some thousands are held."""
+    """Write rows as one Parquet file and as comma-separated values, and count them; only some
+    thousands are held.
+    """
     with ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
         if out is not None:
             part = stack.enter_context(whole_file(out, synced=True))
-            writer = stack.enter_context(pq.ParquetWriter(part, form, compression="zstd", write_page_checksum=True))
+            writer = stack.enter_context(
+                pq.ParquetWriter(part, form, compression="zstd", write_page_checksum=True)
+            )
         values: Any = None
         if csv_file is not None:
             make_folder(csv_file.parent)
             text = stack.enter_context(whole_file(csv_file))
-            values = csv.writer(stack.enter_context(text.open("w", encoding="utf-8", newline="")), lineterminator="\n")
+            values = csv.writer(
+                stack.enter_context(text.open("w", encoding="utf-8", newline="")),
+                lineterminator="\n",
+            )
             values.writerow(COLUMNS)
         held: list[pa.Table] = []
         for table in tables:
@@ -212,8 +250,12 @@ def _join(
         _written(writer, held, form)
 
 
-def _written(writer: pq.ParquetWriter | None, held: list[pa.Table], form: pa.Schema) -> list[pa.Table]:
+def _written(
+    writer: pq.ParquetWriter | None, held: list[pa.Table], form: pa.Schema
+) -> list[pa.Table]:
     """Write what is held as one row group; nothing is held then."""
     if writer is not None and held:
-        writer.write_table(pa.concat_tables(held).replace_schema_metadata(form.metadata).combine_chunks())
+        writer.write_table(
+            pa.concat_tables(held).replace_schema_metadata(form.metadata).combine_chunks()
+        )
     return []

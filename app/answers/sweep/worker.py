@@ -1,7 +1,8 @@
 """How does a process of its own compute shards of a sweep?
 
-Run as a module it reads what the sweep is, then the number of a shard a line, on standard input, and answers with the
-number once the shard's file is whole. It ends with its input, so that it never outlives the sweep.
+Run as a module it reads what the sweep is, then the number of a shard a line, on standard input,
+and answers with the number once the shard's file is whole. It ends with its input, so that it never
+outlives the sweep.
 """
 
 from __future__ import annotations

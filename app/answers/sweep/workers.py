@@ -1,7 +1,7 @@
 """How are the shards of a sweep computed by several processes?
 
-Each process is asked for one shard after the other; one that dies is replaced and its shard computed again. Leaves out
-what a process does (`worker`) and what becomes of the shards (`run`).
+Each process is asked for one shard after the other; one that dies is replaced and its shard
+computed again. Leaves out what a process does (`worker`) and what becomes of the shards (`run`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def computed_by_processes(asked: Mapping[str, Any], shards: Sequence[int], workers: int) -> Iterator[int]:
+def computed_by_processes(
+    asked: Mapping[str, Any], shards: Sequence[int], workers: int
+) -> Iterator[int]:
     """Compute shards in processes of their own.
 
     Args:
@@ -43,7 +45,9 @@ def computed_by_processes(asked: Mapping[str, Any], shards: Sequence[int], worke
         InputError: processes die of a shard again and again, as where memory is short.
     """
     pool = _Pool(asked, shards)
-    threads = [threading.Thread(target=pool.serve, daemon=True) for _ in range(min(workers, len(shards)))]
+    threads = [
+        threading.Thread(target=pool.serve, daemon=True) for _ in range(min(workers, len(shards)))
+    ]
     try:
         for thread in threads:
             thread.start()
@@ -87,10 +91,15 @@ class _Pool:
                     if self._ended:
                         return
                 else:
-                    rule = f"cannot be computed: {MOST_TRIES} processes ended in it (the last with {code})"
+                    rule = (
+                        f"cannot be computed: {MOST_TRIES} processes ended in it (the last with"
+                        f" {code})"
+                    )
                     raise InputError(rule, key=f"shard {shard}")
                 self.finished.put(shard)
-        except BaseException as error:  # whatever it is ends the sweep, in the thread that asked for it
+        except (
+            BaseException
+        ) as error:  # whatever it is ends the sweep, in the thread that asked for it
             self.finished.put(error)
 
     def end(self) -> None:
@@ -117,9 +126,13 @@ class _Pool:
             if self._ended:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "app.answers.sweep.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": path}, text=True, process_group=0,
-            )  # fmt: skip
+                [sys.executable, "-P", "-m", "app.answers.sweep.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+                text=True,
+                process_group=0,
+            )
             self._processes.append(process)
         _write(process, self._asked)
         return process

@@ -1,8 +1,10 @@
-"""Which request of a batch should get how many nodes, and what does that gain over as many for each?
+"""Which request of a batch should get how many nodes, and what does that gain over as many for
+each?
 
-Requests of a recording, each with the vectors counted on it, or survival vectors that a file states. Counting alone
-makes equal requests look unlike, so the gain stands beside what requests drawn from the recording's mean would show.
-Leaves out the seconds of a step (`costmodel.optimizers.trees.batch_split.fastest_split`).
+Requests of a recording, each with the vectors counted on it, or survival vectors that a file
+states. Counting alone makes equal requests look unlike, so the gain stands beside what requests
+drawn from the recording's mean would show. Leaves out the seconds of a step
+(`costmodel.optimizers.trees.batch_split.fastest_split`).
 
 Reference: Wu et al. 2025, TETRIS (arXiv:2502.15197).
 """
@@ -34,8 +36,8 @@ class Batch:
     """Requests that are verified together.
 
     Args:
-        vectors: float64[requests, depths, siblings]: chance that the k-th candidate of a depth is kept, given those
-            above it.
+        vectors: float64[requests, depths, siblings]: chance that the k-th candidate of a depth is
+            kept, given those above it.
         counted: int64[requests], positions that each was counted on; None: stated.
     """
 
@@ -43,7 +45,9 @@ class Batch:
     counted: NDArray[np.int64] | None = None
 
 
-def recorded_batch(trace: AcceptanceTrace, requests: int, depth: int, width: int, seed: int) -> Batch:
+def recorded_batch(
+    trace: AcceptanceTrace, requests: int, depth: int, width: int, seed: int
+) -> Batch:
     """Requests of a recording, drawn without repeats.
 
     Args:
@@ -65,7 +69,10 @@ def recorded_batch(trace: AcceptanceTrace, requests: int, depth: int, width: int
     levels = max(min(depth, int(lengths.min()) - trace.first_step_position), 1)
     if trace.depth is not None:
         levels = min(levels, trace.depth)
-    return Batch(vectors=np.stack([_counted(trace.select([each]), levels, width) for each in drawn]), counted=lengths)
+    return Batch(
+        vectors=np.stack([_counted(trace.select([each]), levels, width) for each in drawn]),
+        counted=lengths,
+    )
 
 
 def _counted(request: AcceptanceTrace, depth: int, width: int) -> Vectors:
@@ -81,7 +88,8 @@ def _counted(request: AcceptanceTrace, depth: int, width: int) -> Vectors:
 
 
 def read_survivals(path: Path, depth: int) -> Batch:
-    """Requests of a JSON list of survival vectors: P(first d draft tokens kept), d = 1, 2, ..., a list a request.
+    """Requests of a JSON list of survival vectors: P(first d draft tokens kept), d = 1, 2, ..., a
+    list a request.
 
     Args:
         path: file of at most 8 MiB; shorter lists end there.
@@ -100,12 +108,18 @@ def read_survivals(path: Path, depth: int) -> Batch:
         raise InputError(rule, file=path)
     vectors = np.zeros((len(rows), min(depth, max(map(len, rows))), 1))
     for place, row in enumerate(rows):
-        if not all(isinstance(each, int | float) and not isinstance(each, bool) and 0 <= each <= 1 for each in row):
+        if not all(
+            isinstance(each, int | float) and not isinstance(each, bool) and 0 <= each <= 1
+            for each in row
+        ):
             raise InputError("must hold probabilities in 0..1", file=path, key=f"[{place}]")
         values = np.array(row, dtype=np.float64)
         if np.any(np.diff(values) > 0):
-            raise InputError("must never increase: the first d tokens include the first d - 1", file=path,
-                             key=f"[{place}]")  # fmt: skip
+            raise InputError(
+                "must never increase: the first d tokens include the first d - 1",
+                file=path,
+                key=f"[{place}]",
+            )
         own = _conditional(values[:depth])
         vectors[place, : len(own)] = own
     return Batch(vectors=vectors)
@@ -131,23 +145,32 @@ def split_rows(batch: Batch, budgets: Sequence[int], seed: int) -> list[dict[str
     """
     requests, most = len(batch.vectors), max(budgets)
     if min(budgets) < requests:
-        raise InputError(f"{requests} roots need {requests} nodes", key="--nodes", value=min(budgets))
+        raise InputError(
+            f"{requests} roots need {requests} nodes", key="--nodes", value=min(budgets)
+        )
     gains = _gains(batch.vectors, most - requests)
     chance = [_gains(each, most - requests) for each in _equal_batches(batch, seed)]
     rows = []
     for nodes in budgets:
         split, even = _compared(gains, nodes - requests)
         counts = split.draft_tokens
-        by_chance = [found.tokens_per_step / other - 1.0 for found, other in
-                     (_compared(each, nodes - requests) for each in chance)]  # fmt: skip
+        by_chance = [
+            found.tokens_per_step / other - 1.0
+            for found, other in (_compared(each, nodes - requests) for each in chance)
+        ]
         rows.append(
-            {"nodes": nodes, "requests": requests, "draft_tokens": counts.tolist(),
-             "unused_nodes": nodes - requests - int(counts.sum()),
-             "tokens_per_step": split.tokens_per_step, "uniform_tokens_per_step": even,
-             "gain_ratio": split.tokens_per_step / even - 1.0,
-             "gain_by_chance_ratio": float(np.mean(by_chance)) if by_chance else None,
-             "certificate": split.certificate.to_json()}
-        )  # fmt: skip
+            {
+                "nodes": nodes,
+                "requests": requests,
+                "draft_tokens": counts.tolist(),
+                "unused_nodes": nodes - requests - int(counts.sum()),
+                "tokens_per_step": split.tokens_per_step,
+                "uniform_tokens_per_step": even,
+                "gain_ratio": split.tokens_per_step / even - 1.0,
+                "gain_by_chance_ratio": float(np.mean(by_chance)) if by_chance else None,
+                "certificate": split.certificate.to_json(),
+            }
+        )
     return rows
 
 
@@ -158,7 +181,9 @@ def _gains(vectors: Vectors, draft_tokens: int) -> Vectors:
 
 
 def _compared(gains: Vectors, total: int) -> tuple[Any, float]:
-    """The best split of at most so many draft tokens, and tokens per step where each request has as many."""
+    """The best split of at most so many draft tokens, and tokens per step where each request has as
+    many.
+    """
     split = split_budget(gains, min(total, int(np.isfinite(gains).sum())))
     shares = np.full(len(gains), total // len(gains)) + (np.arange(len(gains)) < total % len(gains))
     within = np.where(np.isfinite(gains), gains, 0.0)[np.arange(gains.shape[1]) < shares[:, None]]
@@ -166,14 +191,23 @@ def _compared(gains: Vectors, total: int) -> tuple[Any, float]:
 
 
 def _equal_batches(batch: Batch, seed: int) -> list[Vectors]:
-    """Batches of requests that are all alike, each counted on as many positions as the recorded ones."""
+    """Batches of requests that are all alike, each counted on as many positions as the recorded
+    ones.
+    """
     if batch.counted is None:
         return []
     generator = np.random.default_rng(seed)
     mean = np.average(batch.vectors, axis=0, weights=batch.counted)
-    shares = np.concatenate([mean, np.clip(1.0 - mean.sum(axis=1, keepdims=True), 0.0, 1.0)], axis=1)
+    shares = np.concatenate(
+        [mean, np.clip(1.0 - mean.sum(axis=1, keepdims=True), 0.0, 1.0)], axis=1
+    )
     shares /= shares.sum(axis=1, keepdims=True)
     return [
-        np.stack([generator.multinomial(count, shares)[:, :-1] / count for count in batch.counted.tolist()])
+        np.stack(
+            [
+                generator.multinomial(count, shares)[:, :-1] / count
+                for count in batch.counted.tolist()
+            ]
+        )
         for _ in range(DRAWS)
-    ]  # fmt: skip
+    ]

@@ -23,12 +23,14 @@ def speed_rows(
     depth: int,
     captured_rows: Sequence[int] = (),
 ) -> list[Row]:
-    """The tree of most tokens per second at every context and batch, beside those that emit most per step.
+    """The tree of most tokens per second at every context and batch, beside those that emit most
+    per step.
 
     Args:
         question: target, device, engine and drafter.
         known: sibling vectors, or a recording, on which trees are replayed.
-        trees: rows of the trees that emit most within each budget; the largest budget limits the search.
+        trees: rows of the trees that emit most within each budget; the largest budget limits the
+            search.
         grid: batches, and cached tokens per request.
         depth: most levels, root included.
         captured_rows: rows of a batch for which the engine has captured graphs.
@@ -54,7 +56,9 @@ def speed_rows(
     rows = []
     for context in grid[1]:
         for batch in grid[0]:
-            price = tree_price(setting, batch=batch, context=context, nodes=most, captured_rows=captured_rows)
+            price = tree_price(
+                setting, batch=batch, context=context, nodes=most, captured_rows=captured_rows
+            )
             best = fastest_tree(vectors, price, depth)
 
             def rate(tree: Tree, emitted: float, price: Any = price, batch: int = batch) -> float:
@@ -64,13 +68,23 @@ def speed_rows(
             budgets = [(row["nodes"], Tree.from_json(row), row["tokens_per_step"]) for row in trees]
             plain = batch / price.plain_s
             rows.append(
-                {"batch": batch, "context": context, "nodes": best.tree.nodes, "levels": best.tree.depth,
-                 "tokens_per_step": emitted, "step_s": price.step_s(best.tree, emitted),
-                 "tokens_per_s": rate(best.tree, emitted), "speedup": rate(best.tree, emitted) / plain,
-                 "certificate": best.certificate.to_json(),
-                 "budget_trees": [{"nodes": nodes, "tokens_per_s": rate(tree, each)} for nodes, tree, each in budgets],
-                 **best.tree.to_json()}
-            )  # fmt: skip
+                {
+                    "batch": batch,
+                    "context": context,
+                    "nodes": best.tree.nodes,
+                    "levels": best.tree.depth,
+                    "tokens_per_step": emitted,
+                    "step_s": price.step_s(best.tree, emitted),
+                    "tokens_per_s": rate(best.tree, emitted),
+                    "speedup": rate(best.tree, emitted) / plain,
+                    "certificate": best.certificate.to_json(),
+                    "budget_trees": [
+                        {"nodes": nodes, "tokens_per_s": rate(tree, each)}
+                        for nodes, tree, each in budgets
+                    ],
+                    **best.tree.to_json(),
+                }
+            )
     return rows
 
 

@@ -1,1 +1,3 @@
-"""What do options ask about? From options and files to a configuration, its drafters and their acceptance."""
+"""What do options ask about? From options and files to a configuration, its drafters and their
+acceptance.
+"""

@@ -1,7 +1,8 @@
 """Which drafters do options name, and where is the acceptance of each one known from?
 
-One meaning of --trace, --acceptance, --tokens-per-step, --drafter and --method for every verb. Leaves out what a source
-emits at a draft length (`costmodel.optimizers.drafters.sources`, `app.cli.question.configurations`).
+One meaning of --trace, --acceptance, --tokens-per-step, --drafter and --method for every verb.
+Leaves out what a source emits at a draft length (`costmodel.optimizers.drafters.sources`,
+`app.cli.question.configurations`).
 """
 
 import math
@@ -34,12 +35,14 @@ def named_sources(
     refine: "RefinePolicy | None" = None,
     canvas: int | None = None,
 ) -> "list[Source]":
-    """The sources that options name, in the order of traces, stated numbers and drafters; none where they name none.
+    """The sources that options name, in the order of traces, stated numbers and drafters; none
+    where they name none.
 
     Args:
         accepted: the options.
         traces: of --trace.
-        method: slug or name of --method; it must not contradict a trace, and belongs to stated numbers.
+        method: slug or name of --method; it must not contradict a trace, and belongs to stated
+            numbers.
         otherwise: slug of a trace that names no method; empty: one must be named.
         model: target, for published figures.
         lengths: draft lengths asked about.
@@ -47,7 +50,8 @@ def named_sources(
         canvas: tokens that it refines; None: as recorded, or the method's own.
 
     Raises:
-        InputError: options that exclude each other, numbers out of range, a method that a trace contradicts.
+        InputError: options that exclude each other, numbers out of range, a method that a trace
+            contradicts.
     """
     from app.cli.options import method_slug, ratio
     from costmodel.optimizers.drafters.named_drafters import drafter_source
@@ -56,18 +60,28 @@ def named_sources(
     from traces.library import is_confidence, trace_file
 
     share, slug = ratio(accepted.match_rate, "--match-rate"), method_slug(method, "--method")
-    ways = {"--trace": bool(traces), "--acceptance": accepted.acceptance is not None,
-            "--tokens-per-step": accepted.tokens_per_step is not None}  # fmt: skip
+    ways = {
+        "--trace": bool(traces),
+        "--acceptance": accepted.acceptance is not None,
+        "--tokens-per-step": accepted.tokens_per_step is not None,
+    }
     given = [option for option, stands in ways.items() if stands]
     if len(given) > 1:
-        rule = "exclude each other; exactly one of them says what is accepted, and --drafter adds further drafters"
+        rule = (
+            "exclude each other; exactly one of them says what is accepted, and --drafter adds"
+            " further drafters"
+        )
         raise InputError(f"{' and '.join(given)} {rule}")
     if accepted.drafter and slug and not given:
-        raise InputError("--drafter names its method itself; leave out --method", key="--method", value=method)
+        raise InputError(
+            "--drafter names its method itself; leave out --method", key="--method", value=method
+        )
     found = [
-        _masked_source(file, slug, accepted, refine, canvas)
-        if is_confidence(file)
-        else trace_source(file, slug, share, lengths=lengths, otherwise=otherwise)
+        (
+            _masked_source(file, slug, accepted, refine, canvas)
+            if is_confidence(file)
+            else trace_source(file, slug, share, lengths=lengths, otherwise=otherwise)
+        )
         for file in map(trace_file, traces)
     ]
     if refine is not None and not traces and not accepted.drafter:
@@ -75,11 +89,14 @@ def named_sources(
     if accepted.acceptance is not None:
         found = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
     if accepted.tokens_per_step is not None:
-        found = [length_source(slug or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)]
+        found = [
+            length_source(slug or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
+        ]
     if slug and not found and not accepted.drafter:
         found = own_paced(slug)
     return found + [
-        drafter_source(text, model=model, lengths=lengths, match_rate=share) for text in accepted.drafter or ()
+        drafter_source(text, model=model, lengths=lengths, match_rate=share)
+        for text in accepted.drafter or ()
     ]
 
 
@@ -96,19 +113,26 @@ def _masked_source(
     return confidence_source(file, slug, refine=refine, canvas_tokens=canvas)
 
 
-def _policy_source(slug: str, refine: "RefinePolicy", accepted: Accepted, canvas: int | None) -> "Source":
+def _policy_source(
+    slug: str, refine: "RefinePolicy", accepted: Accepted, canvas: int | None
+) -> "Source":
     """A stated policy, with the tokens per pass that are stated beside it."""
     from costmodel.optimizers.drafters.sources import policy_source
     from hardware_profiles.errors import InputError
 
     if accepted.acceptance is not None:
-        rule = "belongs to drafts that are verified token by token; state --tokens-per-step, or give a --trace"
+        rule = (
+            "belongs to drafts that are verified token by token; state --tokens-per-step, or give a"
+            " --trace"
+        )
         raise InputError(rule, key="--acceptance", value=accepted.acceptance)
     return policy_source(slug, refine, accepted.tokens_per_step, canvas_tokens=canvas)
 
 
 def own_paced(slug: str) -> "list[Source]":
-    """The source of a method whose entry itself says how many tokens a step brings; none for the others."""
+    """The source of a method whose entry itself says how many tokens a step brings; none for the
+    others.
+    """
     from costmodel.laws.own_pace import own_pace
     from costmodel.method_library import load_method
     from costmodel.optimizers.drafters.sources import length_source
@@ -127,7 +151,8 @@ def one_source(
     refine: "RefinePolicy | None" = None,
     canvas: int | None = None,
 ) -> "Source | None":
-    """The one source that options name, for verbs that ask about one drafter; None where they name none.
+    """The one source that options name, for verbs that ask about one drafter; None where they name
+    none.
 
     Args:
         accepted: the options.
@@ -145,10 +170,20 @@ def one_source(
 
     traces = [trace] if trace is not None else []
     found = named_sources(
-        accepted, traces, method=method, otherwise=OTHERWISE, model=model, lengths=lengths, refine=refine, canvas=canvas
+        accepted,
+        traces,
+        method=method,
+        otherwise=OTHERWISE,
+        model=model,
+        lengths=lengths,
+        refine=refine,
+        canvas=canvas,
     )
     if len(found) > 1:
-        rule = "one drafter is taken here, by one of --trace, --acceptance, --tokens-per-step and --drafter; "
+        rule = (
+            "one drafter is taken here, by one of --trace, --acceptance, --tokens-per-step and"
+            " --drafter; "
+        )
         raise InputError(f"{rule}`rooftree optimize` compares several", value=len(found))
     return found[0].asked_on(model) if found else None
 
@@ -156,7 +191,8 @@ def one_source(
 def asked_source(
     chosen: "DecodingConfiguration", accepted: Accepted, given: Mapping[str, Any]
 ) -> "tuple[DecodingConfiguration, Source | None]":
-    """A configuration with the method of its drafter, and where the acceptance of that is known from.
+    """A configuration with the method of its drafter, and where the acceptance of that is known
+    from.
 
     Args:
         chosen: of a file, with options over it.
@@ -164,8 +200,8 @@ def asked_source(
         given: options on the command line.
 
     Returns:
-        The configuration, whose trace is None where numbers are asked about, and the source; None where nothing says
-        what is accepted.
+        The configuration, whose trace is None where numbers are asked about, and the source; None
+        where nothing says what is accepted.
 
     Raises:
         InputError: as `one_source`.
@@ -182,15 +218,23 @@ def asked_source(
     if trace is None and file and given.get("method") and _replays_masked(chosen, accepted):
         trace = Path(str(chosen.trace))
     stated = trace is not None or accepted.tokens_per_step is not None
-    own = file and (chosen.speculates or (chosen.refine is not None and stated)) and not accepted.drafter
+    own = (
+        file
+        and (chosen.speculates or (chosen.refine is not None and stated))
+        and not accepted.drafter
+    )
     method = given.get("method") or (chosen.method if own else "")
-    lengths = draft_lengths(given.get("draft_tokens"), least=0) if given.get("tree") is None else None
+    lengths = (
+        draft_lengths(given.get("draft_tokens"), least=0) if given.get("tree") is None else None
+    )
     if lengths is None and file and not given.get("tree"):
         lengths = [chosen.draft_tokens]
     asked: dict[str, Any] = {
-        "method": method, "model": chosen.deployment.model, "canvas": chosen.canvas_tokens,
+        "method": method,
+        "model": chosen.deployment.model,
+        "canvas": chosen.canvas_tokens,
         "refine": chosen.refine if stated or not file else None,
-    }  # fmt: skip
+    }
     source = one_source(accepted, trace, lengths=lengths or (), **asked)
     if source is None and file:
         if given.get("method") and chosen.trace is not None:
@@ -199,8 +243,11 @@ def asked_source(
     if source is None:
         return chosen, None
     if source.refine is not None and given.get("draft_tokens") is not None:
-        raise InputError("masked blocks have no draft tokens; --block states their size", key="--draft-tokens",
-                         value=given["draft_tokens"])  # fmt: skip
+        raise InputError(
+            "masked blocks have no draft tokens; --block states their size",
+            key="--draft-tokens",
+            value=given["draft_tokens"],
+        )
     if file:  # another method drops what belonged to the drafter of the file
         named = {
             name: given[name]
@@ -217,7 +264,9 @@ def _replays_masked(chosen: "DecodingConfiguration", accepted: Accepted) -> bool
     """Whether a configuration names a confidence trace, and options state nothing in its place."""
     from traces.library import is_confidence, trace_file
 
-    stated = accepted.drafter or accepted.acceptance is not None or accepted.tokens_per_step is not None
+    stated = (
+        accepted.drafter or accepted.acceptance is not None or accepted.tokens_per_step is not None
+    )
     return not stated and chosen.trace is not None and is_confidence(trace_file(chosen.trace))
 
 
@@ -230,7 +279,8 @@ def acceptance_values(
     *,
     assigned: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Keys of a scenario for what options say of acceptance; the file's stand where they say nothing.
+    """Keys of a scenario for what options say of acceptance; the file's stand where they say
+    nothing.
 
     Args:
         accepted: the options.
@@ -248,10 +298,15 @@ def acceptance_values(
 
     if trace is not None:
         _check_masked(trace, {"--draft-tokens": draft_tokens, "--match-rate": accepted.match_rate})
-    values: dict[str, Any] = {"speculation.trace": trace, "speculation.match_rate": accepted.match_rate}
+    values: dict[str, Any] = {
+        "speculation.trace": trace,
+        "speculation.match_rate": accepted.match_rate,
+    }
     ratio(accepted.match_rate, "--match-rate")
     values["speculation.tokens_per_step"] = accepted.tokens_per_step
-    values["speculation.acceptance"] = None if accepted.acceptance is None else rates_of(accepted.acceptance)
+    values["speculation.acceptance"] = (
+        None if accepted.acceptance is None else rates_of(accepted.acceptance)
+    )
     given = [key for key in KNOWN_BY if values[f"speculation.{key}"] is not None]
     several = len(given) + len(accepted.drafter or ())
     if several > 1:
@@ -263,11 +318,20 @@ def acceptance_values(
         from costmodel.configuration.file import read_configuration
 
         model = read_configuration(config).deployment.model
-    source = one_source(accepted, None, model=model or "", lengths=[draft_tokens] if draft_tokens else ())
+    source = one_source(
+        accepted, None, model=model or "", lengths=[draft_tokens] if draft_tokens else ()
+    )
     assert source is not None
-    described = [text for text in assigned if text.startswith(("speculation.draft_bytes", "speculation.draft_passes"))]
+    described = [
+        text
+        for text in assigned
+        if text.startswith(("speculation.draft_bytes", "speculation.draft_passes"))
+    ]
     if described and source.kind == "published":
-        rule = f"describes a drafter of its own, and {source.called}'s acceptance was published of another one"
+        rule = (
+            f"describes a drafter of its own, and {source.called}'s acceptance was published of"
+            " another one"
+        )
         raise InputError(rule, key="--set", value=described[0])
     values |= {"speculation.method": source.method, "speculation.match_rate": source.match_rate}
     if source.draft_model is not None:
@@ -277,7 +341,10 @@ def acceptance_values(
     if source.rates is None:
         return values | {"speculation.tokens_per_step": source.own_tokens_per_step}
     if source.rates.tokens_per_step is not None and draft_tokens in (None, source.rates.measured):
-        known = {"tokens_per_step": source.rates.tokens_per_step, "draft_tokens": source.rates.measured}
+        known = {
+            "tokens_per_step": source.rates.tokens_per_step,
+            "draft_tokens": source.rates.measured,
+        }
         return values | {f"speculation.{key}": value for key, value in known.items()}
     known_to = {"speculation.known_tokens": source.known_tokens}
     return values | {"speculation.acceptance": list(source.rates.by_depth)} | known_to
@@ -290,12 +357,16 @@ def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
 
     given = [(option, value) for option, value in drafts.items() if value is not None]
     if given and is_confidence(trace_file(trace)):
-        raise InputError("is for drafts; masked blocks of a confidence trace have none", key=given[0][0],
-                         value=given[0][1])  # fmt: skip
+        raise InputError(
+            "is for drafts; masked blocks of a confidence trace have none",
+            key=given[0][0],
+            value=given[0][1],
+        )
 
 
 def lengths_for(source: "Source | None", given: list[int] | None, usual: list[int]) -> list[int]:
-    """Draft lengths to compare: those asked for; else the usual ones within what is known of the drafter.
+    """Draft lengths to compare: those asked for; else the usual ones within what is known of the
+    drafter.
 
     Args:
         source: of the acceptance; None: unknown.
@@ -303,8 +374,8 @@ def lengths_for(source: "Source | None", given: list[int] | None, usual: list[in
         usual: where nothing was asked.
 
     Returns:
-        Lengths, of a recording of one policy its own, or sizes of trees that carry prompt tokens; empty where stated
-        tokens per step belong to a length or shape of their own.
+        Lengths, of a recording of one policy its own, or sizes of trees that carry prompt tokens;
+        empty where stated tokens per step belong to a length or shape of their own.
     """
     from traces.kinds.provenance import POLICY_KEY
 
@@ -323,7 +394,9 @@ def lengths_for(source: "Source | None", given: list[int] | None, usual: list[in
 
 
 def _usual_for(source: "Source", usual: list[int]) -> list[int]:
-    """The usual lengths, or the entry's own size where candidates carry prompt tokens and ranks are known."""
+    """The usual lengths, or the entry's own size where candidates carry prompt tokens and ranks are
+    known.
+    """
     from costmodel.method_library import load_method
 
     shape, recorded = load_method(source.method).shape, source.positions
@@ -339,7 +412,11 @@ def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
     """
     from app.cli.options import MOST_DRAFT_TOKENS, whole_numbers
 
-    return None if text is None else whole_numbers(text, "--draft-tokens", least=least, most=MOST_DRAFT_TOKENS)
+    return (
+        None
+        if text is None
+        else whole_numbers(text, "--draft-tokens", least=least, most=MOST_DRAFT_TOKENS)
+    )
 
 
 def numbers_words(source: "Source | None", used: "Iterable[Acceptance]" = ()) -> list[str]:
@@ -386,5 +463,7 @@ def rates_of(text: str, option: str = "--acceptance") -> list[float]:
         rule = "must be one rate (0.72), or rates by position separated by commas (0.78,0.61,0.48)"
         raise InputError(rule, key=option, value=text) from None
     if not all(0.0 <= rate <= 1.0 for rate in rates):
-        raise InputError("must lie in [0, 1]", key=option, value=rates[0] if len(rates) == 1 else text)
+        raise InputError(
+            "must lie in [0, 1]", key=option, value=rates[0] if len(rates) == 1 else text
+        )
     return rates

@@ -1,7 +1,7 @@
 """Which configuration do a file and the options beside it ask about?
 
-Options that stand on the command line go over what the file says; without a file the options say all of it. Leaves out
-which shapes and lengths are compared (`app.cli.question.configurations`).
+Options that stand on the command line go over what the file says; without a file the options say
+all of it. Leaves out which shapes and lengths are compared (`app.cli.question.configurations`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,21 +20,40 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="A configuration, or recommendation.json of `optimize`; options beside it go over what it says.",
+        help=(
+            "A configuration, or recommendation.json of `optimize`; options beside it go over what"
+            " it says."
+        ),
     ),
 ]
 _FIELDS: Mapping[str, str] = {
-    "draft": "draft_model", "exit_layer": "exit_layers", "draft_passes": "draft_passes", "draft_bytes": "draft_bytes",
+    "draft": "draft_model",
+    "exit_layer": "exit_layers",
+    "draft_passes": "draft_passes",
+    "draft_bytes": "draft_bytes",
     "draft_name": "draft_name",
-    "match_rate": "match_rate", "trace": "trace",
-}  # fmt: skip
+    "match_rate": "match_rate",
+    "trace": "trace",
+}
 _NAMES: Mapping[str, str] = {
-    "model": "model", "device": "device", "engine": "engine", "dtype": "dtype", "kv_dtype": "kv_dtype",
+    "model": "model",
+    "device": "device",
+    "engine": "engine",
+    "dtype": "dtype",
+    "kv_dtype": "kv_dtype",
     "draft_dtype": "draft_dtype",
-    "tp": "tensor_parallel", "pp": "pipeline_parallel", "ep": "expert_parallel", "dp": "data_parallel",
-    "cp": "context_parallel", "fidelity": "fidelity", "split_verify": "split_verify", "transform": "transforms",
-    "shared_prefix": "shared_prefix_tokens", "host_weights": "host_weights_ratio", "overrides": "overrides",
-}  # fmt: skip
+    "tp": "tensor_parallel",
+    "pp": "pipeline_parallel",
+    "ep": "expert_parallel",
+    "dp": "data_parallel",
+    "cp": "context_parallel",
+    "fidelity": "fidelity",
+    "split_verify": "split_verify",
+    "transform": "transforms",
+    "shared_prefix": "shared_prefix_tokens",
+    "host_weights": "host_weights_ratio",
+    "overrides": "overrides",
+}
 
 
 def given_options(running: typer.Context) -> dict[str, Any]:
@@ -47,7 +66,9 @@ def given_options(running: typer.Context) -> dict[str, Any]:
     return {name: value for name, value in running.params.items() if stands(name)}
 
 
-def asked(file: Path | None, options: Mapping[str, Any], *, batch: int | None = None) -> "DecodingConfiguration":
+def asked(
+    file: Path | None, options: Mapping[str, Any], *, batch: int | None = None
+) -> "DecodingConfiguration":
     """The configuration of a file with options over it.
 
     Args:
@@ -68,8 +89,11 @@ def asked(file: Path | None, options: Mapping[str, Any], *, batch: int | None = 
     return with_options(base, options)
 
 
-def with_options(base: "DecodingConfiguration", options: Mapping[str, Any]) -> "DecodingConfiguration":
-    """A configuration with options over it; another method keeps nothing that belonged to the old one's drafter.
+def with_options(
+    base: "DecodingConfiguration", options: Mapping[str, Any]
+) -> "DecodingConfiguration":
+    """A configuration with options over it; another method keeps nothing that belonged to the old
+    one's drafter.
 
     Args:
         base: what to change.
@@ -83,7 +107,9 @@ def with_options(base: "DecodingConfiguration", options: Mapping[str, Any]) -> "
     from app.cli.options import byte_count, method_slug, ratio
     from app.cli.question.refining import refined_by
 
-    names = {field: _name_value(name, options[name]) for name, field in _NAMES.items() if name in options}
+    names = {
+        field: _name_value(name, options[name]) for name, field in _NAMES.items() if name in options
+    }
     changes = {field: options[name] for name, field in _FIELDS.items() if name in options}
     if options.get("method"):
         slug = method_slug(options["method"], "--method")
@@ -98,7 +124,9 @@ def with_options(base: "DecodingConfiguration", options: Mapping[str, Any]) -> "
     if changes.get("trace") is not None:
         changes["trace"] = str(changes["trace"])
     if options.get("engine_log") is not None:
-        names["cache_tokens"] = _cache_tokens(options["engine_log"], names.get("engine", base.deployment.engine))
+        names["cache_tokens"] = _cache_tokens(
+            options["engine_log"], names.get("engine", base.deployment.engine)
+        )
     if names:
         changes["deployment"] = replace(base.deployment, **names)
     return replace(base, **changes)
@@ -116,7 +144,9 @@ def _cache_tokens(log: Path, engine: str) -> int:
 
     tokens = read_engine_facts(log).tokens(load_engine(engine).memory.block_tokens)
     if tokens is None:
-        raise InputError("tells limits of the scheduler, and no cache", file=log, key="--engine-log")
+        raise InputError(
+            "tells limits of the scheduler, and no cache", file=log, key="--engine-log"
+        )
     return tokens
 
 
@@ -133,14 +163,16 @@ def _name_value(option: str, value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drafts:
-    """What is compared: chains of several lengths, one static tree, or one tree built anew at every step.
+    """What is compared: chains of several lengths, one static tree, or one tree built anew at every
+    step.
 
     Attributes:
         lengths: draft tokens of the chains.
         tree: static tree instead.
         dynamic: numbers of a tree that is built at every step instead.
         stop: when a draft ends before its length; None: it does not.
-        chosen: the configuration whose schedule says which length belongs to a batch; None: all go with all.
+        chosen: the configuration whose schedule says which length belongs to a batch; None: all go
+            with all.
     """
 
     lengths: list[int]
@@ -151,23 +183,29 @@ class Drafts:
 
     @property
     def weighs_seconds(self) -> bool:
-        """Whether the rule that ends drafts weighs what steps cost, so that acceptance differs by setting."""
+        """Whether the rule that ends drafts weighs what steps cost, so that acceptance differs by
+        setting.
+        """
         return self.stop is not None and self.stop.rule == "goodput"
 
     def belongs(self, draft_tokens: int, batch: int) -> bool:
         """Whether a chain of this length is run at a batch."""
-        return self.chosen is None or not self.chosen.schedule or self.chosen.draft_tokens_at(batch) == draft_tokens
+        return (
+            self.chosen is None
+            or not self.chosen.schedule
+            or self.chosen.draft_tokens_at(batch) == draft_tokens
+        )
 
 
 def drafts_of(
     chosen: "DecodingConfiguration | None", options: Mapping[str, Any], batches: Sequence[int]
-) -> Drafts:  # fmt: skip
+) -> Drafts:
     """What a configuration and the options beside it compare.
 
     Args:
         chosen: of a file; None: the options say all.
-        options: `draft_tokens`, `tree`, `dynamic_tree` and `stop`, as the command line gives them; what is absent
-            stays as the configuration says.
+        options: `draft_tokens`, `tree`, `dynamic_tree` and `stop`, as the command line gives them;
+            what is absent stays as the configuration says.
         batches: batch sizes that are asked about.
 
     Raises:
@@ -190,12 +228,15 @@ def drafts_of(
         tree = options.get("tree")
         return Drafts(
             lengths=whole_numbers(lengths, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS),
-            tree=None if tree is None else read_tree(tree), dynamic=dynamic_shape(options.get("dynamic_tree") or ""),
+            tree=None if tree is None else read_tree(tree),
+            dynamic=dynamic_shape(options.get("dynamic_tree") or ""),
             stop=stop,
-        )  # fmt: skip
+        )
     lengths_here = sorted({chosen.draft_tokens_at(batch) for batch in batches})
     if chosen.refine is not None:
         lengths_here = []  # masked blocks have no draft length
     numbers = chosen.shape if isinstance(chosen.shape, Shape) else None
-    dynamic = None if numbers is not None and numbers.kind == "state_trees" else numbers  # those follow from their size
+    dynamic = (
+        None if numbers is not None and numbers.kind == "state_trees" else numbers
+    )  # those follow from their size
     return Drafts(lengths=lengths_here, tree=chosen.tree, dynamic=dynamic, stop=stop, chosen=chosen)

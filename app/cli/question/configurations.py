@@ -1,4 +1,6 @@
-"""Which configurations do options name: chains or a tree, at acceptance from a recording, numbers, or none?"""
+"""Which configurations do options name: chains or a tree, at acceptance from a recording, numbers,
+or none?
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,9 +46,14 @@ def named_method(recorded: "AcceptanceTrace") -> str:
 
 
 def replayed(
-    recorded: "AcceptanceTrace", method: str, lengths: list[int], tree: "Path | Tree | None", seed: int
+    recorded: "AcceptanceTrace",
+    method: str,
+    lengths: list[int],
+    tree: "Path | Tree | None",
+    seed: int,
 ) -> "list[Acceptance]":
-    """Chains of the lengths, or the tree in a file, replayed on a recording; their bootstrap draws are paired.
+    """Chains of the lengths, or the tree in a file, replayed on a recording; their bootstrap draws
+    are paired.
 
     Args:
         recorded: the trace.
@@ -78,13 +85,13 @@ def replayed(
 
 def compared(
     source: "Source", lengths: list[int], tree: "Path | Tree | None", seed: int
-) -> "list[Acceptance]":  # fmt: skip
+) -> "list[Acceptance]":
     """Chains of the lengths, or a tree, at what is known of a drafter's acceptance.
 
     Args:
         source: where it is known from.
-        lengths: K of the chains; empty: the length or shape that stated tokens per step belong to, beside plain
-            decoding.
+        lengths: K of the chains; empty: the length or shape that stated tokens per step belong to,
+            beside plain decoding.
         tree: instead of chains, or its file.
         seed: of the bootstrap.
 
@@ -113,7 +120,10 @@ def compared(
     if rates is None:
         assert emitted is not None
         if any(lengths):
-            rule = f"{emitted:g} tokens per step are those of the method's own shape; name their length"
+            rule = (
+                f"{emitted:g} tokens per step are those of the method's own shape; name their"
+                " length"
+            )
             raise InputError(f"{rule}: length={emitted:g}@K", key="--draft-tokens", value=lengths)
         return plain() if lengths else [*plain(), tokens_claim(method, emitted)]
     if not lengths:
@@ -122,7 +132,8 @@ def compared(
 
 
 def prompted(source: "Source", sizes: list[int], seed: int) -> "list[Acceptance]":
-    """Trees whose candidates carry prompt tokens, of the sizes, at what is known of a drafter's acceptance.
+    """Trees whose candidates carry prompt tokens, of the sizes, at what is known of a drafter's
+    acceptance.
 
     Args:
         source: where it is known from.
@@ -157,7 +168,8 @@ def plain() -> "list[Acceptance]":
 
 
 def unknown(lengths: list[int], tree: Path | None, match_rate: float = 1.0) -> "list[Acceptance]":
-    """Chains of the lengths, or a tree, whose acceptance is asked for: nothing is taken to be accepted.
+    """Chains of the lengths, or a tree, whose acceptance is asked for: nothing is taken to be
+    accepted.
 
     Args:
         lengths: K of the chains.

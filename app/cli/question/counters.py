@@ -1,4 +1,6 @@
-"""Which drafter and which acceptance do an engine's counters stand for, when the command line names scrapes?"""
+"""Which drafter and which acceptance do an engine's counters stand for, when the command line names
+scrapes?
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +26,9 @@ def scrapes(metrics: Sequence[Path] | None, after: Path | None) -> list[Path]:
         rule = "is a second scrape, and nothing comes before it: --metrics BEFORE AFTER"
         raise InputError(rule, key="AFTER", value=str(after))
     if len(given) > MOST_SCRAPES:
-        raise InputError("takes one scrape or two, before and after", key="--metrics", value=len(given))
+        raise InputError(
+            "takes one scrape or two, before and after", key="--metrics", value=len(given)
+        )
     return given
 
 
@@ -51,7 +55,9 @@ def running_engine(files: Sequence[Path], model: str) -> "Running":
     return read_running(files[0], *files[1:], is_served=is_served)
 
 
-def counters_source(running: "Running", method: str, match_rate: float | None, lengths: Sequence[int]) -> "Source":
+def counters_source(
+    running: "Running", method: str, match_rate: float | None, lengths: Sequence[int]
+) -> "Source":
     """The drafter that made the drafts, at the acceptance that was counted.
 
     Args:
@@ -68,10 +74,15 @@ def counters_source(running: "Running", method: str, match_rate: float | None, l
     from hardware_profiles.errors import InputError
 
     if not method or not load_method(method).drafts:
-        rule = "counters do not say what drafted: name it, such as eagle-3, mtp, speculative-decoding or n-gram"
+        rule = (
+            "counters do not say what drafted: name it, such as eagle-3, mtp, speculative-decoding"
+            " or n-gram"
+        )
         raise InputError(rule, key="--method", value=method or None)
     share = match_rate if match_rate is not None else running.proposal_ratio
-    about = f"counters of {running.engine}: {' to '.join(Path(file).name for file in running.files)}"
+    about = (
+        f"counters of {running.engine}: {' to '.join(Path(file).name for file in running.files)}"
+    )
     return counted_source(
         running.trace, method, share, lengths=lengths, file=Path(running.files[-1]), about=about
-    )  # fmt: skip
+    )

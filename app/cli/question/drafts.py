@@ -14,18 +14,29 @@ DynamicTree = Annotated[
     str,
     typer.Option(
         "--dynamic-tree",
-        help="A tree chosen anew at every step, as nodes=16,depth=6,width=4,beam=4,least=0.02; only nodes is needed.",
+        help=(
+            "A tree chosen anew at every step, as nodes=16,depth=6,width=4,beam=4,least=0.02; only"
+            " nodes is needed."
+        ),
     ),
 ]
 StopRule = Annotated[
     str,
     typer.Option(
         "--stop",
-        help="When a draft ends before K: probability:0.6, product:0.5,least=1,most=8, ema or goodput; a dynamic tree: "
-        "gain:0.1.",
+        help=(
+            "When a draft ends before K: probability:0.6, product:0.5,least=1,most=8, ema or"
+            " goodput; a dynamic tree: gain:0.1."
+        ),
     ),
 ]
-_SHAPE_KEYS = {"nodes": "nodes", "depth": "depth", "width": "width", "beam": "beam", "least": "least_probability"}
+_SHAPE_KEYS = {
+    "nodes": "nodes",
+    "depth": "depth",
+    "width": "width",
+    "beam": "beam",
+    "least": "least_probability",
+}
 _STOP_KEYS = {"least": "least_tokens", "most": "most_tokens"}
 
 
@@ -44,7 +55,11 @@ def dynamic_shape(text: str) -> "Shape | None":
     least = given.pop("least_probability", 0.0)
     if given.get("nodes", 0) < 1:
         raise InputError("needs a number of nodes >= 1", key="--dynamic-tree", value=text)
-    return Shape(kind="dynamic_tree", least_probability=least, **{key: int(value) for key, value in given.items()})
+    return Shape(
+        kind="dynamic_tree",
+        least_probability=least,
+        **{key: int(value) for key, value in given.items()},
+    )
 
 
 def stop_rule(text: str) -> "Stop | None":
@@ -65,14 +80,21 @@ def stop_rule(text: str) -> "Stop | None":
     name, _, at = first.partition(":")
     known: dict[str, Rule] = {each: each for each in get_args(Rule) if each != "length"}
     if name not in known:
-        raise InputError(f"must be one of {', '.join(known)}, as probability:0.6", key="--stop", value=text)
+        raise InputError(
+            f"must be one of {', '.join(known)}, as probability:0.6", key="--stop", value=text
+        )
     if name == "exit":
-        rule = "no kind of recording tells acceptance by exit layer; record each layer as a drafter of its own"
+        rule = (
+            "no kind of recording tells acceptance by exit layer; record each layer as a drafter of"
+            " its own"
+        )
         raise InputError(rule, key="--stop", value=text)
     numbers = {"least_tokens": 0.0} if name == "goodput" else {}  # which may find that nothing pays
     numbers |= _numbers(others, _STOP_KEYS, "--stop") if others else {}
     threshold = _numbers(f"at={at}", {"at": "at"}, "--stop")["at"] if at else 0.0
-    return Stop(rule=known[name], at=threshold, **{key: int(value) for key, value in numbers.items()})
+    return Stop(
+        rule=known[name], at=threshold, **{key: int(value) for key, value in numbers.items()}
+    )
 
 
 def law_of(recorded: "AcceptanceTrace", method: str, lengths: list[int]) -> "Law":
@@ -93,7 +115,8 @@ def varying(
     seed: int,
     at: "tuple[Setting, list[int], list[int]] | None" = None,
 ) -> "list[Acceptance]":
-    """A dynamic tree, or chains that end by a rule, replayed on a recording; their bootstrap draws are paired.
+    """A dynamic tree, or chains that end by a rule, replayed on a recording; their bootstrap draws
+    are paired.
 
     `at` names the setting, batches and contexts whose seconds a controller of goodput weighs.
 
@@ -114,11 +137,15 @@ def varying(
         return [dynamic_tree(recorded, dynamic, draws, stop=stop)]
     assert stop is not None
     if at is None and stop.rule == "goodput":
-        raise InputError("weighs seconds, which `predict` and `optimize` know", key="--stop", value=stop.rule)
+        raise InputError(
+            "weighs seconds, which `predict` and `optimize` know", key="--stop", value=stop.rule
+        )
     setting, batches, contexts = at or (None, [], [])
     plain = [from_replay(replay_chain(recorded, 0), draws)] if 0 in lengths else []
     most = [k for k in lengths if k]
-    return plain + stopped_candidates(setting, recorded, most, stop, draws, law, batches=batches, contexts=contexts)
+    return plain + stopped_candidates(
+        setting, recorded, most, stop, draws, law, batches=batches, contexts=contexts
+    )
 
 
 def _numbers(text: str, keys: dict[str, str], option: str) -> dict[str, float]:

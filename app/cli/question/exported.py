@@ -1,4 +1,6 @@
-"""Which configuration do the options of `export` name: that of a file with changes, or a stated one?"""
+"""Which configuration do the options of `export` name: that of a file with changes, or a stated
+one?
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,46 +15,69 @@ if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.drafters.sources import Source
 
-_Devices = Annotated[int | None, typer.Option("--tp", min=1, help="Devices that share every layer.")]
+_Devices = Annotated[
+    int | None, typer.Option("--tp", min=1, help="Devices that share every layer.")
+]
 _Length = Annotated[
-    int | None, typer.Option("--max-length", min=1, help="Most tokens of a request, prompt and answer.")
+    int | None,
+    typer.Option("--max-length", min=1, help="Most tokens of a request, prompt and answer."),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """What is started: the configuration to begin with, and what stands in the place of its parts."""
+    """What is started: the configuration to begin with, and what stands in the place of its
+    parts.
+    """
 
     config: Annotated[
         Path | None,
-        typer.Option("--config", "--from", help="A configuration, or recommendation.json; else state one."),
+        typer.Option(
+            "--config", "--from", help="A configuration, or recommendation.json; else state one."
+        ),
     ] = None
     batch: Annotated[
-        int | None, typer.Option("--batch", min=1, help="Batch of the choice to export; default: the first.")
+        int | None,
+        typer.Option("--batch", min=1, help="Batch of the choice to export; default: the first."),
     ] = None
     context: Annotated[
-        int | None, typer.Option("--context", min=0, help="Context of the choice; default: the first.")
+        int | None,
+        typer.Option("--context", min=0, help="Context of the choice; default: the first."),
     ] = None
-    model: Annotated[str | None, typer.Option("--model", help="Target: shipped name, hub id or path.")] = None
+    model: Annotated[
+        str | None, typer.Option("--model", help="Target: shipped name, hub id or path.")
+    ] = None
     draft: Annotated[
         str | None,
-        typer.Option("--draft", help="Draft model or head: hub id or path; default: one published for the target."),
+        typer.Option(
+            "--draft",
+            help="Draft model or head: hub id or path; default: one published for the target.",
+        ),
     ] = None
     method: Annotated[str | None, typer.Option("--method", help="Method slug.")] = None
     draft_tokens: Annotated[
-        int | None, typer.Option("--draft-tokens", min=0, max=MOST_DRAFT_TOKENS, help="Draft tokens K.")
+        int | None,
+        typer.Option("--draft-tokens", min=0, max=MOST_DRAFT_TOKENS, help="Draft tokens K."),
     ] = None
     tree: Annotated[
-        Path | None, typer.Option("--tree", help="Tree: JSON, FILE.py[:NAME] of Medusa or EAGLE, Sequoia's growmap.")
+        Path | None,
+        typer.Option(
+            "--tree", help="Tree: JSON, FILE.py[:NAME] of Medusa or EAGLE, Sequoia's growmap."
+        ),
     ] = None
-    schedule: Annotated[str | None, typer.Option("--schedule", help="K by batch size, as 1-16:5,17-64:3,65-512:0.")] = (
-        None
-    )
+    schedule: Annotated[
+        str | None, typer.Option("--schedule", help="K by batch size, as 1-16:5,17-64:3,65-512:0.")
+    ] = None
     no_schedule: Annotated[
-        bool, typer.Option("--no-schedule", help="One draft length, though the file has a schedule.")
+        bool,
+        typer.Option("--no-schedule", help="One draft length, though the file has a schedule."),
     ] = False
-    ngram_min: Annotated[int | None, typer.Option("--ngram-min", min=1, help="Shortest n-gram looked up.")] = None
-    ngram_max: Annotated[int | None, typer.Option("--ngram-max", min=1, help="Longest n-gram looked up.")] = None
+    ngram_min: Annotated[
+        int | None, typer.Option("--ngram-min", min=1, help="Shortest n-gram looked up.")
+    ] = None
+    ngram_max: Annotated[
+        int | None, typer.Option("--ngram-max", min=1, help="Longest n-gram looked up.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +85,29 @@ class Served:
     """Where it runs, in which formats and up to which limits."""
 
     tp: _Devices = None
-    pp: Annotated[int | None, typer.Option("--pp", min=1, help="Pipeline stages of consecutive layers.")] = None
-    ep: Annotated[int | None, typer.Option("--ep", min=1, help="Devices that share the routed experts.")] = None
-    dp: Annotated[int | None, typer.Option("--dp", min=1, help="Copies of the layers other than experts.")] = None
+    pp: Annotated[
+        int | None, typer.Option("--pp", min=1, help="Pipeline stages of consecutive layers.")
+    ] = None
+    ep: Annotated[
+        int | None, typer.Option("--ep", min=1, help="Devices that share the routed experts.")
+    ] = None
+    dp: Annotated[
+        int | None, typer.Option("--dp", min=1, help="Copies of the layers other than experts.")
+    ] = None
     node_devices: Annotated[
-        int, typer.Option("--node-devices", min=1, help="Devices of one server; more spread over several servers.")
+        int,
+        typer.Option(
+            "--node-devices", min=1, help="Devices of one server; more spread over several servers."
+        ),
     ] = 8
     dtype: Dtype = None
     kv_dtype: KvDtype = None
     draft_dtype: DraftDtype = None
     max_batch: Annotated[
         int | None,
-        typer.Option("--max-batch", min=1, help="Most requests decoded at once; default: the engine's limit."),
+        typer.Option(
+            "--max-batch", min=1, help="Most requests decoded at once; default: the engine's limit."
+        ),
     ] = None
     max_length: _Length = None
 
@@ -82,7 +118,9 @@ class Imitated(Accepted):
 
     acceptance_by_depth: Annotated[
         str | None,
-        typer.Option("--acceptance-by-depth", help="P(first d draft tokens kept), d = 1..K, comma-separated."),
+        typer.Option(
+            "--acceptance-by-depth", help="P(first d draft tokens kept), d = 1..K, comma-separated."
+        ),
     ] = None
     trace: Trace = None
 
@@ -96,7 +134,8 @@ def exported_configuration(
         started: the configuration to begin with.
         served: where it runs.
         imitated: what is accepted.
-        synthetic: rates of acceptance are needed, from the configuration's own source where options name none.
+        synthetic: rates of acceptance are needed, from the configuration's own source where options
+            name none.
 
     Raises:
         InputError: options that exclude each other, or name no whole configuration.
@@ -113,12 +152,19 @@ def exported_configuration(
         changes["method"] = slug_of(imitated.drafter[0].partition(":")[0].strip())
     if started.config is not None:
         whole = "draft_tokens" not in changes and not started.no_schedule
-        chosen = read_configuration(started.config, batch=started.batch, context=started.context, scheduled=whole)
+        chosen = read_configuration(
+            started.config, batch=started.batch, context=started.context, scheduled=whole
+        )
     elif started.model is None or not _is_whole(changes):
-        raise InputError("--config FILE, or --model with --method and --draft-tokens, --schedule or --tree, is needed")
+        raise InputError(
+            "--config FILE, or --model with --method and --draft-tokens, --schedule or --tree, is"
+            " needed"
+        )
     else:
         where = DeploymentNames(model=started.model)
-        chosen = DecodingConfiguration(deployment=where, batch=started.batch, context=started.context)
+        chosen = DecodingConfiguration(
+            deployment=where, batch=started.batch, context=started.context
+        )
     if changes.get("method", chosen.method) != chosen.method:
         chosen = chosen.without_drafter()
     if started.model is not None:
@@ -128,7 +174,9 @@ def exported_configuration(
 
 
 def _is_whole(changes: dict[str, Any]) -> bool:
-    """Whether options name all of a configuration: what is drafted, or a method that drafts nothing."""
+    """Whether options name all of a configuration: what is drafted, or a method that drafts
+    nothing.
+    """
     from costmodel.method_library import load_method
 
     method = changes.get("method")
@@ -140,10 +188,16 @@ def _drafted(started: Started) -> dict[str, Any]:
     from hardware_profiles.errors import InputError
     from traces.kinds.tree import read_tree
 
-    ways = {"--tree": started.tree, "--draft-tokens": started.draft_tokens, "--schedule": started.schedule}
+    ways = {
+        "--tree": started.tree,
+        "--draft-tokens": started.draft_tokens,
+        "--schedule": started.schedule,
+    }
     given = [option for option, value in ways.items() if value is not None]
     if len(given) > 1:
-        raise InputError(f"{' and '.join(given)} exclude each other", key=given[0], value=str(ways[given[0]]))
+        raise InputError(
+            f"{' and '.join(given)} exclude each other", key=given[0], value=str(ways[given[0]])
+        )
     named = {"method": started.method, "draft_model": started.draft}
     changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if started.tree is not None:
@@ -154,7 +208,11 @@ def _drafted(started: Started) -> dict[str, Any]:
     elif started.schedule is not None:
         ranges = _ranges(started.schedule)
         changes |= {"shape": None, "draft_tokens": max(k for *_, k in ranges), "schedule": ranges}
-    changes |= {name: value for name in ("ngram_min", "ngram_max") if (value := getattr(started, name)) is not None}
+    changes |= {
+        name: value
+        for name in ("ngram_min", "ngram_max")
+        if (value := getattr(started, name)) is not None
+    }
     return changes
 
 
@@ -163,9 +221,16 @@ def _ranges(text: str) -> tuple[tuple[int, int, int], ...]:
 
     from hardware_profiles.errors import InputError
 
-    found = [re.fullmatch(r"\s*([0-9]{1,9})-([0-9]{1,9}):([0-9]{1,4})\s*", part) for part in text.split(",")]
+    found = [
+        re.fullmatch(r"\s*([0-9]{1,9})-([0-9]{1,9}):([0-9]{1,4})\s*", part)
+        for part in text.split(",")
+    ]
     if not all(found):
-        raise InputError("must be ranges of batch sizes and their K, as 1-16:5,17-64:0", key="--schedule", value=text)
+        raise InputError(
+            "must be ranges of batch sizes and their K, as 1-16:5,17-64:0",
+            key="--schedule",
+            value=text,
+        )
     return tuple((int(m[1]), int(m[2]), int(m[3])) for m in found if m is not None)
 
 
@@ -174,19 +239,31 @@ def _placed(chosen: "DecodingConfiguration", served: Served) -> "DecodingConfigu
     from dataclasses import replace
 
     named: dict[str, Any] = {
-        "tensor_parallel": served.tp, "pipeline_parallel": served.pp, "expert_parallel": served.ep,
-        "data_parallel": served.dp, "dtype": served.dtype, "kv_dtype": served.kv_dtype,
+        "tensor_parallel": served.tp,
+        "pipeline_parallel": served.pp,
+        "expert_parallel": served.ep,
+        "data_parallel": served.dp,
+        "dtype": served.dtype,
+        "kv_dtype": served.kv_dtype,
         "draft_dtype": served.draft_dtype,
-    }  # fmt: skip
+    }
     limits: dict[str, Any] = {"max_batch": served.max_batch, "max_length": served.max_length}
-    where = replace(chosen.deployment, **{name: value for name, value in named.items() if value is not None})
-    return replace(chosen, deployment=where, **{name: value for name, value in limits.items() if value is not None})
+    where = replace(
+        chosen.deployment, **{name: value for name, value in named.items() if value is not None}
+    )
+    return replace(
+        chosen,
+        deployment=where,
+        **{name: value for name, value in limits.items() if value is not None},
+    )
 
 
 def _with_acceptance(
     chosen: "DecodingConfiguration", started: Started, imitated: Imitated, *, synthetic: bool
 ) -> "DecodingConfiguration":
-    """The configuration with one rate per draft token of its chain, where options or `synthetic` ask for them."""
+    """The configuration with one rate per draft token of its chain, where options or `synthetic`
+    ask for them.
+    """
     from dataclasses import replace
 
     from app.cli.question.accepted import one_source, rates_of
@@ -198,14 +275,21 @@ def _with_acceptance(
     ways = (imitated.trace, imitated.acceptance, imitated.tokens_per_step, imitated.drafter)
     if imitated.acceptance_by_depth is not None:
         if any(way is not None for way in ways):
-            raise InputError("says all of the acceptance; leave out the others", key="--acceptance-by-depth",
-                             value=imitated.acceptance_by_depth)  # fmt: skip
+            raise InputError(
+                "says all of the acceptance; leave out the others",
+                key="--acceptance-by-depth",
+                value=imitated.acceptance_by_depth,
+            )
         rates = tuple(rates_of(imitated.acceptance_by_depth, "--acceptance-by-depth"))
         return replace(chosen, acceptance_by_depth=rates)
     method = "" if imitated.drafter else chosen.method
     source = one_source(
-        imitated, imitated.trace, method=method, model=chosen.deployment.model, lengths=[chosen.draft_tokens]
-    )  # fmt: skip
+        imitated,
+        imitated.trace,
+        method=method,
+        model=chosen.deployment.model,
+        lengths=[chosen.draft_tokens],
+    )
     if source is None and synthetic and chosen.topology == "chain":
         source = configured_source(chosen)
     if source is None:
@@ -224,10 +308,18 @@ def _with_rates(chosen: "DecodingConfiguration", source: "Source") -> "DecodingC
 
     length = chosen.draft_tokens
     if source.positions is not None:
-        return replace(chosen, acceptance_by_depth=tuple(acceptance_by_depth(source.positions, length).tolist()))
+        return replace(
+            chosen,
+            acceptance_by_depth=tuple(acceptance_by_depth(source.positions, length).tolist()),
+        )
     if source.rates is None:
-        rule = "of the method's own shape are no rates of a chain; name their length: length=TOKENS@K"
+        rule = (
+            "of the method's own shape are no rates of a chain; name their length: length=TOKENS@K"
+        )
         raise InputError(f"tokens per step {rule}", key="--drafter", value=source.about)
     remark = source.rates.remark_at(length)
-    provenance = {**chosen.provenance, "acceptance": f"{source.reference}; {remark}" if remark else source.reference}
+    provenance = {
+        **chosen.provenance,
+        "acceptance": f"{source.reference}; {remark}" if remark else source.reference,
+    }
     return replace(chosen, acceptance_by_depth=source.rates.at(length), provenance=provenance)

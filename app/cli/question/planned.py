@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from costmodel.parallel.plan import ParallelPlan
 
 Pipeline = Annotated[int, typer.Option("--pp", help="Pipeline stages of consecutive layers.")]
-Expert = Annotated[int, typer.Option("--ep", help="Devices that share the routed experts, each whole.")]
-Data = Annotated[int, typer.Option("--dp", help="Copies of the other layers, each with its own requests.")]
-ContextGroup = Annotated[int, typer.Option("--cp", help="Devices that share the tokens of every request.")]
+Expert = Annotated[
+    int, typer.Option("--ep", help="Devices that share the routed experts, each whole.")
+]
+Data = Annotated[
+    int, typer.Option("--dp", help="Copies of the other layers, each with its own requests.")
+]
+ContextGroup = Annotated[
+    int, typer.Option("--cp", help="Devices that share the tokens of every request.")
+]
 
 
 def planned_answer(
@@ -36,7 +42,13 @@ def planned_answer(
     from costmodel.answers.steps.planned_step import planned_step
 
     result = planned_step(setting, acceptance, plan, batch=batch, context=context)
-    sizes = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data, "cp": plan.context}
+    sizes = {
+        "tp": plan.tensor,
+        "pp": plan.pipeline,
+        "ep": plan.expert,
+        "dp": plan.data,
+        "cp": plan.context,
+    }
     return {
         **sizes,
         "devices": plan.devices,

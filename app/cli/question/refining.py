@@ -1,9 +1,9 @@
 """Which policies do --commit, --block and --cache state for a method that refines masked blocks?
 
 `--commit RULE[:VALUES]` names a rule and its thresholds: `threshold:0.8` gives its first one,
-`neighbours:confidence=0.9,tokens=4` names them; several values of one threshold, as in `threshold:0.7,0.8,0.9`, are
-policies of their own. What an option leaves open is the method's own. Leaves out what a policy commits and costs
-(`costmodel.laws.refined_method`).
+`neighbours:confidence=0.9,tokens=4` names them; several values of one threshold, as in
+`threshold:0.7,0.8,0.9`, are policies of their own. What an option leaves open is the method's own.
+Leaves out what a policy commits and costs (`costmodel.laws.refined_method`).
 """
 
 import math
@@ -28,7 +28,8 @@ def stated_policies(base: "RefinePolicy", options: Mapping[str, Any]) -> "list[R
         options: `commit`, `block` and `cache`, as the command line gives them.
 
     Raises:
-        InputError: a value that is none of its kind, out of range, or more policies than are searched.
+        InputError: a value that is none of its kind, out of range, or more policies than are
+            searched.
         UnknownNameError: a rule or threshold that does not exist.
     """
     from dataclasses import replace
@@ -37,16 +38,22 @@ def stated_policies(base: "RefinePolicy", options: Mapping[str, Any]) -> "list[R
     blocks = stated_blocks(options.get("block")) or [base.block_tokens]
     caches = stated_caches(options.get("cache")) or [base.cache]
     starts = [replace(base, commit=rule, at=at) for rule, at in rules] or [base]
-    found = [replace(each, block_tokens=block, cache=cache) for each, block, cache in product(starts, blocks, caches)]
+    found = [
+        replace(each, block_tokens=block, cache=cache)
+        for each, block, cache in product(starts, blocks, caches)
+    ]
     return list(dict.fromkeys(found))
 
 
-def stated_rules(texts: Sequence[str] | None, *, usual: bool = False) -> list[tuple[str, Mapping[str, float]]]:
+def stated_rules(
+    texts: Sequence[str] | None, *, usual: bool = False
+) -> list[tuple[str, Mapping[str, float]]]:
     """The rules with their thresholds that --commit names; none where it is not given.
 
     Args:
         texts: of --commit.
-        usual: a rule without thresholds stands for those that are worth trying, in place of its defaults.
+        usual: a rule without thresholds stands for those that are worth trying, in place of its
+            defaults.
 
     Raises:
         InputError: as `commit_rules`.
@@ -89,7 +96,8 @@ def stated_caches(text: str | None) -> "list[Cache]":
 
 
 def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
-    """The rules with their thresholds that one --commit names: every combination of the values that it lists.
+    """The rules with their thresholds that one --commit names: every combination of the values that
+    it lists.
 
     Raises:
         InputError: no number, or a threshold named twice.
@@ -127,7 +135,9 @@ def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
             raise UnknownNameError(error.kind, error.name, error.known, key="--commit") from None
         except InputError as error:
             where = (error.key or "").removeprefix("at.")
-            raise InputError(f"{where} {error.message}", key="--commit", value=error.value) from None
+            raise InputError(
+                f"{where} {error.message}", key="--commit", value=error.value
+            ) from None
     return [(rule, at) for at in found]
 
 
@@ -140,17 +150,23 @@ def _number(text: str, option: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         raise InputError(
-            "must be RULE or RULE:VALUES with numbers, such as threshold:0.8", key="--commit", value=option
+            "must be RULE or RULE:VALUES with numbers, such as threshold:0.8",
+            key="--commit",
+            value=option,
         )
     return int(value) if value == int(value) else value
 
 
-def refined_by(options: Mapping[str, Any], base: "DecodingConfiguration", method: str) -> dict[str, Any]:
-    """Changes to a configuration for what options say of masked blocks; none where they say nothing.
+def refined_by(
+    options: Mapping[str, Any], base: "DecodingConfiguration", method: str
+) -> dict[str, Any]:
+    """Changes to a configuration for what options say of masked blocks; none where they say
+    nothing.
 
     Args:
         options: on the command line.
-        base: the configuration; what options leave open stays as it says, or as the method's own rule has it.
+        base: the configuration; what options leave open stays as it says, or as the method's own
+            rule has it.
         method: slug that it will have.
 
     Raises:
@@ -165,13 +181,21 @@ def refined_by(options: Mapping[str, Any], base: "DecodingConfiguration", method
         return {}
     entry = load_method(method)
     if entry.refine is None:
-        raise InputError(f"{method} refines no masked blocks; name a --method that does", key=stated[0])
+        raise InputError(
+            f"{method} refines no masked blocks; name a --method that does", key=stated[0]
+        )
     own = base.refine if method == base.method else None
     found = stated_policies(own or method_policy(entry), options)
     if len(found) > 1:
-        raise InputError("one policy is taken here; `rooftree optimize` compares several", key=stated[0],
-                         value=len(found))  # fmt: skip
-    return {"refine": found[0], **({"canvas_tokens": options["canvas"]} if options.get("canvas") else {})}
+        raise InputError(
+            "one policy is taken here; `rooftree optimize` compares several",
+            key=stated[0],
+            value=len(found),
+        )
+    return {
+        "refine": found[0],
+        **({"canvas_tokens": options["canvas"]} if options.get("canvas") else {}),
+    }
 
 
 def refines(method: str, options: Mapping[str, Any]) -> bool:
@@ -182,7 +206,8 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
         options: `commit`, `block`, `cache` and `canvas`.
 
     Raises:
-        InputError: options of masked blocks beside another method, or a method that cannot be priced.
+        InputError: options of masked blocks beside another method, or a method that cannot be
+            priced.
     """
     from app.cli.options import method_slug
     from costmodel.method_library import load_method
@@ -193,12 +218,16 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
         return True
     stated = [name for name, value in options.items() if value is not None]
     if stated:
-        raise InputError("belongs to a --method that refines masked blocks, such as fast-dllm", key=f"--{stated[0]}")
+        raise InputError(
+            "belongs to a --method that refines masked blocks, such as fast-dllm",
+            key=f"--{stated[0]}",
+        )
     return False
 
 
 def refine_values(refining: "Refining", section: Any) -> dict[str, Any]:
-    """Keys of a scenario for what options say of masked blocks; the file's stand where they say nothing.
+    """Keys of a scenario for what options say of masked blocks; the file's stand where they say
+    nothing.
 
     Args:
         refining: the options.

@@ -1,7 +1,7 @@
 """Which scenario do the options of `simulate` ask about?
 
-A file of sections, a configuration in the place of some, options and `--set` over all of them. Leaves out what becomes
-of a scenario (`simulator.scenario.build`).
+A file of sections, a configuration in the place of some, options and `--set` over all of them.
+Leaves out what becomes of a scenario (`simulator.scenario.build`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,16 @@ _WORDS = {"max_requests": "requests in flight", "token_budget": "query tokens an
 
 
 def asked_scenario(
-    named: Mapping[str, Any], assigned: Iterable[str], file: Path | None, config: Path | None, refining: Refining, *,
+    named: Mapping[str, Any],
+    assigned: Iterable[str],
+    file: Path | None,
+    config: Path | None,
+    refining: Refining,
+    *,
     options: Mapping[str, str],
-) -> "tuple[ScenarioFile, list[str]]":  # fmt: skip
-    """The scenario of a file, with a configuration, named options and `--set` over it, and what was assumed of it.
+) -> "tuple[ScenarioFile, list[str]]":
+    """The scenario of a file, with a configuration, named options and `--set` over it, and what was
+    assumed of it.
 
     Args:
         named: by key, of the options that stand on the command line.
@@ -71,15 +77,20 @@ def asked_scenario(
 
 
 def _configured(
-    chosen: "DecodingConfiguration", sections: Mapping[str, Any], values: Mapping[str, Any], file: Path | None
-) -> dict[str, Any]:  # fmt: skip
+    chosen: "DecodingConfiguration",
+    sections: Mapping[str, Any],
+    values: Mapping[str, Any],
+    file: Path | None,
+) -> dict[str, Any]:
     """Sections of a scenario with the deployment and the speculation of a configuration."""
     from hardware_profiles.errors import InputError
     from simulator.scenario.configured import sections_of
 
     for name in ("deployment", "speculation", "blocks", "profile"):
         if sections.get(name) is not None:
-            raise InputError("stands in the configuration already; leave out one of them", file=file, key=name)
+            raise InputError(
+                "stands in the configuration already; leave out one of them", file=file, key=name
+            )
     configured = sections_of(chosen)
     drafted = configured["speculation"]
     if drafted is not None and "speculation.draft_tokens" in values:
@@ -87,19 +98,28 @@ def _configured(
     return {**sections, **configured}
 
 
-def _limited(chosen: "DecodingConfiguration", written: "ScenarioFile") -> "tuple[ScenarioFile, list[str]]":
-    """A scenario with the limits that a configuration states, and what is said of them: those stated beside it win."""
+def _limited(
+    chosen: "DecodingConfiguration", written: "ScenarioFile"
+) -> "tuple[ScenarioFile, list[str]]":
+    """A scenario with the limits that a configuration states, and what is said of them: those
+    stated beside it win.
+    """
     from simulator.scenario.configured import limits_of
     from simulator.scenario.defaults import logged_options
 
     limits, stated = limits_of(chosen, written), written.scheduler
-    told = {} if stated.engine_log is None else logged_options(stated.engine_log, stated.block_tokens or 1)
+    told = (
+        {}
+        if stated.engine_log is None
+        else logged_options(stated.engine_log, stated.block_tokens or 1)
+    )
     told |= stated.model_dump(include=set(limits), exclude_none=True)
     taken = {key: value for key, value in limits.items() if key not in told}
     remarks = [
         f"scheduler.{key} is {told[key]:,}, as stated beside the configuration, which has {value:,}"
-        for key, value in limits.items() if told.get(key, value) != value
-    ]  # fmt: skip
+        for key, value in limits.items()
+        if told.get(key, value) != value
+    ]
     if taken:
         words = " and ".join(f"{value:,} {_WORDS[key]}" for key, value in taken.items())
         remarks.append(f"at most {words}, as the configuration has it")

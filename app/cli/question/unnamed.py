@@ -14,7 +14,8 @@ DEFAULT_TREES = "4,8,16,32,64"
 def beside_own(
     question: "DecodingConfiguration", sources: "list[Source]", drafters: Sequence[str] | None
 ) -> "list[Source]":
-    """The sources that options name, and where the question describes a drafter, the usual ones that it is up against.
+    """The sources that options name, and where the question describes a drafter, the usual ones
+    that it is up against.
 
     Args:
         question: what is asked.
@@ -23,7 +24,9 @@ def beside_own(
     """
     from costmodel.optimizers.drafters.default_drafters import default_drafters
 
-    model = question.deployment.model or next((each.model for each in sources if each.trace is not None), "")
+    model = question.deployment.model or next(
+        (each.model for each in sources if each.trace is not None), ""
+    )
     if question.own_drafter is None or not sources or drafters or not model:
         return sources
     where = replace(question.deployment, model=model)
@@ -31,7 +34,12 @@ def beside_own(
 
 
 def unnamed(
-    question: "DecodingConfiguration", method: str, *, trees: str, stop: str, match_rate: float | None
+    question: "DecodingConfiguration",
+    method: str,
+    *,
+    trees: str,
+    stop: str,
+    match_rate: float | None,
 ) -> "tuple[DecodingConfiguration, list[Source]]":
     """The question and its drafters: trees and stop rules need recordings with positions.
 
@@ -48,7 +56,9 @@ def unnamed(
     if question.own_drafter is not None:
         return default_drafters(question)
     if method:
-        return question, [published_source(question.method, question.deployment.model, match_rate=match_rate)]
+        return question, [
+            published_source(question.method, question.deployment.model, match_rate=match_rate)
+        ]
     if stop or trees not in (DEFAULT_TREES, "0"):
         return question, recorded_drafters()
     return default_drafters(question)

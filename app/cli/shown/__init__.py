@@ -1,1 +1,3 @@
-"""How answers read on the screen: one module for each verb whose tables and sentences need more than a few lines."""
+"""How answers read on the screen: one module for each verb whose tables and sentences need more
+than a few lines.
+"""

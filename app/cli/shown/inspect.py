@@ -1,4 +1,6 @@
-"""How `models inspect` shows a model: its layers, its weights by part, its cache, and what was assumed."""
+"""How `models inspect` shows a model: its layers, its weights by part, its cache, and what was
+assumed.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,26 +32,39 @@ def print_model(answer: Mapping[str, Any]) -> None:
     if model["read_as"]:
         say(model["read_as"])
     say(
-        f"{model['name']} ({model['model_type']}, {model['source']}): {model['layers']} layers of width "
-        f"{model['hidden']:,}, vocabulary {model['vocab']:,}{', tied' if model['tied'] else ''}, context up to "
-        f"{model['max_context']:,} tokens"
+        f"{model['name']} ({model['model_type']}, {model['source']}): {model['layers']} layers of"
+        f" width {model['hidden']:,}, vocabulary"
+        f" {model['vocab']:,}{', tied' if model['tied'] else ''}, context up to"
+        f" {model['max_context']:,} tokens"
     )
     say(
-        f"{model['parameters'] / GIGA:.3f} billion parameters, {model['active_parameters'] / GIGA:.3f} billion for a "
-        f"token; weights in {model['dtype']}: {format_bytes(model['weight_bytes'])}"
+        f"{model['parameters'] / GIGA:.3f} billion parameters,"
+        f" {model['active_parameters'] / GIGA:.3f} billion for a token; weights in"
+        f" {model['dtype']}: {format_bytes(model['weight_bytes'])}"
     )
     cached = model["kv_bytes_per_token"]
     states = model["state_bytes_per_request"]
     say(
-        f"cache: {cached['bf16'] / KILO:.1f} kB a token in 16 bits, {cached['fp8'] / KILO:.1f} kB in 8"
-        + (f"; recurrent states: {states / MEGA:.1f} MB a request" if states else "")
+        f"cache: {cached['bf16'] / KILO:.1f} kB a token in 16 bits, {cached['fp8'] / KILO:.1f} kB"
+        " in 8" + (f"; recurrent states: {states / MEGA:.1f} MB a request" if states else "")
     )
     if model["quantiser"]:
-        known = "" if model["quantiser_known"] else f"; its number format is not known, {model['dtype']} is taken"
+        known = (
+            ""
+            if model["quantiser_known"]
+            else f"; its number format is not known, {model['dtype']} is taken"
+        )
         say(f"quantised by {model['quantiser']}{known}")
     if model["mtp_layers"]:
-        say(f"multi-token prediction: {model['mtp_layers']} layer(s) beside the model, not counted (--method mtp)")
-    print_table("Layers", ["layers", "attention", "recurrent", "feed-forward"], [_layer(b) for b in model["blocks"]])
+        say(
+            f"multi-token prediction: {model['mtp_layers']} layer(s) beside the model, not counted"
+            " (--method mtp)"
+        )
+    print_table(
+        "Layers",
+        ["layers", "attention", "recurrent", "feed-forward"],
+        [_layer(b) for b in model["blocks"]],
+    )
     total = model["parameters"]
     rows = [
         [_PARTS[part], f"{count / GIGA:.3f}", f"{100 * count / total:.1f}"]
@@ -73,17 +88,29 @@ def _print_sources(card: Mapping[str, Any]) -> None:
 
 
 def _print_head(head: Mapping[str, Any]) -> None:
-    words = [f"{head['kind']} head" if head["certain"] else f"may be a head of {head['kind']} (one layer)"]
+    words = [
+        (
+            f"{head['kind']} head"
+            if head["certain"]
+            else f"may be a head of {head['kind']} (one layer)"
+        )
+    ]
     words += [f"{head['layers']} layer(s)"] if head["layers"] else []
     words += [f"drafts among {head['draft_vocab']:,} tokens"] if head["draft_vocab"] else []
     words += [f"for a target of width {head['target_hidden']:,}"] if head["target_hidden"] else []
-    say(f"draft head: {', '.join(words)} (from {head['reason']}); its price follows from the target (--method)")
+    say(
+        f"draft head: {', '.join(words)} (from {head['reason']}); its price follows from the target"
+        " (--method)"
+    )
 
 
 def _layer(block: Mapping[str, Any]) -> list[str]:
     attention = ""
     if block["heads"]:
-        attention = f"{block['heads']} heads, {block['kv_heads']} of keys and values, {block['head_dim']} wide"
+        attention = (
+            f"{block['heads']} heads, {block['kv_heads']} of keys and values, {block['head_dim']}"
+            " wide"
+        )
         if block["latent"]:
             attention = f"{block['heads']} heads over a latent vector of {block['latent']}"
         attention += f", window {block['window']:,}" if block["window"] else ""

@@ -1,4 +1,6 @@
-"""How `optimize --search full` says on the screen what to run, what comes next, and how sure that is."""
+"""How `optimize --search full` says on the screen what to run, what comes next, and how sure that
+is.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,16 +30,28 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
     from app.reports.page import plots_available
 
     for line in (headline(answer), sure_words(answer)):
-        say(fill(line, _WIDEST, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+        say(
+            fill(
+                line,
+                _WIDEST,
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
     _print_designs(answer)
     _print_front(answer)
     searched = answer["search"]
-    say(f"{searched['designs']:,} designs, of which {searched['evaluated']:,} evaluated: bounds ruled out "
-        f"{searched['pruned_nodes']} of {searched['nodes']} placements of a drafter; {searched['simulations']} "
-        "simulations")  # fmt: skip
+    say(
+        f"{searched['designs']:,} designs, of which {searched['evaluated']:,} evaluated: bounds"
+        f" ruled out {searched['pruned_nodes']} of {searched['nodes']} placements of a drafter;"
+        f" {searched['simulations']} simulations"
+    )
     say_marked(answer["unmet"], ("device", "layout", "dtype", "kv_dtype"))
     if out is not None:
-        print_files(entries, answer["exports"], out, out / "report.html" if plots_available() else None)
+        print_files(
+            entries, answer["exports"], out, out / "report.html" if plots_available() else None
+        )
 
 
 def _print_designs(answer: Json) -> None:
@@ -52,20 +66,45 @@ def _print_designs(answer: Json) -> None:
         run, lost = row["simulated"], row["loses_to_winner_probability"]
         seen = run or row
         return [
-            marked_words(row), plain(row["devices"]), plain(row["batch_cap"]), plain(row["token_budget"]),
-            ranged(row["objective"], row["objective_interval"]), unit.show(seen["tpot_s"]), unit.show(seen["ttft_s"]),
+            marked_words(row),
+            plain(row["devices"]),
+            plain(row["batch_cap"]),
+            plain(row["token_budget"]),
+            ranged(row["objective"], row["objective_interval"]),
+            unit.show(seen["tpot_s"]),
+            unit.show(seen["ttft_s"]),
             "" if run is None else f"{100 * (run['objective_ratio'] - 1):+.0f} %",
             "" if lost is None else f"{100 * lost:.0f} %",
-        ]  # fmt: skip
+        ]
 
-    columns = ["design", "devices", "cap", "budget", answer["objective"]["unit"], f"TPOT {unit.name}",
-               f"TTFT {unit.name}", "simulated", "loses"]  # fmt: skip
-    caption = "cap: requests in flight of a scheduler; budget: query tokens of an iteration; times are simulated means "
-    caption += "where a design was simulated; simulated: objective against the prediction; loses: probability that the "
+    columns = [
+        "design",
+        "devices",
+        "cap",
+        "budget",
+        answer["objective"]["unit"],
+        f"TPOT {unit.name}",
+        f"TTFT {unit.name}",
+        "simulated",
+        "loses",
+    ]
+    caption = (
+        "cap: requests in flight of a scheduler; budget: query tokens of an iteration; times are"
+        " simulated means "
+    )
+    caption += (
+        "where a design was simulated; simulated: objective against the prediction; loses:"
+        " probability that the "
+    )
     caption += "first design is better; brackets: 80 % intervals"
     if answer["limits"]["meaning"]:
         caption += f"; limits: {answer['limits']['meaning']}"
-    print_table("the best design of each drafter and placement", columns, [cells(row) for row in rows], caption=caption)
+    print_table(
+        "the best design of each drafter and placement",
+        columns,
+        [cells(row) for row in rows],
+        caption=caption,
+    )
 
 
 def _print_front(answer: Json) -> None:
@@ -76,12 +115,19 @@ def _print_front(answer: Json) -> None:
     front = answer["front"]
     step = max(1, -(-len(front) // _FRONT_ROWS))
     rows = [
-        [plain(row["tokens_per_s_per_user"]), plain(row["tokens_per_s_per_device"]), design_words(row),
-         plain(row["batch_cap"]), plain(row["token_budget"])]
+        [
+            plain(row["tokens_per_s_per_user"]),
+            plain(row["tokens_per_s_per_device"]),
+            design_words(row),
+            plain(row["batch_cap"]),
+            plain(row["token_budget"]),
+        ]
         for row in (*front[:-1:step], *front[-1:])
-    ]  # fmt: skip
+    ]
     caption = "predicted, of busy replicas whatever the limits; " + (
-        f"{len(rows)} of {len(front)} designs, --json has all" if len(rows) < len(front) else "all designs"
+        f"{len(rows)} of {len(front)} designs, --json has all"
+        if len(rows) < len(front)
+        else "all designs"
     )
     columns = ["tokens/s per user", "tokens/s per device", "design", "cap", "budget"]
     print_table("front: what no other design beats in both", columns, rows, caption=caption)

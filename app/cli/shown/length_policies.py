@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def print_policies(rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], title: str) -> None:
+def print_policies(
+    rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], title: str
+) -> None:
     """Print a table of policies, what the two bounds leave to win, and our schedule.
 
     Args:
@@ -16,18 +18,30 @@ def print_policies(rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any],
     from app.cli.output import print_table, say
 
     unit = time_unit([row["tpot_s"] for row in rows])
-    heads = ["policy", "tokens/s", f"TPOT {unit.name}", "goodput/s", "tokens/step", "drafted/step", "changes"]
+    heads = [
+        "policy",
+        "tokens/s",
+        f"TPOT {unit.name}",
+        "goodput/s",
+        "tokens/step",
+        "drafted/step",
+        "changes",
+    ]
     columns = [*heads, "regret", "of expected", "of oracle"]
     cells = [
         [
-            row["name"], plain(row["tokens_per_s"]), unit.show(row["tpot_s"]), plain(row["goodput_per_s"]),
-            plain(row["tokens_per_step"]), plain(row["drafted_per_step"]),
+            row["name"],
+            plain(row["tokens_per_s"]),
+            unit.show(row["tpot_s"]),
+            plain(row["goodput_per_s"]),
+            plain(row["tokens_per_step"]),
+            plain(row["drafted_per_step"]),
             "" if row["length_changes"] is None else plain(row["length_changes"]),
             "" if row["regret_ratio"] is None else f"{row['regret_ratio']:.1%}",
             *(_share(row.get(f"to_{bound}")) for bound in ("expected", "oracle")),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     caption = f"ranked by {answer['by']}"
     if len(answer["seeds"]) > 1:
         caption += f"; means over {len(answer['seeds'])} seeds, in brackets 80 % of them"
@@ -42,4 +56,6 @@ def _share(ratio: Mapping[str, Any] | None) -> str:
     if ratio is None:
         return ""
     spread = ratio["interval"]
-    return f"{ratio['ratio']:.1%}" + ("" if spread is None else f" [{spread[0]:.1%}, {spread[1]:.1%}]")
+    return f"{ratio['ratio']:.1%}" + (
+        "" if spread is None else f" [{spread[0]:.1%}, {spread[1]:.1%}]"
+    )

@@ -20,21 +20,47 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
     from app.cli.output import print_table, say, say_remarks
 
     able = [row for row in rows if row["feasible"]]
-    unit = time_unit([seconds for r in able for seconds in (r["step_s"], *r["breakdown_s"].values())])
+    unit = time_unit(
+        [seconds for r in able for seconds in (r["step_s"], *r["breakdown_s"].values())]
+    )
     names = [name for name in ("model", "device", "engine") if "," in inputs[name]]
     columns = [
-        *names, "batch", "context", "K", "tokens per step", f"step {unit.name}", f"draft + verify + rest {unit.name}",
-        "tokens/s", "speedup", "of throughput", "limited by",
-    ]  # fmt: skip
+        *names,
+        "batch",
+        "context",
+        "K",
+        "tokens per step",
+        f"step {unit.name}",
+        f"draft + verify + rest {unit.name}",
+        "tokens/s",
+        "speedup",
+        "of throughput",
+        "limited by",
+    ]
     title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
-    title = ", ".join((title, inputs["method"], inputs["dtype"], several(inputs["engine"], "engine"),
-                       *inputs["transform"]))  # fmt: skip
-    cells = [[*(str(row[name]) for name in names), *_cells(row, unit, parts=not names)] for row in rows]
-    print_table(title, columns, cells, caption="brackets: 80 % intervals", once=[*names, "batch", "context", "K"])
+    title = ", ".join(
+        (
+            title,
+            inputs["method"],
+            inputs["dtype"],
+            several(inputs["engine"], "engine"),
+            *inputs["transform"],
+        )
+    )
+    cells = [
+        [*(str(row[name]) for name in names), *_cells(row, unit, parts=not names)] for row in rows
+    ]
+    print_table(
+        title,
+        columns,
+        cells,
+        caption="brackets: 80 % intervals",
+        once=[*names, "batch", "context", "K"],
+    )
     if any("throughput_speedup" in row for row in able):
         say(
-            "speedup: of a step, at the same batch and context; of throughput: of whole requests at that batch, "
-            "prompts included, as benchmarks of engines measure it"
+            "speedup: of a step, at the same batch and context; of throughput: of whole requests at"
+            " that batch, prompts included, as benchmarks of engines measure it"
         )
     if any(lopsided(row["tokens_per_s"], row["tokens_per_s_interval"]) for row in able):
         say(LOPSIDED)
@@ -70,14 +96,21 @@ def _print_plans(rows: Sequence[Row]) -> None:
     from hardware_profiles.units import GIGA
 
     first = rows[0]["plan"]
-    sizes = ", ".join(f"{name} {first[name]}" for name in ("tp", "pp", "ep", "dp", "cp") if first[name] > 1)
+    sizes = ", ".join(
+        f"{name} {first[name]}" for name in ("tp", "pp", "ep", "dp", "cp") if first[name] > 1
+    )
     cells = [
         [
-            row["model"], row["device"], plain(row["batch"]), plain(row["context"]), plain(row["draft_tokens"]),
-            plain(row["plan"]["tokens_per_s_per_device"]), fixed(row["plan"]["bytes_per_device"] / GIGA, 1),
+            row["model"],
+            row["device"],
+            plain(row["batch"]),
+            plain(row["context"]),
+            plain(row["draft_tokens"]),
+            plain(row["plan"]["tokens_per_s_per_device"]),
+            fixed(row["plan"]["bytes_per_device"] / GIGA, 1),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     columns = ["model", "device", "batch", "context", "K", "tokens/s per device", "GB per device"]
     title = f"the plan of these predictions: {sizes}, {first['devices']} devices"
     print_table(title, columns, cells, once=["model", "device", "context"])
@@ -89,11 +122,23 @@ def _print_explanations(rows: Sequence[Row]) -> None:
 
     for row in rows:
         explained = row["explain"]
-        title = f"batch {row['batch']}, context {row['context']}, K={row['draft_tokens']}: where the time goes"
-        columns = ["operation", "ms", "% of step", "waits for", "FLOP/byte", "% of bandwidth", "% of peak"]
+        title = (
+            f"batch {row['batch']}, context {row['context']}, K={row['draft_tokens']}: where the"
+            " time goes"
+        )
+        columns = [
+            "operation",
+            "ms",
+            "% of step",
+            "waits for",
+            "FLOP/byte",
+            "% of bandwidth",
+            "% of peak",
+        ]
         print_table(title, columns, summary_lines(explained))
         moved = ", ".join(
-            f"{e['lever']} {e['tokens_per_s']:+.2f} ({e['speedup']:+.2f})" for e in explained["elasticities"]
+            f"{e['lever']} {e['tokens_per_s']:+.2f} ({e['speedup']:+.2f})"
+            for e in explained["elasticities"]
         )
         say(f"1 % more of each moves tokens/s (and the speedup) by, in %: {moved}")
         say(f"most of the interval comes from {' and '.join(explained['dominant_variance'])}")

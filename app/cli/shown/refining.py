@@ -1,17 +1,27 @@
-"""How is a search over policies of masked decoding shown: the fastest at each batch, the front, and the twin?"""
+"""How is a search over policies of masked decoding shown: the fastest at each batch, the front, and
+the twin?
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from app.cli.cells import LISTED, several
 from app.cli.formatting import fixed, plain, ranged
-from app.reports.refining_words import marked_lines, marks, quality_words, rule_words, shown_rows, twin_lines
+from app.reports.refining_words import (
+    marked_lines,
+    marks,
+    quality_words,
+    rule_words,
+    shown_rows,
+    twin_lines,
+)
 
 Row = Mapping[str, Any]
 
 
 def print_search(answer: Row) -> None:
-    """Print the ranked policies, what quality means, when the autoregressive twin is beaten, and what is marked.
+    """Print the ranked policies, what quality means, when the autoregressive twin is beaten, and
+    what is marked.
 
     Args:
         answer: the object of `optimize` for a method that refines masked blocks.
@@ -20,13 +30,25 @@ def print_search(answer: Row) -> None:
 
     inputs, quality = answer["inputs"], answer["quality"]
     names = [name for name in LISTED if "," in str(inputs[name])]
-    columns = [*names, "batch", "context", "rule", "block", "cache", "tokens per pass", "agreement", "tokens/s", "twin",
-               "mark"]  # fmt: skip
+    columns = [
+        *names,
+        "batch",
+        "context",
+        "rule",
+        "block",
+        "cache",
+        "tokens per pass",
+        "agreement",
+        "tokens/s",
+        "twin",
+        "mark",
+    ]
     title = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
     title += f", {inputs['method']}: {quality['policies']} policies, floor {quality['floor']:.1%}"
     cells = [[*(str(row[name]) for name in names), *_cells(row)] for row in shown_rows(answer)]
     caption = (
-        "brackets: of a pace by states that hold less and more, of agreement over prompts, of speeds the cost model"
+        "brackets: of a pace by states that hold less and more, of agreement over prompts, of"
+        " speeds the cost model"
     )
     print_table(title, columns, cells, caption=caption, once=[*names, "batch", "context"])
     say(f"agreement: {quality_words(quality)}")

@@ -14,8 +14,13 @@ _SHOWN = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole an
 
 def load_object(replay: "Replay") -> dict[str, Any]:
     """A load and its simulation as JSON values, without the times of single requests."""
-    return {"name": replay.name, "requests": replay.requests, "rate_per_s": replay.rate_per_s,
-            "metrics": replay.metrics, "notes": replay.notes}  # fmt: skip
+    return {
+        "name": replay.name,
+        "requests": replay.requests,
+        "rate_per_s": replay.rate_per_s,
+        "metrics": replay.metrics,
+        "notes": replay.notes,
+    }
 
 
 def print_replays(replays: "Sequence[Replay]", notes: Sequence[str]) -> None:
@@ -27,7 +32,12 @@ def print_replays(replays: "Sequence[Replay]", notes: Sequence[str]) -> None:
         every = [replay.metrics[key][part] for key in _SHOWN for part in replay.metrics[key]]
         unit = time_unit([each[side] for each in every for side in ("measured", "simulated")])
         rows = [
-            [f"{title} {part}", unit.show(found["measured"]), unit.show(found["simulated"]), _percent(found)]
+            [
+                f"{title} {part}",
+                unit.show(found["measured"]),
+                unit.show(found["simulated"]),
+                _percent(found),
+            ]
             for key, title in _SHOWN.items()
             for part, found in replay.metrics[key].items()
         ]

@@ -1,4 +1,6 @@
-"""How is a reproduction shown: errors by group, the worst systems with causes, what has no answer, the noise floor?"""
+"""How is a reproduction shown: errors by group, the worst systems with causes, what has no answer,
+the noise floor?
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,16 +24,34 @@ def print_reproduction(body: Row) -> None:
         _print_rows(rows)
     _print_groups(body["groups"])
     _print_systems(body["systems"])
-    reasons = [[str(each["rows"]), each["group"], each["reason"]] for each in body["refused"][:_MOST_REASONS]]
+    reasons = [
+        [str(each["rows"]), each["group"], each["reason"]]
+        for each in body["refused"][:_MOST_REASONS]
+    ]
     if reasons:
         print_table("not predicted", ["rows", "stated", "reason"], reasons)
     spreads = [
-        [each["what"], each["target"], each["device"], str(each["sources"]), f"{each['lowest']:.3g}",
-         f"{each['highest']:.3g}", _percent(each["spread_ratio"], "+")]
+        [
+            each["what"],
+            each["target"],
+            each["device"],
+            str(each["sources"]),
+            f"{each['lowest']:.3g}",
+            f"{each['highest']:.3g}",
+            _percent(each["spread_ratio"], "+"),
+        ]
         for each in body["noise_floor"][:_MOST_SPREADS]
-    ]  # fmt: skip
+    ]
     if spreads:
-        columns = ["what two sources measured", "model", "device", "sources", "lowest", "highest", "apart %"]
+        columns = [
+            "what two sources measured",
+            "model",
+            "device",
+            "sources",
+            "lowest",
+            "highest",
+            "apart %",
+        ]
         print_table("noise floor", columns, spreads)
 
 
@@ -44,11 +64,22 @@ def _print_rows(rows: Sequence[Row]) -> None:
     from app.cli.output import print_table
 
     cells = [
-        [row["system"], row["target"], row["quantity"], plain(row["published"]), plain(row["predicted"]),
-         _percent(row["error_ratio"], "+"), row["cause"] or row["reason"]]
+        [
+            row["system"],
+            row["target"],
+            row["quantity"],
+            plain(row["published"]),
+            plain(row["predicted"]),
+            _percent(row["error_ratio"], "+"),
+            row["cause"] or row["reason"],
+        ]
         for row in rows
-    ]  # fmt: skip
-    print_table("published numbers", ["system", "model", "quantity", "published", "predicted", "error %", "why"], cells)
+    ]
+    print_table(
+        "published numbers",
+        ["system", "model", "quantity", "published", "predicted", "error %", "why"],
+        cells,
+    )
 
 
 def _print_groups(groups: Mapping[str, Row]) -> None:
@@ -56,12 +87,31 @@ def _print_groups(groups: Mapping[str, Row]) -> None:
     from app.figures.reproduction_figures import parts
 
     cells = [
-        [group, name, str(part["rows"]), str(part["predicted"]), _percent(part["bias_ratio"], "+"),
-         _percent(part["median_error_ratio"]), _percent(part["p90_error_ratio"]), str(part["over_30_percent"]),
-         str(part["without_cause"])]
-        for group, own in groups.items() for name, part in parts(own)
-    ]  # fmt: skip
-    columns = ["stated", "numbers", "rows", "predicted", "bias %", "median %", "p90 %", "over 30 %", "without cause"]
+        [
+            group,
+            name,
+            str(part["rows"]),
+            str(part["predicted"]),
+            _percent(part["bias_ratio"], "+"),
+            _percent(part["median_error_ratio"]),
+            _percent(part["p90_error_ratio"]),
+            str(part["over_30_percent"]),
+            str(part["without_cause"]),
+        ]
+        for group, own in groups.items()
+        for name, part in parts(own)
+    ]
+    columns = [
+        "stated",
+        "numbers",
+        "rows",
+        "predicted",
+        "bias %",
+        "median %",
+        "p90 %",
+        "over 30 %",
+        "without cause",
+    ]
     print_table("predicted against published, by how much is stated", columns, cells)
 
 
@@ -71,10 +121,17 @@ def _print_systems(systems: Sequence[Row]) -> None:
     far = [each for each in systems if each["median_error_ratio"] > 0.2][:_MOST_SYSTEMS]
     causes = list(dict.fromkeys(each["cause"] for each in far if each["cause"]))
     cells = [
-        [each["system"], each["source"], each["group"], str(each["predicted"]), _percent(each["bias_ratio"], "+"),
-         _percent(each["median_error_ratio"]), str(causes.index(each["cause"]) + 1) if each["cause"] else "unknown"]
+        [
+            each["system"],
+            each["source"],
+            each["group"],
+            str(each["predicted"]),
+            _percent(each["bias_ratio"], "+"),
+            _percent(each["median_error_ratio"]),
+            str(causes.index(each["cause"]) + 1) if each["cause"] else "unknown",
+        ]
         for each in far
-    ]  # fmt: skip
+    ]
     if not cells:
         return
     columns = ["system", "source", "stated", "predicted", "bias %", "median %", "cause"]

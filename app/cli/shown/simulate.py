@@ -1,7 +1,8 @@
 """How does `simulate` say its answer, its keys and a former option on a terminal?
 
-Tables of cases and loads, with intervals, the use of devices and notes; every key of a scenario; the key that
-an option of an earlier version has become. Leaves out the answer itself (`app.cli.verbs.simulate`).
+Tables of cases and loads, with intervals, the use of devices and notes; every key of a scenario;
+the key that an option of an earlier version has become. Leaves out the answer itself
+(`app.cli.verbs.simulate`).
 """
 
 import sys
@@ -13,22 +14,38 @@ if TYPE_CHECKING:
     from app.cli.output import Answered
     from app.reports.simulation_page import Case, LoadPoint
 
-_TIMES = (("ttft_s", "mean"), ("ttft_s", "p99"), ("tpot_s", "mean"), ("tpot_s", "p99"), ("itl_s", "p99"))
+_TIMES = (
+    ("ttft_s", "mean"),
+    ("ttft_s", "p99"),
+    ("tpot_s", "mean"),
+    ("tpot_s", "p99"),
+    ("itl_s", "p99"),
+)
 
 # options of earlier versions whose key bears another name; further ones bear their key's
 _FORMER = {
-    "burst": "requests.burst_s", "cp": "deployment.context_parallel",
-    "decode-block": "blocks.block_tokens", "decode-passes": "blocks.passes", "decode-query": "blocks.query_tokens",
-    "dp": "deployment.data_parallel", "ep": "deployment.expert_parallel", "ffn-device": "feed_forward.device",
-    "ffn-latency": "feed_forward.link_latency_s", "ffn-link": "feed_forward.link_bytes_per_s",
-    "ffn-tp": "feed_forward.tensor_parallel", "mixed": "scheduler.prefill_first",
-    "parallel": "scheduler.max_requests", "pp": "deployment.pipeline_parallel",
-    "profile": "profile.prefix", "tp": "deployment.tensor_parallel",
-}  # fmt: skip
+    "burst": "requests.burst_s",
+    "cp": "deployment.context_parallel",
+    "decode-block": "blocks.block_tokens",
+    "decode-passes": "blocks.passes",
+    "decode-query": "blocks.query_tokens",
+    "dp": "deployment.data_parallel",
+    "ep": "deployment.expert_parallel",
+    "ffn-device": "feed_forward.device",
+    "ffn-latency": "feed_forward.link_latency_s",
+    "ffn-link": "feed_forward.link_bytes_per_s",
+    "ffn-tp": "feed_forward.tensor_parallel",
+    "mixed": "scheduler.prefill_first",
+    "parallel": "scheduler.max_requests",
+    "pp": "deployment.pipeline_parallel",
+    "profile": "profile.prefix",
+    "tp": "deployment.tensor_parallel",
+}
 
 
 def key_of_option(option: str) -> str | None:
-    """The key of a scenario that an option which `simulate` does not have stands for; None where none is meant.
+    """The key of a scenario that an option which `simulate` does not have stands for; None where
+    none is meant.
 
     Args:
         option: such as `--token-budget` or `--no-prefix-cache`.
@@ -63,7 +80,9 @@ def print_schema(*, json: bool) -> "Answered":
     keys = schema_keys()
 
     def show() -> None:
-        sys.stdout.write("Keys of a scenario, for --set KEY=VALUE or as `section: {key: value}` in a file.\n")
+        sys.stdout.write(
+            "Keys of a scenario, for --set KEY=VALUE or as `section: {key: value}` in a file.\n"
+        )
         for key in keys:
             default = f"default {dumps(key.default)}" if key.default not in (None, "") else ""
             usual = "needed" if key.required else default
@@ -74,7 +93,9 @@ def print_schema(*, json: bool) -> "Answered":
     return deliver(body, name="schema", json=json, out=None, quiet=False, show=show)
 
 
-def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[str, Any], title: str) -> None:
+def print_cases(
+    cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[str, Any], title: str
+) -> None:
     """Print a table of cases, one over load, and what is known beyond them.
 
     Args:
@@ -91,7 +112,17 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
     loaded = [(f"{p.name} at {plain(p.rate_per_s)}/s", p.metrics) for p in points]
     unit = time_unit([m[key][level] for _, m in named + loaded for key, level in _TIMES])
     heads = [f"{key[:-2].upper()} {level} {unit.name}" for key, level in _TIMES]
-    columns = ["case", *heads, "tokens/s", "goodput/s", "finished", "rejected", "failed", "preempted", "iterations"]
+    columns = [
+        "case",
+        *heads,
+        "tokens/s",
+        "goodput/s",
+        "finished",
+        "rejected",
+        "failed",
+        "preempted",
+        "iterations",
+    ]
     for heading, metrics in ((title, named), ("over load", loaded)):
         if metrics:
             print_table(heading, columns, _rows(metrics, unit))
@@ -115,8 +146,8 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
         price = m["usd_per_million_tokens"]
         dollars = "" if price is None else f", $ {plain(price)} per million tokens"
         say(
-            f"{m['bandwidth_ratio']:.0%} of the bandwidth and {m['compute_ratio']:.0%} of the peak in use, "
-            f"{plain(m['joules_per_token'])} J per token{dollars}"
+            f"{m['bandwidth_ratio']:.0%} of the bandwidth and {m['compute_ratio']:.0%} of the peak"
+            f" in use, {plain(m['joules_per_token'])} J per token{dollars}"
         )
     for note in answer["notes"]:
         say(note)
@@ -135,18 +166,45 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
     from app.cli.output import print_table, say
 
     cells = [
-        [row["name"], "" if row["rate_per_s"] is None else ranged(row["rate_per_s"], row["rate_per_s_interval"]),
-         "" if row["above_per_s"] is None else plain(row["above_per_s"]),
-         "" if row["good_ratio"] is None else _share_words(row), plain(row["goodput_per_s"]),
-         plain(row["tokens_per_s"]), plain(row["requests"]), plain(row["clock_s"]),
-         "grows" if row["is_growing"] else "", row["reason"] or ""]
+        [
+            row["name"],
+            (
+                ""
+                if row["rate_per_s"] is None
+                else ranged(row["rate_per_s"], row["rate_per_s_interval"])
+            ),
+            "" if row["above_per_s"] is None else plain(row["above_per_s"]),
+            "" if row["good_ratio"] is None else _share_words(row),
+            plain(row["goodput_per_s"]),
+            plain(row["tokens_per_s"]),
+            plain(row["requests"]),
+            plain(row["clock_s"]),
+            "grows" if row["is_growing"] else "",
+            row["reason"] or "",
+        ]
         for row in answer["highest_rates"]
-    ]  # fmt: skip
-    heads = ["setting", "highest rate/s", "lost at", "within limits", "goodput/s", "tokens/s", "requests",
-             "seconds", "backlog", "no rate"]  # fmt: skip
-    caption = f"{answer['limits']}, of those that arrive after the warm-up, and no backlog grows; requests and "
+    ]
+    heads = [
+        "setting",
+        "highest rate/s",
+        "lost at",
+        "within limits",
+        "goodput/s",
+        "tokens/s",
+        "requests",
+        "seconds",
+        "backlog",
+        "no rate",
+    ]
+    caption = (
+        f"{answer['limits']}, of those that arrive after the warm-up, and no backlog grows;"
+        " requests and "
+    )
     caption += "seconds: of the run at that rate, which is lengthened until it says so, to "
-    caption += f"{MOST_REQUESTS:,} requests at most; in brackets behind the share: 80 % from means of batches"
+    caption += (
+        f"{MOST_REQUESTS:,} requests at most; in brackets behind the share: 80 % from means of"
+        " batches"
+    )
     if len(answer["seeds"]) > 1:
         caption += f", behind the rate: 80 % of {len(answer['seeds'])} seeds"
     print_table(title, heads, cells, caption=caption)
@@ -155,12 +213,21 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
         named = [(f"{p.name} at {plain(p.rate_per_s)}/s", p.metrics) for p in points]
         heads = [f"{key[:-2].upper()} {level} {unit.name}" for key, level in _TIMES[:4]]
         rows = [
-            [name, f"{m['good_ratio']:.1%}", plain(m["goodput_per_s"]),
-             *(unit.show(m[key][level]) for key, level in _TIMES[:4]), plain(m["tokens_per_s"]),
-             "grows" if m["is_growing"] else ""]
+            [
+                name,
+                f"{m['good_ratio']:.1%}",
+                plain(m["goodput_per_s"]),
+                *(unit.show(m[key][level]) for key, level in _TIMES[:4]),
+                plain(m["tokens_per_s"]),
+                "grows" if m["is_growing"] else "",
+            ]
             for name, m in named
-        ]  # fmt: skip
-        print_table("over load", ["setting", "within limits", "goodput/s", *heads, "tokens/s", "backlog"], rows)
+        ]
+        print_table(
+            "over load",
+            ["setting", "within limits", "goodput/s", *heads, "tokens/s", "backlog"],
+            rows,
+        )
     if any(row["is_growing"] for row in answer["highest_rates"]):
         say("where the backlog grows, the recorded requests are too few to tell a rate that lasts")
     for note in answer["notes"]:
@@ -181,16 +248,22 @@ def _rank_cells(rank: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
 
 
 def _rows(named: "list[tuple[str, Mapping[str, Any]]]", unit: "TimeUnit") -> list[list[str]]:
-    """Cells of a table; what never happened is left empty, so that its column goes, and iterations make room for it."""
+    """Cells of a table; what never happened is left empty, so that its column goes, and iterations
+    make room for it.
+    """
     from app.cli.formatting import plain
 
     rare = ("rejected", "failed", "preemptions")
     happened = any(m.get(key) for _, m in named for key in rare)
     return [
         [
-            name, *(unit.show(m[key][level]) for key, level in _TIMES), plain(m["tokens_per_s"]),
-            plain(m["goodput_per_s"]), plain(m["finished"]), *(plain(m.get(key) or None) for key in rare),
+            name,
+            *(unit.show(m[key][level]) for key, level in _TIMES),
+            plain(m["tokens_per_s"]),
+            plain(m["goodput_per_s"]),
+            plain(m["finished"]),
+            *(plain(m.get(key) or None) for key in rare),
             "" if happened else plain(m["iterations"]),
         ]
         for name, m in named
-    ]  # fmt: skip
+    ]

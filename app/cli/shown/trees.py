@@ -33,14 +33,31 @@ def print_trees(answer: dict[str, Any], title: str, out: Path | None) -> None:
     if any("states" in row for row in rows):
         _print_states(rows, title)
         rows = []
-    dynamic, held_out = any("dynamic_tree" in row for row in rows), any("held_out" in row for row in rows)
+    dynamic, held_out = (
+        any("dynamic_tree" in row for row in rows),
+        any("held_out" in row for row in rows),
+    )
     cells = [
-        [plain(r["nodes"]), plain(r["depth"]), f"{r['tokens_per_step']:.4f}", str(r["certificate"]["kind"]),
-         ", ".join(map(str, _widths(r["parents"]))), *_oracle_cells(r),
-         *([f"{r['dynamic_tree']['tokens_per_step']:.4f}" if "dynamic_tree" in r else ""] if dynamic else []),
-         *([f"{r['held_out']['tokens_per_step']:.4f} ({r['held_out']['gain_ratio']:+.1%})"] if held_out else [])]
+        [
+            plain(r["nodes"]),
+            plain(r["depth"]),
+            f"{r['tokens_per_step']:.4f}",
+            str(r["certificate"]["kind"]),
+            ", ".join(map(str, _widths(r["parents"]))),
+            *_oracle_cells(r),
+            *(
+                [f"{r['dynamic_tree']['tokens_per_step']:.4f}" if "dynamic_tree" in r else ""]
+                if dynamic
+                else []
+            ),
+            *(
+                [f"{r['held_out']['tokens_per_step']:.4f} ({r['held_out']['gain_ratio']:+.1%})"]
+                if held_out
+                else []
+            ),
+        ]
         for r in rows
-    ]  # fmt: skip
+    ]
     columns = ["nodes", "levels", "tokens/step", "certificate", "nodes by level"]
     shown = [*columns, *(_ORACLES.values() if any("oracle" in row for row in rows) else ())]
     shown += [*(["dynamic, same nodes"] if dynamic else [])]
@@ -67,15 +84,31 @@ def print_splits(rows: list[dict[str, Any]], title: str) -> None:
     from app.cli.output import print_table, say
 
     cells = [
-        [plain(r["nodes"]), f"{r['tokens_per_step']:.4f}", f"{r['uniform_tokens_per_step']:.4f}",
-         f"{r['gain_ratio']:+.1%}", "" if r["gain_by_chance_ratio"] is None else f"{r['gain_by_chance_ratio']:+.1%}",
-         " ".join(map(str, r["draft_tokens"][:_SHOWN])) + (" .." if r["requests"] > _SHOWN else "")]
+        [
+            plain(r["nodes"]),
+            f"{r['tokens_per_step']:.4f}",
+            f"{r['uniform_tokens_per_step']:.4f}",
+            f"{r['gain_ratio']:+.1%}",
+            "" if r["gain_by_chance_ratio"] is None else f"{r['gain_by_chance_ratio']:+.1%}",
+            " ".join(map(str, r["draft_tokens"][:_SHOWN]))
+            + (" .." if r["requests"] > _SHOWN else ""),
+        ]
         for r in rows
-    ]  # fmt: skip
-    columns = ["nodes", "tokens/step", "as many for each", "gain", "by chance", "draft tokens by request"]
+    ]
+    columns = [
+        "nodes",
+        "tokens/step",
+        "as many for each",
+        "gain",
+        "by chance",
+        "draft tokens by request",
+    ]
     print_table(title, columns, cells, caption="of the whole batch; nodes: roots included")
     if any(r["gain_by_chance_ratio"] is not None for r in rows):
-        say("each request is known by the tokens recorded of it; by chance: what equal requests would seem to gain")
+        say(
+            "each request is known by the tokens recorded of it; by chance: what equal requests"
+            " would seem to gain"
+        )
 
 
 def _oracle_cells(row: dict[str, Any]) -> list[str]:
@@ -88,10 +121,17 @@ def _print_runtime(rows: list[dict[str, Any]]) -> None:
     from app.cli.output import print_table
 
     cells = [
-        [plain(row["nodes"]), _FORMS[tree["form"]], _settings(tree), plain(tree["nodes"]),
-         f"{tree['tokens_per_step']:.4f}", f"{tree['loss_ratio']:.1%}"]
-        for row in rows for tree in row.get("runtime_trees", ())
-    ]  # fmt: skip
+        [
+            plain(row["nodes"]),
+            _FORMS[tree["form"]],
+            _settings(tree),
+            plain(tree["nodes"]),
+            f"{tree['tokens_per_step']:.4f}",
+            f"{tree['loss_ratio']:.1%}",
+        ]
+        for row in rows
+        for tree in row.get("runtime_trees", ())
+    ]
     if cells:
         columns = ["budget", "form", "settings", "nodes", "tokens/step", "lost"]
         print_table("what engines can run, and what it loses against the free tree", columns, cells)
@@ -103,17 +143,39 @@ def _print_sampling(rows: list[dict[str, Any]]) -> None:
     from app.cli.output import print_table
 
     cells = [
-        [plain(row["nodes"]), plain(s["recorded_tokens"]), f"{s['mean_regret_ratio']:.2%}",
-         f"{s['low_tokens_per_step']:.4f}", f"{s['safe_tree']['low_tokens_per_step']:.4f}",
-         ", ".join(map(str, _widths(s["safe_tree"]["parents"]))) if s["changes"] else "the same tree",
-         _enough(s)]
-        for row in rows if (s := row.get("sampling"))
-    ]  # fmt: skip
+        [
+            plain(row["nodes"]),
+            plain(s["recorded_tokens"]),
+            f"{s['mean_regret_ratio']:.2%}",
+            f"{s['low_tokens_per_step']:.4f}",
+            f"{s['safe_tree']['low_tokens_per_step']:.4f}",
+            (
+                ", ".join(map(str, _widths(s["safe_tree"]["parents"])))
+                if s["changes"]
+                else "the same tree"
+            ),
+            _enough(s),
+        ]
+        for row in rows
+        if (s := row.get("sampling"))
+    ]
     if cells:
-        columns = ["nodes", "recorded tokens", "mean regret", "low end", "safest tree's", "safest tree, by level",
-                   "enough tokens"]  # fmt: skip
-        caption = "low end: 9 draws of 10 emit more; enough: a tree chosen on so many loses at most 1 % in 9 of 10"
-        print_table("how sure the trees of the sibling vectors are", columns, cells, caption=caption)
+        columns = [
+            "nodes",
+            "recorded tokens",
+            "mean regret",
+            "low end",
+            "safest tree's",
+            "safest tree, by level",
+            "enough tokens",
+        ]
+        caption = (
+            "low end: 9 draws of 10 emit more; enough: a tree chosen on so many loses at most 1 %"
+            " in 9 of 10"
+        )
+        print_table(
+            "how sure the trees of the sibling vectors are", columns, cells, caption=caption
+        )
 
 
 def _enough(sampling: dict[str, Any]) -> str:
@@ -130,17 +192,35 @@ def _print_fastest(answer: dict[str, Any]) -> None:
 
     rows, inputs = answer.get("fastest", []), answer["inputs"]
     cells = [
-        [plain(row["batch"]), plain(row["context"]), plain(row["nodes"]), ", ".join(map(str, _widths(row["parents"]))),
-         f"{row['tokens_per_step']:.3f}", plain(round(row["tokens_per_s"])), f"{row['speedup']:.2f}",
-         f"{row['certificate'].get('gap', 0.0) / row['tokens_per_s']:.1%}",
-         *(plain(round(each["tokens_per_s"])) for each in row["budget_trees"])]
+        [
+            plain(row["batch"]),
+            plain(row["context"]),
+            plain(row["nodes"]),
+            ", ".join(map(str, _widths(row["parents"]))),
+            f"{row['tokens_per_step']:.3f}",
+            plain(round(row["tokens_per_s"])),
+            f"{row['speedup']:.2f}",
+            f"{row['certificate'].get('gap', 0.0) / row['tokens_per_s']:.1%}",
+            *(plain(round(each["tokens_per_s"])) for each in row["budget_trees"]),
+        ]
         for row in rows
-    ]  # fmt: skip
+    ]
     if cells:
-        columns = ["batch", "context", "nodes", "nodes by level", "tokens/step", "tokens/s", "speedup", "gap at most"]
+        columns = [
+            "batch",
+            "context",
+            "nodes",
+            "nodes by level",
+            "tokens/step",
+            "tokens/s",
+            "speedup",
+            "gap at most",
+        ]
         columns += [f"tokens/s with {each['nodes']} nodes" for each in rows[0]["budget_trees"]]
         print_table(
-            f"the fastest tree of {inputs['method']} for {inputs['model']} on {inputs['device']}", columns, cells
+            f"the fastest tree of {inputs['method']} for {inputs['model']} on {inputs['device']}",
+            columns,
+            cells,
         )
 
 
@@ -157,13 +237,29 @@ def _print_states(rows: list[dict[str, Any]], title: str) -> None:
     from app.cli.output import print_table
 
     cells = [
-        [plain(row["nodes"]), f"{row['tokens_per_step']:.4f}", str(state), f"{each['share']:.1%}",
-         plain(len(each["parents"]) - 1), plain(sum(each["prompt_tokens"])), f"{each['tokens_per_step']:.4f}",
-         ", ".join(map(str, _widths(each["parents"])))]
-        for row in rows for state, each in enumerate(row["states"], 1)
-    ]  # fmt: skip
-    columns = ["nodes", "tokens/step", "state", "of the steps", "candidates", "prompt tokens", "tokens/step there",
-               "candidates by level"]  # fmt: skip
+        [
+            plain(row["nodes"]),
+            f"{row['tokens_per_step']:.4f}",
+            str(state),
+            f"{each['share']:.1%}",
+            plain(len(each["parents"]) - 1),
+            plain(sum(each["prompt_tokens"])),
+            f"{each['tokens_per_step']:.4f}",
+            ", ".join(map(str, _widths(each["parents"]))),
+        ]
+        for row in rows
+        for state, each in enumerate(row["states"], 1)
+    ]
+    columns = [
+        "nodes",
+        "tokens/step",
+        "state",
+        "of the steps",
+        "candidates",
+        "prompt tokens",
+        "tokens/step there",
+        "candidates by level",
+    ]
     print_table(title, columns, cells)
 
 

@@ -1,4 +1,6 @@
-"""`acceptance list`, `show` and `compare`: what was published about how many drafts a target keeps, with its source."""
+"""`acceptance list`, `show` and `compare`: what was published about how many drafts a target keeps,
+with its source.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +20,12 @@ cli = typer.Typer(
     rich_markup_mode=None,
 )
 Method = Annotated[str | None, typer.Option("--method", help="Method slug (see `methods`).")]
-Target = Annotated[str | None, typer.Option("--model", help="Target: shipped name, hub id or published name.")]
-DataSet = Annotated[str | None, typer.Option("--data-set", help="Part of a data set's name, as mt-bench.")]
+Target = Annotated[
+    str | None, typer.Option("--model", help="Target: shipped name, hub id or published name.")
+]
+DataSet = Annotated[
+    str | None, typer.Option("--data-set", help="Part of a data set's name, as mt-bench.")
+]
 Temperature = Annotated[float | None, typer.Option("--temperature", help="Sampling temperature.")]
 _SHOWN = (1, 2, 3, 5, 8)
 _TYPICAL = 3
@@ -43,7 +49,9 @@ def list_(
     found = _figures(asked)
     body = {"inputs": {**asked, "seed": seed}, "entries": [_as_json(entry) for entry in found]}
     show = _show_all if any(value is not None for value in asked.values()) else _show_pairs
-    return deliver(body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: show(found))
+    return deliver(
+        body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: show(found)
+    )
 
 
 @cli.command("show")
@@ -65,12 +73,29 @@ def show(
     slug = _known_method(method)
     match = best_match(slug, model, data_set=data_set, temperature=temperature)
     if match is None:
-        raise InputError("nothing was published of this method on such data", key="acceptance", value=method)
+        raise InputError(
+            "nothing was published of this method on such data", key="acceptance", value=method
+        )
     body = {
-        "inputs": {"method": slug, "model": model, "data_set": data_set, "temperature": temperature, "seed": seed},
-        "kinship": match.kinship, "label": match.label, "entry": _as_json(match.entry),
-    }  # fmt: skip
-    return deliver(body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: _show_one(match, model))
+        "inputs": {
+            "method": slug,
+            "model": model,
+            "data_set": data_set,
+            "temperature": temperature,
+            "seed": seed,
+        },
+        "kinship": match.kinship,
+        "label": match.label,
+        "entry": _as_json(match.entry),
+    }
+    return deliver(
+        body,
+        name="acceptance",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: _show_one(match, model),
+    )
 
 
 @cli.command("compare")
@@ -85,7 +110,9 @@ def compare(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Put published figures of chains beside each other, and beside rates or a trace of your own."""
+    """Put published figures of chains beside each other, and beside rates or a trace of your
+    own.
+    """
     from app.cli.output import deliver
     from costmodel.acceptance_library import target_slug
     from costmodel.optimizers.drafters.named_drafters import drafter_source
@@ -97,14 +124,28 @@ def compare(
         chains = [entry for entry in chains if entry.method in {source.method for source in own}]
     rows = [{**_as_json(entry), "by_draft_tokens": _curve(entry)} for entry in chains]
     yours = [
-        {"drafter": text, "method": source.method, "target": target_slug(model) if model else "",
-         "kind": source.kind, "by_draft_tokens": _own_curve(source)}
+        {
+            "drafter": text,
+            "method": source.method,
+            "target": target_slug(model) if model else "",
+            "kind": source.kind,
+            "by_draft_tokens": _own_curve(source),
+        }
         for text, source in zip(drafter or (), own, strict=True)
-    ]  # fmt: skip
-    body = {"inputs": {**asked, "drafter": drafter or [], "seed": seed}, "entries": rows, "yours": yours}
+    ]
+    body = {
+        "inputs": {**asked, "drafter": drafter or [], "seed": seed},
+        "entries": rows,
+        "yours": yours,
+    }
     return deliver(
-        body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: _show_curves(chains, yours)
-    )  # fmt: skip
+        body,
+        name="acceptance",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: _show_curves(chains, yours),
+    )
 
 
 def _figures(asked: dict[str, Any]) -> "tuple[PublishedAcceptance, ...]":
@@ -119,7 +160,11 @@ def _figures(asked: dict[str, Any]) -> "tuple[PublishedAcceptance, ...]":
     slug = None if asked["method"] is None else _known_method(asked["method"])
     found = published(slug, asked["model"], asked["data_set"], asked["temperature"])
     if not found:
-        given = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.items() if value is not None)
+        given = ", ".join(
+            f"{name.replace('_', '-')} {value}"
+            for name, value in asked.items()
+            if value is not None
+        )
         raise InputError("nothing was published of that; see `rooftree acceptance list`", key=given)
     return found
 
@@ -131,7 +176,9 @@ def _known_method(name: str) -> str:
     slug = name.casefold().replace("_", "-")
     known = dict.fromkeys(entry.method for entry in published())
     if slug not in known:
-        raise UnknownNameError("method with published acceptance", name, list(known), key="--method")
+        raise UnknownNameError(
+            "method with published acceptance", name, list(known), key="--method"
+        )
     return slug
 
 
@@ -139,8 +186,15 @@ def _as_json(entry: "PublishedAcceptance") -> dict[str, Any]:
     from dataclasses import asdict
 
     fields = asdict(entry)
-    means = {str(draft_tokens): mean for draft_tokens, mean in sorted(entry.tokens_per_step.items())}
-    return {**fields, "tokens_per_step": means, "draft_tokens": entry.draft_tokens, "bonus_token_included": True}
+    means = {
+        str(draft_tokens): mean for draft_tokens, mean in sorted(entry.tokens_per_step.items())
+    }
+    return {
+        **fields,
+        "tokens_per_step": means,
+        "draft_tokens": entry.draft_tokens,
+        "bonus_token_included": True,
+    }
 
 
 def _curve(entry: "PublishedAcceptance") -> dict[str, float]:
@@ -149,7 +203,9 @@ def _curve(entry: "PublishedAcceptance") -> dict[str, float]:
 
 
 def _own_curve(source: "Source") -> dict[str, float]:
-    """Tokens per step by draft tokens of a source that somebody names, as far as `_SHOWN` and what it holds."""
+    """Tokens per step by draft tokens of a source that somebody names, as far as `_SHOWN` and what
+    it holds.
+    """
     from app.cli.question.drafts import law_of
     from costmodel.laws.acceptance import replay_by
 
@@ -161,7 +217,9 @@ def _own_curve(source: "Source") -> dict[str, float]:
     if source.rates is None:
         return {}
     known = source.rates.measured
-    return {str(k): source.rates.chain(k).tokens_per_step for k in _SHOWN if known is None or k <= known}
+    return {
+        str(k): source.rates.chain(k).tokens_per_step for k in _SHOWN if known is None or k <= known
+    }
 
 
 def _show_pairs(entries: "Sequence[PublishedAcceptance]") -> None:
@@ -172,16 +230,21 @@ def _show_pairs(entries: "Sequence[PublishedAcceptance]") -> None:
     rows = []
     for slug, target in sorted({(entry.method, entry.target) for entry in entries}):
         own = [entry for entry in entries if (entry.method, entry.target) == (slug, target)]
-        chains = [e.mean_at(_TYPICAL) for e in own if e.shape == "chain" and e.draft_tokens >= _TYPICAL]
+        chains = [
+            e.mean_at(_TYPICAL) for e in own if e.shape == "chain" and e.draft_tokens >= _TYPICAL
+        ]
         span = f"{fixed(min(chains), 2)} to {fixed(max(chains), 2)}" if chains else ""
         longest = max(entry.draft_tokens for entry in own)
         rows.append([slug, target, str(len(own)), str(longest), span])
     print_table(
         f"{len(entries)} published figures",
-        ["method", "target", "figures", "longest draft", f"tokens/step at K={_TYPICAL}"], rows,
-        caption="the bonus token is counted; narrow with --method, --model, --data-set, --temperature; "
-        "`acceptance show METHOD MODEL` quotes one",
-    )  # fmt: skip
+        ["method", "target", "figures", "longest draft", f"tokens/step at K={_TYPICAL}"],
+        rows,
+        caption=(
+            "the bonus token is counted; narrow with --method, --model, --data-set, --temperature; "
+            "`acceptance show METHOD MODEL` quotes one"
+        ),
+    )
 
 
 def _show_all(entries: "Sequence[PublishedAcceptance]") -> None:
@@ -190,17 +253,27 @@ def _show_all(entries: "Sequence[PublishedAcceptance]") -> None:
 
     rows = [
         [
-            e.method, e.target, e.data_set, "?" if e.temperature is None else f"{e.temperature:g}",
-            e.shape.replace("_", " "), str(e.draft_tokens), fixed(e.mean_tokens_per_step, 2), _page(e.source),
+            e.method,
+            e.target,
+            e.data_set,
+            "?" if e.temperature is None else f"{e.temperature:g}",
+            e.shape.replace("_", " "),
+            str(e.draft_tokens),
+            fixed(e.mean_tokens_per_step, 2),
+            _page(e.source),
         ]
         for e in entries
-    ]  # fmt: skip
+    ]
     print_table(
         f"{len(entries)} published figures",
-        ["method", "target", "data set", "T", "shape", "K", "tokens/step", "source"], rows,
-        caption="tokens/step at K draft tokens, the bonus token counted; T: temperature, ? where not stated",
+        ["method", "target", "data set", "T", "shape", "K", "tokens/step", "source"],
+        rows,
+        caption=(
+            "tokens/step at K draft tokens, the bonus token counted; T: temperature, ? where not"
+            " stated"
+        ),
         once=("method", "target", "shape"),
-    )  # fmt: skip
+    )
 
 
 def _show_one(match: "Match", asked: str) -> None:
@@ -224,21 +297,35 @@ def _show_one(match: "Match", asked: str) -> None:
             f"{entry.method} on {entry.published_target}",
             ["draft tokens K", *map(str, lengths)],
             [["tokens per step", *cells], ["accepted at K", *rates]],
-            caption="the bonus token is counted; accepted at K: share of drafts whose first K tokens are all kept"
-            + ("" if len(measured) == len(lengths) else "; * not measured: spread from the K that were"),
+            caption=(
+                "the bonus token is counted; accepted at K: share of drafts whose first K tokens"
+                " are all kept"
+            )
+            + (
+                ""
+                if len(measured) == len(lengths)
+                else "; * not measured: spread from the K that were"
+            ),
         )
     else:
         mean = fixed(entry.mean_tokens_per_step, 2)
-        say(f"{mean} tokens per step, {entry.draft_tokens} draft tokens as a {entry.shape.replace('_', ' ')}")
+        say(
+            f"{mean} tokens per step, {entry.draft_tokens} draft tokens as a"
+            f" {entry.shape.replace('_', ' ')}"
+        )
     if entry.counted == "proposals":
         say("counted over steps with a proposal alone; the others emit one token")
     about = {
-        "drafter": entry.drafter or "not stated", "data set": entry.data_set,
+        "drafter": entry.drafter or "not stated",
+        "data set": entry.data_set,
         "temperature": "not stated" if entry.temperature is None else f"{entry.temperature:g}",
-        "engine": entry.engine or "not stated", "source": entry.source, "place": entry.place,
+        "engine": entry.engine or "not stated",
+        "source": entry.source,
+        "place": entry.place,
         "licence": "a fact, quoted" if entry.licence == "fact" else entry.licence,
-        "checked": entry.checked or "taken from a list of such figures, not compared again", "note": entry.note,
-    }  # fmt: skip
+        "checked": entry.checked or "taken from a list of such figures, not compared again",
+        "note": entry.note,
+    }
     for name, value in about.items():
         if value:
             say(f"  {name}: {value}")
@@ -252,24 +339,34 @@ def _show_curves(entries: "Sequence[PublishedAcceptance]", yours: Sequence[dict[
 
     best = sorted(entries, key=lambda e: -e.mean_at(min(_TYPICAL, e.draft_tokens)))
     rows = [
-        [row["method"], row["target"], "", f"yours, {row['kind']}", "",
-         *(fixed(row["by_draft_tokens"].get(str(k)), 2) for k in _SHOWN)]
+        [
+            row["method"],
+            row["target"],
+            "",
+            f"yours, {row['kind']}",
+            "",
+            *(fixed(row["by_draft_tokens"].get(str(k)), 2) for k in _SHOWN),
+        ]
         for row in yours
-    ]  # fmt: skip
+    ]
     rows += [
         [
-            e.method, e.target, _short(e.drafter), e.data_set,
+            e.method,
+            e.target,
+            _short(e.drafter),
+            e.data_set,
             "?" if e.temperature is None else f"{e.temperature:g}",
             *(fixed(e.mean_at(k), 2) if k <= e.draft_tokens else "" for k in _SHOWN),
         ]
         for e in best
-    ]  # fmt: skip
+    ]
     print_table(
         "Tokens per step by draft tokens K",
-        ["method", "target", "drafter", "data set", "T", *(f"K={k}" for k in _SHOWN)], rows,
+        ["method", "target", "drafter", "data set", "T", *(f"K={k}" for k in _SHOWN)],
+        rows,
         caption="the bonus token is counted; lengths between those measured are spread from them",
         once=("method", "target", "drafter"),
-    )  # fmt: skip
+    )
 
 
 def _page(source: str) -> str:

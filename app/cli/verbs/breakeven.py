@@ -1,4 +1,6 @@
-"""`breakeven`: the least acceptance, the greatest draft cost and the batches at which a method pays."""
+"""`breakeven`: the least acceptance, the greatest draft cost and the batches at which a method
+pays.
+"""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -6,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked, several
+from app.cli.cells import (
+    LISTED,
+    cells_of,
+    mark_words,
+    marked,
+    require_one,
+    runnable,
+    say_marked,
+    several,
+)
 from app.cli.option_groups import Accepted, Drafting, Placed, Refining, grouped
 from app.cli.options import (
     Batch,
@@ -26,7 +37,14 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
-from app.cli.question.accepted import OTHERWISE, as_given, draft_lengths, lengths_for, numbers_words, one_source
+from app.cli.question.accepted import (
+    OTHERWISE,
+    as_given,
+    draft_lengths,
+    lengths_for,
+    numbers_words,
+    one_source,
+)
 from app.cli.question.asked import asked, with_options
 from app.cli.question.refining import refines
 from app.cli.verbs.breakeven_refining import breakeven_refining
@@ -50,7 +68,8 @@ def breakeven(
     batch: Batch = "1,8,64",
     context: Context = "1024",
     draft_tokens: Annotated[
-        str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated. Default: 3.")
+        str | None,
+        typer.Option("--draft-tokens", help="Draft tokens K, comma-separated. Default: 3."),
     ] = None,
     fidelity: Fidelity = "calibrated",
     out: Out = None,
@@ -59,7 +78,9 @@ def breakeven(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Say from which acceptance, to which draft cost and at which batches a method beats plain decoding."""
+    """Say from which acceptance, to which draft cost and at which batches a method beats plain
+    decoding.
+    """
     from app.answers.optimize import acceptance
     from app.cli.output import deliver, say
     from app.cli.question.configurations import compared, unknown
@@ -70,15 +91,37 @@ def breakeven(
     from costmodel.optimizers.drafters.origin import proposal_share
 
     deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
-    asked_lengths, cells = draft_lengths(draft_tokens, least=1), cells_of({**asdict(placed), "model": model})
+    asked_lengths, cells = (
+        draft_lengths(draft_tokens, least=1),
+        cells_of({**asdict(placed), "model": model}),
+    )
     if refines(method, asdict(refining)):
-        options = {**asdict(placed), **asdict(refining), "model": model, "method": method, "fidelity": fidelity,
-                   "batch": batch, "context": context, "seed": seed}  # fmt: skip
+        options = {
+            **asdict(placed),
+            **asdict(refining),
+            "model": model,
+            "method": method,
+            "fidelity": fidelity,
+            "batch": batch,
+            "context": context,
+            "seed": seed,
+        }
         shape = {"draft_tokens": draft_tokens, "tree": tree, **asdict(drafting)}
         return breakeven_refining(options, accepted, trace, shape, deliver_as)
-    source = one_source(accepted, trace, method=method, model=cells[0]["model"], lengths=asked_lengths or ())
+    source = one_source(
+        accepted, trace, method=method, model=cells[0]["model"], lengths=asked_lengths or ()
+    )
     slug = (method_slug(method, "--method") or OTHERWISE) if source is None else source.method
-    base = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": slug, "fidelity": fidelity})
+    base = asked(
+        None,
+        {
+            **asdict(placed),
+            **asdict(drafting),
+            "model": model,
+            "method": slug,
+            "fidelity": fidelity,
+        },
+    )
     if source is not None:
         (source,) = competing(with_options(base, cells[0]), [source])
         base = replace(base, **carried(source))
@@ -86,30 +129,52 @@ def breakeven(
     lengths = lengths_for(source, asked_lengths, [3])
     share = ratio(accepted.match_rate, "--match-rate")
     found = (
-        unknown(lengths, tree, proposal_share(slug, share)) if source is None else compared(source, lengths, tree, seed)
+        unknown(lengths, tree, proposal_share(slug, share))
+        if source is None
+        else compared(source, lengths, tree, seed)
     )
     found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)
     places = [(b, c) for c in contexts for b in whole_numbers(batch, "--batch", least=1)]
     inputs = {
-        "model": model, "device": placed.device, "method": slug, "draft": drafting.draft,
+        "model": model,
+        "device": placed.device,
+        "method": slug,
+        "draft": drafting.draft,
         "trace": str(trace) if trace else None,
-        "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
-        "drafter": accepted.drafter or [], "match_rate": accepted.match_rate, "batch": batch, "context": context,
-        "draft_tokens": ",".join(map(str, lengths)), "tree": str(tree) if tree else None,
-        "engine": placed.engine, "tp": placed.tp,
-        "dtype": ",".join(dict.fromkeys(s.deployment.precision.label for _, s in settings if not isinstance(s, str))),
-        "fidelity": fidelity, "set": placed.overrides or [], "seed": seed,
-    }  # fmt: skip
+        "acceptance": as_given(accepted.acceptance),
+        "tokens_per_step": accepted.tokens_per_step,
+        "drafter": accepted.drafter or [],
+        "match_rate": accepted.match_rate,
+        "batch": batch,
+        "context": context,
+        "draft_tokens": ",".join(map(str, lengths)),
+        "tree": str(tree) if tree else None,
+        "engine": placed.engine,
+        "tp": placed.tp,
+        "dtype": ",".join(
+            dict.fromkeys(
+                s.deployment.precision.label for _, s in settings if not isinstance(s, str)
+            )
+        ),
+        "fidelity": fidelity,
+        "set": placed.overrides or [],
+        "seed": seed,
+    }
     points: list[dict[str, Any]] = []
     ranges: list[dict[str, Any]] = []
     for cell, setting in settings:
         names = {name: cell[name] for name in LISTED}
         if isinstance(setting, str):
-            points += [{**names, "batch": b, "context": c, "feasible": False, "reason": setting} for b, c in places]
+            points += [
+                {**names, "batch": b, "context": c, "feasible": False, "reason": setting}
+                for b, c in places
+            ]
             continue
         one = with_options(base, cell)
-        points += [names | _point(one, setting, a, b, c, known, seed) for a in found for b, c in places]
+        points += [
+            names | _point(one, setting, a, b, c, known, seed) for a in found for b, c in places
+        ]
         ranges += [names | _batches(setting, a, c, seed) for a in found for c in contexts if known]
     answer: dict[str, Any] = {"inputs": inputs, "points": points}
     if source is not None:
@@ -117,14 +182,19 @@ def breakeven(
 
     def show() -> None:
         _print(answer)
-        for line in (*filter(None, [answer.get("acceptance", {}).get("remark")]), *numbers_words(source, found)):
+        for line in (
+            *filter(None, [answer.get("acceptance", {}).get("remark")]),
+            *numbers_words(source, found),
+        ):
             say(line)
 
     def draw(folder: Path) -> None:
         if plots_available():
             write_break_even(answer, folder / "breakeven.html")
 
-    delivered = deliver(answer, name="breakeven", show=show, also=draw, rows=["points"], **deliver_as)
+    delivered = deliver(
+        answer, name="breakeven", show=show, also=draw, rows=["points"], **deliver_as
+    )
     require_one(points)
     return delivered
 
@@ -156,7 +226,9 @@ def _point(
         return {"batch": batch, "context": context, "draft_tokens": a.draft_tokens} | mark
     generator = np.random.default_rng(seed)
     law = acceptance_law(setting.drafter.method, a)
-    found = break_even(setting, a, law, batch=batch, context=context, known=known, generator=generator)
+    found = break_even(
+        setting, a, law, batch=batch, context=context, known=known, generator=generator
+    )
     return {"feasible": True} | as_json(found)
 
 
@@ -170,7 +242,9 @@ def _batches(setting: "Setting", a: "Acceptance", context: int, seed: int) -> di
     tried = np.arange(1, MOST_BATCH + 1, dtype=np.float64)
     fit = fits(setting, a, batch=tried, context=context)
     generator = np.random.default_rng(seed)
-    found = paying_batches(setting, a, context=context, largest=max(1, int(fit.sum())), generator=generator)
+    found = paying_batches(
+        setting, a, context=context, largest=max(1, int(fit.sum())), generator=generator
+    )
     return as_json(found, a.draft_tokens)
 
 
@@ -187,28 +261,60 @@ def _print(answer: dict[str, Any]) -> None:
             return ""  # its tokens per step say all
         if p["verdict"] == "on":
             return ranged(p["least_acceptance"], p["least_acceptance_interval"], 2)
-        return "always" if p["verdict"] == "always" else f"never ({p['most_tokens_per_step']:.2f} at most)"
+        return (
+            "always"
+            if p["verdict"] == "always"
+            else f"never ({p['most_tokens_per_step']:.2f} at most)"
+        )
 
     def cells(p: dict[str, Any]) -> list[str]:
-        first = [*(p[name] for name in names), plain(p["batch"]), plain(p["context"]), plain(p.get("draft_tokens"))]
+        first = [
+            *(p[name] for name in names),
+            plain(p["batch"]),
+            plain(p["context"]),
+            plain(p.get("draft_tokens")),
+        ]
         if not p["feasible"]:
             return [*first, "", mark_words(p), "", "", "", ""]
-        needed = [ranged(p["least_tokens_per_step"], p["least_tokens_per_step_interval"], 2), rate(p)]
+        needed = [
+            ranged(p["least_tokens_per_step"], p["least_tokens_per_step_interval"], 2),
+            rate(p),
+        ]
         if "greatest_draft_s" not in p:
             return [*first, *needed, unit.show(p["draft_s"]), "", "", ""]
-        most = "none" if p["greatest_draft_verdict"] == "never" else unit.show(p["greatest_draft_s"])
+        most = (
+            "none" if p["greatest_draft_verdict"] == "never" else unit.show(p["greatest_draft_s"])
+        )
         reached = [fixed(p["tokens_per_step"], 2), ranged(p["speedup"], p["speedup_interval"], 2)]
         return [*first, *needed, unit.show(p["draft_s"]), *reached, most]
 
-    columns = [*names, "batch", "context", "K", "needed tokens/step", "needed acceptance", f"draft {unit.name}",
-               "tokens/step", "speedup", f"draft {unit.name} at most"]  # fmt: skip
+    columns = [
+        *names,
+        "batch",
+        "context",
+        "K",
+        "needed tokens/step",
+        "needed acceptance",
+        f"draft {unit.name}",
+        "tokens/step",
+        "speedup",
+        f"draft {unit.name} at most",
+    ]
     title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
     title += f", {inputs['method']}, {several(inputs['engine'], 'engine')}: when does it pay?"
     print_table(
-        title, columns, [cells(p) for p in points], caption="brackets: 80 % intervals", once=[*names, "context", "K"]
+        title,
+        columns,
+        [cells(p) for p in points],
+        caption="brackets: 80 % intervals",
+        once=[*names, "context", "K"],
     )
     for found in answer.get("batches", ()):
-        say(": ".join([*([", ".join(found[name] for name in names)] if names else []), _words(found)]))
+        say(
+            ": ".join(
+                [*([", ".join(found[name] for name in names)] if names else []), _words(found)]
+            )
+        )
     say_marked(points, names)
 
 
@@ -220,6 +326,9 @@ def _words(answer: dict[str, Any]) -> str:
         return f"{where}: never pays, at no batch to {answer['largest_batch']}{maybe}"
     if answer["verdict"] == "always":
         maybe = f" (it may stop after batch {low})" if low < answer["largest_batch"] else ""
-        return f"{where}: always pays, at every batch to {answer['largest_batch']}, the largest tried{maybe}"
+        return (
+            f"{where}: always pays, at every batch to {answer['largest_batch']}, the largest"
+            f" tried{maybe}"
+        )
     ranges = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in answer["ranges"])
     return f"{where}: pays at batch {ranges}; stops after {answer['last_batch']} [{low}, {high}]"

@@ -1,11 +1,22 @@
-"""`breakeven` of a method that refines masked blocks: from how many tokens a pass it beats the model token by token."""
+"""`breakeven` of a method that refines masked blocks: from how many tokens a pass it beats the
+model token by token.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked, several
+from app.cli.cells import (
+    LISTED,
+    cells_of,
+    mark_words,
+    marked,
+    require_one,
+    runnable,
+    say_marked,
+    several,
+)
 from app.cli.option_groups import Accepted
 from app.cli.output import Answered
 
@@ -38,13 +49,17 @@ class Asked:
 
 
 def breakeven_refining(
-    options: Mapping[str, Any], accepted: Accepted, trace: Path | None, shape: Mapping[str, Any],
+    options: Mapping[str, Any],
+    accepted: Accepted,
+    trace: Path | None,
+    shape: Mapping[str, Any],
     deliver_as: Mapping[str, Any],
-) -> Answered:  # fmt: skip
+) -> Answered:
     """Answer `breakeven` where its options name a method that refines masked blocks.
 
     Args:
-        options: on the command line, those that are None not given; `batch`, `context` and `seed` among them.
+        options: on the command line, those that are None not given; `batch`, `context` and `seed`
+            among them.
         accepted: what is accepted, by options.
         trace: of --trace.
         shape: options of drafts, which masked blocks have none of.
@@ -55,14 +70,23 @@ def breakeven_refining(
     """
     from app.cli.options import whole_numbers
 
-    placed = {key: value for key, value in options.items() if key not in ("batch", "context", "seed")}
+    placed = {
+        key: value for key, value in options.items() if key not in ("batch", "context", "seed")
+    }
     base, source = _question(placed, accepted, trace, shape)
     about = Asked(
-        base=base, source=source, batches=whole_numbers(options["batch"], "--batch", least=1),
-        contexts=whole_numbers(options["context"], "--context", least=0), seed=options["seed"],
-    )  # fmt: skip
-    inputs = {**options, "method": base.method, "trace": str(trace) if trace else None,
-              "tokens_per_step": accepted.tokens_per_step}  # fmt: skip
+        base=base,
+        source=source,
+        batches=whole_numbers(options["batch"], "--batch", least=1),
+        contexts=whole_numbers(options["context"], "--context", least=0),
+        seed=options["seed"],
+    )
+    inputs = {
+        **options,
+        "method": base.method,
+        "trace": str(trace) if trace else None,
+        "tokens_per_step": accepted.tokens_per_step,
+    }
     return _answered(about, cells_of(options), inputs, deliver_as)
 
 
@@ -98,14 +122,21 @@ def _question(
     if unknown and base.refine is not None and not base.refine.rule.by_count:
         return base, None
     source = one_source(
-        accepted, trace, method=base.method, model=base.deployment.model, refine=base.refine, canvas=base.canvas_tokens
+        accepted,
+        trace,
+        method=base.method,
+        model=base.deployment.model,
+        refine=base.refine,
+        canvas=base.canvas_tokens,
     )
     if source is None or source.refine is None:
         return base, source
     return replace(base, refine=source.refine, canvas_tokens=source.canvas_tokens), source
 
 
-def _answered(asked: Asked, cells: Sequence[Mapping[str, str]], inputs: Row, deliver_as: Mapping[str, Any]) -> Answered:
+def _answered(
+    asked: Asked, cells: Sequence[Mapping[str, str]], inputs: Row, deliver_as: Mapping[str, Any]
+) -> Answered:
     """Answer for every cell, batch and context.
 
     Args:
@@ -125,11 +156,16 @@ def _answered(asked: Asked, cells: Sequence[Mapping[str, str]], inputs: Row, del
 
     points: list[Row] = []
     batches: list[Row] = []
-    for cell, setting in runnable(cells, lambda cell: build_setting(with_options(asked.base, cell))):
+    for cell, setting in runnable(
+        cells, lambda cell: build_setting(with_options(asked.base, cell))
+    ):
         names = {name: cell[name] for name in LISTED}
         places = [(c, b) for c in asked.contexts for b in asked.batches]
         if isinstance(setting, str):
-            points += [{**names, "batch": b, "context": c, "feasible": False, "reason": setting} for c, b in places]
+            points += [
+                {**names, "batch": b, "context": c, "feasible": False, "reason": setting}
+                for c, b in places
+            ]
             continue
         one = with_options(asked.base, cell)
         points += [names | _point(one, setting, asked, batch=b, context=c) for c, b in places]
@@ -153,10 +189,14 @@ def _pace(setting: "Setting", asked: Asked) -> "Acceptance":
     """At the known tokens per pass, or the entry's where only memory is asked for."""
     from costmodel.laws.own_pace import own_pace
 
-    return own_pace(setting.drafter.method, None if asked.source is None else asked.source.own_tokens_per_step)
+    return own_pace(
+        setting.drafter.method, None if asked.source is None else asked.source.own_tokens_per_step
+    )
 
 
-def _point(one: "DecodingConfiguration", setting: "Setting", asked: Asked, *, batch: int, context: int) -> Row:
+def _point(
+    one: "DecodingConfiguration", setting: "Setting", asked: Asked, *, batch: int, context: int
+) -> Row:
     """The break-even of a cell, or its mark where it does not fit."""
     import numpy as np
 
@@ -171,23 +211,36 @@ def _point(one: "DecodingConfiguration", setting: "Setting", asked: Asked, *, ba
         require_cell(one, setting, pace, batch=batch, context=context)
     except InfeasibleError as error:
         return row | marked(one, pace, str(error), batch=batch, context=context)
-    needed = needed_pace(setting, batch=batch, context=context, generator=np.random.default_rng(asked.seed))
-    verdict = "never" if needed.tokens_per_pass is None else "always" if needed.tokens_per_pass <= 1.0 else "on"
+    needed = needed_pace(
+        setting, batch=batch, context=context, generator=np.random.default_rng(asked.seed)
+    )
+    verdict = (
+        "never"
+        if needed.tokens_per_pass is None
+        else "always"
+        if needed.tokens_per_pass <= 1.0
+        else "on"
+    )
     row |= {
-        "feasible": True, "block_tokens": setting.drafter.method.shape.nodes, "verdict": verdict,
+        "feasible": True,
+        "block_tokens": setting.drafter.method.shape.nodes,
+        "verdict": verdict,
         "least_tokens_per_step": needed.tokens_per_pass,
         "least_tokens_per_step_interval": needed.bounds and list(needed.bounds),
-        "most_tokens_per_step": needed.most, "twin_tokens_per_s": needed.twin_tokens_per_s,
-    }  # fmt: skip
+        "most_tokens_per_step": needed.most,
+        "twin_tokens_per_s": needed.twin_tokens_per_s,
+    }
     if asked.source is None:
         return row
     result = estimate(setting, pace, batch=batch, context=context)
     spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(asked.seed))
     return row | {
-        "tokens_per_step": pace.tokens_per_step, "tokens_per_s": float(result.tokens_per_s),
-        "speedup": float(result.speedup), "speedup_interval": [float(each) for each in spread.speedup],
+        "tokens_per_step": pace.tokens_per_step,
+        "tokens_per_s": float(result.tokens_per_s),
+        "speedup": float(result.speedup),
+        "speedup_interval": [float(each) for each in spread.speedup],
         "pays": bool(result.speedup > 1.0),
-    }  # fmt: skip
+    }
 
 
 def _paying(setting: "Setting", asked: Asked, context: int) -> Row:
@@ -201,7 +254,9 @@ def _paying(setting: "Setting", asked: Asked, context: int) -> Row:
     pace, tried = _pace(setting, asked), np.arange(1, MOST_BATCH + 1, dtype=np.float64)
     largest = max(1, int(fits(setting, pace, batch=tried, context=context).sum()))
     generator = np.random.default_rng(asked.seed)
-    return as_json(paying_batches(setting, pace, context=context, largest=largest, generator=generator), 0)
+    return as_json(
+        paying_batches(setting, pace, context=context, largest=largest, generator=generator), 0
+    )
 
 
 def _print(answer: Row) -> None:
@@ -218,18 +273,43 @@ def _print(answer: Row) -> None:
             return [*first, mark_words(point), "", "", ""]
         needed = f"never ({point['most_tokens_per_step']:g} at most)"
         if point["verdict"] != "never":
-            needed = ranged(point["least_tokens_per_step"], point["least_tokens_per_step_interval"], 2)
+            needed = ranged(
+                point["least_tokens_per_step"], point["least_tokens_per_step_interval"], 2
+            )
         known = ["", ""]
         if "speedup" in point:
-            known = [fixed(point["tokens_per_step"], 2), ranged(point["speedup"], point["speedup_interval"], 2)]
+            known = [
+                fixed(point["tokens_per_step"], 2),
+                ranged(point["speedup"], point["speedup_interval"], 2),
+            ]
         return [*first, needed, plain(point["twin_tokens_per_s"]), *known]
 
-    columns = [*names, "batch", "context", "needed tokens/pass", "twin tokens/s", "tokens/pass", "speedup"]
+    columns = [
+        *names,
+        "batch",
+        "context",
+        "needed tokens/pass",
+        "twin tokens/s",
+        "tokens/pass",
+        "speedup",
+    ]
     title = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
-    title += f", {inputs['method']}, {several(str(inputs['engine']), 'engine')}: when does it beat one token a pass?"
-    print_table(title, columns, [cells(p) for p in points], caption="brackets: 80 % intervals of the cost model",
-                once=[*names, "context"])  # fmt: skip
+    title += (
+        f", {inputs['method']}, {several(str(inputs['engine']), 'engine')}: when does it beat one"
+        " token a pass?"
+    )
+    print_table(
+        title,
+        columns,
+        [cells(p) for p in points],
+        caption="brackets: 80 % intervals of the cost model",
+        once=[*names, "context"],
+    )
     say("twin: the same model decoded one token a pass with a KV cache")
     for row in answer.get("batches", ()):
-        say(": ".join([*([", ".join(row[name] for name in names)] if names else []), paying_words(row)]))
+        say(
+            ": ".join(
+                [*([", ".join(row[name] for name in names)] if names else []), paying_words(row)]
+            )
+        )
     say_marked(points, names)

@@ -1,4 +1,6 @@
-"""`capacity`: devices, watts and dollars for a load within latency limits, with and without a method."""
+"""`capacity`: devices, watts and dollars for a load within latency limits, with and without a
+method.
+"""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +24,13 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
-from app.cli.question.accepted import as_given, draft_lengths, lengths_for, numbers_words, one_source
+from app.cli.question.accepted import (
+    as_given,
+    draft_lengths,
+    lengths_for,
+    numbers_words,
+    one_source,
+)
 from app.cli.question.asked import asked, with_options
 from app.cli.question.planned import Data, Expert, Pipeline
 from app.cli.verbs.capacity_joint import full_plans, is_full
@@ -47,42 +55,69 @@ def capacity(
     drafting: Drafting,
     accepted: Accepted,
     rate: Annotated[float | None, typer.Option("--rate", help="Requests per second.")] = None,
-    prompt: Annotated[float | None, typer.Option("--prompt", help="Mean prompt length, tokens.")] = None,
-    output: Annotated[float | None, typer.Option("--output", help="Mean output length, tokens.")] = None,
-    requests: Annotated[
-        Path | None, typer.Option("--requests", help="Recorded requests (.parquet) instead of lengths.")
+    prompt: Annotated[
+        float | None, typer.Option("--prompt", help="Mean prompt length, tokens.")
     ] = None,
-    slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest mean time to first token, ms.")] = None,
-    slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest mean time per token, ms.")] = None,
+    output: Annotated[
+        float | None, typer.Option("--output", help="Mean output length, tokens.")
+    ] = None,
+    requests: Annotated[
+        Path | None,
+        typer.Option("--requests", help="Recorded requests (.parquet) instead of lengths."),
+    ] = None,
+    slo_ttft: Annotated[
+        float | None, typer.Option("--slo-ttft", help="Longest mean time to first token, ms.")
+    ] = None,
+    slo_tpot: Annotated[
+        float | None, typer.Option("--slo-tpot", help="Longest mean time per token, ms.")
+    ] = None,
     device: Annotated[
         list[str] | None,
-        typer.Option("--device", help="Device name or file; several by commas, or repeated. Default: h100-sxm."),
+        typer.Option(
+            "--device",
+            help="Device name or file; several by commas, or repeated. Default: h100-sxm.",
+        ),
     ] = None,
-    tp: Annotated[str, typer.Option("--tp", help="Devices that share every layer, comma-separated.")] = "1",
+    tp: Annotated[
+        str, typer.Option("--tp", help="Devices that share every layer, comma-separated.")
+    ] = "1",
     pp: Pipeline = 1,
     ep: Expert = 1,
     dp: Data = 1,
-    method: Annotated[str, typer.Option("--method", help="Method to compare with plain decoding.")] = "",
+    method: Annotated[
+        str, typer.Option("--method", help="Method to compare with plain decoding.")
+    ] = "",
     trace: Trace = None,
     tree: TreeFile = None,
     draft_tokens: Annotated[
         str | None,
-        typer.Option("--draft-tokens", help="Draft tokens K to choose among, comma-separated. Default: 1,3,5."),
+        typer.Option(
+            "--draft-tokens",
+            help="Draft tokens K to choose among, comma-separated. Default: 1,3,5.",
+        ),
     ] = None,
     search: Annotated[
         str,
         typer.Option(
             "--search",
-            help="named: the --tp and method that are named; full: layouts, formats, drafters, batch caps and token "
-            "budgets are searched for the cheapest, as `optimize --search full` does.",
+            help=(
+                "named: the --tp and method that are named; full: layouts, formats, drafters, batch"
+                " caps and token "
+                "budgets are searched for the cheapest, as `optimize --search full` does."
+            ),
         ),
     ] = "named",
     most_devices: Annotated[
-        int, typer.Option("--devices", min=1, max=MOST_DEVICES, help="With --search full: most devices of a kind.")
+        int,
+        typer.Option(
+            "--devices", min=1, max=MOST_DEVICES, help="With --search full: most devices of a kind."
+        ),
     ] = MOST_DEVICES,
     utilisation: Annotated[
         float,
-        typer.Option("--utilisation", help="Most that a replica is sent, as a share of what it could finish."),
+        typer.Option(
+            "--utilisation", help="Most that a replica is sent, as a share of what it could finish."
+        ),
     ] = 0.8,
     out: Out = None,
     csv: Csv = None,
@@ -99,47 +134,90 @@ def capacity(
     from hardware_profiles.errors import InputError
 
     load = _load(rate, prompt, output, requests, full=is_full(search))
-    slo = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
+    slo = Limits(
+        ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot")
+    )
     if not 0.0 < utilisation < 1.0:
-        raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation)
+        raise InputError(
+            "must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation
+        )
     devices = ",".join(device or ["h100-sxm"])
     cells = cells_of({"model": model, "engine": formats.engine, "device": devices})
     asked_lengths, slug = draft_lengths(draft_tokens, least=1), method_slug(method, "--method")
     plain = slug == "plain-decoding"
     named = "" if plain else slug
-    source = one_source(accepted, trace, method=named, model=cells[0]["model"], lengths=asked_lengths or ())
+    source = one_source(
+        accepted, trace, method=named, model=cells[0]["model"], lengths=asked_lengths or ()
+    )
     lengths = lengths_for(source, asked_lengths, [1, 3, 5])
     if source is None and slug and not plain:
         rule = "a method needs a --trace, an --acceptance, --tokens-per-step or --drafter"
         raise InputError(rule, key="--method", value=slug)
     drafted: list[Acceptance] = []
     if source is not None and not plain:
-        slug, drafted = source.method, [each for each in compared(source, lengths, tree, seed) if each.draft_tokens]
+        slug, drafted = (
+            source.method,
+            [each for each in compared(source, lengths, tree, seed) if each.draft_tokens],
+        )
     sizes = whole_numbers(tp, "--tp", least=1, most=MOST_DEVICES)
     spread = {"pp": pp, "ep": ep, "dp": dp}
     base = asked(None, {**asdict(formats), **cells[0], **spread})
     if is_full(search):
-        given = {**asdict(formats), **asdict(drafting), "model": model, "device": devices, **spread, "seed": seed,
-                 "tp": sizes[0], "method": slug}  # fmt: skip
-        rows, settings = full_plans(given, source, asked_lengths, load, slo, utilisation, most_devices)
+        given = {
+            **asdict(formats),
+            **asdict(drafting),
+            "model": model,
+            "device": devices,
+            **spread,
+            "seed": seed,
+            "tp": sizes[0],
+            "method": slug,
+        }
+        rows, settings = full_plans(
+            given, source, asked_lengths, load, slo, utilisation, most_devices
+        )
     else:
         cases = _cases(base, cells, sizes, slug, drafted, _drafter(base, drafting, source), load)
-        rows = [_row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases]
+        rows = [
+            _row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases
+        ]
         settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     inputs = {
-        **listed, "rate": load.requests_per_s, "prompt": load.mean_prompt_tokens, "output": load.output_tokens,
-        "requests": str(requests) if requests else None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot,
-        "limits": slo.words or None, "tp": tp, **spread, "method": slug or "plain-decoding", "draft": drafting.draft,
-        "trace": str(trace) if trace else None, "acceptance": as_given(accepted.acceptance),
-        "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [],
-        "match_rate": accepted.match_rate, "draft_tokens": ",".join(map(str, lengths)),
-        "tree": str(tree) if tree else None, "utilisation": utilisation,
-        "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed, "search": search,
-    }  # fmt: skip
+        **listed,
+        "rate": load.requests_per_s,
+        "prompt": load.mean_prompt_tokens,
+        "output": load.output_tokens,
+        "requests": str(requests) if requests else None,
+        "slo_ttft_ms": slo_ttft,
+        "slo_tpot_ms": slo_tpot,
+        "limits": slo.words or None,
+        "tp": tp,
+        **spread,
+        "method": slug or "plain-decoding",
+        "draft": drafting.draft,
+        "trace": str(trace) if trace else None,
+        "acceptance": as_given(accepted.acceptance),
+        "tokens_per_step": accepted.tokens_per_step,
+        "drafter": accepted.drafter or [],
+        "match_rate": accepted.match_rate,
+        "draft_tokens": ",".join(map(str, lengths)),
+        "tree": str(tree) if tree else None,
+        "utilisation": utilisation,
+        "dtype": formats.dtype,
+        "set": formats.overrides or [],
+        "seed": seed,
+        "search": search,
+    }
     known = {"acceptance": acceptance(source, drafted)} if drafted and source is not None else {}
     best = _best(rows, ranked=is_full(search))
-    answer = {"inputs": inputs, "plans": rows, "best": best, "assumptions": assumptions(settings), **known}
+    answer = {
+        "inputs": inputs,
+        "plans": rows,
+        "best": best,
+        "assumptions": assumptions(settings),
+        **known,
+    }
 
     def show() -> None:
         _print(answer)
@@ -147,12 +225,16 @@ def capacity(
         for line in (*filter(None, said), *numbers_words(source if drafted else None, drafted)):
             say(line)
 
-    delivered = deliver(answer, name="capacity", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["plans"])
+    delivered = deliver(
+        answer, name="capacity", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["plans"]
+    )
     require_one(rows)
     return delivered
 
 
-def _drafter(base: "DecodingConfiguration", drafting: Drafting, source: "Source | None") -> dict[str, Any]:
+def _drafter(
+    base: "DecodingConfiguration", drafting: Drafting, source: "Source | None"
+) -> dict[str, Any]:
     """What drafts, by fields of a configuration: as options say, else as what is accepted does."""
     from costmodel.optimizers.drafters.competing import carried, competing
 
@@ -165,8 +247,13 @@ def _drafter(base: "DecodingConfiguration", drafting: Drafting, source: "Source 
 
 
 def _load(
-    rate: float | None, prompt: float | None, output: float | None, requests: Path | None, *, full: bool
-) -> "Load":  # fmt: skip
+    rate: float | None,
+    prompt: float | None,
+    output: float | None,
+    requests: Path | None,
+    *,
+    full: bool,
+) -> "Load":
     from costmodel.answers.workload import load_of_means, load_of_requests
     from costmodel.optimizers.joint.space import PROMPTS
     from hardware_profiles.errors import InputError
@@ -191,7 +278,9 @@ def _cases(
     drafter: dict[str, Any],
     load: "Load",
 ) -> "list[tuple[DecodingConfiguration, Setting | str, list[Acceptance]]]":
-    """Every cell at every number of tensor devices, plain and with the method; the reason of one that cannot run."""
+    """Every cell at every number of tensor devices, plain and with the method; the reason of one
+    that cannot run.
+    """
     from dataclasses import replace
 
     from costmodel.answers.positions import require_positions
@@ -203,14 +292,22 @@ def _cases(
         require_positions(setting.target, load.longest_context, "prompt and output")
         return setting
 
-    methods: list[tuple[dict[str, Any], list[Acceptance]]] = [({"method": "plain-decoding"}, [geometric(0.0, 0)])]
+    methods: list[tuple[dict[str, Any], list[Acceptance]]] = [
+        ({"method": "plain-decoding"}, [geometric(0.0, 0)])
+    ]
     if drafted and slug != "plain-decoding":
         methods.append(({"method": slug, **drafter}, drafted))
 
     keyed = [(cell, size, at) for cell in cells for size in sizes for at in range(len(methods))]
-    asked = [replace(with_options(base, {**cell, "tp": size}), **methods[at][0]) for cell, size, at in keyed]
+    asked = [
+        replace(with_options(base, {**cell, "tp": size}), **methods[at][0])
+        for cell, size, at in keyed
+    ]
     made = runnable(asked, built)
-    return [(one, setting, methods[at][1]) for (one, setting), (_, _, at) in zip(made, keyed, strict=True)]
+    return [
+        (one, setting, methods[at][1])
+        for (one, setting), (_, _, at) in zip(made, keyed, strict=True)
+    ]
 
 
 def _row(
@@ -230,13 +327,25 @@ def _row(
     from hardware_profiles.errors import InfeasibleError
 
     where = asked.deployment
-    row = {"model": where.model, "device": where.device, "engine": where.engine, "tp": where.tensor_parallel,
-           "method": asked.method}  # fmt: skip
+    row = {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "tp": where.tensor_parallel,
+        "method": asked.method,
+    }
     if isinstance(setting, str):
         return row | {"feasible": False, "reason": setting}
 
     def planned(at: "Setting") -> "Plan":
-        return plan(at, acceptances, load, slo, generator=np.random.default_rng(seed), utilisation=utilisation)
+        return plan(
+            at,
+            acceptances,
+            load,
+            slo,
+            generator=np.random.default_rng(seed),
+            utilisation=utilisation,
+        )
 
     def holds(changed: "DecodingConfiguration", at: "Setting", batch: int, context: int) -> bool:
         try:
@@ -248,18 +357,25 @@ def _row(
         return row | {"feasible": True, "reason": None} | capacity_plan(planned(setting))
     except InfeasibleError as error:
         misses = "limits" if str(error).startswith("SLO") else "memory"
-        nearest = marked(asked, acceptances[0], str(error), batch=1, context=0, holds=holds, misses=misses)
+        nearest = marked(
+            asked, acceptances[0], str(error), batch=1, context=0, holds=holds, misses=misses
+        )
         return row | nearest
 
 
 def _best(rows: list[dict[str, Any]], *, ranked: bool) -> dict[str, Any] | None:
-    """The cheapest plan; of equal ones the first of a search, else that of the fewest watts, as without a price."""
+    """The cheapest plan; of equal ones the first of a search, else that of the fewest watts, as
+    without a price.
+    """
     able = [row for row in rows if row["feasible"]]
     if not able:
         return None
     priced = all(row["usd_per_hour"] is not None for row in able)
     by_rank = ranked and priced
-    first = min(able, key=lambda row: (row["usd_per_hour"] if priced else 0.0, 0.0 if by_rank else row["watts"]))
+    first = min(
+        able,
+        key=lambda row: (row["usd_per_hour"] if priced else 0.0, 0.0 if by_rank else row["watts"]),
+    )
     return {
         "by": "usd_per_hour" if priced else "watts",
         **{key: first[key] for key in (*_NAMED, *_SEARCHED) if key in first},
@@ -271,7 +387,9 @@ def _print(answer: dict[str, Any]) -> None:
     from app.cli.output import print_table, say
 
     inputs, best, plans = answer["inputs"], answer["best"], answer["plans"]
-    unit = time_unit([seconds for row in plans if row["feasible"] for seconds in (row["ttft_s"], row["tpot_s"])])
+    unit = time_unit(
+        [seconds for row in plans if row["feasible"] for seconds in (row["ttft_s"], row["tpot_s"])]
+    )
     names = [name for name in LISTED if "," in inputs[name]]
 
     def cells(row: dict[str, Any]) -> list[str]:
@@ -282,21 +400,43 @@ def _print(answer: dict[str, Any]) -> None:
         low, high = row["replicas_interval"]
         span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
         return [
-            *first, plain(row["draft_tokens"]), f"{plain(row['batch'])} ({row['binds']})",
-            f"{plain(row['replicas'])} [{span}]", "" if names else plain(row["devices"]),
-            unit.show(row["ttft_s"]), unit.show(row["tpot_s"]), "" if names else plain(row["watts"]),
+            *first,
+            plain(row["draft_tokens"]),
+            f"{plain(row['batch'])} ({row['binds']})",
+            f"{plain(row['replicas'])} [{span}]",
+            "" if names else plain(row["devices"]),
+            unit.show(row["ttft_s"]),
+            unit.show(row["tpot_s"]),
+            "" if names else plain(row["watts"]),
             "?" if row["usd_per_hour"] is None else fixed(row["usd_per_hour"], 2),
             "?" if row["usd_per_hour"] is None else fixed(row["usd_per_million_tokens"], 3),
-        ]  # fmt: skip
+        ]
 
-    columns = [*names, "tp", "method", "K", "batch (bound)", "replicas", "devices", f"TTFT {unit.name}",
-               f"TPOT {unit.name}", "W", "$/h", "$/Mtoken"]  # fmt: skip
+    columns = [
+        *names,
+        "tp",
+        "method",
+        "K",
+        "batch (bound)",
+        "replicas",
+        "devices",
+        f"TTFT {unit.name}",
+        f"TPOT {unit.name}",
+        "W",
+        "$/h",
+        "$/Mtoken",
+    ]
     where = ", ".join(inputs[name] for name in LISTED if name not in names)
     spread = ", ".join(f"{name} {inputs[name]}" for name in ("pp", "ep", "dp") if inputs[name] > 1)
-    title = f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt'])} + {plain(inputs['output'])} tokens: "
+    title = (
+        f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt'])} +"
+        f" {plain(inputs['output'])} tokens: "
+    )
     title += ", ".join(filter(None, (where, spread)))
     caption = "means at the load" + (f", limits: {inputs['limits']}" if inputs["limits"] else "")
-    caption += f"; a replica is sent at most {100 * inputs['utilisation']:.0f} % of what it could finish; "
+    caption += (
+        f"; a replica is sent at most {100 * inputs['utilisation']:.0f} % of what it could finish; "
+    )
     caption += "brackets: 80 % intervals; ?: price unknown"
     print_table(title, columns, [cells(row) for row in plans], caption=caption, once=["tp"])
     say_marked(plans, [*names, *(["tp"] if "," in inputs["tp"] else []), "method"])
@@ -304,5 +444,7 @@ def _print(answer: dict[str, Any]) -> None:
         return
     word = "cheapest" if best["by"] == "usd_per_hour" else "fewest watts (a price is unknown)"
     which = "".join(f"{best[name]}, " for name in names if name != "device")
-    say(f"{word}: {which}{best['devices']} x {best['device']}, tp {best['tp']}, {best['method']}, "
-        f"K={best['draft_tokens']}")  # fmt: skip
+    say(
+        f"{word}: {which}{best['devices']} x {best['device']}, tp {best['tp']}, {best['method']}, "
+        f"K={best['draft_tokens']}"
+    )

@@ -1,4 +1,6 @@
-"""`capacity --search full`: the cheapest layouts, formats, drafters and scheduler limits for a load."""
+"""`capacity --search full`: the cheapest layouts, formats, drafters and scheduler limits for a
+load.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -62,22 +64,41 @@ def full_plans(
             raise InputError("one at a time with --search full", key=f"--{name}", value=given[name])
     for name in ("tp", "pp", "ep", "dp"):
         if given[name] != 1:
-            raise InputError("is searched for; leave it out, or --search named", key=f"--{name}", value=given[name])
+            raise InputError(
+                "is searched for; leave it out, or --search named",
+                key=f"--{name}",
+                value=given[name],
+            )
     kinds = names_of(given["device"], "--device")
-    formats = {key: [None] if given[key] is None else [*names_of(given[key], "--dtype")] for key in _FORMATS}
+    formats = {
+        key: [None] if given[key] is None else [*names_of(given[key], "--dtype")]
+        for key in _FORMATS
+    }
     question = asked(None, {**given, "device": kinds[0], **dict.fromkeys(_FORMATS)})
     if given["method"] == "plain-decoding":
         sources: Sequence[Source] = []
     else:
         sources = default_drafters(question)[1] if source is None else [source]
-    priced = all(load_device(kind, question.deployment.overrides).price_usd_per_hour is not None for kind in kinds)
+    priced = all(
+        load_device(kind, question.deployment.overrides).price_usd_per_hour is not None
+        for kind in kinds
+    )
     joint = JointQuestion(
-        question=question, sources=competing(question, sources), device_names=kinds,
-        most_devices=most_devices, layouts=usual_layouts(given["model"], min(most_devices, LARGEST_REPLICA)),
-        weight_formats=formats["dtype"], cache_formats=formats["kv_dtype"], load=load, rate_stated=True, slo=slo,
-        maximise="tokens-per-dollar" if priced else "tokens-per-joule", utilisation=utilisation,
-        draft_tokens=lengths, seed=given["seed"],
-    )  # fmt: skip
+        question=question,
+        sources=competing(question, sources),
+        device_names=kinds,
+        most_devices=most_devices,
+        layouts=usual_layouts(given["model"], min(most_devices, LARGEST_REPLICA)),
+        weight_formats=formats["dtype"],
+        cache_formats=formats["kv_dtype"],
+        load=load,
+        rate_stated=True,
+        slo=slo,
+        maximise="tokens-per-dollar" if priced else "tokens-per-joule",
+        utilisation=utilisation,
+        draft_tokens=lengths,
+        seed=given["seed"],
+    )
     return joint_plans(joint)
 
 

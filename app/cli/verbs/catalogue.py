@@ -12,29 +12,64 @@ from app.cli.output import Answered, deliver, print_table, require_folder, say
 if TYPE_CHECKING:
     from costmodel.architectures.architecture import Architecture
 
-_DEVICE_KEYS = ("name", "title", "kind", "memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "processors",
-                "power_w", "price_usd_per_hour", "driver_names", "calibrated", "constants_from")  # fmt: skip
-_MODEL_KEYS = ("name", "model_type", "layers", "hidden", "vocab", "parameters", "active_parameters",
-               "kv_values_per_token", "max_context", "dtype", "source")  # fmt: skip
+_DEVICE_KEYS = (
+    "name",
+    "title",
+    "kind",
+    "memory_bytes",
+    "bandwidth_bytes_per_s",
+    "peak_flops_per_s",
+    "processors",
+    "power_w",
+    "price_usd_per_hour",
+    "driver_names",
+    "calibrated",
+    "constants_from",
+)
+_MODEL_KEYS = (
+    "name",
+    "model_type",
+    "layers",
+    "hidden",
+    "vocab",
+    "parameters",
+    "active_parameters",
+    "kv_values_per_token",
+    "max_context",
+    "dtype",
+    "source",
+)
 Name = Annotated[str | None, typer.Argument(help="Show one in full.")]
 
 
 def devices(
     name: Annotated[
-        str | None, typer.Argument(help="Show one in full, shipped or a TOML file; `new` writes a file to fill in.")
+        str | None,
+        typer.Argument(
+            help="Show one in full, shipped or a TOML file; `new` writes a file to fill in."
+        ),
     ] = None,
-    new: Annotated[str | None, typer.Argument(metavar="[NEW NAME]", help="After `new`: name of the device.")] = None,
+    new: Annotated[
+        str | None, typer.Argument(metavar="[NEW NAME]", help="After `new`: name of the device.")
+    ] = None,
     like: Annotated[
-        str, typer.Option("--like", help="With `new`: relative whose numbers stand in until they are replaced.")
+        str,
+        typer.Option(
+            "--like", help="With `new`: relative whose numbers stand in until they are replaced."
+        ),
     ] = "h100-sxm",
     overrides: Overrides = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for files; with `new` the file to write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for files; with `new` the file to write.")
+    ] = None,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """List device profiles, show one with the source of every number, or write a file for a new one."""
+    """List device profiles, show one with the source of every number, or write a file for a new
+    one.
+    """
     from hardware_profiles.errors import InputError
     from hardware_profiles.loader import device_names, load_device
     from hardware_profiles.units import GIB, GIGA, TERA
@@ -57,25 +92,39 @@ def devices(
     }
     rows = [
         [
-            d.name, d.title, plain(d.memory_bytes / GIB, 2), plain(d.bandwidth_bytes_per_s / GIGA, 2),
+            d.name,
+            d.title,
+            plain(d.memory_bytes / GIB, 2),
+            plain(d.bandwidth_bytes_per_s / GIGA, 2),
             plain(max(d.peak_flops_per_s.get(k, 0.0) for k in ("bf16", "fp16", "fp32")) / TERA),
             "itself" if d.calibrated else d.constants_from or "assumed",
         ]
         for d in loaded
-    ]  # fmt: skip
+    ]
 
     def show() -> None:
-        print_table("Devices", ["name", "title", "GiB", "GB/s", "16-bit TFLOP/s", "constants from"], rows)
+        print_table(
+            "Devices", ["name", "title", "GiB", "GB/s", "16-bit TFLOP/s", "constants from"], rows
+        )
         for key, value in sorted(loaded[0].provenance.items()) if name else ():
             say(f"  {key}: {value.kind}, {value.source}")
 
     return deliver(
-        answer, name="devices", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["devices"]
-    )  # fmt: skip
+        answer,
+        name="devices",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=show,
+        csv=csv,
+        rows=["devices"],
+    )
 
 
 def _new_device(name: str, like: str, out: Path | None, *, json: bool, quiet: bool) -> Answered:
-    """A device file to fill in, on the screen or where it is to stand; a file that is there is never replaced."""
+    """A device file to fill in, on the screen or where it is to stand; a file that is there is
+    never replaced.
+    """
     from hardware_profiles.errors import InputError
     from hardware_profiles.template import device_template
     from hardware_profiles.whole_file import whole_file
@@ -95,35 +144,57 @@ def models(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Show one; `inspect` tells what a config, an id or a shipped name holds; `cut` makes a draft model."
+            help=(
+                "Show one; `inspect` tells what a config, an id or a shipped name holds; `cut`"
+                " makes a draft model."
+            )
         ),
     ] = None,
     subject: Annotated[
         str | None,
         typer.Argument(
             metavar="[CONFIG]",
-            help="After `inspect`: a config.json, its folder, an id or a name; after `cut`: a .gguf.",
+            help=(
+                "After `inspect`: a config.json, its folder, an id or a name; after `cut`: a .gguf."
+            ),
         ),
     ] = None,
     as_family: AsFamily = None,
     layers: Annotated[
-        str, typer.Option("--layers", help="After `cut`: layers to keep: 10 (the first ones), or 0-9,28,29.")
+        str,
+        typer.Option(
+            "--layers", help="After `cut`: layers to keep: 10 (the first ones), or 0-9,28,29."
+        ),
     ] = "",
     fit_head: Annotated[
-        bool, typer.Option("--fit-head", help="After `cut` to the first layers: fit a head to them, on help topics.")
+        bool,
+        typer.Option(
+            "--fit-head",
+            help="After `cut` to the first layers: fit a head to them, on help topics.",
+        ),
     ] = False,
     price: Annotated[
-        str, typer.Option("--price", help="Devices, comma-separated: least dollars of a decoded token at their roofs.")
+        str,
+        typer.Option(
+            "--price",
+            help="Devices, comma-separated: least dollars of a decoded token at their roofs.",
+        ),
     ] = "",
-    context: Annotated[int, typer.Option("--context", min=0, help="With --price: cached tokens that are read.")] = 8192,
-    dtype: Annotated[str, typer.Option("--dtype", help="With --price: format of weights and cache.")] = "bf16",
+    context: Annotated[
+        int, typer.Option("--context", min=0, help="With --price: cached tokens that are read.")
+    ] = 8192,
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="With --price: format of weights and cache.")
+    ] = "bf16",
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """List model architectures, show or inspect one, cut a draft model; with --price, least dollars of a token."""
+    """List model architectures, show or inspect one, cut a draft model; with --price, least dollars
+    of a token.
+    """
     from costmodel.architectures.library import load_model, model_names
     from hardware_profiles.errors import InputError
     from hardware_profiles.units import GIGA, KILO
@@ -133,25 +204,55 @@ def models(
     if name == "cut":
         return _cut(subject, layers, fit_head, out=out, json=json, quiet=quiet)
     if subject is not None or as_family is not None or layers or fit_head:
-        given = subject or (f"--as {as_family}" if as_family else f"--layers {layers}" if layers else "--fit-head")
+        given = subject or (
+            f"--as {as_family}" if as_family else f"--layers {layers}" if layers else "--fit-head"
+        )
         raise InputError("belongs to `rooftree models inspect` or `cut`", key="models", value=given)
     loaded = [load_model(each) for each in ([name] if name is not None else model_names())]
-    answer = {"inputs": {"name": name, "seed": seed}, "models": [brief(each, _MODEL_KEYS) for each in loaded]}
+    answer = {
+        "inputs": {"name": name, "seed": seed},
+        "models": [brief(each, _MODEL_KEYS) for each in loaded],
+    }
     priced = _prices(loaded, price, context, dtype) if price else []
     if price:
-        answer |= {"inputs": {"name": name, "price": price, "context": context, "dtype": dtype, "seed": seed},
-                   "prices": priced}  # fmt: skip
+        answer |= {
+            "inputs": {
+                "name": name,
+                "price": price,
+                "context": context,
+                "dtype": dtype,
+                "seed": seed,
+            },
+            "prices": priced,
+        }
     rows = [
         [
-            m.name, m.model_type, plain(m.layers), plain(m.hidden), fixed(m.parameters / GIGA, 3),
-            fixed(m.active_parameters / GIGA, 3), fixed(m.kv_values_per_token * 2 / KILO, 1),
+            m.name,
+            m.model_type,
+            plain(m.layers),
+            plain(m.hidden),
+            fixed(m.parameters / GIGA, 3),
+            fixed(m.active_parameters / GIGA, 3),
+            fixed(m.kv_values_per_token * 2 / KILO, 1),
         ]
         for m in loaded
-    ]  # fmt: skip
-    columns = ["name", "type", "layers", "width", "parameters (10⁹)", "active (10⁹)", "KV kB/token (16-bit)"]
+    ]
+    columns = [
+        "name",
+        "type",
+        "layers",
+        "width",
+        "parameters (10⁹)",
+        "active (10⁹)",
+        "KV kB/token (16-bit)",
+    ]
     quantities = ("attention", "feed_forward", "")
     cells = [
-        [p["model"], p["device"], *(fixed(p[f"{q}_usd_per_million".lstrip("_")], 4) for q in quantities)]
+        [
+            p["model"],
+            p["device"],
+            *(fixed(p[f"{q}_usd_per_million".lstrip("_")], 4) for q in quantities),
+        ]
         for p in priced
     ]
 
@@ -159,17 +260,28 @@ def models(
         if not price:
             print_table("Models", columns, rows)
             return
-        print_table(f"Least dollars per million tokens, context {context:,}, {dtype}",
-                    ["model", "device", "attention", "feed-forward", "together"], cells,
-                    caption="lower bounds: every device at its roofs, weights read for nothing")  # fmt: skip
+        print_table(
+            f"Least dollars per million tokens, context {context:,}, {dtype}",
+            ["model", "device", "attention", "feed-forward", "together"],
+            cells,
+            caption="lower bounds: every device at its roofs, weights read for nothing",
+        )
 
     return deliver(
-        answer, name="models", json=json, out=out, quiet=quiet, show=show, csv=csv,
+        answer,
+        name="models",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=show,
+        csv=csv,
         rows=["prices" if price else "models"],
-    )  # fmt: skip
+    )
 
 
-def _inspect(subject: str | None, family: str | None, *, out: Path | None, json: bool, quiet: bool) -> Answered:
+def _inspect(
+    subject: str | None, family: str | None, *, out: Path | None, json: bool, quiet: bool
+) -> Answered:
     from app.answers.models import inspected
     from app.cli.shown.inspect import print_model
     from hardware_profiles.errors import InputError
@@ -177,10 +289,14 @@ def _inspect(subject: str | None, family: str | None, *, out: Path | None, json:
     if subject is None:
         raise InputError("what is to be inspected? rooftree models inspect config.json")
     body = {"inputs": {"model": subject, "as": family}, **inspected(subject, family)}
-    return deliver(body, name="model", json=json, out=out, quiet=quiet, show=lambda: print_model(body))
+    return deliver(
+        body, name="model", json=json, out=out, quiet=quiet, show=lambda: print_model(body)
+    )
 
 
-def _cut(model: str | None, layers: str, fit_head: bool, *, out: Path | None, json: bool, quiet: bool) -> Answered:
+def _cut(
+    model: str | None, layers: str, fit_head: bool, *, out: Path | None, json: bool, quiet: bool
+) -> Answered:
     """A draft model for llama.cpp: the .gguf file that is left of a model, in a folder."""
     from hardware_profiles.errors import InputError
     from real_runs.models.loading.weights import find_model
@@ -188,28 +304,48 @@ def _cut(model: str | None, layers: str, fit_head: bool, *, out: Path | None, js
     from real_runs.servers.llama_cpp.fitted_head import fitted_head
 
     if not layers:
-        raise InputError("which layers are to be kept? e.g. --layers 10, or --layers 0-9,28,29", key="--layers")
+        raise InputError(
+            "which layers are to be kept? e.g. --layers 10, or --layers 0-9,28,29", key="--layers"
+        )
     source, chosen = find_model(model).path, read_layers(layers)
     if fit_head and chosen != tuple(range(len(chosen))):
-        raise InputError("a head is fitted to a model's first layers alone", key="--layers", value=layers)
+        raise InputError(
+            "a head is fitted to a model's first layers alone", key="--layers", value=layers
+        )
     name = f"{source.stem}--layers-{layers.replace(',', '+')}{'--fitted' if fit_head else ''}.gguf"
     head = fitted_head(source, len(chosen)) if fit_head else None
-    made = cut_draft(source, (Path("rooftree-out") if out is None else out) / name, chosen, head=head)
-    body = {"inputs": {"model": str(source), "layers": layers, "fit_head": fit_head}, "file": str(made.path),
-            "layers": list(made.layers),
-            "whole_layers": made.whole_layers, "tensor_bytes": made.tensor_bytes,
-            "whole_tensor_bytes": made.whole_tensor_bytes}  # fmt: skip
+    made = cut_draft(
+        source, (Path("rooftree-out") if out is None else out) / name, chosen, head=head
+    )
+    body = {
+        "inputs": {"model": str(source), "layers": layers, "fit_head": fit_head},
+        "file": str(made.path),
+        "layers": list(made.layers),
+        "whole_layers": made.whole_layers,
+        "tensor_bytes": made.tensor_bytes,
+        "whole_tensor_bytes": made.whole_tensor_bytes,
+    }
 
     def show() -> None:
         share = made.tensor_bytes / made.whole_tensor_bytes
-        say(f"wrote {made.path}: {len(made.layers)} of {made.whole_layers} layers, {share:.0%} of the bytes")
-        say(f"draft with it: rooftree predict --model {source} --draft {made.path} --method speculative-decoding")
+        say(
+            f"wrote {made.path}: {len(made.layers)} of {made.whole_layers} layers, {share:.0%} of"
+            " the bytes"
+        )
+        say(
+            f"draft with it: rooftree predict --model {source} --draft {made.path} --method"
+            " speculative-decoding"
+        )
 
     return deliver(body, name="", json=json, out=None, quiet=quiet, show=show)
 
 
-def _prices(loaded: "list[Architecture]", devices: str, context: int, dtype: str) -> list[dict[str, Any]]:
-    """Dollars of a million tokens by model and device, then with every part on its cheapest device."""
+def _prices(
+    loaded: "list[Architecture]", devices: str, context: int, dtype: str
+) -> list[dict[str, Any]]:
+    """Dollars of a million tokens by model and device, then with every part on its cheapest
+    device.
+    """
     from costmodel.parallel.token_price import cheapest_mix, token_price, token_work
     from costmodel.passes.precision import precision
     from hardware_profiles.loader import load_device
@@ -220,19 +356,34 @@ def _prices(loaded: "list[Architecture]", devices: str, context: int, dtype: str
     for model in loaded:
         work = token_work(model, precision(dtype, dtype), context)
         for device in chosen:
-            attention, feed_forward = (MEGA * float(part) for part in token_price(work, device, dtype))
-            found.append({
-                "model": model.name, "device": device.name, "attention_usd_per_million": attention,
-                "feed_forward_usd_per_million": feed_forward, "usd_per_million": attention + feed_forward,
-            })  # fmt: skip
+            attention, feed_forward = (
+                MEGA * float(part) for part in token_price(work, device, dtype)
+            )
+            found.append(
+                {
+                    "model": model.name,
+                    "device": device.name,
+                    "attention_usd_per_million": attention,
+                    "feed_forward_usd_per_million": feed_forward,
+                    "usd_per_million": attention + feed_forward,
+                }
+            )
         if len(chosen) > 1:
             prices = [token_price(work, device, dtype) for device in chosen]
-            attention, feed_forward = (MEGA * min(float(part) for part in parts) for parts in zip(*prices, strict=True))
-            found.append({
-                "model": model.name, "device": "each part on its cheapest", "attention_usd_per_million": attention,
-                "feed_forward_usd_per_million": feed_forward,
-                "usd_per_million": MEGA * float(cheapest_mix(work, [(device, dtype) for device in chosen])),
-            })  # fmt: skip
+            attention, feed_forward = (
+                MEGA * min(float(part) for part in parts) for parts in zip(*prices, strict=True)
+            )
+            found.append(
+                {
+                    "model": model.name,
+                    "device": "each part on its cheapest",
+                    "attention_usd_per_million": attention,
+                    "feed_forward_usd_per_million": feed_forward,
+                    "usd_per_million": (
+                        MEGA * float(cheapest_mix(work, [(device, dtype) for device in chosen]))
+                    ),
+                }
+            )
     return found
 
 

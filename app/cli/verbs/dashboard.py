@@ -8,14 +8,23 @@ from app.cli.question.asked import Config
 
 
 def dashboard(
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to listen on.")] = 8501,
+    port: Annotated[
+        int, typer.Option("--port", min=1, max=65535, help="Port to listen on.")
+    ] = 8501,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; others than 127.0.0.1 are open to your network.")
+        str,
+        typer.Option(
+            "--host", help="Address to listen on; others than 127.0.0.1 are open to your network."
+        ),
     ] = "127.0.0.1",
     config: Config = None,
-    only_link: Annotated[bool, typer.Option("--link", help="With --config: print the link and serve nothing.")] = False,
+    only_link: Annotated[
+        bool, typer.Option("--link", help="With --config: print the link and serve nothing.")
+    ] = False,
 ) -> int:
-    """Serve the dashboard: recommendations, maps, trees, recordings and hardware as links that can be shared."""
+    """Serve the dashboard: recommendations, maps, trees, recordings and hardware as links that can
+    be shared.
+    """
     from importlib.util import find_spec
 
     from hardware_profiles.errors import InputError
@@ -58,14 +67,24 @@ def server_settings(*, host: str, port: int) -> dict[str, str | int | bool]:
         try:
             ip_address(host)
         except ValueError:
-            raise InputError("must be an IP address or localhost", key="--host", value=host) from None
+            raise InputError(
+                "must be an IP address or localhost", key="--host", value=host
+            ) from None
     return {
-        "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
-        "server.maxUploadSize": 32, "browser.gatherUsageStats": False, "client.showErrorDetails": "none",
-        "client.toolbarMode": "viewer", "runner.magicEnabled": False,
+        "server.address": host,
+        "server.port": port,
+        "server.headless": True,
+        "server.fileWatcherType": "none",
+        "server.maxUploadSize": 32,
+        "browser.gatherUsageStats": False,
+        "client.showErrorDetails": "none",
+        "client.toolbarMode": "viewer",
+        "runner.magicEnabled": False,
         "global.disableWidgetStateDuplicationWarning": True,
-        # after every change it would hold back the last charts for 0.1 s; Python's own collections are enough
+        # after every change it would hold back the last charts for 0.1 s; Python's own collections
+        # are enough
         "runner.postScriptGC": False,
         # the charts' blue; Streamlit's own red is too dark on its dark page
-        "theme.light.primaryColor": "#0072B2", "theme.dark.primaryColor": "#56B4E9",
-    }  # fmt: skip
+        "theme.light.primaryColor": "#0072B2",
+        "theme.dark.primaryColor": "#56B4E9",
+    }

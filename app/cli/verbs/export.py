@@ -1,4 +1,6 @@
-"""`export`: an answer of `optimize`, a stated configuration or a tree, in the form that an engine or program loads."""
+"""`export`: an answer of `optimize`, a stated configuration or a tree, in the form that an engine
+or program loads.
+"""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -20,26 +22,43 @@ def export(
     engine: Annotated[
         str,
         typer.Argument(
-            help="vllm, sglang, tensorrt-llm, llama.cpp or transformers; for masked blocks sglang, lmdeploy, fast-dllm "
-            "or dinfer; or a form of --tree: medusa-choices, eagle-choices, sequoia-growmap, vllm-tree or samd-json."
+            help=(
+                "vllm, sglang, tensorrt-llm, llama.cpp or transformers; for masked blocks sglang,"
+                " lmdeploy, fast-dllm "
+                "or dinfer; or a form of --tree: medusa-choices, eagle-choices, sequoia-growmap,"
+                " vllm-tree or samd-json."
+            )
         ),
     ],
     started: Started,
     served: Served,
     imitated: Imitated,
-    engine_version: Annotated[str | None, typer.Option("--engine-version", help="Version to write for.")] = None,
+    engine_version: Annotated[
+        str | None, typer.Option("--engine-version", help="Version to write for.")
+    ] = None,
     variant: Annotated[
-        str, typer.Option("--variant", help="The engine's other implementation of the drafting: ngram_gpu, ngram-mod.")
+        str,
+        typer.Option(
+            "--variant",
+            help="The engine's other implementation of the drafting: ngram_gpu, ngram-mod.",
+        ),
     ] = "",
     approximate: Annotated[
         bool,
-        typer.Option("--approximate", help="Write the nearest thing the engine has for what it cannot express."),
+        typer.Option(
+            "--approximate",
+            help="Write the nearest thing the engine has for what it cannot express.",
+        ),
     ] = False,
     synthetic: Annotated[
         bool,
-        typer.Option("--synthetic", help="Write acceptance rates that the engine imitates, to try a what-if."),
+        typer.Option(
+            "--synthetic", help="Write acceptance rates that the engine imitates, to try a what-if."
+        ),
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files.")] = Path("rooftree-out"),
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files.")] = Path(
+        "rooftree-out"
+    ),
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -55,16 +74,28 @@ def export(
     else:
         _require_engine(engine)
         result = export_configuration(
-            exported_configuration(started, served, imitated, synthetic=synthetic), engine, engine_version,
-            synthetic=synthetic, approximate=approximate, variant=variant, node_devices=served.node_devices,
-        )  # fmt: skip
+            exported_configuration(started, served, imitated, synthetic=synthetic),
+            engine,
+            engine_version,
+            synthetic=synthetic,
+            approximate=approximate,
+            variant=variant,
+            node_devices=served.node_devices,
+        )
     paths = [str(out / name) if out is not None else name for name in result.files]
     options = asdict(started) | asdict(served) | asdict(imitated)
     inputs = {
-        "engine": engine, "engine_version": engine_version, "variant": variant, "approximate": approximate,
-        **{name: str(value) if isinstance(value, Path) else value for name, value in options.items()},
-        "synthetic": synthetic, "seed": seed,
-    }  # fmt: skip
+        "engine": engine,
+        "engine_version": engine_version,
+        "variant": variant,
+        "approximate": approximate,
+        **{
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in options.items()
+        },
+        "synthetic": synthetic,
+        "seed": seed,
+    }
 
     def show() -> None:
         say(f"{result.engine} {result.version}".rstrip() + f": {', '.join(paths)}")
@@ -75,9 +106,14 @@ def export(
 
     written = {"engine": result.engine, "version": result.version, "files": paths}
     return deliver(
-        {"inputs": inputs, **written, "command": result.command, "notes": list(result.notes)}, name="", json=json,
-        out=out, quiet=quiet, show=show, also=lambda folder: write_export(result, folder),
-    )  # fmt: skip
+        {"inputs": inputs, **written, "command": result.command, "notes": list(result.notes)},
+        name="",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=show,
+        also=lambda folder: write_export(result, folder),
+    )
 
 
 def _require_engine(name: str) -> None:
@@ -104,8 +140,18 @@ def _tree_alone(form: str, started: Started) -> "ExportResult":
     if started.tree is not None:
         return write_tree(read_tree(started.tree), form)
     if started.config is None:
-        raise InputError(f"{form} needs a tree: --tree FILE, or --config of a configuration with one", key="--tree")
-    chosen = read_configuration(started.config, batch=started.batch, context=started.context, scheduled=False)
+        raise InputError(
+            f"{form} needs a tree: --tree FILE, or --config of a configuration with one",
+            key="--tree",
+        )
+    chosen = read_configuration(
+        started.config, batch=started.batch, context=started.context, scheduled=False
+    )
     if chosen.tree is None:
-        raise InputError(f"{form} holds a static tree", file=str(started.config), key="shape", value=chosen.topology)
+        raise InputError(
+            f"{form} holds a static tree",
+            file=str(started.config),
+            key="shape",
+            value=chosen.topology,
+        )
     return write_tree(chosen.tree, form)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def methods(
     name: Name = None,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="One row for every published system: works, priced, or why not.")
+        bool,
+        typer.Option(
+            "--coverage", help="One row for every published system: works, priced, or why not."
+        ),
     ] = False,
     bibtex: Annotated[bool, typer.Option("--bibtex", help="Print citations as BibTeX.")] = False,
     out: Out = None,
@@ -26,7 +29,9 @@ def methods(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """List published methods by group, or explain one with its fields, citation and reported numbers."""
+    """List published methods by group, or explain one with its fields, citation and reported
+    numbers.
+    """
     from dataclasses import fields
 
     from costmodel.method_library import load_method, method_names
@@ -36,7 +41,10 @@ def methods(
     loaded = [load_method(each) for each in ([name] if name is not None else method_names())]
     if bibtex:
         return _bibtex(loaded, name, seed, out=out, json=json, quiet=quiet)
-    entries = [{**brief(m, tuple(each.name for each in fields(m))), "exactness": m.exactness} for m in loaded]
+    entries = [
+        {**brief(m, tuple(each.name for each in fields(m))), "exactness": m.exactness}
+        for m in loaded
+    ]
     answer = {"inputs": {"name": name, "seed": seed}, "methods": entries}
     rows = [
         [
@@ -60,13 +68,20 @@ def methods(
             _show(loaded[0])
 
     return deliver(
-        answer, name="methods", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["methods"]
-    )  # fmt: skip
+        answer,
+        name="methods",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=show,
+        csv=csv,
+        rows=["methods"],
+    )
 
 
 def _coverage(
     name: str | None, seed: int, *, out: Path | None, csv: Path | None, json: bool, quiet: bool
-) -> Answered:  # fmt: skip
+) -> Answered:
     """What the catalogue does for every published system."""
     from collections import Counter
 
@@ -82,12 +97,25 @@ def _coverage(
         say(", ".join(f"{count} {status}" for status, count in counts.most_common()))
 
     return deliver(
-        answer, name="coverage", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["coverage"]
-    )  # fmt: skip
+        answer,
+        name="coverage",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=show,
+        csv=csv,
+        rows=["coverage"],
+    )
 
 
 def _bibtex(
-    loaded: "list[Method]", name: str | None, seed: int, *, out: Path | None, json: bool, quiet: bool
+    loaded: "list[Method]",
+    name: str | None,
+    seed: int,
+    *,
+    out: Path | None,
+    json: bool,
+    quiet: bool,
 ) -> Answered:
     """Citations of the entries."""
     from app.answers.methods import bibtex
@@ -126,8 +154,23 @@ def _show(method: "Method") -> None:
         else:
             say(f"  {path}: {value}")
 
-    for part in ("target", "draft", "shape", "stop", "verify", "refine", "advance", "batch", "host_s", "deployment",
-                 "own_weights", "engines", "systems", "recorded", "reproduced"):  # fmt: skip
+    for part in (
+        "target",
+        "draft",
+        "shape",
+        "stop",
+        "verify",
+        "refine",
+        "advance",
+        "batch",
+        "host_s",
+        "deployment",
+        "own_weights",
+        "engines",
+        "systems",
+        "recorded",
+        "reproduced",
+    ):
         value = getattr(method, part)
         if value not in ((), None, {}, 0.0, False):
             lines(part, value)
@@ -135,4 +178,7 @@ def _show(method: "Method") -> None:
         say(f"  assumed {line}")
     for r in method.reported:
         words = (r.model, r.draft, r.device, f"batch {r.batch}" if r.batch else "", r.data, r.note)
-        say(f"  reported {r.quantity} {plain(r.value, 6)}: {', '.join(filter(None, words))} ({r.source})")
+        say(
+            f"  reported {r.quantity} {plain(r.value, 6)}: {', '.join(filter(None, words))}"
+            f" ({r.source})"
+        )

@@ -1,4 +1,6 @@
-"""`optimize`: which configuration to run, ranked with intervals, and the files that engines load."""
+"""`optimize`: which configuration to run, ranked with intervals, and the files that engines
+load.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -54,7 +56,10 @@ def optimize(
     refining: Refining,
     joint: Joint,
     after: Annotated[
-        Path | None, typer.Argument(metavar="[AFTER]", help="The second scrape of --metrics.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="[AFTER]", help="The second scrape of --metrics.", show_default=False
+        ),
     ] = None,
     model: Annotated[
         str,
@@ -62,20 +67,28 @@ def optimize(
             "--model",
             autocompletion=completion.models,
             callback=read_model,
-            help="Target, shipped name or config.json, several by commas; default: that of the first trace, without "
-            "one llama-3.1-8b; of masked blocks llada-8b.",
+            help=(
+                "Target, shipped name or config.json, several by commas; default: that of the first"
+                " trace, without "
+                "one llama-3.1-8b; of masked blocks llada-8b."
+            ),
         ),
     ] = "",
     trace: Annotated[
-        list[Path] | None, typer.Option("--trace", help="Acceptance trace; repeat to compare methods.")
+        list[Path] | None,
+        typer.Option("--trace", help="Acceptance trace; repeat to compare methods."),
     ] = None,
     metrics: Annotated[
         list[Path] | None,
         typer.Option(
             "--metrics",
             metavar="BEFORE [AFTER]",
-            help="Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped twice, or once for all "
-            "since it started: should the draft length that runs be changed, and what should be measured next?",
+            help=(
+                "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
+                " twice, or once for all "
+                "since it started: should the draft length that runs be changed, and what should be"
+                " measured next?"
+            ),
         ),
     ] = None,
     method: Annotated[
@@ -91,27 +104,42 @@ def optimize(
     draft_tokens: DraftTokens = None,
     tree_nodes: Annotated[
         str,
-        typer.Option("--tree-nodes", help="Draft tokens of trees, static and dynamic, root excluded; 0 for none."),
+        typer.Option(
+            "--tree-nodes",
+            help="Draft tokens of trees, static and dynamic, root excluded; 0 for none.",
+        ),
     ] = DEFAULT_TREES,
     stop: StopRule = "",
-    slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")] = None,
-    slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")] = None,
+    slo_ttft: Annotated[
+        float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")
+    ] = None,
+    slo_tpot: Annotated[
+        float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")
+    ] = None,
     quality_floor: Annotated[
         float | None,
         typer.Option(
             "--quality-floor",
-            help="Least share of tokens that masked blocks share with one token a pass, for a --method that refines "
-            f"them; default {DEFAULT_FLOOR}.",
+            help=(
+                "Least share of tokens that masked blocks share with one token a pass, for a"
+                " --method that refines "
+                f"them; default {DEFAULT_FLOOR}."
+            ),
         ),
     ] = None,
     pp: Pipeline = 1,
     ep: Expert = 1,
     dp: Data = 1,
     fidelity: Fidelity = "calibrated",
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for engine files and the answer.")
+    ] = DEFAULT_OUT,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Say why each choice and not its neighbours: what they lose, and by what."),
+        typer.Option(
+            "--explain",
+            help="Say why each choice and not its neighbours: what they lose, and by what.",
+        ),
     ] = False,
     csv: Csv = None,
     seed: Seed = 0,
@@ -128,9 +156,22 @@ def optimize(
     if out is not None:
         require_folder(out)
     deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
-    given = {**asdict(placed), **asdict(drafting), "method": method, "pp": pp, "ep": ep, "dp": dp, "fidelity": fidelity}
+    given = {
+        **asdict(placed),
+        **asdict(drafting),
+        "method": method,
+        "pp": pp,
+        "ep": ep,
+        "dp": dp,
+        "fidelity": fidelity,
+    }
     if refines(method, {**asdict(refining), "quality-floor": quality_floor}):
-        drafts = {"draft_tokens": draft_tokens, "stop": stop, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot}
+        drafts = {
+            "draft_tokens": draft_tokens,
+            "stop": stop,
+            "slo_ttft": slo_ttft,
+            "slo_tpot": slo_tpot,
+        }
         refuse_drafting({**asdict(drafting), "method": method, **drafts}, accepted)
         options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
         return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
@@ -141,22 +182,40 @@ def optimize(
         sources = Drafts(method=method, trace=trace or (), lengths=lengths, trees=tree_nodes)
         asks = {**given, "model": model, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "seed": seed}
         return full_search(joint, asks, accepted, sources, deliver_as)
-    contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
-    limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
+    contexts, lengths = (
+        whole_numbers(context, "--context", least=0),
+        draft_lengths(draft_tokens, least=1),
+    )
+    limits = Limits(
+        ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot")
+    )
     running = running_engine(files, model) if (files := scrapes(metrics, after)) else None
     if running is not None:
-        observed = counters_source(running, method_slug(method, "--method"), accepted.match_rate, lengths or ())
+        observed = counters_source(
+            running, method_slug(method, "--method"), accepted.match_rate, lengths or ()
+        )
         method = ""
     grid: dict[str, Any] = {
-        "batches": whole_numbers(batch, "--batch", least=1), "contexts": contexts, "draft_tokens": lengths,
-        "tree_sizes": [n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
-        "stop": stop_rule(stop), "limits": limits, "drop_unfit": batch == DEFAULT_BATCHES, "seed": seed,
+        "batches": whole_numbers(batch, "--batch", least=1),
+        "contexts": contexts,
+        "draft_tokens": lengths,
+        "tree_sizes": [
+            n
+            for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
+            if n
+        ],
+        "stop": stop_rule(stop),
+        "limits": limits,
+        "drop_unfit": batch == DEFAULT_BATCHES,
+        "seed": seed,
         "match_rate": accepted.match_rate,
-    }  # fmt: skip
+    }
 
     def question(cell: dict[str, str]) -> "tuple[DecodingConfiguration, list[Source]]":
         asks, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
-        sources = named_sources(accepted, trace or (), method=method, model=name, lengths=lengths or ())
+        sources = named_sources(
+            accepted, trace or (), method=method, model=name, lengths=lengths or ()
+        )
         if running is not None:
             return asks, [observed, *sources]
         if sources:
@@ -166,12 +225,21 @@ def optimize(
     cells = cells_of({**given, "model": model})
     with progress_line(quiet) as progress:
         found, unmet = _searched(cells, question, grid, progress)
-    named = names_of(model, "--model") if model else {each.question.deployment.model for each in found}
+    named = (
+        names_of(model, "--model") if model else {each.question.deployment.model for each in found}
+    )
     inputs = {
-        "model": ",".join(named), **{name: given[name] for name in _REPEATED}, "batch": batch, "context": context,
-        "seed": seed, **_sources(found, files, accepted),
-        "stop": stop or None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": placed.overrides or [],
-    }  # fmt: skip
+        "model": ",".join(named),
+        **{name: given[name] for name in _REPEATED},
+        "batch": batch,
+        "context": context,
+        "seed": seed,
+        **_sources(found, files, accepted),
+        "stop": stop or None,
+        "slo_ttft_ms": slo_ttft,
+        "slo_tpot_ms": slo_tpot,
+        "set": placed.overrides or [],
+    }
     several, counters = len(cells) > 1, _counters(found, running, limits, seed)
     answers = [
         cell_answer(each, inputs, unmet, out, several=several, counters=counted)
@@ -182,9 +250,14 @@ def optimize(
 
 
 def _handed_over(
-    body: dict[str, Any], answers: "list[CellAnswer]", unmet: list[dict[str, Any]], deliver_as: dict[str, Any], *,
-    several: bool, explain: bool,
-) -> Answered:  # fmt: skip
+    body: dict[str, Any],
+    answers: "list[CellAnswer]",
+    unmet: list[dict[str, Any]],
+    deliver_as: dict[str, Any],
+    *,
+    several: bool,
+    explain: bool,
+) -> Answered:
     """The answer on the screen and in files; nothing is written where no cell has one."""
     from app.cli.cells import require_one
     from app.cli.output import deliver
@@ -195,26 +268,46 @@ def _handed_over(
             each.write(folder)
 
     delivered = deliver(
-        body, name="recommendations" if several else "recommendation", also=also,
-        show=lambda: print_answers(answers, unmet, body["inputs"], deliver_as["out"], explain=explain),
-        rows=["choices", "alternatives", "unmet"], **deliver_as | {"out": deliver_as["out"] if answers else None},
-    )  # fmt: skip
+        body,
+        name="recommendations" if several else "recommendation",
+        also=also,
+        show=lambda: print_answers(
+            answers, unmet, body["inputs"], deliver_as["out"], explain=explain
+        ),
+        rows=["choices", "alternatives", "unmet"],
+        **deliver_as | {"out": deliver_as["out"] if answers else None},
+    )
     require_one([*body["choices"], *unmet])
     return delivered
 
 
-_REPEATED = ("device", "engine", "tp", "pp", "ep", "dp", "shared_prefix", "host_weights", "dtype", "fidelity")
+_REPEATED = (
+    "device",
+    "engine",
+    "tp",
+    "pp",
+    "ep",
+    "dp",
+    "shared_prefix",
+    "host_weights",
+    "dtype",
+    "fidelity",
+)
 
 
-def _sources(answers: "list[Recommendation]", scraped: Sequence[Path], accepted: Accepted) -> dict[str, Any]:
+def _sources(
+    answers: "list[Recommendation]", scraped: Sequence[Path], accepted: Accepted
+) -> dict[str, Any]:
     """What acceptance is known from, as the answer repeats it."""
     traces = (source.path for answer in answers for source in answer.sources)
     return {
         "trace": list(dict.fromkeys(str(path) for path in traces if path is not None)),
         "metrics": [str(file) for file in scraped],
-        "drafter": accepted.drafter or [], "acceptance": as_given(accepted.acceptance),
-        "tokens_per_step": accepted.tokens_per_step, "match_rate": accepted.match_rate,
-    }  # fmt: skip
+        "drafter": accepted.drafter or [],
+        "acceptance": as_given(accepted.acceptance),
+        "tokens_per_step": accepted.tokens_per_step,
+        "match_rate": accepted.match_rate,
+    }
 
 
 def _counters(
@@ -234,7 +327,9 @@ def _searched(
     grid: dict[str, Any],
     progress: "Callable[[str], None]",
 ) -> "tuple[list[Recommendation], list[dict[str, Any]]]":
-    """The answer of every cell that has one, and a row for every batch and context that has none."""
+    """The answer of every cell that has one, and a row for every batch and context that has
+    none.
+    """
     from app.answers.optimize import unmet_rows
     from app.cli.cells import runnable
     from costmodel.optimizers.allowed import NothingAllowedError
@@ -252,7 +347,8 @@ def _searched(
         if isinstance(answer, str):
             points = [(c, b) for c in grid["contexts"] for b in grid["batches"]]
             rows += [
-                {"model": "", **cell, "feasible": False, "batch": b, "context": c, "reason": answer} for c, b in points
+                {"model": "", **cell, "feasible": False, "batch": b, "context": c, "reason": answer}
+                for c, b in points
             ]
         elif isinstance(answer, NothingAllowedError):
             rows += unmet_rows(answer.unmet, grid["limits"])

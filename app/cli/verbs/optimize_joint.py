@@ -1,4 +1,6 @@
-"""`optimize --search full`: layouts, formats, devices, batch caps and token budgets beside drafters and drafts."""
+"""`optimize --search full`: layouts, formats, devices, batch caps and token budgets beside drafters
+and drafts.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,41 +34,65 @@ class Joint:
         str,
         typer.Option(
             "--search",
-            help="drafts: drafters and draft lengths at every --batch; full: devices, layouts, formats, batch caps and "
-            "token budgets too, under a load, the best confirmed by simulation. With full --device, --dtype and "
-            "--kv-dtype take several by commas.",
+            help=(
+                "drafts: drafters and draft lengths at every --batch; full: devices, layouts,"
+                " formats, batch caps and token budgets too, under a load, the best confirmed by"
+                " simulation. With full --device, --dtype and --kv-dtype take several by commas."
+            ),
         ),
     ] = "drafts"
     maximise: Annotated[
         str,
-        typer.Option("--maximise", help="With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule."),
+        typer.Option(
+            "--maximise",
+            help="With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule.",
+        ),
     ] = "tokens"
     devices: Annotated[
-        int, typer.Option("--devices", min=1, help="With --search full: most devices of a kind, all replicas together.")
+        int,
+        typer.Option(
+            "--devices",
+            min=1,
+            help="With --search full: most devices of a kind, all replicas together.",
+        ),
     ] = 1
     layouts: Annotated[
         str | None,
         typer.Option(
             "--layouts",
-            help="With --search full: of a replica, such as tp1,tp2,tp2dp4ep8; default: powers of two that --devices "
-            "hold, with experts whole or shared.",
+            help=(
+                "With --search full: of a replica, such as tp1,tp2,tp2dp4ep8; default: powers of"
+                " two that --devices hold, with experts whole or shared."
+            ),
         ),
     ] = None
     batch_caps: Annotated[
-        str | None, typer.Option("--batch-caps", help="With --search full: most requests in flight of a scheduler.")
+        str | None,
+        typer.Option(
+            "--batch-caps", help="With --search full: most requests in flight of a scheduler."
+        ),
     ] = None
     token_budgets: Annotated[
         str | None,
-        typer.Option("--token-budgets", help="With --search full: most query tokens of an iteration (chunk sizes)."),
+        typer.Option(
+            "--token-budgets",
+            help="With --search full: most query tokens of an iteration (chunk sizes).",
+        ),
     ] = None
     simulate: Annotated[
-        bool, typer.Option("--simulate/--no-simulate", help="With --search full: confirm the best by simulation.")
+        bool,
+        typer.Option(
+            "--simulate/--no-simulate", help="With --search full: confirm the best by simulation."
+        ),
     ] = True
     good_share: Annotated[
         float | None,
         typer.Option(
             "--good-share",
-            help="With --search full: share of the requests that must be within the limits. Default: their means.",
+            help=(
+                "With --search full: share of the requests that must be within the limits. Default:"
+                " their means."
+            ),
         ),
     ] = None
     requests: RequestFile = None
@@ -90,7 +116,9 @@ class Joint:
         usual = Joint()
         for name, value in asdict(self).items():
             if self.search == "drafts" and value != getattr(usual, name):
-                raise InputError("goes with --search full", key=f"--{name.replace('_', '-')}", value=str(value))
+                raise InputError(
+                    "goes with --search full", key=f"--{name.replace('_', '-')}", value=str(value)
+                )
         for option, value in others.items():
             if self.search == "full" and value:
                 raise InputError("goes with --search drafts", key=option, value=str(value))
@@ -108,7 +136,11 @@ class Drafts:
 
 
 def full_search(
-    joint: Joint, given: Mapping[str, Any], accepted: "Accepted", drafts: Drafts, shown: Mapping[str, Any]
+    joint: Joint,
+    given: Mapping[str, Any],
+    accepted: "Accepted",
+    drafts: Drafts,
+    shown: Mapping[str, Any],
 ) -> Answered:
     """Answer `--search full`.
 
@@ -138,18 +170,31 @@ def full_search(
     met = winner.meets(question.slo)  # engines get no files of what does not do what was asked
     entries = joint_deployables(winner.design.configuration) if met else []
     inputs = {
-        **given, **asdict(joint), "model": question.question.deployment.model, "method": drafts.method,
-        "requests": None if joint.requests is None else str(joint.requests), "rate": joint.rate,
-        "prompt_tokens": traffic.prompt_tokens, "output_tokens": traffic.output_tokens,
-        "trace": [str(path) for path in drafts.trace], "drafter": accepted.drafter or [],
-        "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
-    }  # fmt: skip
+        **given,
+        **asdict(joint),
+        "model": question.question.deployment.model,
+        "method": drafts.method,
+        "requests": None if joint.requests is None else str(joint.requests),
+        "rate": joint.rate,
+        "prompt_tokens": traffic.prompt_tokens,
+        "output_tokens": traffic.output_tokens,
+        "trace": [str(path) for path in drafts.trace],
+        "drafter": accepted.drafter or [],
+        "acceptance": as_given(accepted.acceptance),
+        "tokens_per_step": accepted.tokens_per_step,
+    }
     body = joint_object(answer, inputs, file_paths(entries, out) if out is not None else {})
     delivered = deliver(
-        body, name="recommendation", json=shown["json"], out=out, quiet=shown["quiet"], csv=shown["csv"],
-        rows=["choices", "alternatives", "front", "unmet"], show=lambda: print_joint(body, entries, out),
+        body,
+        name="recommendation",
+        json=shown["json"],
+        out=out,
+        quiet=shown["quiet"],
+        csv=shown["csv"],
+        rows=["choices", "alternatives", "front", "unmet"],
+        show=lambda: print_joint(body, entries, out),
         also=lambda folder: _write(body, entries, folder),
-    )  # fmt: skip
+    )
     if not met:
         raise InfeasibleError(unmet_words(body) or uncarried_words(body))
     return delivered
@@ -178,22 +223,39 @@ def joint_question(
     load, traffic = load_and_traffic(joint)
     question, sources = _drafters(given, accepted, drafts)
     budgets, caps = joint.token_budgets, joint.batch_caps
-    return JointQuestion(
-        question=question, sources=competing(question, sources),
-        device_names=_names(given["device"], "--device"), most_devices=joint.devices,
-        layouts=_layouts(joint, question), weight_formats=_formats(given, "dtype"),
-        cache_formats=_formats(given, "kv_dtype"),
-        batch_caps=whole_numbers(caps, "--batch-caps", least=1) if caps else BATCH_CAPS,
-        token_budgets=whole_numbers(budgets, "--token-budgets", least=1) if budgets else TOKEN_BUDGETS, load=load,
-        rate_stated=joint.rate is not None or joint.requests is not None,
-        slo=Limits(
-            ttft_s=milliseconds(given["slo_ttft"], "--slo-ttft"), share_ratio=joint.good_share,
-            tpot_s=milliseconds(given["slo_tpot"], "--slo-tpot"),
+    return (
+        JointQuestion(
+            question=question,
+            sources=competing(question, sources),
+            device_names=_names(given["device"], "--device"),
+            most_devices=joint.devices,
+            layouts=_layouts(joint, question),
+            weight_formats=_formats(given, "dtype"),
+            cache_formats=_formats(given, "kv_dtype"),
+            batch_caps=whole_numbers(caps, "--batch-caps", least=1) if caps else BATCH_CAPS,
+            token_budgets=(
+                whole_numbers(budgets, "--token-budgets", least=1) if budgets else TOKEN_BUDGETS
+            ),
+            load=load,
+            rate_stated=joint.rate is not None or joint.requests is not None,
+            slo=Limits(
+                ttft_s=milliseconds(given["slo_ttft"], "--slo-ttft"),
+                share_ratio=joint.good_share,
+                tpot_s=milliseconds(given["slo_tpot"], "--slo-tpot"),
+            ),
+            maximise=objective_named(joint.maximise),
+            draft_tokens=drafts.lengths,
+            tree_sizes=[
+                n
+                for n in whole_numbers(
+                    drafts.trees, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS
+                )
+                if n
+            ],
+            seed=given["seed"],
         ),
-        maximise=objective_named(joint.maximise), draft_tokens=drafts.lengths,
-        tree_sizes=[n for n in whole_numbers(drafts.trees, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
-        seed=given["seed"],
-    ), traffic  # fmt: skip
+        traffic,
+    )
 
 
 def _drafters(
@@ -208,16 +270,30 @@ def _drafters(
     for name in ("model", "engine"):
         if len(_names(given[name], f"--{name}")) > 1:
             raise InputError("one at a time with --search full", key=f"--{name}", value=given[name])
-    one = {**given, "method": drafts.method, "device": _names(given["device"], "--device")[0], "dtype": None,
-           "kv_dtype": None}  # fmt: skip
+    one = {
+        **given,
+        "method": drafts.method,
+        "device": _names(given["device"], "--device")[0],
+        "dtype": None,
+        "kv_dtype": None,
+    }
     question = asked(None, one)
-    sources = named_sources(accepted, drafts.trace, method=drafts.method, model=given["model"],
-                            lengths=drafts.lengths or ())  # fmt: skip
+    sources = named_sources(
+        accepted,
+        drafts.trace,
+        method=drafts.method,
+        model=given["model"],
+        lengths=drafts.lengths or (),
+    )
     if not sources:
-        return unnamed(question, drafts.method, trees=drafts.trees, stop="", match_rate=accepted.match_rate)
+        return unnamed(
+            question, drafts.method, trees=drafts.trees, stop="", match_rate=accepted.match_rate
+        )
     model = given["model"] or next((each.model for each in sources if each.trace is not None), "")
     if not model:
-        raise InputError("must be named: no trace says on which model it was recorded", key="--model")
+        raise InputError(
+            "must be named: no trace says on which model it was recorded", key="--model"
+        )
     question = replace(question, deployment=replace(question.deployment, model=model))
     return question, beside_own(question, sources, accepted.drafter)
 
@@ -241,14 +317,21 @@ def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":
     from traces.importers.formats import read_requests_any
 
     if joint.requests is not None and (joint.prompt_tokens or joint.output_tokens):
-        raise InputError("--requests has its own lengths; leave out --prompt-tokens and --output-tokens")
-    traffic = Traffic(requests=joint.requests, prompt_tokens=joint.prompt_tokens or PROMPT_TOKENS,
-                      output_tokens=joint.output_tokens or OUTPUT_TOKENS)  # fmt: skip
+        raise InputError(
+            "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
+        )
+    traffic = Traffic(
+        requests=joint.requests,
+        prompt_tokens=joint.prompt_tokens or PROMPT_TOKENS,
+        output_tokens=joint.output_tokens or OUTPUT_TOKENS,
+    )
     if joint.requests is not None:
         recorded = read_requests_any(joint.requests, None)
         load = load_of_requests(recorded, requests_per_s=joint.rate, prompts=PROMPTS)
         return load, replace(traffic, count=min(traffic.count, recorded.requests))
-    drawn = drawn_lengths(traffic.prompt_tokens, traffic.output_tokens, _LOAD_REQUESTS, np.random.default_rng(0))
+    drawn = drawn_lengths(
+        traffic.prompt_tokens, traffic.output_tokens, _LOAD_REQUESTS, np.random.default_rng(0)
+    )
     return load_of_requests(drawn, requests_per_s=joint.rate or 1.0, prompts=PROMPTS), traffic
 
 
@@ -259,7 +342,9 @@ def _layouts(joint: Joint, question: "DecodingConfiguration") -> "list[Layout]":
     if joint.layouts:
         return [layout_named(text.strip()) for text in joint.layouts.split(",")]
     where = question.deployment
-    stated = Layout(where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel)
+    stated = Layout(
+        where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
+    )
     return [stated] if stated != Layout() else usual_layouts(where.model, joint.devices)
 
 

@@ -1,4 +1,6 @@
-"""`optimize` of a method that refines masked blocks: which threshold, block and cache, at a floor of quality."""
+"""`optimize` of a method that refines masked blocks: which threshold, block and cache, at a floor
+of quality.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -63,12 +65,19 @@ def refuse_drafting(given: Mapping[str, Any], accepted: Accepted) -> None:
             raise InputError(rule, key=f"--{name.replace('_', '-')}", value=given[name])
     for name in ("acceptance", "tokens_per_step", "drafter", "match_rate"):
         if getattr(accepted, name) is not None:
-            rule = f"is not searched over: a confidence trace (--trace) says what policies of {given['method']} commit"
+            rule = (
+                "is not searched over: a confidence trace (--trace) says what policies of"
+                f" {given['method']} commit"
+            )
             raise InputError(rule, key=f"--{name.replace('_', '-')}", value=getattr(accepted, name))
 
 
 def optimize_refining(
-    options: Mapping[str, Any], refining: Refining, traces: Sequence[Path], floor: float | None, deliver_as: Row
+    options: Mapping[str, Any],
+    refining: Refining,
+    traces: Sequence[Path],
+    floor: float | None,
+    deliver_as: Row,
 ) -> Answered:
     """Answer `optimize` where its options name a method that refines masked blocks.
 
@@ -86,22 +95,35 @@ def optimize_refining(
     from app.cli.options import method_slug, whole_numbers
     from app.cli.question.asked import asked
 
-    options = {**options, "method": method_slug(options["method"], "--method"),
-               "model": options["model"] or DEFAULT_MASKED_MODEL}  # fmt: skip
+    options = {
+        **options,
+        "method": method_slug(options["method"], "--method"),
+        "model": options["model"] or DEFAULT_MASKED_MODEL,
+    }
     about = Asked(
-        method=options["method"], traces=traces, refining=refining, seed=options["seed"],
+        method=options["method"],
+        traces=traces,
+        refining=refining,
+        seed=options["seed"],
         batches=whole_numbers(options["batch"], "--batch", least=1),
         contexts=whole_numbers(options["context"], "--context", least=0),
         floor=DEFAULT_FLOOR if floor is None else floor,
-    )  # fmt: skip
-    placed = {key: value for key, value in options.items() if key not in ("model", "batch", "context", "seed")}
+    )
+    placed = {
+        key: value
+        for key, value in options.items()
+        if key not in ("model", "batch", "context", "seed")
+    }
     questions = [(cell, asked(None, {**placed, **cell})) for cell in cells_of(options)]
     inputs = {**options, "trace": [str(path) for path in traces], **asdict(refining)}
     return _searched(about, questions, inputs, deliver_as)
 
 
 def _searched(
-    asked: Asked, cells: "Sequence[tuple[dict[str, str], DecodingConfiguration]]", inputs: Row, deliver_as: Row
+    asked: Asked,
+    cells: "Sequence[tuple[dict[str, str], DecodingConfiguration]]",
+    inputs: Row,
+    deliver_as: Row,
 ) -> Answered:
     """Search every cell, and hand the answer over.
 
@@ -112,7 +134,8 @@ def _searched(
         deliver_as: `json`, `out`, `csv` and `quiet`.
 
     Raises:
-        InputError: no confidence trace, options out of range, or a single policy that cannot be answered for.
+        InputError: no confidence trace, options out of range, or a single policy that cannot be
+            answered for.
     """
     from app.answers.refining import paying_rows, search_rows
     from app.cli.cells import require_one, runnable
@@ -126,16 +149,24 @@ def _searched(
 
         def searched(cell: "tuple[dict[str, str], DecodingConfiguration]") -> "RefiningSearch":
             return search_policies(
-                replace(cell[1], canvas_tokens=asked.refining.canvas), recorded, policies, batches=asked.batches,
-                contexts=asked.contexts, floor=asked.floor, seed=asked.seed, progress=progress,
-            )  # fmt: skip
+                replace(cell[1], canvas_tokens=asked.refining.canvas),
+                recorded,
+                policies,
+                batches=asked.batches,
+                contexts=asked.contexts,
+                floor=asked.floor,
+                seed=asked.seed,
+                progress=progress,
+            )
 
         found = runnable(cells, searched)
         rows: dict[str, list[Row]] = {"choices": [], "alternatives": [], "unmet": [], "pays": []}
         for (cell, _), answer in found:
             if isinstance(answer, str):
                 at = [{"batch": b, "context": c} for c in asked.contexts for b in asked.batches]
-                rows["unmet"] += [{**cell, "feasible": False, "reason": answer, **each} for each in at]
+                rows["unmet"] += [
+                    {**cell, "feasible": False, "reason": answer, **each} for each in at
+                ]
                 continue
             for key, more in search_rows(answer, names, asked.seed).items():
                 rows[key] += more
@@ -143,14 +174,27 @@ def _searched(
     anchors = next(iter(recorded.values()))
     prompts = {cache: len(each.prompts) for cache, each in recorded.items()}
     quality = {
-        "floor": asked.floor, "definition": QUALITY, "remark": ESTIMATED, "prompts": prompts,
-        "canvas_tokens": asked.refining.canvas or anchors.canvas_tokens, "policies": len(policies),
-    }  # fmt: skip
-    body: Row = {"inputs": inputs | {"quality_floor": asked.floor}, "quality": quality, **rows, "schedules": []}
+        "floor": asked.floor,
+        "definition": QUALITY,
+        "remark": ESTIMATED,
+        "prompts": prompts,
+        "canvas_tokens": asked.refining.canvas or anchors.canvas_tokens,
+        "policies": len(policies),
+    }
+    body: Row = {
+        "inputs": inputs | {"quality_floor": asked.floor},
+        "quality": quality,
+        **rows,
+        "schedules": [],
+    }
     delivered = deliver(
-        body, name="recommendation", show=lambda: print_search(body), also=lambda folder: _write(body, folder),
-        rows=["choices", "alternatives", "unmet"], **deliver_as,
-    )  # fmt: skip
+        body,
+        name="recommendation",
+        show=lambda: print_search(body),
+        also=lambda folder: _write(body, folder),
+        rows=["choices", "alternatives", "unmet"],
+        **deliver_as,
+    )
     require_one([*body["choices"], *body["unmet"]])
     return delivered
 
@@ -167,15 +211,24 @@ def _recorded(paths: Sequence[Path]) -> "tuple[dict[str, Anchors], dict[str, str
     from traces.storage.confidence_file import read_confidence
 
     if not paths:
-        raise InputError("needed for masked blocks: a confidence trace (`rooftree record --masked`)", key="--trace")
+        raise InputError(
+            "needed for masked blocks: a confidence trace (`rooftree record --masked`)",
+            key="--trace",
+        )
     files = [trace_file(path) for path in paths]
     traces = [read_confidence(file) for file in files]
     recorded = anchors_by_cache(traces)
     of_cache = {
-        cache: [file for file, trace in zip(files, traces, strict=True) if trace.policies[0].cache == cache]
+        cache: [
+            file
+            for file, trace in zip(files, traces, strict=True)
+            if trace.policies[0].cache == cache
+        ]
         for cache in recorded
     }
-    return recorded, {cache: trace_name(own[0]) if len(own) == 1 else None for cache, own in of_cache.items()}
+    return recorded, {
+        cache: trace_name(own[0]) if len(own) == 1 else None for cache, own in of_cache.items()
+    }
 
 
 def _policies(asked: Asked, recorded: "Mapping[str, Anchors]") -> "list[RefinePolicy]":
@@ -192,11 +245,16 @@ def _policies(asked: Asked, recorded: "Mapping[str, Anchors]") -> "list[RefinePo
 
     own, stated = method_policy(load_method(asked.method)), asked.refining
     found = policy_grid(
-        own, recorded, rules=stated_rules(stated.commit, usual=True), blocks=stated_blocks(stated.block),
+        own,
+        recorded,
+        rules=stated_rules(stated.commit, usual=True),
+        blocks=stated_blocks(stated.block),
         caches=stated_caches(stated.cache),
-    )  # fmt: skip
+    )
     if len(found) > MOST_POLICIES:
-        raise InputError(f"must be at most {MOST_POLICIES} policies together", key="--commit", value=len(found))
+        raise InputError(
+            f"must be at most {MOST_POLICIES} policies together", key="--commit", value=len(found)
+        )
     return found
 
 

@@ -39,12 +39,17 @@ if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.drafters.sources import Source
 
-_SOURCES = "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything is drafted"
+_SOURCES = (
+    "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything"
+    " is drafted"
+)
 _USUAL = [0, 3, 5]
 
 
 class _Wanted(NamedTuple):
-    """What rows say beside the step: throughput of requests of mean prompt and output, and where the time goes."""
+    """What rows say beside the step: throughput of requests of mean prompt and output, and where
+    the time goes.
+    """
 
     whole: tuple[float, float] | None
     seed: int
@@ -52,7 +57,9 @@ class _Wanted(NamedTuple):
 
 
 class _Cell(NamedTuple):
-    """What rows of a configuration share: settings of it placed elsewhere, and plain steps by batch and context."""
+    """What rows of a configuration share: settings of it placed elsewhere, and plain steps by batch
+    and context.
+    """
 
     asked: "DecodingConfiguration"
     setting: "Setting"
@@ -70,7 +77,10 @@ def predict(
     model: Model = "",
     table: Annotated[
         Path | None,
-        typer.Option("--table", help="Parquet, CSV or JSON Lines of serving runs: answer TTFT and TPOT of every row."),
+        typer.Option(
+            "--table",
+            help="Parquet, CSV or JSON Lines of serving runs: answer TTFT and TPOT of every row.",
+        ),
     ] = None,
     config: Config = None,
     method: MethodOrTraces = "",
@@ -80,24 +90,37 @@ def predict(
     stop: StopRule = "",
     batch: Batch = "1,8,64",
     context: Context = "1024",
-    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "0,3,5",
+    draft_tokens: Annotated[
+        str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
+    ] = "0,3,5",
     include_prefill: Annotated[
         bool,
         typer.Option(
             "--include-prefill",
-            help="Speedup of throughput too, prompts included, for requests of the trace's mean lengths.",
+            help=(
+                "Speedup of throughput too, prompts included, for requests of the trace's mean"
+                " lengths."
+            ),
         ),
     ] = False,
     prompt: Annotated[
         float | None,
-        typer.Option("--prompt", min=1.0, help="Mean prompt tokens: speedup of throughput too, beside that of a step."),
+        typer.Option(
+            "--prompt",
+            min=1.0,
+            help="Mean prompt tokens: speedup of throughput too, beside that of a step.",
+        ),
     ] = None,
     output: Annotated[
-        float | None, typer.Option("--output", min=1.0, help="Mean output tokens; goes with --prompt.")
+        float | None,
+        typer.Option("--output", min=1.0, help="Mean output tokens; goes with --prompt."),
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Say where each step's time goes and what would move it; a page with --out."),
+        typer.Option(
+            "--explain",
+            help="Say where each step's time goes and what would move it; a page with --out.",
+        ),
     ] = False,
     pp: Pipeline = 1,
     ep: Expert = 1,
@@ -105,7 +128,10 @@ def predict(
     cp: ContextGroup = 1,
     fidelity: Fidelity = "calibrated",
     transform: Annotated[
-        str, typer.Option("--transform", help="Compression and skipped layers by name, comma-separated, in order.")
+        str,
+        typer.Option(
+            "--transform", help="Compression and skipped layers by name, comma-separated, in order."
+        ),
     ] = "",
     out: Out = None,
     csv: Csv = None,
@@ -141,14 +167,18 @@ def predict(
     grid = (batches, whole_numbers(context, "--context", least=0))
     drafts = _drafts(chosen if config is not None else None, given, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
-    published = source is not None and source.kind == "published"  # the figure that suits each model best
+    published = (
+        source is not None and source.kind == "published"
+    )  # the figure that suits each model best
     rows: list[dict[str, Any]] = []
     configurations: list[Acceptance] = []
     for cell, setting in settings:
         one = with_options(chosen, cell)
         here = asked_source(one, accepted, given)[1] if published and len(cells) > 1 else source
         # a goodput controller alone weighs the seconds of a setting
-        if not isinstance(setting, str) and (not configurations or here is not source or drafts.weighs_seconds):
+        if not isinstance(setting, str) and (
+            not configurations or here is not source or drafts.weighs_seconds
+        ):
             with naming(str(tree) if tree else None):
                 configurations = _configurations(here, drafts, seed, (setting, *grid))
         rows += _rows(one, setting, configurations, drafts, grid, wanted)
@@ -172,9 +202,16 @@ def predict(
             say(line)
 
     found = deliver(
-        answer, name="predictions", json=json, out=out, quiet=quiet, show=show,
-        also=also, csv=csv, rows=["predictions"],
-    )  # fmt: skip
+        answer,
+        name="predictions",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=show,
+        also=also,
+        csv=csv,
+        rows=["predictions"],
+    )
     require_one(rows)
     return found
 
@@ -190,7 +227,11 @@ def _rows(
     """Rows of one cell at every context and batch; its reason at each where it cannot run."""
     batches, contexts = grid
     if isinstance(setting, str):
-        return [{**_names(asked, b, c), "feasible": False, "reason": setting} for c in contexts for b in batches]
+        return [
+            {**_names(asked, b, c), "feasible": False, "reason": setting}
+            for c in contexts
+            for b in batches
+        ]
     cell = _cell(asked, setting)
     return [
         _row(cell, a, b, c, wanted)
@@ -219,7 +260,8 @@ def _whole(
         return None
     if source is None or source.positions is None:
         raise InputError(
-            "--include-prefill takes its lengths from a --trace of recorded requests; or --prompt, --output"
+            "--include-prefill takes its lengths from a --trace of recorded requests; or --prompt,"
+            " --output"
         )
     found = source.positions
     return max(float(found.prompt_tokens.mean()), 1.0), float(found.output_tokens.mean())
@@ -233,34 +275,61 @@ def _inputs(
     settings: "Sequence[Setting]",
     source: "Source | None",
 ) -> dict[str, Any]:
-    """What was asked, as the answer repeats it: options as given, names as the configuration has them."""
-    where, given = chosen.deployment, {name: options[name] or None for name in ("dynamic_tree", "stop")}
+    """What was asked, as the answer repeats it: options as given, names as the configuration has
+    them.
+    """
+    where, given = (
+        chosen.deployment,
+        {name: options[name] or None for name in ("dynamic_tree", "stop")},
+    )
     files = {name: str(options[name]) if options[name] else None for name in ("config", "tree")}
     if chosen.refine is not None:
         given |= {"refine": chosen.refine.as_json(), "canvas_tokens": chosen.canvas_tokens}
     return {
-        "model": where.model, "device": where.device, "method": chosen.method, "draft": chosen.draft_model,
-        "trace": chosen.trace, "config": files["config"],
-        "acceptance": as_given(options["acceptance"]), "tokens_per_step": options["tokens_per_step"],
+        "model": where.model,
+        "device": where.device,
+        "method": chosen.method,
+        "draft": chosen.draft_model,
+        "trace": chosen.trace,
+        "config": files["config"],
+        "acceptance": as_given(options["acceptance"]),
+        "tokens_per_step": options["tokens_per_step"],
         "drafter": options["drafter"] or [],
-        "match_rate": chosen.match_rate, "batch": ",".join(map(str, batches)), "context": context,
-        "draft_tokens": options["draft_tokens"], "tree": files["tree"], "engine": where.engine,
+        "match_rate": chosen.match_rate,
+        "batch": ",".join(map(str, batches)),
+        "context": context,
+        "draft_tokens": options["draft_tokens"],
+        "tree": files["tree"],
+        "engine": where.engine,
         "tp": where.tensor_parallel,
-        "shared_prefix": where.shared_prefix_tokens, "host_weights": where.host_weights_ratio, **given,
-        "pp": where.pipeline_parallel, "ep": where.expert_parallel, "dp": where.data_parallel,
-        "cp": where.context_parallel, "fidelity": where.fidelity,
-        "set": list(where.overrides), "seed": options["seed"],
-        "include_prefill": options["include_prefill"], "explain": options["explain"],
-        "prompt": options["prompt"], "output": options["output"],
+        "shared_prefix": where.shared_prefix_tokens,
+        "host_weights": where.host_weights_ratio,
+        **given,
+        "pp": where.pipeline_parallel,
+        "ep": where.expert_parallel,
+        "dp": where.data_parallel,
+        "cp": where.context_parallel,
+        "fidelity": where.fidelity,
+        "set": list(where.overrides),
+        "seed": options["seed"],
+        "include_prefill": options["include_prefill"],
+        "explain": options["explain"],
+        "prompt": options["prompt"],
+        "output": options["output"],
         "dtype": ",".join(dict.fromkeys(each.deployment.precision.label for each in settings)),
-        "borrowed": _borrowed(source, settings), "transform": list(where.transforms),
-    }  # fmt: skip
+        "borrowed": _borrowed(source, settings),
+        "transform": list(where.transforms),
+    }
 
 
 def _drafts(
-    chosen: "DecodingConfiguration | None", given: Mapping[str, Any], batches: list[int], source: "Source | None"
+    chosen: "DecodingConfiguration | None",
+    given: Mapping[str, Any],
+    batches: list[int],
+    source: "Source | None",
 ) -> "Drafts":
-    """What is compared: as a file and options say, else the usual lengths within what is known of the drafter.
+    """What is compared: as a file and options say, else the usual lengths within what is known of
+    the drafter.
 
     Raises:
         InputError: something is drafted and nothing says what is accepted of it.
@@ -279,7 +348,10 @@ def _drafts(
 
 
 def _configurations(
-    source: "Source | None", drafts: "Drafts", seed: int, grid: "tuple[Setting, list[int], list[int]]"
+    source: "Source | None",
+    drafts: "Drafts",
+    seed: int,
+    grid: "tuple[Setting, list[int], list[int]]",
 ) -> "list[Acceptance]":
     from app.cli.question.configurations import compared, plain
     from costmodel.laws.claims import tokens_claim
@@ -289,19 +361,35 @@ def _configurations(
         return plain()
     if drafts.dynamic is not None or drafts.stop is not None:
         stated = source.own_tokens_per_step
-        if stated is not None and drafts.dynamic is not None and drafts.stop is None and drafts.tree is None:
+        if (
+            stated is not None
+            and drafts.dynamic is not None
+            and drafts.stop is None
+            and drafts.tree is None
+        ):
             return [tokens_claim(source.entry, stated, drafts.dynamic)]
         if source.positions is None or drafts.tree is not None:
-            rule = "dynamic trees and stop rules need a --trace, and no --tree; a tree's own tokens per step do as well"
+            rule = (
+                "dynamic trees and stop rules need a --trace, and no --tree; a tree's own tokens"
+                " per step do as well"
+            )
             raise InputError(f"{rule}: --drafter {source.method}:length=2.5")
         law = law_of(source.positions, source.method, drafts.lengths)
-        return varying(source.positions, law, drafts.lengths, drafts.dynamic, drafts.stop, seed, grid)
+        return varying(
+            source.positions, law, drafts.lengths, drafts.dynamic, drafts.stop, seed, grid
+        )
     return compared(source, drafts.lengths, drafts.tree, seed)
 
 
 def _names(asked: "DecodingConfiguration", batch: int, context: int) -> dict[str, Any]:
     where = asked.deployment
-    return {"model": where.model, "device": where.device, "engine": where.engine, "batch": batch, "context": context}
+    return {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "batch": batch,
+        "context": context,
+    }
 
 
 def _cell(asked: "DecodingConfiguration", setting: "Setting") -> _Cell:
@@ -327,11 +415,15 @@ def _row(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Wanted
     try:
         require_cell(cell.asked, cell.setting, a, batch=batch, context=context)
     except InfeasibleError as error:
-        return row | marked(cell.asked, a, str(error), batch=batch, context=context, settings=cell.settings)
+        return row | marked(
+            cell.asked, a, str(error), batch=batch, context=context, settings=cell.settings
+        )
     return row | {"feasible": True} | _point(cell, a, batch, context, wanted)
 
 
-def _point(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
+def _point(
+    cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Wanted
+) -> dict[str, Any]:
     import numpy as np
 
     from app.answers.drafting import drafting
@@ -348,20 +440,27 @@ def _point(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Want
     terms = dominant_terms(result.step, setting.device.constants.residual_ratio, used)[:2]
     row = {
         "breakdown_s": breakdown(result),
-        "tokens_per_step": a.tokens_per_step, "proposal_ratio": a.proposal_ratio, **point(result, spread),
-        "limit": str(result.step.limit), "rule": a.rule or None,
-        "remark": "; ".join(filter(None, (a.remark, beyond))), **drafting(a),
+        "tokens_per_step": a.tokens_per_step,
+        "proposal_ratio": a.proposal_ratio,
+        **point(result, spread),
+        "limit": str(result.step.limit),
+        "rule": a.rule or None,
+        "remark": "; ".join(filter(None, (a.remark, beyond))),
+        **drafting(a),
         "dominant_uncertainty": named_terms(terms, setting.device, used),
-    }  # fmt: skip
+    }
     if wanted.whole is not None:
         prompt, output = wanted.whole
-        overall = throughput_speedup(setting, a, batch=batch, prompt_tokens=prompt, output_tokens=output)
+        overall = throughput_speedup(
+            setting, a, batch=batch, prompt_tokens=prompt, output_tokens=output
+        )
         scale = float(overall) / row["speedup"]
         row |= {
             "throughput_speedup": float(overall),
             "throughput_speedup_interval": [scale * bound for bound in row["speedup_interval"]],
-            "mean_prompt_tokens": prompt, "mean_output_tokens": output,
-        }  # fmt: skip
+            "mean_prompt_tokens": prompt,
+            "mean_output_tokens": output,
+        }
     if setting.plan is not None:
         from app.cli.question.planned import planned_answer
 
@@ -371,7 +470,9 @@ def _point(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Want
     return row
 
 
-def _explained(setting: "Setting", a: "Acceptance", batch: int, context: int, seed: int) -> dict[str, Any]:
+def _explained(
+    setting: "Setting", a: "Acceptance", batch: int, context: int, seed: int
+) -> dict[str, Any]:
     """Where the time of a step goes; under a plan, of one tensor group's."""
     from dataclasses import replace
 
@@ -381,7 +482,13 @@ def _explained(setting: "Setting", a: "Acceptance", batch: int, context: int, se
     from costmodel.answers.explain import explain
 
     return explanation(
-        explain(replace(setting, plan=None), a, batch=batch, context=context, generator=np.random.default_rng(seed))
+        explain(
+            replace(setting, plan=None),
+            a,
+            batch=batch,
+            context=context,
+            generator=np.random.default_rng(seed),
+        )
     )
 
 
@@ -395,7 +502,9 @@ def _write_explanations(answer: dict[str, Any], setting: "Setting", out: Path) -
 
 
 def _borrowed(source: "Source | None", settings: "Sequence[Setting]") -> bool | None:
-    """Whether the acceptance is another model's than any that is asked about; None where it is stated."""
+    """Whether the acceptance is another model's than any that is asked about; None where it is
+    stated.
+    """
     if source is None or source.kind == "stated":
         return None
     return any(source.asked_on(each.target.name).borrowed for each in settings)

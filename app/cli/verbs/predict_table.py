@@ -1,4 +1,6 @@
-"""`predict --table`: times to first and per output token for every row of a table of serving runs."""
+"""`predict --table`: times to first and per output token for every row of a table of serving
+runs.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +10,23 @@ if TYPE_CHECKING:
     from app.cli.output import Answered
     from simulator.closed_loop.table_rows import RowAnswer
 
-_OF_ROWS = ("model", "trace", "acceptance", "tokens_per_step", "drafter", "tree", "overrides", "dynamic_tree", "stop",
-            "transform")  # fmt: skip
+_OF_ROWS = (
+    "model",
+    "trace",
+    "acceptance",
+    "tokens_per_step",
+    "drafter",
+    "tree",
+    "overrides",
+    "dynamic_tree",
+    "stop",
+    "transform",
+)
 
 
-def predict_table(table: Path, *, json: bool, out: Path | None, csv: Path | None, quiet: bool, seed: int) -> "Answered":
+def predict_table(
+    table: Path, *, json: bool, out: Path | None, csv: Path | None, quiet: bool, seed: int
+) -> "Answered":
     """Answer a table and hand the answer over.
 
     Args:
@@ -38,8 +52,16 @@ def predict_table(table: Path, *, json: bool, out: Path | None, csv: Path | None
     found = {"inputs": {"table": str(table), "seed": seed}, "rows": table_rows(answers)}
     if place is not None:
         write_json(found, place)
-    return deliver(found, name="rows", json=json, out=None, quiet=quiet, csv=csv, rows=["rows"],
-                   show=lambda: _print(answers, table))  # fmt: skip
+    return deliver(
+        found,
+        name="rows",
+        json=json,
+        out=None,
+        quiet=quiet,
+        csv=csv,
+        rows=["rows"],
+        show=lambda: _print(answers, table),
+    )
 
 
 def _print(answers: "list[RowAnswer]", table: Path) -> None:
@@ -50,7 +72,12 @@ def _print(answers: "list[RowAnswer]", table: Path) -> None:
         return "" if value is None else ranged(value, spread)
 
     cells = [
-        [a.id, shown(a.ttft_ms, a.ttft_ms_interval), shown(a.tpot_ms, a.tpot_ms_interval), a.reason or ""]
+        [
+            a.id,
+            shown(a.ttft_ms, a.ttft_ms_interval),
+            shown(a.tpot_ms, a.tpot_ms_interval),
+            a.reason or "",
+        ]
         for a in answers
     ]
     unanswered = sum(a.reason is not None for a in answers)
@@ -72,4 +99,8 @@ def refuse_others(given: Mapping[str, object]) -> None:
     for name in _OF_ROWS:
         if value := given.get(name):
             option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
-            raise InputError("does not go with --table, whose rows say it themselves", key=option, value=str(value))
+            raise InputError(
+                "does not go with --table, whose rows say it themselves",
+                key=option,
+                value=str(value),
+            )

@@ -39,18 +39,31 @@ _OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context", "splits")
 def replay(
     running: typer.Context,
     placed: Placed,
-    trace: Annotated[Path, typer.Argument(help="Acceptance trace: Parquet, position JSON, or a shipped one by name.")],
-    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5",
-    tree: Annotated[list[Path] | None, typer.Option("--tree", help="Tree JSON; repeat for several.")] = None,
+    trace: Annotated[
+        Path,
+        typer.Argument(help="Acceptance trace: Parquet, position JSON, or a shipped one by name."),
+    ],
+    draft_tokens: Annotated[
+        str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
+    ] = "1,3,5",
+    tree: Annotated[
+        list[Path] | None, typer.Option("--tree", help="Tree JSON; repeat for several.")
+    ] = None,
     method: Annotated[
-        str, typer.Option("--method", help="Method whose verifier decides what stays; default: the trace's.")
+        str,
+        typer.Option(
+            "--method", help="Method whose verifier decides what stays; default: the trace's."
+        ),
     ] = "",
     verifier: Annotated[
         str,
         typer.Option(
             "--verifier",
-            help="Rule that decides what stays instead: match, token_rejection, with_replacement, without_replacement, "
-            "fixed_candidates, block, multi_path_block, typical or near_match.",
+            help=(
+                "Rule that decides what stays instead: match, token_rejection, with_replacement,"
+                " without_replacement, "
+                "fixed_candidates, block, multi_path_block, typical or near_match."
+            ),
         ),
     ] = "",
     dynamic_tree: DynamicTree = "",
@@ -60,27 +73,38 @@ def replay(
         bool,
         typer.Option(
             "--held-out",
-            help="Our choice beside published policies, each chosen on half of the requests and run on the other.",
+            help=(
+                "Our choice beside published policies, each chosen on half of the requests and run"
+                " on the other."
+            ),
         ),
     ] = False,
     model: Model = "",
     batch: Batch = "1,8,64",
-    context: Annotated[int, typer.Option("--context", min=0, help="Cached tokens per request, of --held-out.")] = 1024,
-    splits: Annotated[int, typer.Option("--splits", min=1, help="Times that requests are halved, of --held-out.")] = 10,
+    context: Annotated[
+        int, typer.Option("--context", min=0, help="Cached tokens per request, of --held-out.")
+    ] = 1024,
+    splits: Annotated[
+        int, typer.Option("--splits", min=1, help="Times that requests are halved, of --held-out.")
+    ] = 10,
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell chains alone.
+    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell
+    chains alone.
 
-    --held-out asks what would be run: chains, trees and stop rules chosen by their predicted tokens/s on the device,
-    and policies of papers and engines with their own numbers, at every --batch. Default target: the recorded one.
+    --held-out asks what would be run: chains, trees and stop rules chosen by their predicted
+    tokens/s on the device, and policies of papers and engines with their own numbers, at every
+    --batch. Default target: the recorded one.
     """
     given = given_options(running)
     if held_out:
-        return _held_out(trace, given, placed, batch, context, match_rate, splits, seed, (out, csv, json, quiet))
+        return _held_out(
+            trace, given, placed, batch, context, match_rate, splits, seed, (out, csv, json, quiet)
+        )
     _refuse_speeds(given)
     from dataclasses import replace
 
@@ -97,17 +121,31 @@ def replay(
     recorded = read_trace(trace)
     rate = ratio(match_rate, "--match-rate")
     inputs = {
-        "dynamic_tree": dynamic_tree or None, "stop": stop or None,
-        "trace": str(trace), "draft_tokens": lengths, "tree": [str(path) for path in tree or []],
-        "match_rate": match_rate, "seed": seed, "method": method, "verifier": verifier,
-    }  # fmt: skip
+        "dynamic_tree": dynamic_tree or None,
+        "stop": stop or None,
+        "trace": str(trace),
+        "draft_tokens": lengths,
+        "tree": [str(path) for path in tree or []],
+        "match_rate": match_rate,
+        "seed": seed,
+        "method": method,
+        "verifier": verifier,
+    }
     if recorded.level == 0:
         if tree or dynamic_tree or stop or verifier:
             recorded.require(1, "replaying trees, stop rules and verifiers")
         chains = _counted(trace, method_slug(method, "--method"), rate, lengths)
         body = {"inputs": inputs, "chains": chains, "trees": [], "varying": [], "oracles": []}
-        return deliver(body, name="replay", json=json, out=out, quiet=quiet, csv=csv, rows=ROWS,
-                   show=lambda: _print(str(trace), body))  # fmt: skip
+        return deliver(
+            body,
+            name="replay",
+            json=json,
+            out=out,
+            quiet=quiet,
+            csv=csv,
+            rows=ROWS,
+            show=lambda: _print(str(trace), body),
+        )
     if rate is not None and recorded.drafted is None:
         recorded = replace(recorded, match_rate=rate)
     shapes = [(path, read_tree(path)) for path in tree or []]
@@ -119,14 +157,34 @@ def replay(
     for path, shape in shapes:
         with naming(str(path)):
             own = _law(recorded, method, verifier, [shape])
-            trees.append({"tree": str(path), "depth": shape.depth, **_row(recorded, own, shape, draws)})
+            trees.append(
+                {"tree": str(path), "depth": shape.depth, **_row(recorded, own, shape, draws)}
+            )
     shape_of_steps, rule = dynamic_shape(dynamic_tree), stop_rule(stop)
-    found = varying(recorded, law, lengths, shape_of_steps, rule, seed) if shape_of_steps or rule else []
+    found = (
+        varying(recorded, law, lengths, shape_of_steps, rule, seed)
+        if shape_of_steps or rule
+        else []
+    )
     varied = [_varied(a, recorded) for a in found]
     oracles = _oracles(recorded, lengths) if law.by_matching else []
-    body = {"inputs": inputs, "chains": chains, "trees": trees, "varying": varied, "oracles": oracles}
-    return deliver(body, name="replay", json=json, out=out, quiet=quiet, csv=csv, rows=ROWS,
-                   show=lambda: _print(str(trace), body))  # fmt: skip
+    body = {
+        "inputs": inputs,
+        "chains": chains,
+        "trees": trees,
+        "varying": varied,
+        "oracles": oracles,
+    }
+    return deliver(
+        body,
+        name="replay",
+        json=json,
+        out=out,
+        quiet=quiet,
+        csv=csv,
+        rows=ROWS,
+        show=lambda: _print(str(trace), body),
+    )
 
 
 def _oracles(recorded: "AcceptanceTrace", lengths: list[int]) -> list[dict[str, Any]]:
@@ -143,9 +201,15 @@ def _oracles(recorded: "AcceptanceTrace", lengths: list[int]) -> list[dict[str, 
     rows = []
     for kind, trees in kinds:
         found = step_oracle(recorded, np.ones(most + 1), trees=trees)
-        rows.append({"draft": f"oracle: any {kind} of at most {most} levels at every step", "levels": most,
-                     "tokens_per_step": found.tokens_per_cost, "tokens": int(found.tokens.sum()),
-                     "steps": round(float(found.cost.sum()))})  # fmt: skip
+        rows.append(
+            {
+                "draft": f"oracle: any {kind} of at most {most} levels at every step",
+                "levels": most,
+                "tokens_per_step": found.tokens_per_cost,
+                "tokens": int(found.tokens.sum()),
+                "steps": round(float(found.cost.sum())),
+            }
+        )
     return rows
 
 
@@ -163,9 +227,16 @@ def _refuse_speeds(given: dict[str, Any]) -> None:
 
 
 def _held_out(
-    trace: Path, given: dict[str, Any], placed: Placed, batch: str, context: int, match_rate: float | None,
-    splits: int, seed: int, deliver_to: tuple[Path | None, Path | None, bool, bool],
-) -> Answered:  # fmt: skip
+    trace: Path,
+    given: dict[str, Any],
+    placed: Placed,
+    batch: str,
+    context: int,
+    match_rate: float | None,
+    splits: int,
+    seed: int,
+    deliver_to: tuple[Path | None, Path | None, bool, bool],
+) -> Answered:
     """Policies on held-out halves of a recording."""
     from app.answers.policies import held_out_rows
     from app.cli.output import deliver
@@ -174,23 +245,55 @@ def _held_out(
     from hardware_profiles.errors import InputError
     from traces.library import trace_file
 
-    others = [name for name in ("draft_tokens", "tree", "dynamic_tree", "stop", "verifier") if name in given]
+    others = [
+        name
+        for name in ("draft_tokens", "tree", "dynamic_tree", "stop", "verifier")
+        if name in given
+    ]
     if others:
-        rule = f"compares policies that choose what to draft; leave out --{others[0].replace('_', '-')}"
+        rule = (
+            "compares policies that choose what to draft; leave out"
+            f" --{others[0].replace('_', '-')}"
+        )
         raise InputError(rule, key="--held-out")
     file, batches = trace_file(trace), whole_numbers(batch, "--batch", least=1)
     question = asked(None, {name: value for name, value in given.items() if name != "trace"})
     rows = held_out_rows(
-        file, question, batches, context, match_rate=ratio(match_rate, "--match-rate"), splits=splits, seed=seed
-    )  # fmt: skip
-    inputs = {"trace": str(file), "model": rows[0]["model"], "device": placed.device, "engine": placed.engine,
-              "batch": batch, "context": context, "match_rate": match_rate, "splits": splits, "seed": seed}  # fmt: skip
+        file,
+        question,
+        batches,
+        context,
+        match_rate=ratio(match_rate, "--match-rate"),
+        splits=splits,
+        seed=seed,
+    )
+    inputs = {
+        "trace": str(file),
+        "model": rows[0]["model"],
+        "device": placed.device,
+        "engine": placed.engine,
+        "batch": batch,
+        "context": context,
+        "match_rate": match_rate,
+        "splits": splits,
+        "seed": seed,
+    }
     out, csv, json, quiet = deliver_to
-    return deliver({"inputs": inputs, "held_out": rows}, name="replay", json=json, out=out, quiet=quiet, csv=csv,
-                   rows=["held_out"], show=lambda: print_policies(rows, inputs))  # fmt: skip
+    return deliver(
+        {"inputs": inputs, "held_out": rows},
+        name="replay",
+        json=json,
+        out=out,
+        quiet=quiet,
+        csv=csv,
+        rows=["held_out"],
+        show=lambda: print_policies(rows, inputs),
+    )
 
 
-def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", draws: "RequestDraws") -> dict[str, Any]:
+def _row(
+    recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", draws: "RequestDraws"
+) -> dict[str, Any]:
     """A row of a chain or a static tree."""
     from costmodel.answers.uncertainty import interval
     from costmodel.laws.acceptance import accepted_by, replay_by
@@ -198,26 +301,40 @@ def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", draws: "R
     played, accepted = replay_by(recorded, law, shape), accepted_by(recorded, law, shape, draws)
     low, high = interval(accepted.samples)
     return {
-        "draft_tokens": accepted.draft_tokens, "tokens_per_step": accepted.tokens_per_step,
-        "interval": [float(low), float(high)], "tokens": int(played.tokens.sum()),
-        "steps": played.steps.sum().item(), "proposal_ratio": accepted.proposal_ratio, "rule": law.rule,
+        "draft_tokens": accepted.draft_tokens,
+        "tokens_per_step": accepted.tokens_per_step,
+        "interval": [float(low), float(high)],
+        "tokens": int(played.tokens.sum()),
+        "steps": played.steps.sum().item(),
+        "proposal_ratio": accepted.proposal_ratio,
+        "rule": law.rule,
         "remark": accepted.remark,
-    }  # fmt: skip
+    }
 
 
-def _counted(path: Path, method: str, match_rate: float | None, lengths: list[int]) -> list[dict[str, Any]]:
-    """Rows of chains by the rates that an engine counted; single steps, and with them an interval, are unknown."""
+def _counted(
+    path: Path, method: str, match_rate: float | None, lengths: list[int]
+) -> list[dict[str, Any]]:
+    """Rows of chains by the rates that an engine counted; single steps, and with them an interval,
+    are unknown.
+    """
     from costmodel.optimizers.drafters.sources import trace_source
 
     source = trace_source(path, method, match_rate, otherwise="speculative-decoding")
     assert source.rates is not None
     return [
         {
-            "draft_tokens": k, "tokens_per_step": a.tokens_per_step, "interval": None, "tokens": None, "steps": None,
-            "proposal_ratio": a.proposal_ratio, "rule": "counted", "remark": a.remark,
+            "draft_tokens": k,
+            "tokens_per_step": a.tokens_per_step,
+            "interval": None,
+            "tokens": None,
+            "steps": None,
+            "proposal_ratio": a.proposal_ratio,
+            "rule": "counted",
+            "remark": a.remark,
         }
         for k, a in ((k, source.rates.chain(k)) for k in lengths)
-    ]  # fmt: skip
+    ]
 
 
 def _print(title: str, body: dict[str, Any]) -> None:
@@ -228,15 +345,28 @@ def _print(title: str, body: dict[str, Any]) -> None:
     rows = [[f"K={c['draft_tokens']}", *_cells(c)] for c in chains]
     rows += [[f"{t['tree']} ({t['draft_tokens']})", *_cells(t)] for t in trees]
     rows += [[v["draft"], *_cells(v)] for v in varied]
-    rows += [[o["draft"], f"{o['tokens_per_step']:.3f}", plain(o["tokens"]), plain(o["steps"]), "", ""]
-             for o in body["oracles"]]  # fmt: skip
-    columns = ["configuration", "tokens/step", "tokens", "steps", "steps with a proposal", "verifier"]
+    rows += [
+        [o["draft"], f"{o['tokens_per_step']:.3f}", plain(o["tokens"]), plain(o["steps"]), "", ""]
+        for o in body["oracles"]
+    ]
+    columns = [
+        "configuration",
+        "tokens/step",
+        "tokens",
+        "steps",
+        "steps with a proposal",
+        "verifier",
+    ]
     print_table(title, columns, rows, caption="brackets: 80 % intervals")
     say_remarks([*chains, *trees, *varied])
 
 
-def _law(recorded: "AcceptanceTrace", method: str, verifier: str, shapes: "Sequence[int | Tree]") -> "Law":
-    """The law of the rule that was named, else of the method named, else of the trace's; else matching."""
+def _law(
+    recorded: "AcceptanceTrace", method: str, verifier: str, shapes: "Sequence[int | Tree]"
+) -> "Law":
+    """The law of the rule that was named, else of the method named, else of the trace's; else
+    matching.
+    """
     from app.cli.question.configurations import named_method
     from costmodel.laws.acceptance import MATCHING, law_for
     from costmodel.method_library import load_method
@@ -260,14 +390,27 @@ def _varied(a: "Acceptance", recorded: "AcceptanceTrace") -> dict[str, Any]:
     low, high = interval(a.samples)
     tokens = int(np.maximum(recorded.output_tokens - recorded.first_step_position, 0).sum())
     return {
-        "draft": draft_words(a), "draft_tokens": a.draft_tokens, "tokens_per_step": a.tokens_per_step,
-        "interval": [float(low), float(high)], "tokens": tokens, "steps": round(tokens / a.tokens_per_step),
-        "proposal_ratio": a.proposal_ratio, "rule": a.rule, "remark": a.remark, **drafting(a),
-    }  # fmt: skip
+        "draft": draft_words(a),
+        "draft_tokens": a.draft_tokens,
+        "tokens_per_step": a.tokens_per_step,
+        "interval": [float(low), float(high)],
+        "tokens": tokens,
+        "steps": round(tokens / a.tokens_per_step),
+        "proposal_ratio": a.proposal_ratio,
+        "rule": a.rule,
+        "remark": a.remark,
+        **drafting(a),
+    }
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     from app.cli.formatting import plain, ranged
 
     shown = ranged(row["tokens_per_step"], row["interval"], 3)
-    return [shown, plain(row["tokens"]), plain(row["steps"]), f"{row['proposal_ratio']:.1%}", row["rule"]]
+    return [
+        shown,
+        plain(row["tokens"]),
+        plain(row["steps"]),
+        f"{row['proposal_ratio']:.1%}",
+        row["rule"],
+    ]

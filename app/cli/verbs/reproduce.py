@@ -1,4 +1,6 @@
-"""`reproduce`: what would the cost model have said of every published number, from the inputs beside it?"""
+"""`reproduce`: what would the cost model have said of every published number, from the inputs
+beside it?
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,18 +27,28 @@ def reproduce(
         ),
     ] = None,
     group: Annotated[
-        str, typer.Option("--group", help="Only rows of which this much is stated: full, partial or headline.")
+        str,
+        typer.Option(
+            "--group", help="Only rows of which this much is stated: full, partial or headline."
+        ),
     ] = "",
     rows: Annotated[
         list[Path] | None,
         typer.Option(
             "--rows",
-            help="CSV of published numbers, of drafting and serving (target, tree_or_gamma, value, ...) or of masked "
-            "models (model, steps, tps, ...); repeatable. None: the numbers that the catalogue reports.",
+            help=(
+                "CSV of published numbers, of drafting and serving (target, tree_or_gamma, value,"
+                " ...) or of masked "
+                "models (model, steps, tps, ...); repeatable. None: the numbers that the catalogue"
+                " reports."
+            ),
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="HTML page: predicted against published numbers, and every row.")
+        Path | None,
+        typer.Option(
+            "--html", help="HTML page: predicted against published numbers, and every row."
+        ),
     ] = None,
     out: Out = None,
     csv: Csv = None,
@@ -44,7 +56,9 @@ def reproduce(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Predict every published number from its own inputs, and say how far off, or why nothing can be said."""
+    """Predict every published number from its own inputs, and say how far off, or why nothing can
+    be said.
+    """
     from app.answers.reproduction import reproduction
     from app.cli.output import deliver, progress_line, require_file
     from app.cli.shown.reproduce import print_reproduction
@@ -59,26 +73,42 @@ def reproduce(
     if group and group not in GROUPS:
         raise InputError(f"must be one of {', '.join(GROUPS)}", key="--group", value=group)
     slugs = {load_method(name).slug for name in names or []}
-    tables = [(str(path), read_rows(path)) for path in rows or []] or [("", reported_rows(sorted(slugs)))]
+    tables = [(str(path), read_rows(path)) for path in rows or []] or [
+        ("", reported_rows(sorted(slugs)))
+    ]
     with progress_line(quiet or json) as told:
         found = [
             (file, prediction)
             for file, table in tables
             for prediction in predictions(_asked(table, group, slugs), table=table, progress=told)
         ]
-    inputs = {"names": list(names or []), "group": group or None, "rows": [str(path) for path in rows or []],
-              "seed": seed}  # fmt: skip
+    inputs = {
+        "names": list(names or []),
+        "group": group or None,
+        "rows": [str(path) for path in rows or []],
+        "seed": seed,
+    }
     body = reproduction(found, inputs)
     if html is not None:
         from app.reports.reproduction_page import write_reproduction_page
 
         write_reproduction_page(body, html)
-    return deliver(body, name="reproduction", json=json, out=out, quiet=quiet, csv=csv, rows=["rows"],
-                   show=lambda: print_reproduction(body))  # fmt: skip
+    return deliver(
+        body,
+        name="reproduction",
+        json=json,
+        out=out,
+        quiet=quiet,
+        csv=csv,
+        rows=["rows"],
+        show=lambda: print_reproduction(body),
+    )
 
 
 def _asked(table: "Sequence[PublishedRow]", group: str, slugs: "set[str]") -> "list[PublishedRow]":
-    """The rows of a group, all for an empty one, and of the entries that are named, all where none is."""
+    """The rows of a group, all for an empty one, and of the entries that are named, all where none
+    is.
+    """
     from costmodel.published.reading.names import method_of_system
     from hardware_profiles.errors import InputError
 

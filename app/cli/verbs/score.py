@@ -1,4 +1,6 @@
-"""`score`: how far off is the model on a table of measured serving runs, where, and through what?"""
+"""`score`: how far off is the model on a table of measured serving runs, where, and through
+what?
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,27 +20,40 @@ def score(
     tables: Annotated[
         list[Path],
         typer.Argument(
-            help="Measured runs (Parquet, CSV or JSON Lines): backend, model_path, system, isl, osl, concurrency and "
-            "ttft_ms or tpot_ms (also measured_..., silicon_...); further columns as in `predict --table`."
+            help=(
+                "Measured runs (Parquet, CSV or JSON Lines): backend, model_path, system, isl, osl,"
+                " concurrency and "
+                "ttft_ms or tpot_ms (also measured_..., silicon_...); further columns as in"
+                " `predict --table`."
+            )
         ),
     ],
     baseline: Annotated[
         Path | None,
         typer.Option(
             "--baseline",
-            help="What stands beside: an earlier --json or --out of this verb or of `predict --table`, or another "
-            "tool's table of id, ttft_ms and tpot_ms.",
+            help=(
+                "What stands beside: an earlier --json or --out of this verb or of `predict"
+                " --table`, or another "
+                "tool's table of id, ttft_ms and tpot_ms."
+            ),
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", "--html", help="HTML page: predicted against measured times by engine.")
+        Path | None,
+        typer.Option(
+            "--plot", "--html", help="HTML page: predicted against measured times by engine."
+        ),
     ] = None,
     leave_out: Annotated[
         str,
         typer.Option(
             "--leave-out",
-            help="model or device: constants that were fitted to serving runs are fitted again to the other models or "
-            "devices of the tables before each is answered (minutes); as shipped stands beside.",
+            help=(
+                "model or device: constants that were fitted to serving runs are fitted again to"
+                " the other models or "
+                "devices of the tables before each is answered (minutes); as shipped stands beside."
+            ),
         ),
     ] = "",
     out: Out = None,
@@ -47,9 +62,11 @@ def score(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Answer every row of tables of measured runs and say how far off, in which slices, and through which parts.
+    """Answer every row of tables of measured runs and say how far off, in which slices, and through
+    which parts.
 
-    Rows that hold one measurement count once (equal times of equal users, or an equal `measurement`).
+    Rows that hold one measurement count once (equal times of equal users, or an equal
+    `measurement`).
     """
     from app.answers.scoring.held_out import GROUPS, held_out
     from app.answers.scoring.measured import measurements
@@ -61,7 +78,9 @@ def score(
     if plot is not None:
         require_file(plot, "--plot")
     if leave_out and (leave_out not in GROUPS or baseline is not None):
-        rule = "takes no --baseline" if baseline is not None else f"must be one of {', '.join(GROUPS)}"
+        rule = (
+            "takes no --baseline" if baseline is not None else f"must be one of {', '.join(GROUPS)}"
+        )
         raise InputError(rule, key="--leave-out", value=leave_out)
     other = None if baseline is None else read_baseline(baseline)
     fitted: list[dict[str, Any]] = []
@@ -69,20 +88,32 @@ def score(
         records, answers = _answered(tables, seed, told)
         if leave_out:
             other = _times_by_id(answers)
-            answers, fitted = held_out(records, by=leave_out, file=str(tables[0]), seed=seed, progress=told)
+            answers, fitted = held_out(
+                records, by=leave_out, file=str(tables[0]), seed=seed, progress=told
+            )
     found, unusable = measurements(records, answers)
     if not found:
         rule = next(iter(unusable), "has no rows")
         raise InputError(f"holds no measurement to score: {rule}", file=tables[0])
     inputs = {
-        "tables": [str(table) for table in tables], "baseline": None if baseline is None else str(baseline),
-        "leave_out": leave_out or None, "seed": seed,
-    }  # fmt: skip
+        "tables": [str(table) for table in tables],
+        "baseline": None if baseline is None else str(baseline),
+        "leave_out": leave_out or None,
+        "seed": seed,
+    }
     body = {**scored(found, unusable, inputs, rows=len(records), other=other), "left_out": fitted}
     if plot is not None:
         _draw(body, plot)
-    return deliver(body, name="score", json=json, out=out, quiet=quiet, csv=csv, rows=["slices"],
-                   show=lambda: print_score(body))  # fmt: skip
+    return deliver(
+        body,
+        name="score",
+        json=json,
+        out=out,
+        quiet=quiet,
+        csv=csv,
+        rows=["slices"],
+        show=lambda: print_score(body),
+    )
 
 
 def _answered(
@@ -107,7 +138,9 @@ def _answered(
 def _times_by_id(answers: "Sequence[RowAnswer]") -> "Predicted":
     """Answered milliseconds by id and quantity."""
     pairs = {a.id: {"tpot": a.tpot_ms, "ttft": a.ttft_ms} for a in answers}
-    return {name: {q: v for q, v in times.items() if v is not None} for name, times in pairs.items()}
+    return {
+        name: {q: v for q, v in times.items() if v is not None} for name, times in pairs.items()
+    }
 
 
 def _draw(body: Mapping[str, Any], plot: Path) -> None:
@@ -129,14 +162,22 @@ def read_baseline(path: Path) -> "Predicted":
     wanted = ("id", "ttft_ms", "tpot_ms")
     if path.suffix.casefold() == ".json":
         answer = parse_json(read_text(path), str(path))
-        rows = answer.get("measurements") or answer.get("rows") if isinstance(answer, Mapping) else None
+        rows = (
+            answer.get("measurements") or answer.get("rows")
+            if isinstance(answer, Mapping)
+            else None
+        )
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-            raise InputError("must hold the measurements of `score` or the rows of `predict --table`", file=path)
+            raise InputError(
+                "must hold the measurements of `score` or the rows of `predict --table`", file=path
+            )
     else:
         _, rows = read_table(path, wanted)
     found: dict[str, dict[str, float]] = {}
     for index, row in enumerate(rows):
-        times = {q: _time(row.get(f"{q}_ms"), path, f"row {index}, {q}_ms") for q in ("ttft", "tpot")}
+        times = {
+            q: _time(row.get(f"{q}_ms"), path, f"row {index}, {q}_ms") for q in ("ttft", "tpot")
+        }
         ids = row.get("ids") or [row.get("id") or index]
         if known := {q: value for q, value in times.items() if value is not None}:
             found |= {str(each): known for each in ids}
@@ -153,5 +194,7 @@ def _time(value: Any, path: Path, key: str) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError("must be a time in milliseconds", file=path, key=key, value=str(value)[:40]) from None
+        raise InputError(
+            "must be a time in milliseconds", file=path, key=key, value=str(value)[:40]
+        ) from None
     return number if 0.0 < number < float("inf") else None

@@ -1,4 +1,6 @@
-"""`simulate`: requests through a scheduler, iteration by iteration, timed by the cost model or a measured profile."""
+"""`simulate`: requests through a scheduler, iteration by iteration, timed by the cost model or a
+measured profile.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +22,20 @@ if TYPE_CHECKING:
 
 MOST_SEEDS = 1000
 _OPTIONS = {
-    "requests.file": "--requests", "requests.rate_per_s": "--rate", "requests.users": "--users",
-    "requests.count": "--count", "requests.prompt_tokens": "--prompt-tokens",
-    "requests.output_tokens": "--output-tokens", "deployment.model": "--model", "deployment.device": "--device",
-    "deployment.engine": "--engine", "speculation.draft_tokens": "--draft-tokens", "speculation.method": "--method",
-    "slo.ttft_s": "--slo-ttft", "slo.tpot_s": "--slo-tpot",
-}  # fmt: skip
+    "requests.file": "--requests",
+    "requests.rate_per_s": "--rate",
+    "requests.users": "--users",
+    "requests.count": "--count",
+    "requests.prompt_tokens": "--prompt-tokens",
+    "requests.output_tokens": "--output-tokens",
+    "deployment.model": "--model",
+    "deployment.device": "--device",
+    "deployment.engine": "--engine",
+    "speculation.draft_tokens": "--draft-tokens",
+    "speculation.method": "--method",
+    "slo.ttft_s": "--slo-ttft",
+    "slo.tpot_s": "--slo-tpot",
+}
 
 
 @grouped
@@ -54,8 +64,11 @@ def simulate(
         str | None,
         typer.Option(
             "--engine",
-            help="Engine whose overheads and scheduler defaults apply: vllm, sglang, tensorrt-llm, llama.cpp, "
-            "transformers or none. Default: vllm.",
+            help=(
+                "Engine whose overheads and scheduler defaults apply: vllm, sglang, tensorrt-llm,"
+                " llama.cpp, "
+                "transformers or none. Default: vllm."
+            ),
             autocompletion=completion.engines,
         ),
     ] = None,
@@ -63,84 +76,128 @@ def simulate(
         str | None,
         typer.Option(
             "--trace",
-            help="Trace that simulated requests walk along: of acceptance, or of a masked model's confidence.",
+            help=(
+                "Trace that simulated requests walk along: of acceptance, or of a masked model's"
+                " confidence."
+            ),
         ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", help="Method slug (`rooftree methods`); default: the trace's.")
+        str | None,
+        typer.Option("--method", help="Method slug (`rooftree methods`); default: the trace's."),
     ] = None,
     draft_tokens: Annotated[
         str | None,
-        typer.Option("--draft-tokens", help="Draft tokens K; several by commas are compared as --good-share does."),
+        typer.Option(
+            "--draft-tokens",
+            help="Draft tokens K; several by commas are compared as --good-share does.",
+        ),
     ] = None,
-    slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest good time to first token, ms.")] = None,
-    slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest good time per token, ms.")] = None,
+    slo_ttft: Annotated[
+        float | None, typer.Option("--slo-ttft", help="Longest good time to first token, ms.")
+    ] = None,
+    slo_tpot: Annotated[
+        float | None, typer.Option("--slo-tpot", help="Longest good time per token, ms.")
+    ] = None,
     config: Config = None,
     scenario: Annotated[
         Path | None,
         typer.Option(
             "--scenario",
-            help="YAML of sections (requests, deployment, scheduler, speculation, slo and more: --explain-schema lists "
-            "every key); options go over what it says.",
+            help=(
+                "YAML of sections (requests, deployment, scheduler, speculation, slo and more:"
+                " --explain-schema lists "
+                "every key); options go over what it says."
+            ),
         ),
     ] = None,
     assigned: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="Any key of a scenario: section.key=VALUE (see --explain-schema), or a device's number: "
-            "device.KEY=VALUE. Repeatable.",
+            help=(
+                "Any key of a scenario: section.key=VALUE (see --explain-schema), or a device's"
+                " number: "
+                "device.KEY=VALUE. Repeatable."
+            ),
         ),
     ] = None,
     explain_schema: Annotated[
-        bool, typer.Option("--explain-schema", help="List every section.key with type, default, range and meaning.")
+        bool,
+        typer.Option(
+            "--explain-schema", help="List every section.key with type, default, range and meaning."
+        ),
     ] = False,
     compare: Annotated[
         list[str] | None,
         typer.Option(
             "--compare",
-            help="Run a variant on the same requests too: chunked, prefill-first, whole-prompts, no-prefix-cache, "
-            "reserve-output, or autoregressive (one token a pass, nothing drafted or masked). Repeatable. Where "
-            "prompts stay whole, the token budget grows to the longest of them.",
+            help=(
+                "Run a variant on the same requests too: chunked, prefill-first, whole-prompts,"
+                " no-prefix-cache, "
+                "reserve-output, or autoregressive (one token a pass, nothing drafted or masked)."
+                " Repeatable. Where "
+                "prompts stay whole, the token budget grows to the longest of them."
+            ),
         ),
     ] = None,
     policies: Annotated[
         str | None,
         typer.Option(
             "--policies",
-            help="Who sets the draft length while serving, compared on the same requests: names with commas between, "
-            "or all. ours (by batch, as exported), vllm, sglang, sglang-throughput, nightjar, goodput, fixed, plain, "
-            "and the bounds expected and oracle. --draft-tokens is the longest.",
+            help=(
+                "Who sets the draft length while serving, compared on the same requests: names with"
+                " commas between, "
+                "or all. ours (by batch, as exported), vllm, sglang, sglang-throughput, nightjar,"
+                " goodput, fixed, plain, "
+                "and the bounds expected and oracle. --draft-tokens is the longest."
+            ),
         ),
     ] = None,
     rates: Annotated[
-        str | None, typer.Option("--rates", help="Run at these loads too, requests per second: 1,2,4.")
+        str | None,
+        typer.Option("--rates", help="Run at these loads too, requests per second: 1,2,4."),
     ] = None,
     good_share: Annotated[
         float | None,
         typer.Option(
             "--good-share",
-            help="Find the highest rate at which this share of the requests is within --slo-ttft and --slo-tpot, for "
-            "every draft length or variant; --rates shows goodput there too. Default with several K: 0.9.",
+            help=(
+                "Find the highest rate at which this share of the requests is within --slo-ttft and"
+                " --slo-tpot, for "
+                "every draft length or variant; --rates shows goodput there too. Default with"
+                " several K: 0.9."
+            ),
         ),
     ] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option(
             "--beside",
-            help="Folder of `load --out`: its requests are simulated, and what users of the live server saw stands "
-            "beside. Repeatable; --out keeps replay.json and replay.parquet, to which further calls add.",
+            help=(
+                "Folder of `load --out`: its requests are simulated, and what users of the live"
+                " server saw stands "
+                "beside. Repeatable; --out keeps replay.json and replay.parquet, to which further"
+                " calls add."
+            ),
         ),
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, max=MOST_SEEDS, help="Repeat over so many seeds, for intervals.")
+        int,
+        typer.Option(
+            "--seeds", min=1, max=MOST_SEEDS, help="Repeat over so many seeds, for intervals."
+        ),
     ] = 1,
-    per_request: Annotated[Path | None, typer.Option("--per-request", help="Parquet with a row per request.")] = None,
+    per_request: Annotated[
+        Path | None, typer.Option("--per-request", help="Parquet with a row per request.")
+    ] = None,
     timeline: Annotated[
-        Path | None, typer.Option("--timeline", help="JSON of trace events for Perfetto or chrome://tracing.")
+        Path | None,
+        typer.Option("--timeline", help="JSON of trace events for Perfetto or chrome://tracing."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="HTML page: waiting times, load over time, goodput over load.")
+        Path | None,
+        typer.Option("--plot", help="HTML page: waiting times, load over time, goodput over load."),
     ] = None,
     out: Out = None,
     csv: Csv = None,
@@ -148,12 +205,15 @@ def simulate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Simulate serving: arrivals, router, scheduler, cache and speculation, one event per engine iteration.
+    """Simulate serving: arrivals, router, scheduler, cache and speculation, one event per engine
+    iteration.
 
-    The options here are the usual ones; --set and --scenario reach every key, and --explain-schema lists them.
+    The options here are the usual ones; --set and --scenario reach every key, and --explain-schema
+    lists them.
 
-    Example: rooftree simulate --model llama-3.1-8b --rate 4 --count 500 --prompt-tokens lognormal:1000:1
-    --output-tokens exponential:250 --slo-ttft 1000 --slo-tpot 50 --set scheduler.token_budget=2048
+    Example: rooftree simulate --model llama-3.1-8b --rate 4 --count 500 --prompt-tokens
+    lognormal:1000:1 --output-tokens exponential:250 --slo-ttft 1000 --slo-tpot 50 --set
+    scheduler.token_budget=2048
     """
     from app.answers.simulations.runs import rates_of, variants_of
     from app.cli.output import deliver, require_file
@@ -161,58 +221,116 @@ def simulate(
 
     if explain_schema:
         return print_schema(json=json)
-    for path, option in ((per_request, "--per-request"), (timeline, "--timeline"), (plot, "--plot")):
+    for path, option in (
+        (per_request, "--per-request"),
+        (timeline, "--timeline"),
+        (plot, "--plot"),
+    ):
         if path is not None:
             require_file(path, option)
     lengths = draft_lengths(draft_tokens, least=0) or []
     length = max(lengths, default=None)
     named = {
-        **asked.named, "deployment.model": model, "deployment.device": device, "deployment.engine": engine,
+        **asked.named,
+        "deployment.model": model,
+        "deployment.device": device,
+        "deployment.engine": engine,
         "speculation.draft_tokens": length,
         "speculation.method": method,
         **acceptance_values(accepted, trace, length, model, config, assigned=assigned or ()),
-        "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
-    }  # fmt: skip
+        "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"),
+        "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
+    }
     if beside:
-        _only_beside(named, {"--compare": compare, "--policies": policies, "--rates": rates, "--good-share": good_share,
-                             "--seeds": None if seeds == 1 else seeds, "--per-request": per_request,
-                             "--timeline": timeline, "--plot": plot, "--csv": csv})  # fmt: skip
+        _only_beside(
+            named,
+            {
+                "--compare": compare,
+                "--policies": policies,
+                "--rates": rates,
+                "--good-share": good_share,
+                "--seeds": None if seeds == 1 else seeds,
+                "--per-request": per_request,
+                "--timeline": timeline,
+                "--plot": plot,
+                "--csv": csv,
+            },
+        )
         named["requests.file"] = str(beside[0])
     stated = {key: value for key, value in named.items() if value is not None}
-    written, assumed = asked_scenario(stated, assigned or (), scenario, config, refining, options=_OPTIONS)
+    written, assumed = asked_scenario(
+        stated, assigned or (), scenario, config, refining, options=_OPTIONS
+    )
     if beside:
         return _beside(written, beside, assumed, seed=seed, out=out, json=json, quiet=quiet)
     if policies is not None:
-        _alone("--policies", {"--compare": compare, "--rates": rates, "--good-share": good_share,
-                              "--per-request": per_request, "--timeline": timeline, "--plot": plot})  # fmt: skip
-        return _policies(written, policies, assumed, range(seed, seed + seeds), out=out, csv=csv, json=json,
-                         quiet=quiet)  # fmt: skip
+        _alone(
+            "--policies",
+            {
+                "--compare": compare,
+                "--rates": rates,
+                "--good-share": good_share,
+                "--per-request": per_request,
+                "--timeline": timeline,
+                "--plot": plot,
+            },
+        )
+        return _policies(
+            written,
+            policies,
+            assumed,
+            range(seed, seed + seeds),
+            out=out,
+            csv=csv,
+            json=json,
+            quiet=quiet,
+        )
     variants, loads = variants_of(compare), rates_of(rates)
     if good_share is not None or len(lengths) > 1:
         _alone("--good-share", {"--per-request": per_request, "--timeline": timeline})
         if len(lengths) > 1:
             _alone("several --draft-tokens", {"--compare": compare})
-        answered = _highest(written, lengths if len(lengths) > 1 else [], variants, loads, good_share,
-                            range(seed, seed + seeds), quiet=quiet)  # fmt: skip
-        return _highest_delivered(written, *answered, assumed, plot, out=out, csv=csv, json=json, quiet=quiet)
+        answered = _highest(
+            written,
+            lengths if len(lengths) > 1 else [],
+            variants,
+            loads,
+            good_share,
+            range(seed, seed + seeds),
+            quiet=quiet,
+        )
+        return _highest_delivered(
+            written, *answered, assumed, plot, out=out, csv=csv, json=json, quiet=quiet
+        )
     answer, cases, points = _run(written, variants, loads, range(seed, seed + seeds), quiet=quiet)
     answer["notes"] = [*assumed, *answer["notes"]]
     answer["inputs"] |= {"seed": seed, "compare": list(compare or ()), "rates": loads}
     _write_files(cases, points, per_request, timeline, plot, title=_title(written))
     return deliver(
-        answer, name="simulation", json=json, out=out, quiet=quiet,
-        show=lambda: print_cases(cases, points, answer, _title(written)), csv=csv,
+        answer,
+        name="simulation",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: print_cases(cases, points, answer, _title(written)),
+        csv=csv,
         rows=[{"name": each.name, "metrics": each.metrics} for each in cases] + ["load"],
-    )  # fmt: skip
+    )
 
 
 def _only_beside(named: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     """Refuse what measured loads say already, and what is not written for them."""
     from hardware_profiles.errors import InputError
 
-    given = [_OPTIONS[key] for key, value in named.items() if key.startswith("requests.") and value is not None]
+    given = [
+        _OPTIONS[key]
+        for key, value in named.items()
+        if key.startswith("requests.") and value is not None
+    ]
     if refused := [*given, *(option for option, value in others.items() if value is not None)]:
-        raise InputError("goes without --beside, whose loads are simulated as they are", key=refused[0])
+        raise InputError(
+            "goes without --beside, whose loads are simulated as they are", key=refused[0]
+        )
 
 
 def _alone(option: str, others: Mapping[str, Any]) -> None:
@@ -224,9 +342,16 @@ def _alone(option: str, others: Mapping[str, Any]) -> None:
 
 
 def _policies(
-    written: "ScenarioFile", names: str, assumed: list[str], seeds: range, *, out: Path | None, csv: Path | None,
-    json: bool, quiet: bool,
-) -> Answered:  # fmt: skip
+    written: "ScenarioFile",
+    names: str,
+    assumed: list[str],
+    seeds: range,
+    *,
+    out: Path | None,
+    csv: Path | None,
+    json: bool,
+    quiet: bool,
+) -> Answered:
     """Policies of draft lengths on the same requests."""
     from app.answers.simulations.length_policies import compared_policies, policy_names, rows_of
     from app.answers.simulations.runs import prepared_of
@@ -243,15 +368,27 @@ def _policies(
     notes = [*assumed, *prepared.notes, *about.pop("notes")]
     answer = {"inputs": inputs, "policies": rows, **about, "seeds": list(seeds), "notes": notes}
     return deliver(
-        answer, name="policies", json=json, out=out, quiet=quiet,
-        show=lambda: print_policies(rows, answer, _title(written)), csv=csv, rows=["policies"],
-    )  # fmt: skip
+        answer,
+        name="policies",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: print_policies(rows, answer, _title(written)),
+        csv=csv,
+        rows=["policies"],
+    )
 
 
 def _beside(
-    written: "ScenarioFile", paths: list[Path], assumed: list[str], *, seed: int, out: Path | None, json: bool,
+    written: "ScenarioFile",
+    paths: list[Path],
+    assumed: list[str],
+    *,
+    seed: int,
+    out: Path | None,
+    json: bool,
     quiet: bool,
-) -> Answered:  # fmt: skip
+) -> Answered:
     """Measured loads and their simulations."""
     from app.answers.simulations.replayed_loads import load_names, replayed
     from app.cli.output import deliver
@@ -266,15 +403,26 @@ def _beside(
     notes = [*assumed, *notes]
     body = {"inputs": inputs, "loads": [load_object(each) for each in found], "notes": notes}
     return deliver(
-        body, name="", json=json, out=out, quiet=quiet, show=lambda: print_replays(found, notes),
+        body,
+        name="",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: print_replays(found, notes),
         also=lambda folder: write_replays(folder, found, inputs=inputs, earlier=out),
-    )  # fmt: skip
+    )
 
 
 def _highest(
-    written: "ScenarioFile", lengths: list[int], variants: list[tuple[str, Mapping[str, bool]]], loads: list[float],
-    good_share: float | None, seeds: range, *, quiet: bool,
-) -> "tuple[dict[str, Any], list[LoadPoint]]":  # fmt: skip
+    written: "ScenarioFile",
+    lengths: list[int],
+    variants: list[tuple[str, Mapping[str, bool]]],
+    loads: list[float],
+    good_share: float | None,
+    seeds: range,
+    *,
+    quiet: bool,
+) -> "tuple[dict[str, Any], list[LoadPoint]]":
     """The highest rates of draft lengths or variants, and what happens at stated loads."""
     from app.answers.simulations.highest_rates import SHARE, highest_rates, settings_of
     from app.answers.simulations.runs import prepared_of
@@ -286,18 +434,28 @@ def _highest(
     if not 0.0 < share <= 1.0:
         raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
     if written.slo.ttft_s is None and written.slo.tpot_s is None:
-        raise InputError("counts requests within limits; state --slo-ttft, --slo-tpot or both", key="--good-share")
+        raise InputError(
+            "counts requests within limits; state --slo-ttft, --slo-tpot or both",
+            key="--good-share",
+        )
     with counting(quiet) as report:
         prepared = prepared_of(written)
         settings = settings_of(prepared, lengths, variants)
         highest, points = highest_rates(settings, loads, share, seeds, report)
-    inputs = {**written.model_dump(mode="json", by_alias=True), "seed": seeds[0], "draft_tokens": lengths or None,
-              "rates": loads, "good_share": share}  # fmt: skip
+    inputs = {
+        **written.model_dump(mode="json", by_alias=True),
+        "seed": seeds[0],
+        "draft_tokens": lengths or None,
+        "rates": loads,
+        "good_share": share,
+    }
     rows = [{"name": p.name, "rate_per_s": p.rate_per_s, "metrics": p.metrics} for p in points]
     answer = {
         "inputs": inputs,
         "good_share": share,
-        "limits": Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share).words,
+        "limits": (
+            Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share).words
+        ),
         "highest_rates": [each.as_json() for each in highest],
         "load": rows,
     }
@@ -305,9 +463,17 @@ def _highest(
 
 
 def _highest_delivered(
-    written: "ScenarioFile", answer: dict[str, Any], points: "list[LoadPoint]",
-    assumed: list[str], plot: Path | None, *, out: Path | None, csv: Path | None, json: bool, quiet: bool,
-) -> Answered:  # fmt: skip
+    written: "ScenarioFile",
+    answer: dict[str, Any],
+    points: "list[LoadPoint]",
+    assumed: list[str],
+    plot: Path | None,
+    *,
+    out: Path | None,
+    csv: Path | None,
+    json: bool,
+    quiet: bool,
+) -> Answered:
     from app.cli.output import deliver
     from app.cli.shown.simulate import print_highest_rates
 
@@ -315,11 +481,19 @@ def _highest_delivered(
     if plot is not None:
         from app.reports.simulation_page import write_load_page
 
-        write_load_page(answer["highest_rates"], points, answer["good_share"], plot, title=_title(written))
+        write_load_page(
+            answer["highest_rates"], points, answer["good_share"], plot, title=_title(written)
+        )
     return deliver(
-        answer, name="simulation", json=json, out=out, quiet=quiet, csv=csv, rows=["highest_rates", "load"],
+        answer,
+        name="simulation",
+        json=json,
+        out=out,
+        quiet=quiet,
+        csv=csv,
+        rows=["highest_rates", "load"],
         show=lambda: print_highest_rates(answer, points, _title(written)),
-    )  # fmt: skip
+    )
 
 
 def _run(
@@ -339,14 +513,21 @@ def _run(
         cases = run_cases(prepared, variants, seeds[0], report)
         points = run_loads(prepared, variants, loads, seeds[0], report)
         spread = over_seeds(prepared, cases[0].metrics, seeds, report)
-    answer: dict[str, Any] = {"inputs": written.model_dump(mode="json", by_alias=True), "metrics": cases[0].metrics}
-    answer["scheduler"] = {name: getattr(prepared.scheduler, name) for name in prepared.scheduler.__slots__}
+    answer: dict[str, Any] = {
+        "inputs": written.model_dump(mode="json", by_alias=True),
+        "metrics": cases[0].metrics,
+    }
+    answer["scheduler"] = {
+        name: getattr(prepared.scheduler, name) for name in prepared.scheduler.__slots__
+    }
     if spread is not None:
         answer |= {"metrics_interval": spread, "seeds": list(seeds)}
     if len(cases) > 1:
         answer["cases"] = [{"name": case.name, "metrics": case.metrics} for case in cases]
     if points:
-        answer["load"] = [{"name": p.name, "rate_per_s": p.rate_per_s, "metrics": p.metrics} for p in points]
+        answer["load"] = [
+            {"name": p.name, "rate_per_s": p.rate_per_s, "metrics": p.metrics} for p in points
+        ]
     return answer | {"notes": list(prepared.notes)}, cases, points
 
 
@@ -378,6 +559,9 @@ def _write_files(
 
 def _title(written: "ScenarioFile") -> str:
     if written.profile is not None:
-        return f"{Path(written.profile.prefix).name} (measured kernels), {written.requests.arrivals} arrivals"
+        return (
+            f"{Path(written.profile.prefix).name} (measured kernels), {written.requests.arrivals}"
+            " arrivals"
+        )
     d = written.deployment
     return f"{d.model} on {d.device}, {d.engine}, {written.requests.arrivals} arrivals"

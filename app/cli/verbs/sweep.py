@@ -1,4 +1,6 @@
-"""`sweep`: every cell of a product of models, devices, engines, drafters, batches and contexts, as one Parquet file."""
+"""`sweep`: every cell of a product of models, devices, engines, drafters, batches and contexts, as
+one Parquet file.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,39 +23,54 @@ def sweep(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="YAML of lists: models, devices, engines, tensor_parallel, drafters, traces, batches, contexts."
+            help=(
+                "YAML of lists: models, devices, engines, tensor_parallel, drafters, traces,"
+                " batches, contexts."
+            )
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Parquet file, one row a cell.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an unfinished sweep of the same file and --out.")
+        bool,
+        typer.Option("--resume", help="Go on with an unfinished sweep of the same file and --out."),
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, max=1024, help="Processes; default: one for each processor core."),
+        typer.Option(
+            "--workers", min=1, max=1024, help="Processes; default: one for each processor core."
+        ),
     ] = None,
     ray: Annotated[
         str | None,
         typer.Option(
             "--ray",
             metavar="ADDRESS",
-            help="Compute on the nodes of a Ray cluster, host:port or auto (needs the extra `ray`).",
+            help=(
+                "Compute on the nodes of a Ray cluster, host:port or auto (needs the extra `ray`)."
+            ),
         ),
     ] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
-        typer.Option("--compare", metavar="OLD NEW", help="Instead: which cells moved between two results."),
+        typer.Option(
+            "--compare", metavar="OLD NEW", help="Instead: which cells moved between two results."
+        ),
     ] = None,
     threshold: Annotated[
         float,
-        typer.Option("--threshold", help="Of --compare: a cell moves where a rate changes by more than this share."),
+        typer.Option(
+            "--threshold",
+            help="Of --compare: a cell moves where a rate changes by more than this share.",
+        ),
     ] = DEFAULT_THRESHOLD,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Answer every cell of a file's lists: the best draft, its speed with intervals, or why there is none."""
+    """Answer every cell of a file's lists: the best draft, its speed with intervals, or why there
+    is none.
+    """
     from hardware_profiles.errors import InputError
 
     if compare is not None:
@@ -61,7 +78,10 @@ def sweep(
             raise InputError("goes with --threshold, --csv and --json alone", key="--compare")
         return _compared(*compare, threshold, csv=csv, json=json, quiet=quiet)
     if file is None or out is None:
-        raise InputError("Missing a FILE of lists and '--out', or '--compare OLD NEW'; see `rooftree sweep --help`")
+        raise InputError(
+            "Missing a FILE of lists and '--out', or '--compare OLD NEW'; see `rooftree sweep"
+            " --help`"
+        )
     from app.answers.sweep.file import read_sweep
     from app.answers.sweep.run import run_sweep
     from app.cli.output import deliver, require_file
@@ -71,16 +91,29 @@ def sweep(
     asked = read_sweep(file)
     with counting(quiet) as bar:
         summary = run_sweep(
-            asked, out, csv_file=csv, workers=workers, seed=seed, resume=resume, ray=ray,
+            asked,
+            out,
+            csv_file=csv,
+            workers=workers,
+            seed=seed,
+            resume=resume,
+            ray=ray,
             report=lambda done, total: bar(f"{total} cells", done, total),
-        )  # fmt: skip
+        )
     answer = {
         "inputs": {"file": str(file), "seed": seed, **asked.lists.model_dump(mode="json")},
-        "out": str(out), "csv": None if csv is None else str(csv), "cells": summary.cells,
-        "feasible": summary.feasible, "topologies": dict(summary.topologies), "reasons": dict(summary.reasons),
-        "computed": summary.computed, "workers": summary.workers,
-    }  # fmt: skip
-    return deliver(answer, name="sweep", json=json, out=None, quiet=quiet, show=lambda: _show(answer))
+        "out": str(out),
+        "csv": None if csv is None else str(csv),
+        "cells": summary.cells,
+        "feasible": summary.feasible,
+        "topologies": dict(summary.topologies),
+        "reasons": dict(summary.reasons),
+        "computed": summary.computed,
+        "workers": summary.workers,
+    }
+    return deliver(
+        answer, name="sweep", json=json, out=None, quiet=quiet, show=lambda: _show(answer)
+    )
 
 
 def _show(answer: Mapping[str, Any]) -> None:
@@ -88,7 +121,10 @@ def _show(answer: Mapping[str, Any]) -> None:
 
     cells, feasible = answer["cells"], answer["feasible"]
     best = ", ".join(f"{name} {count:,}" for name, count in sorted(answer["topologies"].items()))
-    say(f"{cells:,} cells in {answer['out']}, {feasible:,} with an answer" + (f": {best}" if best else ""))
+    say(
+        f"{cells:,} cells in {answer['out']}, {feasible:,} with an answer"
+        + (f": {best}" if best else "")
+    )
     if answer["computed"] < cells:
         say(f"{cells - answer['computed']:,} of them were finished before")
     for reason, count in answer["reasons"].items():
@@ -100,7 +136,7 @@ def _show(answer: Mapping[str, Any]) -> None:
 
 def _compared(
     old: Path, new: Path, threshold: float, *, csv: Path | None, json: bool, quiet: bool
-) -> Answered:  # fmt: skip
+) -> Answered:
     from app.answers.sweep.compare import compare
     from app.cli.output import deliver
     from hardware_profiles.errors import InputError
@@ -109,12 +145,27 @@ def _compared(
         raise InputError("must be a share >= 0", key="--threshold", value=threshold)
     result = compare(old, new, threshold=threshold)
     answer = {
-        "inputs": {"old": str(old), "new": str(new), "threshold": threshold}, "same": result.same,
-        "moved": list(result.moved), "appeared": list(result.appeared), "disappeared": list(result.disappeared),
-    }  # fmt: skip
-    rows = [{"what": kind, **row} for kind in ("moved", "appeared", "disappeared") for row in answer[kind]]  # type: ignore[attr-defined]
-    return deliver(answer, name="comparison", json=json, out=None, quiet=quiet, csv=csv, rows=rows,
-                   show=lambda: _show_compared(result, threshold))  # fmt: skip
+        "inputs": {"old": str(old), "new": str(new), "threshold": threshold},
+        "same": result.same,
+        "moved": list(result.moved),
+        "appeared": list(result.appeared),
+        "disappeared": list(result.disappeared),
+    }
+    rows = [
+        {"what": kind, **row}
+        for kind in ("moved", "appeared", "disappeared")
+        for row in answer[kind]  # type: ignore[attr-defined]
+    ]
+    return deliver(
+        answer,
+        name="comparison",
+        json=json,
+        out=None,
+        quiet=quiet,
+        csv=csv,
+        rows=rows,
+        show=lambda: _show_compared(result, threshold),
+    )
 
 
 def _show_compared(result: "Comparison", threshold: float) -> None:
@@ -128,8 +179,13 @@ def _show_compared(result: "Comparison", threshold: float) -> None:
     once = ["model", "device", "engine", "tp", "drafter"]
     if result.moved:
         rows = [[*_named(row), *_both(row)] for row in result.moved[:_SHOWN]]
-        print_table("moved, largest first", [*keys, "K", "tokens/s", "change", "speedup", "plain"], rows,
-                    caption=_more(result.moved), once=once)  # fmt: skip
+        print_table(
+            "moved, largest first",
+            [*keys, "K", "tokens/s", "change", "speedup", "plain"],
+            rows,
+            caption=_more(result.moved),
+            once=once,
+        )
     for title, found in (("appeared", result.appeared), ("disappeared", result.disappeared)):
         if found:
             rows = [[*_named(row), _rate(row["tokens_per_s"])] for row in found[:_SHOWN]]
@@ -137,7 +193,10 @@ def _show_compared(result: "Comparison", threshold: float) -> None:
 
 
 def _named(row: Mapping[str, Any]) -> list[str]:
-    return [str(row[key]) for key in ("model", "device", "engine", "tensor_parallel", "drafter", "batch", "context")]
+    return [
+        str(row[key])
+        for key in ("model", "device", "engine", "tensor_parallel", "drafter", "batch", "context")
+    ]
 
 
 def _both(row: Mapping[str, Any]) -> list[str]:
@@ -152,9 +211,12 @@ def _both(row: Mapping[str, Any]) -> list[str]:
         return "" if ratio is None else f"{100.0 * ratio:+.1f} %"
 
     return [
-        pair("draft_tokens", lambda value: "none" if value is None else str(value)), pair("tokens_per_s", _rate),
-        change("tokens_per_s"), change("speedup"), change("plain_tokens_per_s"),
-    ]  # fmt: skip
+        pair("draft_tokens", lambda value: "none" if value is None else str(value)),
+        pair("tokens_per_s", _rate),
+        change("tokens_per_s"),
+        change("speedup"),
+        change("plain_tokens_per_s"),
+    ]
 
 
 def _rate(value: float | None) -> str:
@@ -162,4 +224,6 @@ def _rate(value: float | None) -> str:
 
 
 def _more(rows: Sequence[object]) -> str:
-    return f"and {len(rows) - _SHOWN:,} more; --csv and --json have all" if len(rows) > _SHOWN else ""
+    return (
+        f"and {len(rows) - _SHOWN:,} more; --csv and --json have all" if len(rows) > _SHOWN else ""
+    )

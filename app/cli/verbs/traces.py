@@ -1,4 +1,6 @@
-"""`traces inspect` and `compare`: look inside recorded traces, and set them side by side; `import` joins them."""
+"""`traces inspect` and `compare`: look inside recorded traces, and set them side by side; `import`
+joins them.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +12,9 @@ from app.cli.output import Answered
 from app.cli.verbs.traces_confidence import compared_policies, confidence_facts, print_policies
 from app.cli.verbs.traces_import import counts_of, import_
 
-cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
+cli = typer.Typer(
+    help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 cli.command("import")(import_)
@@ -19,7 +23,9 @@ cli.command("import")(import_)
 @cli.command("inspect")
 def inspect(
     file: Annotated[Path, typer.Argument(help="Trace to look into.")],
-    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5,8",
+    draft_tokens: Annotated[
+        str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
+    ] = "1,3,5,8",
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -34,37 +40,62 @@ def inspect(
 
     file = trace_file(file)
     lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
-    facts: dict[str, Any] = describe(file) if file.suffix.lower() == ".parquet" else {"file": str(file)}
+    facts: dict[str, Any] = (
+        describe(file) if file.suffix.lower() == ".parquet" else {"file": str(file)}
+    )
     if facts.get("kind", "acceptance") == "acceptance":
         trace = read_trace(file)
         if (policy := trace.provenance.extra.get(POLICY_KEY)) is not None:
             lengths = [policy]  # nothing else can be replayed
-        held = {"kind": "acceptance", "level": trace.level, "requests": trace.requests, "positions": trace.positions}
-        held |= {"probabilities": None if trace.draft_ids is None else int(trace.draft_ids.shape[1])}
+        held = {
+            "kind": "acceptance",
+            "level": trace.level,
+            "requests": trace.requests,
+            "positions": trace.positions,
+        }
+        held |= {
+            "probabilities": None if trace.draft_ids is None else int(trace.draft_ids.shape[1])
+        }
         held |= {"expansions": _expansions(trace), **(counts_of(trace) if trace.level == 0 else {})}
         facts |= held | {"kinds": _by_kind(trace, lengths) if trace.level >= 1 else []}
     elif facts["kind"] == "confidence":
         facts |= confidence_facts(file, seed)
     inputs = {"file": str(file), "draft_tokens": lengths, "seed": seed}
     return deliver(
-        {"inputs": inputs, **facts}, name="trace", json=json, out=out, quiet=quiet, show=lambda: _print(facts, lengths),
-        csv=csv, rows=["policies" if facts.get("kind") == "confidence" else "kinds"],
-    )  # fmt: skip
+        {"inputs": inputs, **facts},
+        name="trace",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: _print(facts, lengths),
+        csv=csv,
+        rows=["policies" if facts.get("kind") == "confidence" else "kinds"],
+    )
 
 
 @cli.command("compare")
 def compare(
-    files: Annotated[list[Path], typer.Argument(help="Traces to set side by side, by path or shipped name.")],
-    draft_tokens: Annotated[int, typer.Option("--draft-tokens", min=1, max=64, help="Draft tokens K.")] = 5,
-    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind of prompt; `all` is their sum.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw acceptance over depth as an HTML page.")] = None,
+    files: Annotated[
+        list[Path], typer.Argument(help="Traces to set side by side, by path or shipped name.")
+    ],
+    draft_tokens: Annotated[
+        int, typer.Option("--draft-tokens", min=1, max=64, help="Draft tokens K.")
+    ] = 5,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="Only this kind of prompt; `all` is their sum.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw acceptance over depth as an HTML page.")
+    ] = None,
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or policies."""
+    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or
+    policies.
+    """
     from app.cli.output import deliver, print_table, require_file, say
     from hardware_profiles.errors import UnknownNameError
     from traces.library import is_confidence, read_trace, trace_file
@@ -85,28 +116,56 @@ def compare(
         from app.reports.acceptance_page import write_acceptance_page
 
         write_acceptance_page(rows, plot)
-    inputs = {"files": [str(f) for f in files], "draft_tokens": draft_tokens, "kind": kind, "seed": seed}
+    inputs = {
+        "files": [str(f) for f in files],
+        "draft_tokens": draft_tokens,
+        "kind": kind,
+        "seed": seed,
+    }
     found = [
         {
-            "drafter": r.drafter, "temperature": r.temperature, "kind": r.kind, "requests": r.requests,
-            "tokens": r.tokens, "draft_tokens": r.draft_tokens, "tokens_per_step": r.tokens_per_step,
+            "drafter": r.drafter,
+            "temperature": r.temperature,
+            "kind": r.kind,
+            "requests": r.requests,
+            "tokens": r.tokens,
+            "draft_tokens": r.draft_tokens,
+            "tokens_per_step": r.tokens_per_step,
             "acceptance_by_depth": None if r.acceptance is None else r.acceptance.tolist(),
             "tokens_per_step_interval": r.interval,
         }
         for r in rows
-    ]  # fmt: skip
+    ]
 
     def show() -> None:
-        columns = ["drafter", "T", "prompts", *(f"d={d}" for d in range(1, draft_tokens + 1)), "tokens/step", "80 %"]
+        columns = [
+            "drafter",
+            "T",
+            "prompts",
+            *(f"d={d}" for d in range(1, draft_tokens + 1)),
+            "tokens/step",
+            "80 %",
+        ]
         print_table(
-            "share of steps that keep the first d draft tokens", columns, [_compared(r, draft_tokens) for r in found],
+            "share of steps that keep the first d draft tokens",
+            columns,
+            [_compared(r, draft_tokens) for r in found],
             once=["T"],
-        )  # fmt: skip
+        )
         if plot is not None:
             say(f"drawn in {plot}")
 
     answer = {"inputs": inputs, "rows": found}
-    return deliver(answer, name="comparison", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["rows"])
+    return deliver(
+        answer,
+        name="comparison",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=show,
+        csv=csv,
+        rows=["rows"],
+    )
 
 
 def _compared_confidence(
@@ -125,16 +184,28 @@ def _compared_confidence(
     from hardware_profiles.errors import InputError
 
     if not alike:
-        raise InputError("must all be confidence traces, or none", key="files", value=", ".join(map(str, files)))
+        raise InputError(
+            "must all be confidence traces, or none", key="files", value=", ".join(map(str, files))
+        )
     for option, value in (("--kind", kind), ("--plot", plot)):
         if value is not None:
-            raise InputError("asks for acceptance, which confidence traces do not hold", key=option, value=str(value))
+            raise InputError(
+                "asks for acceptance, which confidence traces do not hold",
+                key=option,
+                value=str(value),
+            )
     rows = compared_policies(files, seed)
     answer = {"inputs": {"files": [str(file) for file in files], "seed": seed}, "policies": rows}
     return deliver(
-        answer, name="comparison", json=json, out=out, quiet=quiet, show=lambda: print_policies(rows), csv=csv,
+        answer,
+        name="comparison",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: print_policies(rows),
+        csv=csv,
         rows=["policies"],
-    )  # fmt: skip
+    )
 
 
 def _compared(row: dict[str, Any], depth: int) -> list[str]:
@@ -145,7 +216,14 @@ def _compared(row: dict[str, Any], depth: int) -> list[str]:
     if row["tokens_per_step"] is not None:
         low, high = row["tokens_per_step_interval"]
         measured = [f"{row['tokens_per_step']:.3f}", f"{low:.2f}–{high:.2f}"]
-    return [row["drafter"], heat, row["kind"], *(f"{share:.3f}" for share in shares), *blank, *measured]
+    return [
+        row["drafter"],
+        heat,
+        row["kind"],
+        *(f"{share:.3f}" for share in shares),
+        *blank,
+        *measured,
+    ]
 
 
 def _print(facts: dict[str, Any], lengths: list[int]) -> None:
@@ -169,7 +247,11 @@ def _print(facts: dict[str, Any], lengths: list[int]) -> None:
         for k in facts.get("kinds", [])
     ]
     if rows:
-        print_table("tokens per step", ["prompt kind", "requests", "tokens", *(f"K={k}" for k in lengths)], rows)
+        print_table(
+            "tokens per step",
+            ["prompt kind", "requests", "tokens", *(f"K={k}" for k in lengths)],
+            rows,
+        )
 
 
 def _expansions(trace: Any) -> dict[str, Any] | None:
@@ -178,9 +260,12 @@ def _expansions(trace: Any) -> dict[str, Any] | None:
         return None
     trees = trace.expansions
     return {
-        "nodes": trees.nodes, "depth": trees.depth, "width": trees.width, "total_nodes": trees.size,
+        "nodes": trees.nodes,
+        "depth": trees.depth,
+        "width": trees.width,
+        "total_nodes": trees.size,
         "nodes_per_position": trees.size / max(trees.positions, 1),
-    }  # fmt: skip
+    }
 
 
 def _by_kind(trace: Any, lengths: list[int]) -> list[dict[str, Any]]:
@@ -188,7 +273,8 @@ def _by_kind(trace: Any, lengths: list[int]) -> list[dict[str, Any]]:
     from traces.replay.walk import replay_chains
 
     groups = [
-        (kind, [i for i, k in enumerate(trace.prompt_kinds) if k == kind]) for kind in sorted(set(trace.prompt_kinds))
+        (kind, [i for i, k in enumerate(trace.prompt_kinds) if k == kind])
+        for kind in sorted(set(trace.prompt_kinds))
     ]
     found = []
     for kind, members in [*groups, ("all", list(range(trace.requests)))]:

@@ -16,11 +16,18 @@ def confidence_facts(file: Path, seed: int) -> dict[str, Any]:
     trace = read_confidence(file)
     optional = ("wall_s", *CELL_FIELDS, *CANDIDATE_FIELDS)
     return {
-        "kind": "confidence", "requests": len(set(trace.request_ids)), "runs": trace.runs, "steps": len(trace.forward),
-        "cells": trace.top_ids.size, "vocabulary": trace.vocabulary, "mask_id": trace.mask_id, "end_id": trace.end_id,
-        "canvas_tokens": trace.canvas_tokens, "holds": [name for name in optional if getattr(trace, name) is not None],
+        "kind": "confidence",
+        "requests": len(set(trace.request_ids)),
+        "runs": trace.runs,
+        "steps": len(trace.forward),
+        "cells": trace.top_ids.size,
+        "vocabulary": trace.vocabulary,
+        "mask_id": trace.mask_id,
+        "end_id": trace.end_id,
+        "canvas_tokens": trace.canvas_tokens,
+        "holds": [name for name in optional if getattr(trace, name) is not None],
         "policies": _rows(trace, file, seed),
-    }  # fmt: skip
+    }
 
 
 def compared_policies(files: Sequence[Path], seed: int) -> list[dict[str, Any]]:
@@ -35,17 +42,33 @@ def print_policies(rows: Sequence[dict[str, Any]]) -> None:
     from app.cli.formatting import fixed, plain
     from app.cli.output import print_table
 
-    columns = ["policy", "prompts", "passes", "tokens/pass", "80 %", "doubt", "agreement", "ms a pass"]
+    columns = [
+        "policy",
+        "prompts",
+        "passes",
+        "tokens/pass",
+        "80 %",
+        "doubt",
+        "agreement",
+        "ms a pass",
+    ]
     shown = [
         [
-            row["policy"], plain(row["runs"]), plain(row["steps"]), fixed(row["tokens_per_step"], 3),
-            "{:.2f}–{:.2f}".format(*row["tokens_per_step_interval"]), f"{row['commit_doubt']:.3f}",
+            row["policy"],
+            plain(row["runs"]),
+            plain(row["steps"]),
+            fixed(row["tokens_per_step"], 3),
+            "{:.2f}–{:.2f}".format(*row["tokens_per_step_interval"]),
+            f"{row['commit_doubt']:.3f}",
             "–" if row["agreement"] is None else f"{row['agreement']:.3f}",
-            ", ".join(f"{kind} {1e3 * seconds:.2f}" for kind, seconds in row["pass_s"].items()) or "–",
+            ", ".join(f"{kind} {1e3 * seconds:.2f}" for kind, seconds in row["pass_s"].items())
+            or "–",
         ]
         for row in rows
-    ]  # fmt: skip
-    title = "recorded policies; agreement is the share of positions with the token of one token a pass"
+    ]
+    title = (
+        "recorded policies; agreement is the share of positions with the token of one token a pass"
+    )
     print_table(title, columns, shown)
 
 
@@ -54,10 +77,18 @@ def _rows(trace: "ConfidenceTrace", file: Path, seed: int) -> list[dict[str, Any
 
     return [
         {
-            "file": str(file), "model": trace.provenance.model, "policy": each.policy.name, **each.policy.as_json(),
-            "runs": each.runs, "tokens": each.tokens, "steps": each.steps, "tokens_per_step": each.tokens_per_step,
-            "tokens_per_step_interval": list(each.interval), "commit_doubt": each.commit_doubt,
-            "agreement": each.agreement, "pass_s": dict(each.pass_s),
+            "file": str(file),
+            "model": trace.provenance.model,
+            "policy": each.policy.name,
+            **each.policy.as_json(),
+            "runs": each.runs,
+            "tokens": each.tokens,
+            "steps": each.steps,
+            "tokens_per_step": each.tokens_per_step,
+            "tokens_per_step_interval": list(each.interval),
+            "commit_doubt": each.commit_doubt,
+            "agreement": each.agreement,
+            "pass_s": dict(each.pass_s),
         }
         for each in recorded_policies(trace, seed=seed)
-    ]  # fmt: skip
+    ]

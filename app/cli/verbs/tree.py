@@ -1,4 +1,6 @@
-"""`tree`: the best static tree, or trees with prompt tokens, for an acceptance vector or a recorded trace."""
+"""`tree`: the best static tree, or trees with prompt tokens, for an acceptance vector or a recorded
+trace.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 MOST_NODES = 4096
 MOST_SIBLINGS = 64  # of stated rates: the chance of a later one is below any node's further down
 NODES_HELP = "Nodes, root included, comma-separated; prompt tokens are nodes, too."
-METHOD_HELP = "Method of stated acceptance; one whose trees carry prompt tokens (ppd) has a tree for every state."
+METHOD_HELP = (
+    "Method of stated acceptance; one whose trees carry prompt tokens (ppd) has a tree for every"
+    " state."
+)
 
 
 @grouped
@@ -30,35 +35,52 @@ def tree(
     placed: Placed,
     drafting: Drafting,
     model: Model = "",
-    method: Annotated[str, typer.Option("--method", help=METHOD_HELP, autocompletion=completion.methods)] = "",
+    method: Annotated[
+        str, typer.Option("--method", help=METHOD_HELP, autocompletion=completion.methods)
+    ] = "",
     nodes: Annotated[str, typer.Option("--nodes", help=NODES_HELP)] = "64,256",
     depth: Annotated[int, typer.Option("--depth", help="Most levels, root included.")] = 10,
     batch: Batch = "1,8,64",
     context: Context = "1024",
     captured_rows: Annotated[
         str,
-        typer.Option("--captured-rows", help="Rows of a batch that the engine has captured graphs for: 1,2,4,8,16."),
+        typer.Option(
+            "--captured-rows",
+            help="Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.",
+        ),
     ] = "",
     held_out: Annotated[
         bool,
-        typer.Option("--held-out", help="Also choose on half of a recording's requests, and replay on the other half."),
+        typer.Option(
+            "--held-out",
+            help="Also choose on half of a recording's requests, and replay on the other half.",
+        ),
     ] = False,
     robust: Annotated[
         bool,
         typer.Option(
-            "--robust", help="Also the tree that is safest under the sampling error, and how many tokens are enough."
+            "--robust",
+            help=(
+                "Also the tree that is safest under the sampling error, and how many tokens are"
+                " enough."
+            ),
         ),
     ] = False,
     recorded_tokens: Annotated[
         int | None,
-        typer.Option("--recorded-tokens", min=1, help="Positions that a vector was counted on, for --robust."),
+        typer.Option(
+            "--recorded-tokens", min=1, help="Positions that a vector was counted on, for --robust."
+        ),
     ] = None,
     split_over: Annotated[
         str | None,
         typer.Option(
             "--split-over",
-            help="Requests of one batch that share the nodes: so many of the recording, or a JSON file with a survival "
-            "vector, P(first d draft tokens kept), for each.",
+            help=(
+                "Requests of one batch that share the nodes: so many of the recording, or a JSON"
+                " file with a survival "
+                "vector, P(first d draft tokens kept), for each."
+            ),
         ),
     ] = None,
     out: Out = None,
@@ -69,15 +91,18 @@ def tree(
 ) -> Answered:
     """Find the tree that emits the most tokens per step within a budget of nodes and levels.
 
-    With --model also the tree of most tokens per second there: a draft pass for every level, as wide as its parents,
-    and one pass to verify all nodes; --device, --engine, --batch and --context as in `rooftree predict`.
+    With --model also the tree of most tokens per second there: a draft pass for every level, as
+    wide as its parents, and one pass to verify all nodes; --device, --engine, --batch and --context
+    as in `rooftree predict`.
 
-    Where candidates carry prompt tokens (ppd), find the trees of all states together, whose depth the method says.
+    Where candidates carry prompt tokens (ppd), find the trees of all states together, whose depth
+    the method says.
 
-    --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list per depth where they
-    differ). From rates alone, siblings are taken to be tried in turn.
+    --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list
+    per depth where they differ). From rates alone, siblings are taken to be tried in turn.
 
-    With --split-over the nodes are those of a whole batch: how many each request should get, and what that gains.
+    With --split-over the nodes are those of a whole batch: how many each request should get, and
+    what that gains.
     """
     from app.answers.trees.budgets import sampling_row
     from app.answers.trees.speeds import speed_rows
@@ -92,8 +117,15 @@ def tree(
         raise InputError(f"must lie in 1..{MOST_NODES}", key="--depth", value=depth)
     if split_over is not None:
         refused = {"--model": model, "--method": method, "--held-out": held_out, "--robust": robust}
-        return _split(split_over, accepted, budgets, depth, refused, seed=seed,
-                      delivery={"out": out, "csv": csv, "json": json, "quiet": quiet})  # fmt: skip
+        return _split(
+            split_over,
+            accepted,
+            budgets,
+            depth,
+            refused,
+            seed=seed,
+            delivery={"out": out, "csv": csv, "json": json, "quiet": quiet},
+        )
     prompted, width = _prompted(method, accepted), min(max(budgets), MOST_SIBLINGS)
     if prompted is not None:
         from costmodel.optimizers.candidates.state_candidates import WIDTH
@@ -105,35 +137,68 @@ def tree(
     rows = _rows(known, budgets, depth, prompted, seed if held_out else None)
     for row in rows if robust else ():
         asked_nodes = min((n for n in budgets if n >= row["nodes"]), default=row["nodes"])
-        row["sampling"] = sampling_row(known, asked_nodes, depth, recorded_tokens=recorded_tokens, seed=seed)
+        row["sampling"] = sampling_row(
+            known, asked_nodes, depth, recorded_tokens=recorded_tokens, seed=seed
+        )
     speeds = []
     if model:
         captured = whole_numbers(captured_rows, "--captured-rows", least=1) if captured_rows else []
-        grid = whole_numbers(batch, "--batch", least=1), whole_numbers(context, "--context", least=0)
+        grid = (
+            whole_numbers(batch, "--batch", least=1),
+            whole_numbers(context, "--context", least=0),
+        )
         question = asked(None, {**given_options(running), "model": model, "method": slug or method})
         speeds = speed_rows(question, known, rows, grid, depth=depth, captured_rows=captured)
     numbers = accepted.acceptance is not None and is_rates(accepted.acceptance)
     inputs = {
         "acceptance": as_given(accepted.acceptance) if numbers else accepted.acceptance,
-        "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [], "method": method or None,
-        "nodes": budgets, "depth": depth, "held_out": held_out, "seed": seed,
-    }  # fmt: skip
+        "tokens_per_step": accepted.tokens_per_step,
+        "drafter": accepted.drafter or [],
+        "method": method or None,
+        "nodes": budgets,
+        "depth": depth,
+        "held_out": held_out,
+        "seed": seed,
+    }
     if model:
-        inputs |= {"model": model, "device": placed.device, "engine": placed.engine, "method": slug or method,
-                   "batch": batch, "context": context, "captured_rows": captured_rows or None}  # fmt: skip
-    answer = {"inputs": inputs, "remark": assumed, "trees": rows, **({"fastest": speeds} if model else {})}
+        inputs |= {
+            "model": model,
+            "device": placed.device,
+            "engine": placed.engine,
+            "method": slug or method,
+            "batch": batch,
+            "context": context,
+            "captured_rows": captured_rows or None,
+        }
+    answer = {
+        "inputs": inputs,
+        "remark": assumed,
+        "trees": rows,
+        **({"fastest": speeds} if model else {}),
+    }
     return deliver(
-        answer, name="trees", json=json, out=out, quiet=quiet,
-        show=lambda: print_trees(answer, title, out), also=lambda folder: _write_shapes(rows, folder), csv=csv,
+        answer,
+        name="trees",
+        json=json,
+        out=out,
+        quiet=quiet,
+        show=lambda: print_trees(answer, title, out),
+        also=lambda folder: _write_shapes(rows, folder),
+        csv=csv,
         rows=["trees"],
-    )  # fmt: skip
+    )
 
 
 def _rows(
-    known: "AcceptanceTrace | AcceptanceVectors", budgets: list[int], depth: int, prompted: "Method | None",
+    known: "AcceptanceTrace | AcceptanceVectors",
+    budgets: list[int],
+    depth: int,
+    prompted: "Method | None",
     held_out_seed: int | None,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """The best tree of every budget, or the trees of all states where candidates carry prompt tokens."""
+) -> list[dict[str, Any]]:
+    """The best tree of every budget, or the trees of all states where candidates carry prompt
+    tokens.
+    """
     from app.answers.trees.budgets import state_rows, trace_rows, vector_rows
     from traces.kinds.acceptance import AcceptanceTrace
 
@@ -145,9 +210,15 @@ def _rows(
 
 
 def _split(
-    text: str, accepted: Accepted, budgets: list[int], depth: int, refused: dict[str, Any], *, seed: int,
+    text: str,
+    accepted: Accepted,
+    budgets: list[int],
+    depth: int,
+    refused: dict[str, Any],
+    *,
+    seed: int,
     delivery: dict[str, Any],
-) -> Answered:  # fmt: skip
+) -> Answered:
     """Nodes of a batch, by request."""
     from app.answers.trees.batch_splits import read_survivals, recorded_batch, split_rows
     from app.cli.output import deliver
@@ -164,18 +235,30 @@ def _split(
         raise InputError("a draft needs at least 2 levels", key="--depth", value=depth)
     if not text.isdecimal():
         if named is not None:
-            raise InputError("goes without a file of --split-over, which says what is kept", key="--acceptance")
+            raise InputError(
+                "goes without a file of --split-over, which says what is kept", key="--acceptance"
+            )
         batch, title = read_survivals(Path(text), depth - 1), text
     elif named is None or is_rates(named):
-        raise InputError("draws requests of a recording: --acceptance TRACE", key="--split-over", value=text)
+        raise InputError(
+            "draws requests of a recording: --acceptance TRACE", key="--split-over", value=text
+        )
     else:
         path = trace_file(named)
         batch = recorded_batch(read_acceptance(path), int(text), depth - 1, MOST_SIBLINGS, seed)
         title = f"{text} requests of {named}"
     rows = split_rows(batch, budgets, seed)
-    inputs = {"acceptance": named, "split_over": text, "nodes": budgets, "depth": depth, "seed": seed}
+    inputs = {
+        "acceptance": named,
+        "split_over": text,
+        "nodes": budgets,
+        "depth": depth,
+        "seed": seed,
+    }
     answer = {"inputs": inputs, "splits": rows}
-    return deliver(answer, name="splits", show=lambda: print_splits(rows, title), rows=["splits"], **delivery)
+    return deliver(
+        answer, name="splits", show=lambda: print_splits(rows, title), rows=["splits"], **delivery
+    )
 
 
 def _prompted(method: str, accepted: Accepted) -> "Method | None":
@@ -195,7 +278,8 @@ def _prompted(method: str, accepted: Accepted) -> "Method | None":
 def _known(
     accepted: Accepted, depth: int, width: int, method: str
 ) -> "tuple[AcceptanceTrace | AcceptanceVectors, str, str, str]":
-    """A recording with ranks, or sibling vectors; what it is called, what is assumed of it, and who drafts.
+    """A recording with ranks, or sibling vectors; what it is called, what is assumed of it, and who
+    drafts.
 
     Raises:
         InputError: none of the options, several, or a trace that does not tell of trees.
@@ -212,13 +296,19 @@ def _known(
     if path is not None and path.suffix.lower() == ".json" and not _is_trace(path):
         return read_acceptance(path), str(path), "", ""
     if path is not None and (accepted.tokens_per_step is not None or accepted.drafter):
-        raise InputError("says all; leave out --tokens-per-step and --drafter", key="--acceptance", value=text)
+        raise InputError(
+            "says all; leave out --tokens-per-step and --drafter", key="--acceptance", value=text
+        )
     if path is not None:  # whatever method it names: a tree is of the recording itself
-        source: Source | None = trace_source(path, method or OTHERWISE, accepted.match_rate, override=True)
+        source: Source | None = trace_source(
+            path, method or OTHERWISE, accepted.match_rate, override=True
+        )
     else:
         source = one_source(accepted, None, method=method, lengths=[depth - 1] if depth > 1 else ())
     if source is None:
-        raise InputError("--acceptance, --tokens-per-step or --drafter is needed; see `rooftree tree --help`")
+        raise InputError(
+            "--acceptance, --tokens-per-step or --drafter is needed; see `rooftree tree --help`"
+        )
     title = f"{source.method}, {source.reference}" if accepted.drafter else source.reference
     if source.positions is not None:
         return source.positions, title, "", source.method
@@ -226,14 +316,26 @@ def _known(
     if summary is not None and summary.sibling_vectors:
         return [list(vector) for vector in summary.sibling_vectors], title, "", source.method
     if source.rates is None:
-        raise InputError("tokens per step of another tree tell nothing of this one; name a chain: length=2.4@K")
+        raise InputError(
+            "tokens per step of another tree tell nothing of this one; name a chain: length=2.4@K"
+        )
     levels = max(depth - 1, 1)
     remark = "; ".join(part for part in (ASSUMED_SIBLINGS, source.rates.remark_at(levels)) if part)
     return sibling_rates(source.rates, levels, width), title, remark, source.method
 
 
-_OF_SPEEDS = ("device", "engine", "tp", "batch", "context", "captured_rows", "draft", "draft_passes", "draft_bytes",
-              "draft_name")  # fmt: skip
+_OF_SPEEDS = (
+    "device",
+    "engine",
+    "tp",
+    "batch",
+    "context",
+    "captured_rows",
+    "draft",
+    "draft_passes",
+    "draft_bytes",
+    "draft_name",
+)
 
 
 def _check_speeds(given: dict[str, Any], model: str, prompted: "Method | None") -> None:
@@ -246,21 +348,33 @@ def _check_speeds(given: dict[str, Any], model: str, prompted: "Method | None") 
 
     beside = [name for name in _OF_SPEEDS if name in given]
     if beside and not model:
-        raise InputError("weighs seconds, and needs the target: --model", key=f"--{beside[0].replace('_', '-')}")
+        raise InputError(
+            "weighs seconds, and needs the target: --model", key=f"--{beside[0].replace('_', '-')}"
+        )
     if model and prompted is not None:
-        rule = f"`rooftree optimize --drafter {prompted.slug}:...` weighs trees with prompt tokens by their seconds"
+        rule = (
+            f"`rooftree optimize --drafter {prompted.slug}:...` weighs trees with prompt tokens by"
+            " their seconds"
+        )
         raise InputError(rule, key="--model", value=model)
 
 
 def _check_scores(
-    known: "AcceptanceTrace | AcceptanceVectors", prompted: "Method | None", *, held_out: bool, robust: bool
+    known: "AcceptanceTrace | AcceptanceVectors",
+    prompted: "Method | None",
+    *,
+    held_out: bool,
+    robust: bool,
 ) -> None:
     """Refuse ways to score a tree that what is known cannot answer."""
     from hardware_profiles.errors import InputError
     from traces.kinds.acceptance import AcceptanceTrace
 
     if held_out and (prompted is not None or not isinstance(known, AcceptanceTrace)):
-        rule = "needs a recorded trace, and trees without prompt tokens; a vector has no requests to hold out"
+        rule = (
+            "needs a recorded trace, and trees without prompt tokens; a vector has no requests to"
+            " hold out"
+        )
         raise InputError(rule, key="--held-out")
     if robust and prompted is not None:
         raise InputError("weighs trees without prompt tokens", key="--robust")

@@ -1,8 +1,9 @@
 """Which device is cheapest, every one of them with the layout that suits it best?
 
-At a limit on the time per token every device takes the layout, batch and draft length with the lowest price that meets
-it; without one, the fewest devices that hold the state's batch. For a load, those that are cheapest per token are
-planned as `capacity` does. Leaves out changed devices (`answers.hardware`).
+At a limit on the time per token every device takes the layout, batch and draft length with the
+lowest price that meets it; without one, the fewest devices that hold the state's batch. For a load,
+those that are cheapest per token are planned as `capacity` does. Leaves out changed devices
+(`answers.hardware`).
 """
 
 import re
@@ -25,7 +26,14 @@ from costmodel.answers.estimate import estimate
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.layouts import BATCHES, TENSOR, Layout, LayoutPoint, every_point, most_per_device
+from costmodel.optimizers.layouts import (
+    BATCHES,
+    TENSOR,
+    Layout,
+    LayoutPoint,
+    every_point,
+    most_per_device,
+)
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import MILLI
@@ -37,26 +45,48 @@ PLOT_PIXELS = (520.0, 220.0)  # of the chart on a narrow screen
 _DATE = re.compile(r"(?:\d{1,2} [A-Z][a-z]+ )?\b20\d\d\b", re.ASCII)
 
 
-def device_rows(asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State) -> list[Row]:
-    """Every device at its best layout, the cheapest first, then those without a price, then those without an answer."""
+def device_rows(
+    asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State
+) -> list[Row]:
+    """Every device at its best layout, the cheapest first, then those without a price, then those
+    without an answer.
+    """
     rows = [_device_row(name, asked, chains, state) for name in sold_devices()]
-    return sorted(rows, key=lambda row: (
-        row["tokens/s per device"] is None, row["$ per million tokens"] is None, row["$ per million tokens"] or 0.0,
-        -(row["tokens/s per device"] or 0.0),
-    ))  # fmt: skip
+    return sorted(
+        rows,
+        key=lambda row: (
+            row["tokens/s per device"] is None,
+            row["$ per million tokens"] is None,
+            row["$ per million tokens"] or 0.0,
+            -(row["tokens/s per device"] or 0.0),
+        ),
+    )
 
 
-def _device_row(name: str, asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State) -> Row:
+def _device_row(
+    name: str, asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State
+) -> Row:
     device = load_device(name)
     question, limit = _sold(asked, name), milliseconds(state.slo_tpot_ms)
     row: Row = {
-        "device": name, "layout": "", "batch": None, "K": "", "tokens/s per user": None, "tokens/s per device": None,
-        "$ per million tokens": None, "J per token": None, "$ per hour": device.price_usd_per_hour,
-        "price of": price_date(name), "limited by": "",
-    }  # fmt: skip
+        "device": name,
+        "layout": "",
+        "batch": None,
+        "K": "",
+        "tokens/s per user": None,
+        "tokens/s per device": None,
+        "$ per million tokens": None,
+        "J per token": None,
+        "$ per hour": device.price_usd_per_hour,
+        "price of": price_date(name),
+        "limited by": "",
+    }
     batches = (state.batch,) if limit is None else BATCHES
-    try:  # without a limit more devices never make a token cheaper: a step gains less than they cost
-        points, left_out = every_point(question, chains, context=state.context, batches=batches, fewest=limit is None)
+    # without a limit more devices never make a token cheaper: a step gains less than they cost
+    try:
+        points, left_out = every_point(
+            question, chains, context=state.context, batches=batches, fewest=limit is None
+        )
     except (InputError, InfeasibleError) as error:
         return row | {"limited by": said(error)}
     best = most_per_device(points, 0.0 if limit is None else 1.0 / limit)
@@ -67,20 +97,26 @@ def _device_row(name: str, asked: DecodingConfiguration, chains: Sequence[Accept
 
 
 def _point_row(
-    asked: DecodingConfiguration, point: LayoutPoint, chains: Sequence[Acceptance], state: State, price: float | None
+    asked: DecodingConfiguration,
+    point: LayoutPoint,
+    chains: Sequence[Acceptance],
+    state: State,
+    price: float | None,
 ) -> Row:
     setting = setting_of(point.layout.on(asked))
     a = next(each for each in chains if each.draft_tokens == point.draft_tokens)
     step = estimate(setting, a, batch=point.batch, context=state.context).step
     usd = usd_per_million(price, point.device_tokens_per_s)
     return {
-        "layout": point.layout.name, "batch": point.batch, "K": point.draft_tokens or "off",
+        "layout": point.layout.name,
+        "batch": point.batch,
+        "K": point.draft_tokens or "off",
         "tokens/s per user": round(point.user_tokens_per_s, 1),
         "tokens/s per device": round(point.device_tokens_per_s, 1),
         "$ per million tokens": None if usd is None else round(usd, 3),
         "J per token": round(float(step_draw(setting, step).watts) / point.device_tokens_per_s, 4),
         "limited by": str(step.limit),
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=256)
@@ -100,25 +136,45 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
     x, y = ([row[key] for row in known] for key in ("$ per million tokens", "J per token"))
     names = [row["device"] for row in known]
     hover = [
-        f"<b>{row['device']}</b>: {row['layout']}, batch {row['batch']:,}, K {row['K']}<br>"
-        f"${digits(row['$ per million tokens'])} per million tokens<br>{digits(row['J per token'])} J per token<br>"
-        f"{digits(row['tokens/s per user'])} tokens/s per user"
+        f"<b>{row['device']}</b>: {row['layout']}, batch {row['batch']:,}, K"
+        f" {row['K']}<br>${digits(row['$ per million tokens'])} per million"
+        f" tokens<br>{digits(row['J per token'])} J per token<br>{digits(row['tokens/s per user'])}"
+        " tokens/s per user"
         for row in known
     ]
     own = [name == state.device for name in names]
     points: Figure = {
-        "type": "scatter", "mode": "markers+text", "x": x, "y": y, "cliponaxis": False,
-        "text": [name if place else "" for name, place in
-                 zip(names, label_places(x, y, names, size=PLOT_PIXELS), strict=True)],
-        "textposition": [place or "top center" for place in label_places(x, y, names, size=PLOT_PIXELS)],
-        "marker": {"color": [PALETTE[1] if mine else PALETTE[0] for mine in own],
-                   "symbol": ["star" if mine else "circle" for mine in own], "size": [15 if m else 10 for m in own]},
-        "hoverinfo": "text", "hovertext": hover,
-    }  # fmt: skip
-    figure = framed([points], {"type": "log", "title": {"text": "$ per million tokens"}},
-                    {"type": "log", "title": {"text": "J per token"}}, height=320)  # fmt: skip
-    return Card(title="Price and energy of every device", figure=figure,
-                note="Each at its best layout; decode steps alone; lower left is better.")  # fmt: skip
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": x,
+        "y": y,
+        "cliponaxis": False,
+        "text": [
+            name if place else ""
+            for name, place in zip(names, label_places(x, y, names, size=PLOT_PIXELS), strict=True)
+        ],
+        "textposition": [
+            place or "top center" for place in label_places(x, y, names, size=PLOT_PIXELS)
+        ],
+        "marker": {
+            "color": [PALETTE[1] if mine else PALETTE[0] for mine in own],
+            "symbol": ["star" if mine else "circle" for mine in own],
+            "size": [15 if m else 10 for m in own],
+        },
+        "hoverinfo": "text",
+        "hovertext": hover,
+    }
+    figure = framed(
+        [points],
+        {"type": "log", "title": {"text": "$ per million tokens"}},
+        {"type": "log", "title": {"text": "J per token"}},
+        height=320,
+    )
+    return Card(
+        title="Price and energy of every device",
+        figure=figure,
+        note="Each at its best layout; decode steps alone; lower left is better.",
+    )
 
 
 def limit_words(state: State) -> str:
@@ -129,7 +185,9 @@ def limit_words(state: State) -> str:
 
 
 def planned_devices(rows: Sequence[Row], state: State) -> list[str]:
-    """The devices that are planned for a load: the cheapest per token, and the page's two where they have a price."""
+    """The devices that are planned for a load: the cheapest per token, and the page's two where
+    they have a price.
+    """
     priced = [row["device"] for row in rows if row["$ per million tokens"] is not None]
     own = [name for name in (state.device, state.other_device) if name in priced]
     return list(dict.fromkeys([*priced[:MOST_PLANNED], *own]))
@@ -138,13 +196,18 @@ def planned_devices(rows: Sequence[Row], state: State) -> list[str]:
 def plan_rows(
     asked: DecodingConfiguration, chains: Sequence[Acceptance], devices: Sequence[str], state: State
 ) -> list[Row]:
-    """The cheapest plan of devices for the state's load, the cheapest first; what cannot serve it last."""
+    """The cheapest plan of devices for the state's load, the cheapest first; what cannot serve it
+    last.
+    """
     rows = [plan_row(name, _sold(asked, name), chains, state) for name in devices]
     return sorted(rows, key=lambda row: (row["devices"] is None, row["$ per hour"] or 0.0))
 
 
-def plan_row(title: str, asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State) -> Row:
-    """The cheapest plan of one device, with and without drafting and over tensor groups, or why there is none.
+def plan_row(
+    title: str, asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State
+) -> Row:
+    """The cheapest plan of one device, with and without drafting and over tensor groups, or why
+    there is none.
 
     Args:
         title: of the device.
@@ -153,7 +216,9 @@ def plan_row(title: str, asked: DecodingConfiguration, chains: Sequence[Acceptan
         state: with the load and the limits.
     """
     load = load_of_means(
-        requests_per_s=state.rate, prompt_tokens=state.prompt_tokens, output_tokens=state.output_tokens
+        requests_per_s=state.rate,
+        prompt_tokens=state.prompt_tokens,
+        output_tokens=state.output_tokens,
     )
     slo = Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms))
     found: list[tuple[Layout, Plan]] = []
@@ -168,14 +233,25 @@ def plan_row(title: str, asked: DecodingConfiguration, chains: Sequence[Acceptan
             continue
         found.append((layout, made))
     if not found:
-        return dict.fromkeys(PLAN_COLUMNS) | {"device": title, "layout": "", "K": "", "bound by": reasons[0]}
+        return dict.fromkeys(PLAN_COLUMNS) | {
+            "device": title,
+            "layout": "",
+            "K": "",
+            "bound by": reasons[0],
+        }
     layout, best = min(found, key=lambda each: (each[1].usd_per_hour or 0.0, each[1].watts))
     return {
-        "device": title, "layout": layout.name, "K": best.acceptance.draft_tokens or "off", "devices": best.devices,
+        "device": title,
+        "layout": layout.name,
+        "K": best.acceptance.draft_tokens or "off",
+        "devices": best.devices,
         "$ per hour": None if best.usd_per_hour is None else round(best.usd_per_hour, 2),
-        "TTFT (ms)": round(best.ttft_s / MILLI, 1), "TPOT (ms)": round(best.tpot_s / MILLI, 2),
-        "requests in flight": round(best.mean_batch, 1), "power (W)": round(best.watts), "bound by": best.binds,
-    }  # fmt: skip
+        "TTFT (ms)": round(best.ttft_s / MILLI, 1),
+        "TPOT (ms)": round(best.tpot_s / MILLI, 2),
+        "requests in flight": round(best.mean_batch, 1),
+        "power (W)": round(best.watts),
+        "bound by": best.binds,
+    }
 
 
 def _tensor(size: int) -> Layout:
@@ -187,14 +263,27 @@ def _sold(asked: DecodingConfiguration, name: str) -> DecodingConfiguration:
     return replace(asked, deployment=replace(asked.deployment, device=name, overrides=()))
 
 
-PLAN_COLUMNS = ("device", "layout", "K", "devices", "$ per hour", "TTFT (ms)", "TPOT (ms)", "requests in flight",
-                "power (W)", "bound by")  # fmt: skip
+PLAN_COLUMNS = (
+    "device",
+    "layout",
+    "K",
+    "devices",
+    "$ per hour",
+    "TTFT (ms)",
+    "TPOT (ms)",
+    "requests in flight",
+    "power (W)",
+    "bound by",
+)
 
 
 def plan_command(
-    asked: DecodingConfiguration, chains: Sequence[Acceptance], devices: Sequence[str], state: State,
+    asked: DecodingConfiguration,
+    chains: Sequence[Acceptance],
+    devices: Sequence[str],
+    state: State,
     drafter: Mapping[str, object],
-) -> str:  # fmt: skip
+) -> str:
     """The command line of `plan_rows`.
 
     Args:
@@ -205,9 +294,22 @@ def plan_command(
         drafter: options that name the drafter.
     """
     lengths = ",".join(str(each.draft_tokens) for each in chains if each.draft_tokens)
-    where = options(replace(asked, deployment=replace(asked.deployment, tensor_parallel=1, overrides=())))
-    return command(["capacity"], where | {"device": ",".join(devices)} | dict(drafter) | {
-        "tp": ",".join(map(str, TENSOR)), "draft-tokens": lengths or None, "rate": f"{state.rate:g}",
-        "prompt": state.prompt_tokens, "output": state.output_tokens, "slo-ttft": state.slo_ttft_ms or None,
-        "slo-tpot": state.slo_tpot_ms or None, "seed": state.seed or None,
-    })  # fmt: skip
+    where = options(
+        replace(asked, deployment=replace(asked.deployment, tensor_parallel=1, overrides=()))
+    )
+    return command(
+        ["capacity"],
+        where
+        | {"device": ",".join(devices)}
+        | dict(drafter)
+        | {
+            "tp": ",".join(map(str, TENSOR)),
+            "draft-tokens": lengths or None,
+            "rate": f"{state.rate:g}",
+            "prompt": state.prompt_tokens,
+            "output": state.output_tokens,
+            "slo-ttft": state.slo_ttft_ms or None,
+            "slo-tpot": state.slo_tpot_ms or None,
+            "seed": state.seed or None,
+        },
+    )

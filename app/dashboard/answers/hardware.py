@@ -1,7 +1,8 @@
 """What would a device with other numbers do, and which device is best per dollar and per joule?
 
-One configuration of the state's method, on the device with its factors applied, beside a second device; and every
-device that is shipped at its own best layout (`answers.every_device`). Leaves out searching (`answers.run`).
+One configuration of the state's method, on the device with its factors applied, beside a second
+device; and every device that is shipped at its own best layout (`answers.every_device`). Leaves out
+searching (`answers.run`).
 """
 
 from collections.abc import Sequence
@@ -37,13 +38,34 @@ from hardware_profiles.units import GIB, MILLI
 
 Row = dict[str, Any]
 CONFIGURED = (
-    "model", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", *DRAFTED, "draft_tokens", "batch", "context",
-)  # fmt: skip
+    "model",
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "draft_dtype",
+    "tp",
+    *DRAFTED,
+    "draft_tokens",
+    "batch",
+    "context",
+)
 LOADED = (
-    "model", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", *DRAFTED, "draft_tokens", "rate", "prompt_tokens",
+    "model",
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "draft_dtype",
+    "tp",
+    *DRAFTED,
+    "draft_tokens",
+    "rate",
+    "prompt_tokens",
     "output_tokens",
-    "slo_ttft_ms", "slo_tpot_ms", "seed", "device",
-)  # fmt: skip
+    "slo_ttft_ms",
+    "slo_tpot_ms",
+    "seed",
+    "device",
+)
 PRICED = (*CONFIGURED, "slo_tpot_ms", "seed", "device")
 
 
@@ -62,15 +84,30 @@ def answer_hardware(state: State) -> Answer:
     changed = any(getattr(state, name) != 1.0 for name in FACTORS)
     title = f"{state.device}, changed" if changed else state.device
     beside = [_shown(title, here)]
-    beside += [_shown(f"{state.device}, as sold", as_sold)] if changed and isinstance(as_sold, dict) else []
+    beside += (
+        [_shown(f"{state.device}, as sold", as_sold)]
+        if changed and isinstance(as_sold, dict)
+        else []
+    )
     other = _described(replace(_everywhere_state(state), device=state.other_device))
     beside += [_shown(state.other_device, other)]
     return Answer(
-        headline=f"{title}: {digits(here['tokens_per_s'])} tokens/s at batch {state.batch:,}, "
-                 f"limited by {here['limit']}",
-        command=command(["predict"], options(asked) | drafter_options(state, alone=True) | {
-            "draft-tokens": state.draft_tokens, "batch": state.batch,
-            "context": state.context, "explain": True, "seed": state.seed or None}),
+        headline=(
+            f"{title}: {digits(here['tokens_per_s'])} tokens/s at batch {state.batch:,}, "
+            f"limited by {here['limit']}"
+        ),
+        command=command(
+            ["predict"],
+            options(asked)
+            | drafter_options(state, alone=True)
+            | {
+                "draft-tokens": state.draft_tokens,
+                "batch": state.batch,
+                "context": state.context,
+                "explain": True,
+                "seed": state.seed or None,
+            },
+        ),
         numbers=[
             ("Whole batch", f"{digits(here['tokens_per_s'])} tokens/s"),
             ("Speedup of drafting", f"{digits(here['speedup'])}×"),
@@ -78,27 +115,49 @@ def answer_hardware(state: State) -> Answer:
             ("Price", _dollars(here["usd"])),
         ],
         cards=[
-            Card(title="Roofline of the step", note="Operations under the device's roofs; size: share of the step.",
-                 figure=roofline_figure(explained, roofs_of(setting))),
-            Card(title="Where the step's time goes", note="By operation; colour: what bounds it.",
-                 figure=step_bar_figure(explained)),
+            Card(
+                title="Roofline of the step",
+                note="Operations under the device's roofs; size: share of the step.",
+                figure=roofline_figure(explained, roofs_of(setting)),
+            ),
+            Card(
+                title="Where the step's time goes",
+                note="By operation; colour: what bounds it.",
+                figure=step_bar_figure(explained),
+            ),
         ],
         tables=[("Side by side", beside)],
-        notes=[f"{acceptance_words(drafters(state)[0], state.draft_tokens)} It is taken to be alike on every device.",
-               "Prices and power models are assumptions of the profiles; see rooftree devices."],
+        notes=[
+            (
+                f"{acceptance_words(drafters(state)[0], state.draft_tokens)} It is taken to be"
+                " alike on every device."
+            ),
+            "Prices and power models are assumptions of the profiles; see rooftree devices.",
+        ],
         deferred=lambda: _deferred(state, title),
-    )  # fmt: skip
+    )
 
 
 def _deferred(state: State, title: str) -> DeferredAnswer:
-    """What would move the step, every device at its best layout, and the cheapest of them for the load."""
+    """What would move the step, every device at its best layout, and the cheapest of them for the
+    load.
+    """
     setting, a = setting_of(scenario(state, changed=True)), _acceptance(state)
     explained = explain(
-        setting, a, batch=state.batch, context=state.context, generator=np.random.default_rng(state.seed)
-    ).sentence  # fmt: skip
-    compared = _every_device.__wrapped__ if state.upload else _every_device  # a session's recording is not kept
+        setting,
+        a,
+        batch=state.batch,
+        context=state.context,
+        generator=np.random.default_rng(state.seed),
+    ).sentence
+    compared = (
+        _every_device.__wrapped__ if state.upload else _every_device
+    )  # a session's recording is not kept
     rows, plans, line = compared(_load_state(state))
-    load = f"{digits(state.rate)} requests/s of {state.prompt_tokens:,} + {state.output_tokens:,} tokens"
+    load = (
+        f"{digits(state.rate)} requests/s of {state.prompt_tokens:,} + {state.output_tokens:,}"
+        " tokens"
+    )
     asked = scenario(state, changed=True)
     changed = [plan_row(title, asked, _chains(state), state)] if asked.deployment.overrides else []
     return DeferredAnswer(
@@ -109,16 +168,23 @@ def _deferred(state: State, title: str) -> DeferredAnswer:
             (f"Every device at its best layout {limit_words(state)}, cheapest token first", rows),
             ("What plans the devices for the load", [{"command": line}]),
         ],
-    )  # fmt: skip
+    )
 
 
 def _by_operation(setting: Setting, a: Acceptance, state: State) -> Explanation:
     """The step by operation, without what would move it, which takes many more estimates."""
     result = estimate(setting, a, batch=state.batch, context=state.context)
     return Explanation(
-        step_s=float(result.step_s), speedup=float(result.speedup), by_roof_s={}, elasticities=[], variance=[],
-        operations=operation_shares(setting, a, result.step, batch=state.batch, context=state.context), sentence="",
-    )  # fmt: skip
+        step_s=float(result.step_s),
+        speedup=float(result.speedup),
+        by_roof_s={},
+        elasticities=[],
+        variance=[],
+        operations=operation_shares(
+            setting, a, result.step, batch=state.batch, context=state.context
+        ),
+        sentence="",
+    )
 
 
 def _acceptance(state: State) -> Acceptance:
@@ -133,11 +199,14 @@ def _point(setting: Setting, a: Acceptance, state: State) -> Row:
     rate, devices = float(result.tokens_per_s), setting.deployment.tensor_parallel
     price = setting.device.price_usd_per_hour
     return {
-        "tokens_per_s": rate, "speedup": float(result.speedup), "step_s": float(result.step_s),
-        "limit": str(result.step.limit), "memory_bytes": float(needed.total_bytes),
+        "tokens_per_s": rate,
+        "speedup": float(result.speedup),
+        "step_s": float(result.step_s),
+        "limit": str(result.step.limit),
+        "memory_bytes": float(needed.total_bytes),
         "usd": None if price is None else usd_per_million(price * devices, rate),
         "joules": float(step_draw(setting, result.step).watts) * devices / rate,
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=64)
@@ -156,12 +225,16 @@ def _everywhere_state(state: State) -> State:
 
 def _load_state(state: State) -> State:
     """The state without what the comparison of devices as they are sold does not depend on."""
-    return with_values(State(), {name: getattr(state, name) for name in (*CONFIGURED, *LOADED, "other_device")})
+    return with_values(
+        State(), {name: getattr(state, name) for name in (*CONFIGURED, *LOADED, "other_device")}
+    )
 
 
 @lru_cache(maxsize=64)
 def _every_device(state: State) -> tuple[list[Row], list[Row], str]:
-    """Every device at its best layout, plans of the cheapest for the load, and the command of these plans."""
+    """Every device at its best layout, plans of the cheapest for the load, and the command of these
+    plans.
+    """
     asked, chains = scenario(state), _chains(state)
     compared = _best_layouts.__wrapped__ if state.upload else _best_layouts
     rows = compared(with_values(State(), {name: getattr(state, name) for name in PRICED}))
@@ -179,7 +252,9 @@ def _best_layouts(state: State) -> list[Row]:
 def _chains(state: State) -> list[Acceptance]:
     """No drafting, and the state's draft length."""
     source = drafters(state)[0]
-    return [chain(source, k, most=state.draft_tokens, seed=state.seed) for k in (0, state.draft_tokens)]
+    return [
+        chain(source, k, most=state.draft_tokens, seed=state.seed) for k in (0, state.draft_tokens)
+    ]
 
 
 def _shown(name: str, row: Row | str) -> Row:
@@ -187,13 +262,15 @@ def _shown(name: str, row: Row | str) -> Row:
     if isinstance(row, str):
         row = {"limit": row}
     return {
-        "device": name, "tokens/s": _rounded(row.get("tokens_per_s"), 1),
+        "device": name,
+        "tokens/s": _rounded(row.get("tokens_per_s"), 1),
         "speedup (×)": _rounded(row.get("speedup"), 3),
         "step (ms)": _rounded(row["step_s"] / MILLI if "step_s" in row else None, 3),
-        "$ per million tokens": _rounded(row.get("usd"), 3), "J per token": _rounded(row.get("joules"), 4),
+        "$ per million tokens": _rounded(row.get("usd"), 3),
+        "J per token": _rounded(row.get("joules"), 4),
         "memory (GiB)": _rounded(row["memory_bytes"] / GIB if "memory_bytes" in row else None, 1),
         "limited by": row.get("limit", empty),
-    }  # fmt: skip
+    }
 
 
 def _rounded(value: float | None, decimals: int) -> float | None:
@@ -212,12 +289,15 @@ def _best(rows: Sequence[Row], plans: Sequence[Row], state: State) -> list[str]:
     least = min(able, key=lambda row: float(row["J per token"]))["device"]
     first, notes = able[0], [f"Least energy per token {limit_words(state)} takes {least}."]
     if first["$ per million tokens"] is not None:
-        notes.append(f"Cheapest token {limit_words(state)}: {first['device']} ({first['layout']}), "
-                     f"${digits(first['$ per million tokens'])} per million, priced {first['price of']}.")  # fmt: skip
+        notes.append(
+            f"Cheapest token {limit_words(state)}: {first['device']} ({first['layout']}), "
+            f"${digits(first['$ per million tokens'])} per million, priced {first['price of']}."
+        )
     if plans and plans[0]["devices"] is not None:
         best = plans[0]
         notes.append(
-            f"Cheapest of {len(plans)} devices for {digits(state.rate)} requests/s: {best['devices']} × "
-            f"{best['device']} ({best['layout']}, K {best['K']}), ${digits(best['$ per hour'])} per hour."
+            f"Cheapest of {len(plans)} devices for {digits(state.rate)} requests/s:"
+            f" {best['devices']} × {best['device']} ({best['layout']}, K {best['K']}),"
+            f" ${digits(best['$ per hour'])} per hour."
         )
     return notes

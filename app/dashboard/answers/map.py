@@ -18,7 +18,14 @@ from app.dashboard.changes import asked_by
 from app.dashboard.question import acceptance_words, drafter_options, drafters, read_question
 from app.dashboard.state import State, command
 from app.figures.charts import NEUTRAL, PALETTE, digits, framed
-from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, needed_bytes, step_cost
+from costmodel.answers.estimate import (
+    Estimate,
+    Setting,
+    estimate,
+    intervals,
+    needed_bytes,
+    step_cost,
+)
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
@@ -45,19 +52,30 @@ def answer_map(state: State) -> Answer:
     method, found = chains_of(state)
     setting = setting_of(asked)
     plain = _grid_step(asked, 0, 0.0, 0.0)
-    results = [_grid_step(asked, a.draft_tokens, a.proposed_tokens, a.proposal_ratio) for a in found]
-    speedups = np.stack([a.tokens_per_step * plain.total_s / s.total_s for a, s in zip(found, results, strict=True)])
+    results = [
+        _grid_step(asked, a.draft_tokens, a.proposed_tokens, a.proposal_ratio) for a in found
+    ]
+    speedups = np.stack(
+        [a.tokens_per_step * plain.total_s / s.total_s for a, s in zip(found, results, strict=True)]
+    )
     limits = read_question(state).limits
     free = limits == Limits()
     fit = np.stack([_grid_fits(asked, a.draft_tokens) for a in found])
-    hold = np.stack([_holds(setting, *each, limits) for each in zip(found, results, fit, strict=True)])
+    hold = np.stack(
+        [_holds(setting, *each, limits) for each in zip(found, results, fit, strict=True)]
+    )
     changed = {
-        **drafter_options(state, alone=True), "context": state.context, "batch": state.batch,
-        "draft-tokens": ",".join(str(a.draft_tokens) for a in found), "seed": state.seed or None,
-    }  # fmt: skip
+        **drafter_options(state, alone=True),
+        "context": state.context,
+        "batch": state.batch,
+        "draft-tokens": ",".join(str(a.draft_tokens) for a in found),
+        "seed": state.seed or None,
+    }
     cut = _cut(setting, found, limits, state)
     whole = [Contender(configuration=asked, setting=setting, candidates=found)]
-    unmet = None if cut else unmet_at(whole, limits=limits, batch=state.batch, context=state.context)
+    unmet = (
+        None if cut else unmet_at(whole, limits=limits, batch=state.batch, context=state.context)
+    )
     if not hold.any():
         return _nowhere(state, unmet, command(["predict"], options(asked) | changed))
     rate = np.where(hold, speedups, -np.inf)
@@ -68,24 +86,34 @@ def answer_map(state: State) -> Answer:
     wall = _wall(asked)
     pays = best > 0
     said = (
-        f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that {'fit' if free else 'hold'}, at "
-        f"most {digits(float(np.nanmax(speedup)))}×"
+        f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that"
+        f" {'fit' if free else 'hold'}, at most {digits(float(np.nanmax(speedup)))}×"
     )
     return Answer(
         headline=f"{_point_words(method, cut, state, unmet)}; {said}",
         command=command(["predict"], options(asked) | changed),
         numbers=_at(setting, cut or [_plain(setting, state)], state, unmet),
         cards=[
-            Card(title="Best number of draft tokens K", note=f"Grey: leave drafting off. Empty: {EMPTY[free]}.",
-                 figure=_length_figure(best, words, [*_wall_line(wall), _mine(state)], state.draft_tokens)),
-            Card(title="Speedup of the best K", note="Blue is faster than no speculation; white is no gain.",
-                 figure=_speedup_figure(speedup, words, [*_wall_line(wall), _mine(state)])),
+            Card(
+                title="Best number of draft tokens K",
+                note=f"Grey: leave drafting off. Empty: {EMPTY[free]}.",
+                figure=_length_figure(
+                    best, words, [*_wall_line(wall), _mine(state)], state.draft_tokens
+                ),
+            ),
+            Card(
+                title="Speedup of the best K",
+                note="Blue is faster than no speculation; white is no gain.",
+                figure=_speedup_figure(speedup, words, [*_wall_line(wall), _mine(state)]),
+            ),
         ],
         notes=_notes(setting, source, state.draft_tokens),
         deferred=lambda: (
-            DeferredAnswer(cards=[_cut_card(setting, cut, state)]) if unmet is None else _instead(state, unmet)
+            DeferredAnswer(cards=[_cut_card(setting, cut, state)])
+            if unmet is None
+            else _instead(state, unmet)
         ),
-    )  # fmt: skip
+    )
 
 
 def _plain(setting: Setting, state: State) -> Estimate:
@@ -93,11 +121,15 @@ def _plain(setting: Setting, state: State) -> Estimate:
     return estimate(setting, geometric(0.0, 0), batch=state.batch, context=state.context)
 
 
-def _cut(setting: Setting, chains: Sequence[Acceptance], limits: Limits, state: State) -> list[Estimate]:
+def _cut(
+    setting: Setting, chains: Sequence[Acceptance], limits: Limits, state: State
+) -> list[Estimate]:
     """Every chain at the state's own point that fits there and meets the limits."""
     b, c = np.asarray(state.batch, dtype=np.float64), np.asarray(state.context, dtype=np.float64)
     plain = _plain(setting, state).step
-    known = [estimate(setting, a, batch=state.batch, context=state.context, plain=plain) for a in chains]
+    known = [
+        estimate(setting, a, batch=state.batch, context=state.context, plain=plain) for a in chains
+    ]
     return [each for each in known if allowed(setting, each.acceptance, each.step_s, b, c, limits)]
 
 
@@ -105,27 +137,38 @@ def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: L
     """Where a chain fits and meets the limits, over the whole grid."""
     if limits == Limits():
         return fit
-    b, c = np.array(BATCHES, dtype=np.float64)[None, :], np.array(CONTEXTS, dtype=np.float64)[:, None]
-    return fit & allowed(setting, a, np.broadcast_to(step.total_s, fit.shape), b, c, limits, fitting=True)
+    b, c = (
+        np.array(BATCHES, dtype=np.float64)[None, :],
+        np.array(CONTEXTS, dtype=np.float64)[:, None],
+    )
+    return fit & allowed(
+        setting, a, np.broadcast_to(step.total_s, fit.shape), b, c, limits, fitting=True
+    )
 
 
 def _nowhere(state: State, unmet: Unmet | None, line: str) -> Answer:
     """The answer where no point of the map holds."""
     said = f"Batch {state.batch:,} holds" if unmet is None else _missed_words(state, unmet)
     return Answer(
-        headline=f"{said}; no batch and context of the map does", command=line,
+        headline=f"{said}; no batch and context of the map does",
+        command=line,
         deferred=None if unmet is None else lambda: _instead(state, unmet),
-    )  # fmt: skip
+    )
 
 
 def _instead(state: State, unmet: Unmet) -> DeferredAnswer:
-    """The state's own point as a marked row, and the nearest questions that have an answer, each a press away."""
+    """The state's own point as a marked row, and the nearest questions that have an answer, each a
+    press away.
+    """
     changes = nearest(state, unmet)
     words = ", ".join(map(change_words, changes))
     return DeferredAnswer(
-        notes=[f"Nearest that holds: {words}." if changes else "Nothing near it that was tried holds."],
-        tables=missed(state, [unmet]), changes=asked_by(state, changes),
-    )  # fmt: skip
+        notes=[
+            f"Nearest that holds: {words}." if changes else "Nothing near it that was tried holds."
+        ],
+        tables=missed(state, [unmet]),
+        changes=asked_by(state, changes),
+    )
 
 
 def _missed_words(state: State, unmet: Unmet) -> str:
@@ -140,7 +183,10 @@ def _point_words(method: str, cut: Sequence[Estimate], state: State, unmet: Unme
     best = _best_of(cut)
     if not best.acceptance.draft_tokens:
         return f"Leave {method} off at {where}"
-    return f"At {where} draft {best.acceptance.draft_tokens} with {method}: {digits(float(best.speedup))}×"
+    return (
+        f"At {where} draft {best.acceptance.draft_tokens} with {method}:"
+        f" {digits(float(best.speedup))}×"
+    )
 
 
 def _best_of(cut: Sequence[Estimate]) -> Estimate:
@@ -148,12 +194,20 @@ def _best_of(cut: Sequence[Estimate]) -> Estimate:
 
 
 @lru_cache(maxsize=256)
-def _grid_step(asked: DecodingConfiguration, draft_tokens: int, proposed: float, proposal_ratio: float) -> StepCost:
+def _grid_step(
+    asked: DecodingConfiguration, draft_tokens: int, proposed: float, proposal_ratio: float
+) -> StepCost:
     """Cost of a chain's steps over the whole grid, which no acceptance changes."""
     a = Acceptance(
-        draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=proposal_ratio
+        draft_tokens=draft_tokens,
+        tokens_per_step=1.0,
+        proposed_tokens=proposed,
+        proposal_ratio=proposal_ratio,
     )
-    b, c = np.array(BATCHES, dtype=np.float64)[None, :], np.array(CONTEXTS, dtype=np.float64)[:, None]
+    b, c = (
+        np.array(BATCHES, dtype=np.float64)[None, :],
+        np.array(CONTEXTS, dtype=np.float64)[:, None],
+    )
     return step_cost(setting_of(asked), a, batch=b, context=c)
 
 
@@ -165,20 +219,26 @@ def _grid_fits(asked: DecodingConfiguration, draft_tokens: int) -> Mask:
 
 def _fits(asked: DecodingConfiguration, draft_tokens: int, contexts: Array) -> Mask:
     setting = setting_of(asked)
-    a = Acceptance(draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens))
+    a = Acceptance(
+        draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens)
+    )
     b = np.array(BATCHES, dtype=np.float64)[None, :]
     return fits(setting, a, batch=b, context=contexts[:, None])
 
 
 @lru_cache(maxsize=64)
 def _wall(asked: DecodingConfiguration) -> list[float | None]:
-    """Place on the context axis where memory is full without drafting, per batch; None beyond the axis."""
+    """Place on the context axis where memory is full without drafting, per batch; None beyond the
+    axis.
+    """
     fine = np.geomspace(CONTEXTS[0], CONTEXTS[-1], 400)
     fit = _fits(asked, 0, fine)
     places: list[float | None] = []
     for column in fit.T:
         inside = int(column.sum())
-        place = np.interp(np.log(fine[max(inside - 1, 0)]), np.log(CONTEXTS), np.arange(len(CONTEXTS)))
+        place = np.interp(
+            np.log(fine[max(inside - 1, 0)]), np.log(CONTEXTS), np.arange(len(CONTEXTS))
+        )
         places.append(None if inside == fine.size else float(place))
     return places
 
@@ -198,8 +258,10 @@ def _words(results: Sequence[StepCost], best: Array, speedup: Array, fit: Mask) 
                 continue
             drafts = f"K = {k}" if k else "drafting off"
             step = digits(float(seconds[k][row, column]) / MILLI)
-            line.append(f"{where}<br><b>{drafts}</b>, {digits(float(speedup[row, column]))}×<br>"
-                        f"step {step} ms, limited by {limits[k][row, column]}")  # fmt: skip
+            line.append(
+                f"{where}<br><b>{drafts}</b>, {digits(float(speedup[row, column]))}×<br>"
+                f"step {step} ms, limited by {limits[k][row, column]}"
+            )
         words.append(line)
     return words
 
@@ -211,37 +273,69 @@ def _length_figure(best: Array, words: list[list[str]], lines: list[Figure], mos
     for k in range(steps):
         color = "#C9CCD1" if k == 0 else _blend("#CFE3F1", "#00436B", (k - 1) / max(most - 1, 1))
         scale += [[k / steps, color], [(k + 1) / steps, color]]
-    bar = {"title": {"text": "K"}, "thickness": 12, "tickvals": list(range(steps)),
-           "ticktext": ["off", *map(str, range(1, steps))]}  # fmt: skip
+    bar = {
+        "title": {"text": "K"},
+        "thickness": 12,
+        "tickvals": list(range(steps)),
+        "ticktext": ["off", *map(str, range(1, steps))],
+    }
     # where K changes along a row: a label in every cell takes the browser as long as all else
     shown = [
-        ["" if k is None or k == before else "off" if k == 0 else str(k) for before, k in pairwise([None, *row])]
+        [
+            "" if k is None or k == before else "off" if k == 0 else str(k)
+            for before, k in pairwise([None, *row])
+        ]
         for row in z
     ]
-    heat = {"type": "heatmap", "z": z, "zmin": -0.5, "zmax": most + 0.5, "colorscale": scale, "colorbar": bar,
-            "text": shown, "texttemplate": "%{text}", "hoverinfo": "text", "hovertext": words,
-            "xgap": 1, "ygap": 1}  # fmt: skip
+    heat = {
+        "type": "heatmap",
+        "z": z,
+        "zmin": -0.5,
+        "zmax": most + 0.5,
+        "colorscale": scale,
+        "colorbar": bar,
+        "text": shown,
+        "texttemplate": "%{text}",
+        "hoverinfo": "text",
+        "hovertext": words,
+        "xgap": 1,
+        "ygap": 1,
+    }
     return _heat_map([heat, *lines])
 
 
 def _speedup_figure(speedup: Array, words: list[list[str]], lines: list[Figure]) -> Figure:
     most = max(float(np.nanmax(speedup)), 1.05)  # none is below one: off is among the choices
     heat = {
-        "type": "heatmap", "z": [[None if np.isnan(v) else float(v) for v in row] for row in speedup],
-        "colorscale": [[0.0, "#F7F7F7"], [1.0, "#0072B2"]], "zmin": 1, "zmax": most,
-        "colorbar": {"title": {"text": "×"}, "thickness": 12}, "hoverinfo": "text", "hovertext": words,
-        "xgap": 1, "ygap": 1,
-    }  # fmt: skip
+        "type": "heatmap",
+        "z": [[None if np.isnan(v) else float(v) for v in row] for row in speedup],
+        "colorscale": [[0.0, "#F7F7F7"], [1.0, "#0072B2"]],
+        "zmin": 1,
+        "zmax": most,
+        "colorbar": {"title": {"text": "×"}, "thickness": 12},
+        "hoverinfo": "text",
+        "hovertext": words,
+        "xgap": 1,
+        "ygap": 1,
+    }
     return _heat_map([heat, *lines])
 
 
 def _wall_line(wall: list[float | None]) -> list[Figure]:
     if all(place is None for place in wall):
         return []
-    return [{
-        "type": "scatter", "mode": "lines", "name": "memory wall", "x": list(range(len(wall))), "y": wall,
-        "line": {"color": PALETTE[1], "width": 3, "dash": "dash"}, "hoverinfo": "name", "showlegend": True,
-    }]  # fmt: skip
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "memory wall",
+            "x": list(range(len(wall))),
+            "y": wall,
+            "line": {"color": PALETTE[1], "width": 3, "dash": "dash"},
+            "hoverinfo": "name",
+            "showlegend": True,
+        }
+    ]
 
 
 def _mine(state: State) -> Figure:
@@ -252,55 +346,102 @@ def _mine(state: State) -> Figure:
     ]
     words = f"your question: batch {state.batch:,}, context {state.context:,}"
     return {
-        "type": "scatter", "mode": "markers", "name": "your question", "x": at[:1], "y": at[1:], "showlegend": True,
+        "type": "scatter",
+        "mode": "markers",
+        "name": "your question",
+        "x": at[:1],
+        "y": at[1:],
+        "showlegend": True,
         "marker": {"symbol": "circle-open", "size": 20, "color": "#000000", "line": {"width": 4}},
-        "hovertext": [words], "hoverinfo": "text",
-    }  # fmt: skip
+        "hovertext": [words],
+        "hoverinfo": "text",
+    }
 
 
 def _heat_map(data: list[Figure]) -> Figure:
     def axis(values: Sequence[int], title: str) -> Figure:
-        return {"tickvals": list(range(len(values))), "ticktext": [f"{v:,}" for v in values], "showgrid": False,
-                "title": {"text": title}, "zeroline": False, "range": [-0.5, len(values) - 0.5]}  # fmt: skip
+        return {
+            "tickvals": list(range(len(values))),
+            "ticktext": [f"{v:,}" for v in values],
+            "showgrid": False,
+            "title": {"text": title},
+            "zeroline": False,
+            "range": [-0.5, len(values) - 0.5],
+        }
 
-    return framed(data, axis(BATCHES, "batch (requests)"), axis(CONTEXTS, "context (tokens per request)"), height=420)
+    return framed(
+        data,
+        axis(BATCHES, "batch (requests)"),
+        axis(CONTEXTS, "context (tokens per request)"),
+        height=420,
+    )
 
 
 def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> Card:
     values, low, high = [], [], []
     for result in estimates:
         spread = intervals(
-            setting, result, batch=state.batch, generator=np.random.default_rng(state.seed), draws=DRAWS
-        ).speedup  # fmt: skip
+            setting,
+            result,
+            batch=state.batch,
+            generator=np.random.default_rng(state.seed),
+            draws=DRAWS,
+        ).speedup
         values.append(float(result.speedup))
         low.append(float(spread[0]))
         high.append(float(spread[1]))
     line = {
-        "type": "scatter", "mode": "lines+markers", "name": "speedup", "x": list(range(len(values))), "y": values,
-        "line": {"color": PALETTE[0]}, "marker": {"size": 8}, "hovertemplate": "K = %{x}: %{y:.3f}×<extra></extra>",
-        "error_y": {"type": "data", "symmetric": False, "width": 4,
-                    "array": [h - v for h, v in zip(high, values, strict=True)],
-                    "arrayminus": [v - at for at, v in zip(low, values, strict=True)]},
-    }  # fmt: skip
-    one = {"type": "scatter", "mode": "lines", "x": [0, len(values) - 1], "y": [1, 1], "name": "no speculation",
-           "line": {"color": NEUTRAL, "dash": "dash"}, "hoverinfo": "skip"}  # fmt: skip
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": "speedup",
+        "x": list(range(len(values))),
+        "y": values,
+        "line": {"color": PALETTE[0]},
+        "marker": {"size": 8},
+        "hovertemplate": "K = %{x}: %{y:.3f}×<extra></extra>",
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "width": 4,
+            "array": [h - v for h, v in zip(high, values, strict=True)],
+            "arrayminus": [v - at for at, v in zip(low, values, strict=True)],
+        },
+    }
+    one = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [0, len(values) - 1],
+        "y": [1, 1],
+        "name": "no speculation",
+        "line": {"color": NEUTRAL, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
     bottom = {"title": {"text": "draft tokens K"}, "dtick": 1}
-    figure = framed([one, line], bottom, {"title": {"text": "speedup (×)"}}, height=320, showlegend=False)
+    figure = framed(
+        [one, line], bottom, {"title": {"text": "speedup (×)"}}, height=320, showlegend=False
+    )
     title = f"Speedup against K at batch {state.batch:,}, context {state.context:,}"
     return Card(title=title, note="Bars are 80 % intervals.", figure=figure)
 
 
-def _at(setting: Setting, known: Sequence[Estimate], state: State, unmet: Unmet | None) -> list[tuple[str, str]]:
+def _at(
+    setting: Setting, known: Sequence[Estimate], state: State, unmet: Unmet | None
+) -> list[tuple[str, str]]:
     best = _best_of(known)
     needed = float(needed_bytes(setting, best.acceptance, batch=state.batch, context=state.context))
-    memory = ("Memory per device", f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB")
+    memory = (
+        "Memory per device",
+        f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB",
+    )
     where, k = f"batch {state.batch:,}, context {state.context:,}", best.acceptance.draft_tokens
     if unmet is not None:
         return [(f"At {where}", MISSED[unmet.misses]), memory]
     return [
-        (f"Best K at {where}", str(k) if k else "off"), ("Speedup", f"{digits(float(best.speedup))}×"),
-        ("Limited by", str(best.step.limit)), memory,
-    ]  # fmt: skip
+        (f"Best K at {where}", str(k) if k else "off"),
+        ("Speedup", f"{digits(float(best.speedup))}×"),
+        ("Limited by", str(best.step.limit)),
+        memory,
+    ]
 
 
 def _notes(setting: Setting, source: Source, draft_tokens: int) -> list[str]:
@@ -309,7 +450,9 @@ def _notes(setting: Setting, source: Source, draft_tokens: int) -> list[str]:
         acceptance_words(source, draft_tokens),
     ]
     if not setting.device.calibrated:
-        notes.append(f"Constants of {setting.device.name} are those of {setting.device.constants_from}.")
+        notes.append(
+            f"Constants of {setting.device.name} are those of {setting.device.constants_from}."
+        )
     return notes
 
 

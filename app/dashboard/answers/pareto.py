@@ -1,7 +1,7 @@
 """Which layouts are worth running: how fast is every user, and how much does every device bring?
 
-Tensor groups, experts spread over data copies, batches and draft lengths of the page's drafter. Leaves out prompts and
-arrivals (`answers.serving`).
+Tensor groups, experts spread over data copies, batches and draft lengths of the page's drafter.
+Leaves out prompts and arrivals (`answers.serving`).
 """
 
 import csv
@@ -18,7 +18,14 @@ from app.figures.charts import digits
 from app.figures.pareto_figure import pareto_figure, point_words
 from costmodel.answers.energy import usd_per_million
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.layouts import BATCHES, Layout, LayoutPoint, every_point, front_of, most_per_device
+from costmodel.optimizers.layouts import (
+    BATCHES,
+    Layout,
+    LayoutPoint,
+    every_point,
+    front_of,
+    most_per_device,
+)
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
@@ -53,30 +60,47 @@ def answer_pareto(state: State) -> Answer:
         headline=_headline(state, mine, best, least),
         command=as_command(mine or best or front[0]),
         numbers=_numbers(mine or best, best, price),
-        cards=[Card(
-            title="Tokens per user against tokens per device", figure=figure,
-            note="Batch grows from right to left along every line; dotted lines do not draft. The wide line is the "
-                 "front: nothing is better in both. Press a point for its command.",
-        )],
-        tables=[("On the front, fastest for a user first", [_row(p, price, as_command(p)) for p in _spread(front)])],
+        cards=[
+            Card(
+                title="Tokens per user against tokens per device",
+                figure=figure,
+                note=(
+                    "Batch grows from right to left along every line; dotted lines do not draft."
+                    " The wide line is the front: nothing is better in both. Press a point for its"
+                    " command."
+                ),
+            )
+        ],
+        tables=[
+            (
+                "On the front, fastest for a user first",
+                [_row(p, price, as_command(p)) for p in _spread(front)],
+            )
+        ],
         files={"pareto.csv": lambda: _table(points, set(front), price)},
         notes=_notes(state, left_out),
-    )  # fmt: skip
+    )
 
 
 def _own(points: Sequence[LayoutPoint], state: State) -> LayoutPoint | None:
-    """The faster of drafting and not, with the state's devices and batch; None where it does not fit."""
+    """The faster of drafting and not, with the state's devices and batch; None where it does not
+    fit.
+    """
     here = [p for p in points if p.layout == Layout(tensor=state.tp) and p.batch == state.batch]
     return max(here, key=lambda p: p.user_tokens_per_s, default=None)
 
 
-def _headline(state: State, mine: LayoutPoint | None, best: LayoutPoint | None, least: float | None) -> str:
+def _headline(
+    state: State, mine: LayoutPoint | None, best: LayoutPoint | None, least: float | None
+) -> str:
     if mine is None:
         first = f"Batch {state.batch:,} does not fit on tp {state.tp} at context {state.context:,}"
     else:
-        first = (f"Your point ({point_words(mine)}{_most(mine, state)}) gives every user "
-                 f"{digits(mine.user_tokens_per_s)} "
-                 f"tokens/s and every device {digits(mine.device_tokens_per_s)}")  # fmt: skip
+        first = (
+            f"Your point ({point_words(mine)}{_most(mine, state)}) gives every user "
+            f"{digits(mine.user_tokens_per_s)} "
+            f"tokens/s and every device {digits(mine.device_tokens_per_s)}"
+        )
     if best is None:
         return f"{first}; no layout that was tried gives users {digits(least)} tokens/s"
     pace = "in that time per token" if least is not None else "with users as fast"
@@ -84,7 +108,8 @@ def _headline(state: State, mine: LayoutPoint | None, best: LayoutPoint | None, 
         return f"{first}; no other layout brings more per device {pace}"
     if mine is None or least is not None:
         return (
-            f"{first}; {pace} {point_words(best)} brings most per device: {digits(best.device_tokens_per_s)} tokens/s"
+            f"{first}; {pace} {point_words(best)} brings most per device:"
+            f" {digits(best.device_tokens_per_s)} tokens/s"
         )
     more = best.device_tokens_per_s / mine.device_tokens_per_s
     return f"{first}; {pace} {point_words(best)} brings {digits(more)}× as much per device"
@@ -92,10 +117,16 @@ def _headline(state: State, mine: LayoutPoint | None, best: LayoutPoint | None, 
 
 def _most(mine: LayoutPoint, state: State) -> str:
     """Of which draft lengths a point's is the fastest, where it is not the longest."""
-    return "" if mine.draft_tokens == state.draft_tokens else f", the fastest K up to {state.draft_tokens}"
+    return (
+        ""
+        if mine.draft_tokens == state.draft_tokens
+        else f", the fastest K up to {state.draft_tokens}"
+    )
 
 
-def _numbers(mine: LayoutPoint | None, best: LayoutPoint | None, price: float | None) -> list[tuple[str, str]]:
+def _numbers(
+    mine: LayoutPoint | None, best: LayoutPoint | None, price: float | None
+) -> list[tuple[str, str]]:
     if mine is None:
         return []
     found = [
@@ -104,7 +135,9 @@ def _numbers(mine: LayoutPoint | None, best: LayoutPoint | None, price: float | 
         ("Price", _dollars(mine, price)),
     ]
     if best is not None and best != mine:
-        found.append(("Most per device at that pace", f"{digits(best.device_tokens_per_s)} tokens/s"))
+        found.append(
+            ("Most per device at that pace", f"{digits(best.device_tokens_per_s)} tokens/s")
+        )
     return found
 
 
@@ -116,12 +149,15 @@ def _dollars(point: LayoutPoint, price: float | None) -> str:
 def _row(point: LayoutPoint, price: float | None, line: str | None = None) -> Row:
     usd = usd_per_million(price, point.device_tokens_per_s)
     found: dict[str, object] = {
-        "layout": point.layout.name, "devices": point.layout.devices, "batch": point.batch,
-        "K": point.draft_tokens or "off", "tokens/s per user": round(point.user_tokens_per_s, 1),
+        "layout": point.layout.name,
+        "devices": point.layout.devices,
+        "batch": point.batch,
+        "K": point.draft_tokens or "off",
+        "tokens/s per user": round(point.user_tokens_per_s, 1),
         "tokens/s per device": round(point.device_tokens_per_s, 1),
         "time per token (ms)": round(1.0 / point.user_tokens_per_s / MILLI, 2),
         "$ per million tokens": None if usd is None else round(usd, 3),
-    }  # fmt: skip
+    }
     return found if line is None else {**found, "command": line}
 
 
@@ -134,7 +170,9 @@ def _spread(front: Sequence[LayoutPoint]) -> Sequence[LayoutPoint]:
 
 def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float | None) -> bytes:
     text = io.StringIO()
-    rows = [{**_row(point, price), "on the front": "yes" if point in front else ""} for point in points]
+    rows = [
+        {**_row(point, price), "on the front": "yes" if point in front else ""} for point in points
+    ]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -144,22 +182,34 @@ def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float 
 def _commands(state: State, asked: DecodingConfiguration) -> Callable[[LayoutPoint], str]:
     """Makes the command line of a point; what all points of a layout share is said once."""
     drafted = drafter_options(state, alone=True)
-    rest = command([], {"context": state.context, "seed": state.seed or None}).removeprefix("rooftree")
+    rest = command([], {"context": state.context, "seed": state.seed or None}).removeprefix(
+        "rooftree"
+    )
 
     @cache
     def shared(layout: Layout) -> str:
         here = layout.on(asked)
         where = here.deployment
-        return command(["predict"], options(here) | drafted | {
-            "dp": where.data_parallel if where.data_parallel > 1 else None,
-            "ep": where.expert_parallel if where.expert_parallel > 1 else None,
-        })  # fmt: skip
+        return command(
+            ["predict"],
+            options(here)
+            | drafted
+            | {
+                "dp": where.data_parallel if where.data_parallel > 1 else None,
+                "ep": where.expert_parallel if where.expert_parallel > 1 else None,
+            },
+        )
 
-    return lambda point: f"{shared(point.layout)} --draft-tokens {point.draft_tokens} --batch {point.batch}{rest}"
+    return lambda point: (
+        f"{shared(point.layout)} --draft-tokens {point.draft_tokens} --batch {point.batch}{rest}"
+    )
 
 
 def _notes(state: State, left_out: dict[Layout, str]) -> list[str]:
-    notes = ["A device's tokens are those of the whole batch over the devices of the layout; decode steps alone."]
+    notes = [
+        "A device's tokens are those of the whole batch over the devices of the layout; decode"
+        " steps alone."
+    ]
     notes.append(acceptance_words(drafters(state)[0], state.draft_tokens))
     if left_out:
         notes.append(f"Left out: {_names(left_out)}.")

@@ -1,7 +1,7 @@
 """Which latency and goodput does a load get, with speculation and without?
 
-Two simulations of the same requests, and goodput over loads, between warm-up and last arrival. Leaves out several
-replicas (`rooftree simulate`).
+Two simulations of the same requests, and goodput over loads, between warm-up and last arrival.
+Leaves out several replicas (`rooftree simulate`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,8 @@ def answer_serving(state: State, report: Report) -> Answer:
 
     Args:
         state: the page's question.
-        report: called with the case, and how many requests of how many have ended; may raise to stop.
+        report: called with the case, and how many requests of how many have ended; may raise to
+            stop.
 
     Raises:
         InputError: options that exclude each other.
@@ -51,7 +52,9 @@ def answer_serving(state: State, report: Report) -> Answer:
         load[label] = []
         for share in LOADS:
             report_progress(f"{label} at {state.rate * share:g}/s", 0, state.count)
-            (case,) = run_cases(prepared, [(label, {"rate_per_s": state.rate * share})], state.seed, report_progress)
+            (case,) = run_cases(
+                prepared, [(label, {"rate_per_s": state.rate * share})], state.seed, report_progress
+            )
             window = _window(state, case)
             if share == 1.0:
                 cases.append(case)
@@ -65,33 +68,51 @@ def answer_serving(state: State, report: Report) -> Answer:
         numbers=[
             ("TTFT p99", f"{_ms(first.ttft_s['p99'])} ({_ms(plain.ttft_s['p99'])} without)"),
             ("TPOT p99", f"{_ms(first.tpot_s['p99'])} ({_ms(plain.tpot_s['p99'])} without)"),
-            ("Output", f"{digits(first.tokens_per_s)} tokens/s ({digits(plain.tokens_per_s)} without)"),
-            ("Goodput", f"{digits(first.goodput_per_s)} requests/s ({digits(plain.goodput_per_s)} without)"),
+            (
+                "Output",
+                f"{digits(first.tokens_per_s)} tokens/s ({digits(plain.tokens_per_s)} without)",
+            ),
+            (
+                "Goodput",
+                f"{digits(first.goodput_per_s)} requests/s ({digits(plain.goodput_per_s)} without)",
+            ),
         ],
         cards=_cards(cases, windows, load),
         tables=[("With drafting, and without", _rows(cases, windows))],
-        notes=["Both cases serve the same requests. Good requests meet the limits; without limits all that finish are.",
-               _counted(first), *_growing(cases, windows), words],
-    )  # fmt: skip
+        notes=[
+            (
+                "Both cases serve the same requests. Good requests meet the limits; without limits"
+                " all that finish are."
+            ),
+            _counted(first),
+            *_growing(cases, windows),
+            words,
+        ],
+    )
 
 
 def _window(state: State, case: Case) -> SteadyWindow:
-    limits = {"slo_ttft_s": milliseconds(state.slo_ttft_ms), "slo_tpot_s": milliseconds(state.slo_tpot_ms)}
+    limits = {
+        "slo_ttft_s": milliseconds(state.slo_ttft_ms),
+        "slo_tpot_s": milliseconds(state.slo_tpot_ms),
+    }
     return steady_window(case.result, **limits)
 
 
 def _counted(window: SteadyWindow) -> str:
     return (
-        f"Numbers are of the {window.arrived:,} requests that arrive from {digits(window.begin_s)} to "
-        f"{digits(window.end_s)} s, after the warm-up, and rates of those that end in that time."
+        f"Numbers are of the {window.arrived:,} requests that arrive from {digits(window.begin_s)}"
+        f" to {digits(window.end_s)} s, after the warm-up, and rates of those that end in that"
+        " time."
     )
 
 
 def _growing(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[str]:
     """What is not sustained: with more requests these would wait longer."""
     return [
-        f"{case.name}: requests in flight grow from {window.in_flight[0]:,} to {window.in_flight[1]:,} while it is "
-        "counted. The load is not sustained, and with more requests they would wait longer."
+        f"{case.name}: requests in flight grow from {window.in_flight[0]:,} to"
+        f" {window.in_flight[1]:,} while it is counted. The load is not sustained, and with more"
+        " requests they would wait longer."
         for case, window in zip(cases, windows, strict=True)
         if window.is_growing
     ]
@@ -100,20 +121,28 @@ def _growing(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[str
 def _prepared(state: State, speculation: Mapping[str, Any]) -> Prepared:
     asked = scenario(state, method="plain-decoding").deployment
     given = {
-        "deployment.model": asked.model, "deployment.device": asked.device, "deployment.engine": asked.engine,
-        "deployment.tensor_parallel": asked.tensor_parallel, "deployment.dtype": asked.dtype,
-        "deployment.kv_dtype": asked.kv_dtype, "deployment.draft_dtype": asked.draft_dtype,
+        "deployment.model": asked.model,
+        "deployment.device": asked.device,
+        "deployment.engine": asked.engine,
+        "deployment.tensor_parallel": asked.tensor_parallel,
+        "deployment.dtype": asked.dtype,
+        "deployment.kv_dtype": asked.kv_dtype,
+        "deployment.draft_dtype": asked.draft_dtype,
         "deployment.overrides": asked.overrides,
-        "requests.rate_per_s": state.rate, "requests.count": state.count,
+        "requests.rate_per_s": state.rate,
+        "requests.count": state.count,
         "requests.prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
         "requests.output_tokens": f"exponential:{state.output_tokens}",
-        "slo.ttft_s": milliseconds(state.slo_ttft_ms), "slo.tpot_s": milliseconds(state.slo_tpot_ms),
-    }  # fmt: skip
+        "slo.ttft_s": milliseconds(state.slo_ttft_ms),
+        "slo.tpot_s": milliseconds(state.slo_tpot_ms),
+    }
     return prepare(checked_scenario(with_values({}, given | dict(speculation))))
 
 
 def _speculation(state: State) -> tuple[str, dict[str, Any]]:
-    """What is said of the drafter, and its keys of a scenario: the page's recording, else the question's drafter."""
+    """What is said of the drafter, and its keys of a scenario: the page's recording, else the
+    question's drafter.
+    """
     found: dict[str, Any] = {"speculation.draft_tokens": state.draft_tokens}
     if state.trace:
         words = f"Requests draft as recorded in {state.trace}."
@@ -139,15 +168,32 @@ def _command(state: State) -> str:
     asked = scenario(state, method="plain-decoding").deployment
     formats = {"dtype": asked.dtype, "kv_dtype": asked.kv_dtype, "draft_dtype": asked.draft_dtype}
     keys = [f"deployment.{key}={value}" for key, value in formats.items() if value is not None]
-    keys += [f"deployment.tensor_parallel={asked.tensor_parallel}"] if asked.tensor_parallel > 1 else []
-    return command(["simulate"], {
-        "model": asked.model, "device": asked.device, "engine": asked.engine, "set": (*keys, *asked.overrides),
-        "rate": state.rate, "count": state.count, "prompt-tokens": f"lognormal:{state.prompt_tokens}:1",
-        "output-tokens": f"exponential:{state.output_tokens}", **(
-            {"trace": shown_path(trace_path(state.trace))} if state.trace else drafter_options(state, alone=True)),
-        "draft-tokens": state.draft_tokens, "slo-ttft": state.slo_ttft_ms or None,
-        "slo-tpot": state.slo_tpot_ms or None, "rates": rates, "seed": state.seed or None,
-    })  # fmt: skip
+    keys += (
+        [f"deployment.tensor_parallel={asked.tensor_parallel}"] if asked.tensor_parallel > 1 else []
+    )
+    return command(
+        ["simulate"],
+        {
+            "model": asked.model,
+            "device": asked.device,
+            "engine": asked.engine,
+            "set": (*keys, *asked.overrides),
+            "rate": state.rate,
+            "count": state.count,
+            "prompt-tokens": f"lognormal:{state.prompt_tokens}:1",
+            "output-tokens": f"exponential:{state.output_tokens}",
+            **(
+                {"trace": shown_path(trace_path(state.trace))}
+                if state.trace
+                else drafter_options(state, alone=True)
+            ),
+            "draft-tokens": state.draft_tokens,
+            "slo-ttft": state.slo_ttft_ms or None,
+            "slo-tpot": state.slo_tpot_ms or None,
+            "rates": rates,
+            "seed": state.seed or None,
+        },
+    )
 
 
 def _headline(state: State, first: SteadyWindow, plain: SteadyWindow) -> str:
@@ -156,7 +202,9 @@ def _headline(state: State, first: SteadyWindow, plain: SteadyWindow) -> str:
     if not with_it or not without:
         return sentence + "leaves no finished request to compare"
     moved = "shortens" if with_it < without else "lengthens"
-    return sentence + f"{moved} the mean time per output token from {_ms(without)} to {_ms(with_it)}"
+    return (
+        sentence + f"{moved} the mean time per output token from {_ms(without)} to {_ms(with_it)}"
+    )
 
 
 def _ms(seconds: float | None) -> str:
@@ -165,22 +213,34 @@ def _ms(seconds: float | None) -> str:
 
 def _rows(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[dict[str, object]]:
     """Every number of the first case beside that of the second, which is the baseline."""
-    titles = ("time to first token", "time per output token", "time between deliveries, warm-up and all")
-    known = [(w.ttft_s, w.tpot_s, case.metrics["itl_s"]) for case, w in zip(cases, windows, strict=True)]
+    titles = (
+        "time to first token",
+        "time per output token",
+        "time between deliveries, warm-up and all",
+    )
+    known = [
+        (w.ttft_s, w.tpot_s, case.metrics["itl_s"]) for case, w in zip(cases, windows, strict=True)
+    ]
     rows = []
     for place, title in enumerate(titles):
         for part in ("mean", "p50", "p90", "p99"):
             values = [times[place][part] for times in known]
             first, plain = values
-            rows.append({"time": title, "statistic": part} | {
-                f"{case.name} (ms)": None if value is None else round(value / MILLI, 3)
-                for case, value in zip(cases, values, strict=True)
-            } | {"change (%)": round(100 * (first / plain - 1.0), 1) if first and plain else None})  # fmt: skip
+            rows.append(
+                {"time": title, "statistic": part}
+                | {
+                    f"{case.name} (ms)": None if value is None else round(value / MILLI, 3)
+                    for case, value in zip(cases, values, strict=True)
+                }
+                | {"change (%)": round(100 * (first / plain - 1.0), 1) if first and plain else None}
+            )
     return rows
 
 
 def _cards(
-    cases: list[Case], windows: Sequence[SteadyWindow], load: dict[str, list[tuple[float, float | None]]]
+    cases: list[Case],
+    windows: Sequence[SteadyWindow],
+    load: dict[str, list[tuple[float, float | None]]],
 ) -> list[Card]:
     ttft = {case.name: _shares(case.result.ttft_s) for case in cases}
     tpot = {case.name: _shares(case.result.tpot_s) for case in cases}
@@ -190,28 +250,54 @@ def _cards(
         every = max(1, -(-series.t_s.size // MOST_POINTS))
         flying[case.name] = (series.t_s[::every].tolist(), series.running[::every].tolist())
     good = {
-        name: ([rate for rate, _ in points], [value or 0.0 for _, value in points]) for name, points in load.items()
+        name: ([rate for rate, _ in points], [value or 0.0 for _, value in points])
+        for name, points in load.items()
     }
     return [
-        Card(title="Time to first token", note="Share of requests that wait no longer.",
-             figure=_figure(ttft, "ms", "share of requests (%)")),
-        Card(title="Time per output token", note="Share of requests that are no slower.",
-             figure=_figure(tpot, "ms", "share of requests (%)")),
-        Card(title="Timeline", note="Requests in flight; what arrives in the shaded time is counted, after the warm-up "
-             "and before the last arrival.", figure=_shaded(
-                 _figure(flying, "time (s)", "requests in flight"), windows)),
-        Card(title="Goodput against load", note="Requests a second that finish within the limits.",
-             figure=_figure(good, "requests/s that arrive", "good requests/s")),
-    ]  # fmt: skip
+        Card(
+            title="Time to first token",
+            note="Share of requests that wait no longer.",
+            figure=_figure(ttft, "ms", "share of requests (%)"),
+        ),
+        Card(
+            title="Time per output token",
+            note="Share of requests that are no slower.",
+            figure=_figure(tpot, "ms", "share of requests (%)"),
+        ),
+        Card(
+            title="Timeline",
+            note=(
+                "Requests in flight; what arrives in the shaded time is counted, after the warm-up "
+                "and before the last arrival."
+            ),
+            figure=_shaded(_figure(flying, "time (s)", "requests in flight"), windows),
+        ),
+        Card(
+            title="Goodput against load",
+            note="Requests a second that finish within the limits.",
+            figure=_figure(good, "requests/s that arrive", "good requests/s"),
+        ),
+    ]
 
 
 def _shaded(figure: Figure, windows: Sequence[SteadyWindow]) -> Figure:
     """A timeline with the windows that are counted."""
     figure["layout"]["shapes"] = [
-        {"type": "rect", "xref": "x", "yref": "paper", "x0": window.begin_s, "x1": window.end_s, "y0": 0, "y1": 1,
-         "line": {"width": 0}, "fillcolor": PALETTE[place], "opacity": 0.1, "layer": "below"}
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": window.begin_s,
+            "x1": window.end_s,
+            "y0": 0,
+            "y1": 1,
+            "line": {"width": 0},
+            "fillcolor": PALETTE[place],
+            "opacity": 0.1,
+            "layer": "below",
+        }
         for place, window in enumerate(windows)
-    ]  # fmt: skip
+    ]
     return figure
 
 
@@ -222,9 +308,15 @@ def _shares(seconds: Any) -> tuple[list[float], list[float]]:
 
 def _figure(lines: dict[str, tuple[list[float], list[float]]], bottom: str, side: str) -> Figure:
     data = [
-        {"type": "scatter", "mode": "lines+markers" if len(x) < 10 else "lines", "name": name, "x": x, "y": y,
-         "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5}}
+        {
+            "type": "scatter",
+            "mode": "lines+markers" if len(x) < 10 else "lines",
+            "name": name,
+            "x": x,
+            "y": y,
+            "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5},
+        }
         for place, (name, (x, y)) in enumerate(lines.items())
-    ]  # fmt: skip
+    ]
     up = {"title": {"text": side}, "rangemode": "tozero"}
     return framed(data, {"title": {"text": bottom}}, up, height=320, showlegend=True)

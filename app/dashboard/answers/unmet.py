@@ -1,4 +1,6 @@
-"""What does not hold, as marked rows: batches that do not fit or miss a limit, with the nearest that would hold."""
+"""What does not hold, as marked rows: batches that do not fit or miss a limit, with the nearest
+that would hold.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,12 +27,21 @@ def missed(state: State, unmet: Sequence[Unmet]) -> list[tuple[str, Sequence[Row
     if not unmet:
         return []
     rows = _rows(state, unmet)
-    return [(TITLE, [
-        {"batch": row["batch"], "misses": row["misses"],
-         "nearest that holds": ", ".join(map(change_words, row["nearest"])) or "nothing that was tried",
-         "why": as_words(row["reason"])}
-        for row in rows
-    ])]  # fmt: skip
+    return [
+        (
+            TITLE,
+            [
+                {
+                    "batch": row["batch"],
+                    "misses": row["misses"],
+                    "nearest that holds": ", ".join(map(change_words, row["nearest"]))
+                    or "nothing that was tried",
+                    "why": as_words(row["reason"]),
+                }
+                for row in rows
+            ],
+        )
+    ]
 
 
 def nearest(state: State, unmet: Unmet) -> Sequence[Change]:

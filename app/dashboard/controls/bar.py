@@ -1,7 +1,8 @@
-"""Where does the question stand on a page? In one bar, the same on every page, and what a page asks beside it.
+"""Where does the question stand on a page? In one bar, the same on every page, and what a page asks
+beside it.
 
-The bar is a row of buttons that say the question and open its controls; on a narrow screen one line stands for all.
-Leaves out the widgets (`widgets`).
+The bar is a row of buttons that say the question and open its controls; on a narrow screen one line
+stands for all. Leaves out the widgets (`widgets`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,19 +21,32 @@ from hardware_profiles.errors import RooftreeError
 QUESTION = {
     "Workload": ("model", "batch", "context"),
     "Hardware": ("device", "tp", "engine", "dtype", "kv_dtype"),
-    "Drafting": ("method", "known_by", "acceptance_ratio", "rates", "trace", "draft", "draft_dtype", "against"),
+    "Drafting": (
+        "method",
+        "known_by",
+        "acceptance_ratio",
+        "rates",
+        "trace",
+        "draft",
+        "draft_dtype",
+        "against",
+    ),
     "Limits": ("slo_tpot_ms", "slo_ttft_ms"),
 }
 FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
 LOAD = ("rate", "prompt_tokens", "output_tokens")
 # what a page asks beside the bar: in a row under it, and behind further buttons
 INLINE: Mapping[str, Sequence[str]] = {
-    "run": ("tree_nodes",), "map": ("draft_tokens",), "tree": ("trace", "tree_nodes", "depth"),
-    "trace": ("trace", "other_trace", "draft_tokens"), "diffusion": ("commit", "threshold", "block", "cache"),
-    "hardware": ("draft_tokens", "other_device"), "pareto": ("draft_tokens",),
+    "run": ("tree_nodes",),
+    "map": ("draft_tokens",),
+    "tree": ("trace", "tree_nodes", "depth"),
+    "trace": ("trace", "other_trace", "draft_tokens"),
+    "diffusion": ("commit", "threshold", "block", "cache"),
+    "hardware": ("draft_tokens", "other_device"),
+    "pareto": ("draft_tokens",),
     "serving": ("trace", "draft_tokens", "rate", "count"),
     "validation": ("measured",),
-}  # fmt: skip
+}
 BEHIND: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hardware": {"Another device": FACTORS, "Load": LOAD},
     "serving": {"Lengths": ("prompt_tokens", "output_tokens")},
@@ -54,8 +68,12 @@ def asked(state: State) -> State:
     with st.container(key=f"question-{'open' if is_open else 'closed'}"):
         with st.container(horizontal=True, key="question"):
             for title, names in groups.items():
-                # the words are of the state before its controls are drawn, which differs where one corrects another
-                with st.popover(f"**{title}** {plain(words(title, state))}", key=f"group-{title.replace(' ', '-')}"):
+                # the words are of the state before its controls are drawn, which differs where one
+                # corrects another
+                with st.popover(
+                    f"**{title}** {plain(words(title, state))}",
+                    key=f"group-{title.replace(' ', '-')}",
+                ):
                     state = _group(title, names, state)
         return _beside(state)
 
@@ -83,7 +101,9 @@ def beside(state: State) -> list[str]:
 
 
 def are_possible(state: State) -> bool:
-    """Whether the page's controls hold the question as it is; they correct what a link may say and no control can."""
+    """Whether the page's controls hold the question as it is; they correct what a link may say and
+    no control can.
+    """
     groups = {**QUESTION, **BEHIND.get(state.page, {})}
     grouped = (name for names in groups.values() for name in names if _grouped(name, state))
     return all(is_possible(name, state) for name in (*grouped, *beside(state)))
@@ -102,14 +122,25 @@ def words(title: str, state: State) -> str:
         formats = [state.dtype, f"{state.kv_dtype} cache" if state.kv_dtype else ""]
         return " · ".join(filter(None, (f"{state.tp} × {state.device}", *formats, state.engine)))
     if title == "Drafting":
-        known = {"rate": f"{state.acceptance_ratio:g}", "rates": state.rates, "recording": state.trace,
-                 "published": "as published"}.get(state.known_by, KNOWN_BY[state.known_by])  # fmt: skip
-        own = f"{state.method} · {known}" if state.method or state.known_by != "published" else "all published"
+        known = {
+            "rate": f"{state.acceptance_ratio:g}",
+            "rates": state.rates,
+            "recording": state.trace,
+            "published": "as published",
+        }.get(state.known_by, KNOWN_BY[state.known_by])
+        own = (
+            f"{state.method} · {known}"
+            if state.method or state.known_by != "published"
+            else "all published"
+        )
         rivals = len(state.against.split(";")) if state.against else 0
         return (own.removeprefix(" · ")) + (f" · against {rivals}" if rivals else "")
     if title == "Limits":
         limits = {"TPOT": state.slo_tpot_ms, "TTFT": state.slo_ttft_ms}
-        return " · ".join(f"{name} ≤ {value:g} ms" for name, value in limits.items() if value) or "none"
+        return (
+            " · ".join(f"{name} ≤ {value:g} ms" for name, value in limits.items() if value)
+            or "none"
+        )
     return ""
 
 
@@ -121,7 +152,9 @@ def _group(title: str, names: Sequence[str], state: State) -> State:
                 _own_config(state)
             if name == "known_by" and state.known_by == "upload":
                 state = _own_recording(state)
-    return replace(state, upload="") if "known_by" in names and state.known_by != "upload" else state
+    return (
+        replace(state, upload="") if "known_by" in names and state.known_by != "upload" else state
+    )
 
 
 def _grouped(name: str, state: State) -> bool:
@@ -139,10 +172,14 @@ def _stands_alone(name: str, state: State) -> bool:
 def _own_config(state: State) -> None:
     """A config.json of one's own in place of the model."""
     given = st.file_uploader(
-        f"Or a `config.json`, at most {MOST_BYTES >> 20} MiB", type=["json"], key="file-of-model",
-        help="Shapes alone are read. This server keeps the file until it stops, so that your link works here; "
-        "elsewhere the file has to be given again.",
-    )  # fmt: skip
+        f"Or a `config.json`, at most {MOST_BYTES >> 20} MiB",
+        type=["json"],
+        key="file-of-model",
+        help=(
+            "Shapes alone are read. This server keeps the file until it stops, so that your link"
+            " works here; elsewhere the file has to be given again."
+        ),
+    )
     if given is None or given.file_id == st.session_state.get("read-config"):
         return
     st.session_state["read-config"] = given.file_id

@@ -1,6 +1,7 @@
 """Which widgets ask for a page's question? One per field of the state, filled from the link.
 
-Leaves out where they stand (`bar`), what the values mean (`state`) and what fields are called (`wording`).
+Leaves out where they stand (`bar`), what the values mean (`state`) and what fields are called
+(`wording`).
 """
 
 from collections.abc import Sequence
@@ -32,9 +33,11 @@ from traces.library import shipped_traces
 
 TICKS = {
     "batch": (*(2**n for n in range(4)), 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024),
-    "context": CONTEXTS, "tp": (1, 2, 4, 8), "block": tuple(2**n for n in range(9)),
+    "context": CONTEXTS,
+    "tp": (1, 2, 4, 8),
+    "block": tuple(2**n for n in range(9)),
     "bandwidth_ratio": (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0),
-}  # fmt: skip
+}
 for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
     TICKS[_name] = TICKS["bandwidth_ratio"]
 UP_TO = ("map", "pareto")  # pages that take the best draft length up to K
@@ -43,9 +46,11 @@ TYPED = {"model", "rates", "against"}  # what is typed may be wrong, and then ke
 
 
 def key_of(name: str) -> str:
-    """The session's key of a field's widget: another one each time that an address or a press sets it.
+    """The session's key of a field's widget: another one each time that an address or a press sets
+    it.
 
-    A browser goes on sending the value to which a control was moved that now is behind a closed button.
+    A browser goes on sending the value to which a control was moved that now is behind a closed
+    button.
     """
     times = st.session_state.get(SET, {}).get(name, 0)
     return f"asked-{name}--{times}" if times else f"asked-{name}"
@@ -59,11 +64,16 @@ def held(state: State, name: str) -> Any:
 
 def moved(state: State) -> bool:
     """Whether a widget holds another value than the state."""
-    return any(st.session_state.get(key_of(name), held(state, name)) != held(state, name) for name in FIELDS)
+    return any(
+        st.session_state.get(key_of(name), held(state, name)) != held(state, name)
+        for name in FIELDS
+    )
 
 
 def set_widgets(state: State) -> None:
-    """Let the widgets say what a state says: those of fields that differ from the session's state are new ones."""
+    """Let the widgets say what a state says: those of fields that differ from the session's state
+    are new ones.
+    """
     before, times = st.session_state["state"], st.session_state.setdefault(SET, {})
     for name in FIELDS:
         value = held(state, name)
@@ -73,12 +83,15 @@ def set_widgets(state: State) -> None:
 
 def read(state: State, names: Sequence[str]) -> State:
     """The state with what the widgets of some fields hold now."""
-    return with_values(state, {name: _stated(state, name) for name in names if key_of(name) in st.session_state})
+    return with_values(
+        state, {name: _stated(state, name) for name in names if key_of(name) in st.session_state}
+    )
 
 
 def ask(name: str, state: State) -> State:
     """Draw a field's widget, and give the state that it makes."""
-    # always with the state's value: a browser does not know a control that is behind a closed button
+    # always with the state's value: a browser does not know a control that is behind a closed
+    # button
     _widget(name, state, key_of(name))
     if message := st.session_state.get(f"wrong-{name}"):
         st.caption(f":red[{message}]")
@@ -86,7 +99,9 @@ def ask(name: str, state: State) -> State:
 
 
 def wanted(name: str, state: State) -> bool:
-    """Whether a field matters: a drafter's model and format only where a method has one, a rate where one is stated."""
+    """Whether a field matters: a drafter's model and format only where a method has one, a rate
+    where one is stated.
+    """
     from costmodel.method_library import load_method
 
     known_by = {"acceptance_ratio": "rate", "rates": "rates"}
@@ -108,7 +123,9 @@ def is_possible(name: str, state: State) -> bool:
 
 
 def label_of(name: str, page: str) -> str:
-    """What a field is called on a page: some compare every draft length up to the one that is asked for."""
+    """What a field is called on a page: some compare every draft length up to the one that is asked
+    for.
+    """
     return MOST.get(name, LABELS[name]) if page in UP_TO else LABELS[name]
 
 
@@ -129,7 +146,12 @@ def _stated(state: State, name: str) -> Any:
 
 
 def _widget(name: str, state: State, key: str) -> None:
-    about, label, text, value = FIELDS[name], label_of(name, state.page), HELP[name], held(state, name)
+    about, label, text, value = (
+        FIELDS[name],
+        label_of(name, state.page),
+        HELP[name],
+        held(state, name),
+    )
     if name in TYPED:
         _typed(name, value, key)
     elif name == "threshold":
@@ -139,11 +161,20 @@ def _widget(name: str, state: State, key: str) -> None:
         choices = _choices(name, state)
         if st.session_state.get(key, value) not in choices:
             value = st.session_state[key] = choices[0]
-        st.selectbox(label, choices, choices.index(value), key=key, help=text,
-                     format_func=lambda each: _shown(name, each), **more)  # fmt: skip
+        st.selectbox(
+            label,
+            choices,
+            choices.index(value),
+            key=key,
+            help=text,
+            format_func=lambda each: _shown(name, each),
+            **more,
+        )
     elif name in TICKS:
         values = sorted({*TICKS[name], value, st.session_state.get(key, value)})
-        st.select_slider(label, values, value, key=key, help=text, format_func=lambda each: f"{each:,}")
+        st.select_slider(
+            label, values, value, key=key, help=text, format_func=lambda each: f"{each:,}"
+        )
     else:
         low, high = about.metadata["range"]
         if name in ("acceptance_ratio", "agreement_ratio"):
@@ -164,13 +195,27 @@ def _typed(name: str, value: Any, key: str) -> None:
         shipped = list(known_names("model") or ())
         known = [*shipped, *([value] if value not in shipped else [])]
         st.selectbox(
-            label, known, known.index(value), key=key, help=text, accept_new_options=True, on_change=_canonical,
+            label,
+            known,
+            known.index(value),
+            key=key,
+            help=text,
+            accept_new_options=True,
+            on_change=_canonical,
             format_func=lambda each: SHOWN if each.startswith(OWN) else each,
-        )  # fmt: skip
+        )
     else:
         offered = list(dict.fromkeys([*_rivals(), *value, *st.session_state.get(key, ())]))
-        st.multiselect(label, offered, value, key=key, help=text, accept_new_options=True,
-                       max_selections=MOST_AGAINST, placeholder="nothing else")  # fmt: skip
+        st.multiselect(
+            label,
+            offered,
+            value,
+            key=key,
+            help=text,
+            accept_new_options=True,
+            max_selections=MOST_AGAINST,
+            placeholder="nothing else",
+        )
 
 
 def _rivals() -> list[str]:
@@ -182,7 +227,9 @@ def _rivals() -> list[str]:
 
 
 def _canonical() -> None:
-    """A model that was typed under another name takes its own; a number format in its name is asked for."""
+    """A model that was typed under another name takes its own; a number format in its name is asked
+    for.
+    """
     key = key_of("model")
     try:
         found = understood(str(st.session_state[key] or ""))
@@ -194,7 +241,9 @@ def _canonical() -> None:
 
 
 def threshold_positions(rule: str) -> list[float]:
-    """Values that a rule's first threshold usually has, ascending, after 0, which is the rule's own."""
+    """Values that a rule's first threshold usually has, ascending, after 0, which is the rule's
+    own.
+    """
     about = next(iter(COMMIT_RULES[rule].at.values()))
     return [0.0, *sorted(map(float, threshold_values(about)))]
 
@@ -206,8 +255,14 @@ def _threshold(state: State, label: str, key: str) -> None:
     values = sorted({*threshold_positions(state.commit), state.threshold, held_now})
     own = f"{about.default:g}, the rule's own"
     text = f"{HELP['threshold']} Of this rule: {name.replace('_', ' ')}."
-    st.select_slider(label, values, state.threshold, key=key, help=text,
-                     format_func=lambda value: f"{value:g}" if value else own)  # fmt: skip
+    st.select_slider(
+        label,
+        values,
+        state.threshold,
+        key=key,
+        help=text,
+        format_func=lambda value: f"{value:g}" if value else own,
+    )
 
 
 def _own_threshold() -> None:
@@ -220,10 +275,15 @@ def _choices(name: str, state: State) -> list[str]:
     if name == "trace" and state.page != "trace":
         from app.dashboard.answers.tree.page import tree_traces
 
-        offered = tree_traces() if state.page == "tree" else [path.stem for path in shipped_traces()]
+        offered = (
+            tree_traces() if state.page == "tree" else [path.stem for path in shipped_traces()]
+        )
         known = [*offered, *([state.trace] if state.trace and state.trace not in offered else [])]
     if name in ("device", "other_device"):
-        known = [*sold_devices(), *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else [])]
+        known = [
+            *sold_devices(),
+            *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else []),
+        ]
     if name == "known_by" and not state.method:
         known = [each for each in KNOWN_BY if each not in ("rate", "rates")]  # of which drafter?
     return known if FIELDS[name].default != "" or "" in known else ["", *known]

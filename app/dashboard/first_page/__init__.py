@@ -1,1 +1,3 @@
-"""A page's first answer, readable before Streamlit's own page has loaded, which then takes its place."""
+"""A page's first answer, readable before Streamlit's own page has loaded, which then takes its
+place.
+"""

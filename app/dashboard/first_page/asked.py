@@ -1,7 +1,7 @@
 """Which question does a request ask, and is its answer there soon?
 
-An answer is written once for each request, by one thread, from the answers that the pages show. Leaves out what it
-looks like (`document`).
+An answer is written once for each request, by one thread, from the answers that the pages show.
+Leaves out what it looks like (`document`).
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """How is an answer written into the document that a browser is sent first?
 
-With the words, the order and the measures of the page that takes its place, so that nothing moves. All text is escaped:
-links and recordings are untrusted. Leaves out what takes longer, and the controls, of which only the words are there.
+With the words, the order and the measures of the page that takes its place, so that nothing moves.
+All text is escaped: links and recordings are untrusted. Leaves out what takes longer, and the
+controls, of which only the words are there.
 """
 
 import json
@@ -36,7 +37,11 @@ def document(state: State, answer: Answer, *, is_first: bool) -> str:
         _bar(state),
         f"<p>{escape(WHAT_IT_IS)}</p>" if is_first else "",
         f"<h1>{escape(TITLES[state.page])}</h1>",
-        f'<p class="first-box">{escape(OWN_RECORDING)}</p>' if state.page in TAKES_RECORDINGS else "",
+        (
+            f'<p class="first-box">{escape(OWN_RECORDING)}</p>'
+            if state.page in TAKES_RECORDINGS
+            else ""
+        ),
         _words(answer),
         _badge(state),
         _engines(answer),
@@ -53,7 +58,10 @@ def document(state: State, answer: Answer, *, is_first: bool) -> str:
 
 def _words(answer: Answer) -> str:
     """The component's words (`chart_component.js`), as it makes them."""
-    numbers = "".join(f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>" for label, value in answer.numbers)
+    numbers = "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>"
+        for label, value in answer.numbers
+    )
     notes = "".join(f"<p>{escape(text)}</p>" for text in answer.notes)
     return (
         f'<div class="rooftree-answer"><h2>{escape(answer.headline)}</h2><dl>{numbers}</dl>'
@@ -63,12 +71,17 @@ def _words(answer: Answer) -> str:
 
 def _badge(state: State) -> str:
     link = badge_link(state)
-    return f'<p>{escape(badge_words(state))} <a href="{escape(link)}">{escape(MORE)}</a></p>' if link else ""
+    return (
+        f'<p>{escape(badge_words(state))} <a href="{escape(link)}">{escape(MORE)}</a></p>'
+        if link
+        else ""
+    )
 
 
 def _engines(answer: Answer) -> str:
     starts = (
-        f'<div><p>{escape(each.title)}</p>{code_html(each.command)}<p class="first-box">Files beside it</p></div>'
+        f'<div><p>{escape(each.title)}</p>{code_html(each.command)}<p class="first-box">Files'
+        " beside it</p></div>"
         for each in answer.engines
     )
     return f'<div class="first-engines">{"".join(starts)}</div>' if answer.engines else ""
@@ -77,10 +90,19 @@ def _engines(answer: Answer) -> str:
 def _bar(state: State) -> str:
     """The words of the question's buttons, and the names of the controls under them."""
     titles = (*QUESTION, *BEHIND.get(state.page, {}))
-    chips = "".join(f"<span><b>{escape(title)}</b> {escape(words(title, state))}</span>" for title in titles)
-    controls = "".join(f"<span>{escape(label_of(name, state.page))}</span>" for name in beside(state))
-    rows = f'<p class="first-controls" style="--columns: {COLUMNS}">{controls}</p>' if controls else ""
-    return f'<p class="first-summary">{escape(summary(state))}</p><p class="first-bar">{chips}</p>{rows}'
+    chips = "".join(
+        f"<span><b>{escape(title)}</b> {escape(words(title, state))}</span>" for title in titles
+    )
+    controls = "".join(
+        f"<span>{escape(label_of(name, state.page))}</span>" for name in beside(state)
+    )
+    rows = (
+        f'<p class="first-controls" style="--columns: {COLUMNS}">{controls}</p>' if controls else ""
+    )
+    return (
+        f'<p class="first-summary">{escape(summary(state))}</p><p'
+        f' class="first-bar">{chips}</p>{rows}'
+    )
 
 
 def _pages(state: State) -> str:
@@ -93,11 +115,18 @@ def _pages(state: State) -> str:
 
 
 def _charts(state: State, answer: Answer) -> str:
-    """The first charts as the component is told of them; no text of theirs ends the element that holds them."""
+    """The first charts as the component is told of them; no text of theirs ends the element that
+    holds them.
+    """
     told = {
-        "name": "first", "asked": json.dumps(address(state)), "library": scripts.PLOTLY_ADDRESS, "numbers": [],
-        "notes": [], "cards": drawn(answer.cards), "tables": [],
-    }  # fmt: skip
+        "name": "first",
+        "asked": json.dumps(address(state)),
+        "library": scripts.PLOTLY_ADDRESS,
+        "numbers": [],
+        "notes": [],
+        "cards": drawn(answer.cards),
+        "tables": [],
+    }
     return json.dumps(told, allow_nan=False).replace("<", "\\u003c")
 
 

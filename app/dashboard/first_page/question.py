@@ -1,4 +1,6 @@
-"""Which question will a page's first run answer? As the dashboard's script reads it (`main`), from a request alone."""
+"""Which question will a page's first run answer? As the dashboard's script reads it (`main`), from
+a request alone.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,8 +14,9 @@ from app.dashboard.state import PAGES, State, from_query
 def question(path: str, query: Mapping[str, str]) -> tuple[State, bool] | None:
     """The question, and whether the page will begin by saying what it is.
 
-    None where the page has first to say what was wrong in its link, where its controls correct the question, where
-    somebody has to give a file or to press a button, and where no page has this address.
+    None where the page has first to say what was wrong in its link, where its controls correct the
+    question, where somebody has to give a file or to press a button, and where no page has this
+    address.
 
     Args:
         path: of the request, without the slash at its start; empty for the first page.
@@ -27,4 +30,6 @@ def question(path: str, query: Mapping[str, str]) -> tuple[State, bool] | None:
         return None
     state = replace(state, page=page)
     needs_file = state.known_by == "upload" or state.model.startswith(OWN)
-    return None if needs_file or not are_possible(state) else (state, not given and page == PAGES[0])
+    return (
+        None if needs_file or not are_possible(state) else (state, not given and page == PAGES[0])
+    )

@@ -1,1 +1,3 @@
-"""Files that a session is given: read in a process of their own, and held while the session lasts."""
+"""Files that a session is given: read in a process of their own, and held while the session
+lasts.
+"""

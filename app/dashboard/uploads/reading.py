@@ -1,8 +1,8 @@
 """How is a recording from outside read without trusting it?
 
-In a process of its own with limits on time and memory, inside a temporary folder that is gone afterwards; what comes
-back is rooftree's own format, checked again. What a file is, its content says; its name's ending does not matter.
-Leaves out the widget.
+In a process of its own with limits on time and memory, inside a temporary folder that is gone
+afterwards; what comes back is rooftree's own format, checked again. What a file is, its content
+says; its name's ending does not matter. Leaves out the widget.
 """
 
 import contextlib
@@ -53,25 +53,41 @@ class UnclearFormatError(InputError):
 
 @overload
 def parsed_upload(
-    name: str, content: bytes, kind: Literal["acceptance"] = ..., *, format: str = ..., seconds: float = ...,
+    name: str,
+    content: bytes,
+    kind: Literal["acceptance"] = ...,
+    *,
+    format: str = ...,
+    seconds: float = ...,
     report: Report = ...,
-) -> AcceptanceTrace: ...  # fmt: skip
+) -> AcceptanceTrace: ...
 @overload
 def parsed_upload(
-    name: str, content: bytes, kind: Literal["confidence"], *, format: str = ..., seconds: float = ...,
+    name: str,
+    content: bytes,
+    kind: Literal["confidence"],
+    *,
+    format: str = ...,
+    seconds: float = ...,
     report: Report = ...,
-) -> ConfidenceTrace: ...  # fmt: skip
+) -> ConfidenceTrace: ...
 def parsed_upload(
-    name: str, content: bytes, kind: Kind = "acceptance", *, format: str = "", seconds: float = MOST_SECONDS,
+    name: str,
+    content: bytes,
+    kind: Kind = "acceptance",
+    *,
+    format: str = "",
+    seconds: float = MOST_SECONDS,
     report: Report = None,
-) -> AcceptanceTrace | ConfidenceTrace:  # fmt: skip
+) -> AcceptanceTrace | ConfidenceTrace:
     """The trace in an uploaded file, or in a text that was pasted.
 
     Args:
         name: of the file, which messages say.
         content: its bytes.
         kind: of trace that is wanted.
-        format: name of the format of an engine's or a benchmark's file; empty: what it shows of itself says.
+        format: name of the format of an engine's or a benchmark's file; empty: what it shows of
+            itself says.
         seconds: time limit of the worker.
         report: called now and then how many seconds have passed; may raise to stop the worker.
 
@@ -79,15 +95,36 @@ def parsed_upload(
         UnclearFormatError: its format has to be named.
         InputError: too large, too slow to read, or no trace of that kind.
     """
-    shown = "".join(letter for letter in Path(name).name if letter.isprintable())[-MOST_NAME:] or PASTED
+    shown = (
+        "".join(letter for letter in Path(name).name if letter.isprintable())[-MOST_NAME:] or PASTED
+    )
     if not 0 < len(content) <= MOST_BYTES:
-        raise InputError(f"must hold 1 to {MOST_BYTES >> 20} MiB", key="upload", value=f"{len(content)} bytes")
+        raise InputError(
+            f"must hold 1 to {MOST_BYTES >> 20} MiB", key="upload", value=f"{len(content)} bytes"
+        )
     with tempfile.TemporaryDirectory(prefix="rooftree-upload-") as folder:
-        given, made = Path(folder) / f"{NAME}{_ending(name, content)}", Path(folder) / "read.parquet"
+        given, made = (
+            Path(folder) / f"{NAME}{_ending(name, content)}",
+            Path(folder) / "read.parquet",
+        )
         given.write_bytes(content)
-        words = [sys.executable, "-P", "-m", "app.dashboard.uploads.reading", given.name, made.name, kind, format]
+        words = [
+            sys.executable,
+            "-P",
+            "-m",
+            "app.dashboard.uploads.reading",
+            given.name,
+            made.name,
+            kind,
+            format,
+        ]
         known = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 — may not exist
-        about = {"PYTHONPATH": known, "OMP_NUM_THREADS": "1", "HOME": folder, "NUMBA_CACHE_DIR": folder}
+        about = {
+            "PYTHONPATH": known,
+            "OMP_NUM_THREADS": "1",
+            "HOME": folder,
+            "NUMBA_CACHE_DIR": folder,
+        }
         code, output = _worked(words, folder, about, seconds, report)
         if code != 0 or not made.exists():
             first, _, rest = output.decode(errors="replace").strip().partition("\n")
@@ -111,11 +148,18 @@ def _ending(name: str, content: bytes) -> str:
     return own if own[1:].isascii() and own[1:].isalnum() and len(own) <= MOST_ENDING else ".txt"
 
 
-def _worked(words: list[str], folder: str, about: dict[str, str], seconds: float, report: Report) -> tuple[int, bytes]:
+def _worked(
+    words: list[str], folder: str, about: dict[str, str], seconds: float, report: Report
+) -> tuple[int, bytes]:
     """Exit code and standard output of the worker, which never outlives this call."""
     began = time.monotonic()
     with subprocess.Popen(
-        words, cwd=folder, env=about, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        words,
+        cwd=folder,
+        env=about,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as worker:
         try:
             while True:
@@ -125,7 +169,9 @@ def _worked(words: list[str], folder: str, about: dict[str, str], seconds: float
                 except subprocess.TimeoutExpired:
                     passed = time.monotonic() - began
                     if passed >= seconds:
-                        raise InputError(f"took longer than {seconds:g} s to read", key="upload") from None
+                        raise InputError(
+                            f"took longer than {seconds:g} s to read", key="upload"
+                        ) from None
                     if report is not None:
                         report(passed)
         finally:
@@ -136,7 +182,8 @@ def work(given: str, written: str, kind: str = "acceptance", format: str = "") -
     """Read a file and write it as rooftree's own; the worker's side.
 
     Returns:
-        0, 2 with the reason on standard output, or `UNCLEAR` with the formats in question on a line before it.
+        0, 2 with the reason on standard output, or `UNCLEAR` with the formats in question on a line
+        before it.
     """
     from hardware_profiles.errors import RooftreeError
 
@@ -145,11 +192,23 @@ def work(given: str, written: str, kind: str = "acceptance", format: str = "") -
 
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     try:
-        return _read_confidence(given, written) if kind == "confidence" else _read_acceptance(given, written, format)
+        return (
+            _read_confidence(given, written)
+            if kind == "confidence"
+            else _read_acceptance(given, written, format)
+        )
     except RooftreeError as error:
         sys.stdout.write(f"{error}\n")
         return 2
-    except (MemoryError, ValueError, ArithmeticError, KeyError, IndexError, TypeError, OSError) as error:
+    except (
+        MemoryError,
+        ValueError,
+        ArithmeticError,
+        KeyError,
+        IndexError,
+        TypeError,
+        OSError,
+    ) as error:
         sys.stdout.write(f"is no recording that can be read ({type(error).__name__})\n")
         return 2
 
@@ -170,13 +229,19 @@ def _read_acceptance(given: str, written: str, format: str) -> int:
         write_acceptance(import_trace(format, given), written)
         return 0
     if is_confidence(given):
-        raise InputError("is a confidence trace of masked blocks, which the diffusion page reads", file=given)
+        raise InputError(
+            "is a confidence trace of masked blocks, which the diffusion page reads", file=given
+        )
     if given.endswith(".parquet"):
         write_acceptance(read_trace(given), written)
         return 0
     names = possible(given)
     if len(names) > 1:
-        shown = "shows nothing of any format" if len(names) == len(READERS) else "is claimed by several formats"
+        shown = (
+            "shows nothing of any format"
+            if len(names) == len(READERS)
+            else "is claimed by several formats"
+        )
         sys.stdout.write(f"{','.join(names)}\n{given}: {shown}: choose one\n")
         return UNCLEAR
     write_acceptance(import_trace(names[0], given), written)

@@ -1,4 +1,5 @@
-"""Which files has this session been given? A file is read once and stays for the session, on every page.
+"""Which files has this session been given? A file is read once and stays for the session, on every
+page.
 
 Leaves out how a file is read without trusting it (`reading`).
 """
@@ -35,7 +36,8 @@ def uploaded(kind: Literal["acceptance"], *, draw: bool = ...) -> AcceptanceTrac
 @overload
 def uploaded(kind: Literal["confidence"], *, draw: bool = ...) -> "Recording | None": ...
 def uploaded(kind: Kind, *, draw: bool = True) -> "AcceptanceTrace | Recording | None":
-    """Draw the place for a file or pasted lines, and give the recording that they or earlier ones hold.
+    """Draw the place for a file or pasted lines, and give the recording that they or earlier ones
+    hold.
 
     Args:
         kind: of recording.
@@ -51,8 +53,13 @@ def uploaded(kind: Kind, *, draw: bool = True) -> "AcceptanceTrace | Recording |
         mark, found = given.mark, _read(kind, given)
         st.session_state[key] = (mark, found)
     if given is not None and isinstance(found, UnclearFormatError):
-        chosen = st.selectbox("Its format", found.formats, index=None, placeholder="choose one",
-                              key=f"format-of-{given.mark}")  # fmt: skip
+        chosen = st.selectbox(
+            "Its format",
+            found.formats,
+            index=None,
+            placeholder="choose one",
+            key=f"format-of-{given.mark}",
+        )
         if chosen is not None:
             st.session_state[key] = (mark, found := _read(kind, given, chosen))
     if isinstance(found, InputError):
@@ -73,25 +80,37 @@ class _Given:
 def _given(kind: Kind) -> _Given | None:
     """A file, or lines that were pasted; the file goes before them."""
     file = st.file_uploader(
-        f"A file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the link",
-        type=list(SUFFIXES[kind]) or None, key=f"file-of-{kind}", on_change=_changed, args=(kind,),
-    )  # fmt: skip
+        f"A file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the"
+        " link",
+        type=list(SUFFIXES[kind]) or None,
+        key=f"file-of-{kind}",
+        on_change=_changed,
+        args=(kind,),
+    )
     text = ""
     if kind == "acceptance":
         text = st.text_area(
-            "Or paste lines of an engine's log, or what its /metrics shows", key="pasted", height=68,
-            max_chars=MOST_CHARACTERS, on_change=_changed, args=(kind,),
-        )  # fmt: skip
+            "Or paste lines of an engine's log, or what its /metrics shows",
+            key="pasted",
+            height=68,
+            max_chars=MOST_CHARACTERS,
+            on_change=_changed,
+            args=(kind,),
+        )
     if file is not None:
         return _Given(name=file.name, mark=file.file_id, content=file.getvalue())
     if text and text.strip():
         content = text.encode()
-        return _Given(name=PASTED, mark=f"pasted-{hashlib.sha256(content).hexdigest()[:16]}", content=content)
+        return _Given(
+            name=PASTED, mark=f"pasted-{hashlib.sha256(content).hexdigest()[:16]}", content=content
+        )
     return None
 
 
 def held_recording() -> str:
-    """The name under which the server keeps this session's acceptance recording; empty without one."""
+    """The name under which the server keeps this session's acceptance recording; empty without
+    one.
+    """
     file, found = st.session_state.get("uploaded-acceptance", (None, None))
     if not isinstance(found, AcceptanceTrace):
         return ""
@@ -138,4 +157,7 @@ def _changed(kind: Kind) -> None:
 
 
 def _leave(kind: Kind, mark: str) -> None:
-    st.session_state[f"uploaded-{kind}"] = (mark, InputError("was not read to its end; give it again", key="upload"))
+    st.session_state[f"uploaded-{kind}"] = (
+        mark,
+        InputError("was not read to its end; give it again", key="upload"),
+    )

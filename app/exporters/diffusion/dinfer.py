@@ -1,6 +1,7 @@
 """How does dInfer spell masked decoding?
 
-A JSON file with the arguments of its constructors, and a script that answers one prompt a line with them.
+A JSON file with the arguments of its constructors, and a script that answers one prompt a line with
+them.
 """
 
 from __future__ import annotations
@@ -52,47 +53,76 @@ def export_dinfer(program: Program, decoding: MaskedDecoding) -> Written:
     """Settings and script.
 
     Raises:
-        InputError: a target whose mask is not known, several requests, or passes without a cache where it has none.
+        InputError: a target whose mask is not known, several requests, or passes without a cache
+            where it has none.
     """
     policy, notes, where = decoding.policy, program.notes(decoding), decoding.chosen.deployment
     if not decoding.model_type:
-        raise program.refusal("deployment.model", "must be a model whose mask is known: " + ", ".join(TOKEN_IDS),
-                              where.model)  # fmt: skip
+        raise program.refusal(
+            "deployment.model",
+            "must be a model whose mask is known: " + ", ".join(TOKEN_IDS),
+            where.model,
+        )
     causal = decoding.model_type == "llada2_moe"
     if causal and policy.cache != "dual":
-        rule = f"computes a block of {decoding.model_type} alone, over the keys and values of all before it: dual"
+        rule = (
+            f"computes a block of {decoding.model_type} alone, over the keys and values of all"
+            " before it: dual"
+        )
         raise program.refusal("refine.cache", rule, policy.cache)
     if decoding.requests > 1:
         raise program.refusal("max_batch", "its batches were not looked up", decoding.requests)
     mask_id, end_id = TOKEN_IDS[decoding.model_type]
     kind, backend = _TYPES[decoding.model_type]
-    sampling = program.keys("SamplingParams", {
-        "threshold": policy.at["confidence"],
-        "parallel_decoding": program.form(decoding).name,
-        "use_credit": policy.commit == "credit" or None,
-        "cache": program.record.caches[policy.cache],
-        "early_stop": policy.stop == "end_token",
-        "cont_weight": 0.0,  # no mix of embeddings from pass to pass
-        "prefix_look": 0,
-        "after_look": 0,
-        "warmup_steps": 0,
-        "mask_id": mask_id,
-        "eos_id": end_id,
-        "use_bd": causal,
-        "max_length": decoding.chosen.max_length,
-    })  # fmt: skip
+    sampling = program.keys(
+        "SamplingParams",
+        {
+            "threshold": policy.at["confidence"],
+            "parallel_decoding": program.form(decoding).name,
+            "use_credit": policy.commit == "credit" or None,
+            "cache": program.record.caches[policy.cache],
+            "early_stop": policy.stop == "end_token",
+            "cont_weight": 0.0,  # no mix of embeddings from pass to pass
+            "prefix_look": 0,
+            "after_look": 0,
+            "warmup_steps": 0,
+            "mask_id": mask_id,
+            "eos_id": end_id,
+            "use_bd": causal,
+            "max_length": decoding.chosen.max_length,
+        },
+    )
     devices = where.tensor_parallel * where.data_parallel
-    serving = program.checked({
-        "model": program.target(decoding, notes), "model_type": kind, "num_gpus": devices,
-        "dp_size": where.data_parallel, "tpep_size": where.tensor_parallel, "backend": backend,
-    }, program.record.settings)  # fmt: skip
+    serving = program.checked(
+        {
+            "model": program.target(decoding, notes),
+            "model_type": kind,
+            "num_gpus": devices,
+            "dp_size": where.data_parallel,
+            "tpep_size": where.tensor_parallel,
+            "backend": backend,
+        },
+        program.record.settings,
+    )
     whole = decoding.canvas_tokens if decoding.canvas_tokens > policy.block_tokens else None
     generate = program.keys("generate", {"gen_length": whole, "block_length": policy.block_tokens})
     if whole is None:
         notes.append("answers are of dInfer's usual length: the method's canvas is one block")
     if not causal and policy.cache != "none":
-        notes.append("a block's first pass, which renews the cache, is followed by a pass over the block at once")
-    notes.append(f"needs inclusionAI/dInfer at {program.version}; prompts are read from standard input, one a line")
-    content = json.dumps({"SamplingParams": sampling, "serving": serving, "generate": generate}, indent=2) + "\n"
-    files = {SETTINGS_FILE: content, SCRIPT_FILE: comments(program.header(decoding, notes)) + _SCRIPT}
+        notes.append(
+            "a block's first pass, which renews the cache, is followed by a pass over the block at"
+            " once"
+        )
+    notes.append(
+        f"needs inclusionAI/dInfer at {program.version}; prompts are read from standard input, one"
+        " a line"
+    )
+    content = (
+        json.dumps({"SamplingParams": sampling, "serving": serving, "generate": generate}, indent=2)
+        + "\n"
+    )
+    files = {
+        SETTINGS_FILE: content,
+        SCRIPT_FILE: comments(program.header(decoding, notes)) + _SCRIPT,
+    }
     return Written(files=files, command=f"python3 {SCRIPT_FILE}", notes=notes)

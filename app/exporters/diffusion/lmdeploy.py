@@ -1,6 +1,7 @@
 """How does LMDeploy spell masked decoding?
 
-The flags of `lmdeploy serve api_server`, and the same settings as keys of `PytorchEngineConfig`, for pipelines.
+The flags of `lmdeploy serve api_server`, and the same settings as keys of `PytorchEngineConfig`,
+for pipelines.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def export_lmdeploy(program: Program, decoding: MaskedDecoding) -> Written:
     """The script for the API server, and the keys of its engine.
 
     Raises:
-        InputError: an even share that no whole number of passes gives, or a format that the engine does not have.
+        InputError: an even share that no whole number of passes gives, or a format that the engine
+            does not have.
     """
     notes = program.notes(decoding)
     values = {**_strategy(program, decoding), **_limits(program, decoding)}
@@ -33,10 +35,17 @@ def export_lmdeploy(program: Program, decoding: MaskedDecoding) -> Written:
         notes.append("a request ends at its end of text; ask with ignore_eos for a full canvas")
     if decoding.method.refine is not None and decoding.method.refine.full_passes:
         notes.append(
-            f"{decoding.method.slug} renews the cache at every block; the price of that pass is not LMDeploy's"
+            f"{decoding.method.slug} renews the cache at every block; the price of that pass is not"
+            " LMDeploy's"
         )
     notes.append(f"in Python: PytorchEngineConfig(**json.load(open('{CONFIG_FILE}')))")
-    arguments = ["lmdeploy", "serve", "api_server", target, *program.words({"--backend": "pytorch", **flags})]
+    arguments = [
+        "lmdeploy",
+        "serve",
+        "api_server",
+        target,
+        *program.words({"--backend": "pytorch", **flags}),
+    ]
     header = program.header(decoding, notes)
     files = {CONFIG_FILE: json_lines(keys), SCRIPT_FILE: script(header, arguments)}
     return Written(files=files, command=command_line(arguments), notes=notes)
@@ -45,8 +54,9 @@ def export_lmdeploy(program: Program, decoding: MaskedDecoding) -> Written:
 def _strategy(program: Program, decoding: MaskedDecoding) -> dict[str, str | int | float]:
     policy = decoding.policy
     values: dict[str, str | int | float] = {
-        "dllm_block_length": policy.block_tokens, "dllm_unmasking_strategy": program.form(decoding).name
-    }  # fmt: skip
+        "dllm_block_length": policy.block_tokens,
+        "dllm_unmasking_strategy": program.form(decoding).name,
+    }
     if policy.commit == "threshold":
         return {**values, "dllm_confidence_threshold": policy.at["confidence"]}
     tokens = int(policy.at["tokens"])
@@ -66,8 +76,13 @@ def _limits(program: Program, decoding: MaskedDecoding) -> dict[str, str | int |
     if decoding.chosen.max_length is not None:
         values["session_len"] = decoding.chosen.max_length
     if decoding.requests * block > prefill:
-        values["max_prefill_token_num"] = decoding.requests * block  # else it lowers the batch, with a warning alone
-    for key, asked, known in (("dtype", where.dtype, _WEIGHTS), ("quant_policy", where.kv_dtype, _CACHE)):
+        values["max_prefill_token_num"] = (
+            decoding.requests * block
+        )  # else it lowers the batch, with a warning alone
+    for key, asked, known in (
+        ("dtype", where.dtype, _WEIGHTS),
+        ("quant_policy", where.kv_dtype, _CACHE),
+    ):
         if asked is not None:
             if asked not in known:
                 name = "dtype" if key == "dtype" else "kv_dtype"

@@ -1,7 +1,7 @@
 """What can one program express of masked decoding at one release, and how is a refusal worded?
 
-What a program has stands in its record (`costmodel.engines.refining`); how it is spelled in its module here. Leaves
-out drafts (`app.exporters.dialect`).
+What a program has stands in its record (`costmodel.engines.refining`); how it is spelled in its
+module here. Leaves out drafts (`app.exporters.dialect`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class Program:
         """What is decoded, and how: the configuration's own policy, else that of its method's code.
 
         Raises:
-            InputError: a method without a policy, or what the program's record says that it cannot express.
+            InputError: a method without a policy, or what the program's record says that it cannot
+                express.
         """
         method = load_method(chosen.method)
         assert method.refine is not None
@@ -101,9 +102,12 @@ class Program:
         stated = chosen.canvas_tokens
         canvas = max(method.refine.canvas_tokens if stated is None else stated, block)
         decoding = MaskedDecoding(
-            chosen=chosen, method=method, policy=policy, canvas_tokens=-(-canvas // block) * block,
+            chosen=chosen,
+            method=method,
+            policy=policy,
+            canvas_tokens=-(-canvas // block) * block,
             model_type=_model_type(chosen.deployment.model),
-        )  # fmt: skip
+        )
         self._check_policy(decoding)
         self._check_place(decoding)
         return decoding
@@ -116,7 +120,9 @@ class Program:
         record, policy = self.record, decoding.policy
         form = record.rules.get(policy.commit)
         if form is None or not record.has(form.first, self.version):
-            there = ", ".join(name for name, each in record.rules.items() if record.has(each.first, self.version))
+            there = ", ".join(
+                name for name, each in record.rules.items() if record.has(each.first, self.version)
+            )
             why = record.without.get(policy.commit, "")
             since = f"; {policy.commit} exists from {form.first} on" if form is not None else ""
             rule = f"commits by {there} alone{since}" + (f"; {why}" if why else "")
@@ -126,7 +132,9 @@ class Program:
                 rule = f"has no setting for it; it is {value:g}"
                 raise self.refusal(f"refine.at.{key}", rule, policy.at[key])
         if policy.cache not in record.caches:
-            raise self.refusal("refine.cache", f"{record.cache_rule}: {', '.join(record.caches)}", policy.cache)
+            raise self.refusal(
+                "refine.cache", f"{record.cache_rule}: {', '.join(record.caches)}", policy.cache
+            )
         if policy.stop not in record.stops:
             raise self.refusal("refine.stop", record.stop_rule, policy.stop)
         if policy.delimiters:
@@ -136,7 +144,10 @@ class Program:
     def _check_place(self, decoding: MaskedDecoding) -> None:
         record, where = self.record, decoding.chosen.deployment
         if decoding.model_type and decoding.model_type not in record.models:
-            rule = f"runs masked models of type {', '.join(record.models)} alone, and this one is {decoding.model_type}"
+            rule = (
+                f"runs masked models of type {', '.join(record.models)} alone, and this one is"
+                f" {decoding.model_type}"
+            )
             raise self.refusal("deployment.model", rule, where.model)
         for kind in ("tensor", "pipeline", "expert", "data", "context"):
             devices = getattr(where, f"{kind}_parallel")
@@ -144,12 +155,17 @@ class Program:
                 raise self.refusal(f"{kind}_parallel", record.refused.get(kind, _UNREAD), devices)
 
     def target(self, decoding: MaskedDecoding, notes: list[str]) -> str:
-        """The target as the program loads it; what a reader must know of it is added to the notes."""
+        """The target as the program loads it; what a reader must know of it is added to the
+        notes.
+        """
         name = decoding.chosen.deployment.model
         if not name:
             raise InputError("must name the target", key="deployment.model")
         if not decoding.model_type:
-            notes.append(f"{self.record.name} runs masked models of type {', '.join(self.record.models)} alone")
+            notes.append(
+                f"{self.record.name} runs masked models of type {', '.join(self.record.models)}"
+                " alone"
+            )
         return target_checkpoint(name, notes)
 
     def words(self, values: Mapping[str, Value]) -> list[str]:
@@ -169,13 +185,17 @@ class Program:
         """
         return self.checked(values, self.record.keys[group])
 
-    def checked(self, values: Mapping[str, Value], known: Mapping[str, Setting]) -> dict[str, Value]:
+    def checked(
+        self, values: Mapping[str, Value], known: Mapping[str, Setting]
+    ) -> dict[str, Value]:
         """The values that are not None, each of which the release takes.
 
         Raises:
             InputError: one that it does not.
         """
-        given: dict[str, Value] = {name: value for name, value in values.items() if value is not None}
+        given: dict[str, Value] = {
+            name: value for name, value in values.items() if value is not None
+        }
         for name, value in given.items():
             if name not in known or not self.record.has(known[name].first, self.version):
                 raise self.refusal(name, "has no such setting", value)

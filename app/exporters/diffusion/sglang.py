@@ -1,6 +1,7 @@
 """How does SGLang spell masked decoding?
 
-The server's flags and a YAML file with the algorithm's keys. Leaves out drafts (`app.exporters.sglang`).
+The server's flags and a YAML file with the algorithm's keys. Leaves out drafts
+(`app.exporters.sglang`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def export_sglang(program: Program, decoding: MaskedDecoding) -> Written:
     dialect.check(decoding.chosen, synthetic=False, approximate=False)
     algorithm = program.form(decoding).name
     confidence = decoding.policy.at["confidence"] if decoding.policy.commit == "threshold" else 1.0
-    keys = program.keys(algorithm, {"block_size": decoding.policy.block_tokens, "threshold": confidence})
+    keys = program.keys(
+        algorithm, {"block_size": decoding.policy.block_tokens, "threshold": confidence}
+    )
     values: dict[str, Value] = {
         "--model-path": program.target(decoding, notes),
         "--dllm-algorithm": algorithm,
@@ -41,11 +44,15 @@ def export_sglang(program: Program, decoding: MaskedDecoding) -> Written:
         notes.append("one request at a time, which SGLang takes unasked for diffusion models")
     elif decoding.chosen.max_batch is None:
         words = "SGLang takes one at a time unasked for diffusion models"
-        notes.append(f"{decoding.requests} requests at once are the batch of the configuration: {words}")
+        notes.append(
+            f"{decoding.requests} requests at once are the batch of the configuration: {words}"
+        )
     if decoding.policy.stop == "full":
         notes.append("a request ends at its end of text; ask with ignore_eos for a full canvas")
     if decoding.method.refine is not None and decoding.method.refine.full_passes:
-        notes.append(f"{decoding.method.slug} renews the cache at every block; SGLang has no such pass")
+        notes.append(
+            f"{decoding.method.slug} renews the cache at every block; SGLang has no such pass"
+        )
     arguments = ["python3", "-m", "sglang.launch_server", *program.words(values)]
     arguments += deployment_flags(decoding.chosen, dialect, notes)
     header = program.header(decoding, notes)

@@ -1,4 +1,5 @@
-"""The command line's questions, asked from Python: answers are tables in a notebook, and frames, figures and files.
+"""The command line's questions, asked from Python: answers are tables in a notebook, and frames,
+figures and files.
 
     import rooftree
 
@@ -8,10 +9,11 @@
     answer.plot()              # speedup against batch
     answer.export("serving")   # the files that engines load
 
-A question is a verb, and its keyword arguments are the verb's options, with underscores for dashes: `rooftree optimize
---slo-tpot 20` is `rooftree.optimize(slo_tpot=20)`, and `help(rooftree.optimize)` lists them all. Lists stand where
-options take commas. Nothing is written to disk before it is asked for. Leaves out the verbs that record, calibrate and
-validate, which work for minutes and keep files; `load` and `observe` speak to a server that is running.
+A question is a verb, and its keyword arguments are the verb's options, with underscores for dashes:
+`rooftree optimize --slo-tpot 20` is `rooftree.optimize(slo_tpot=20)`, and `help(rooftree.optimize)`
+lists them all. Lists stand where options take commas. Nothing is written to disk before it is asked
+for. Leaves out the verbs that record, calibrate and validate, which work for minutes and keep
+files; `load` and `observe` speak to a server that is running.
 """
 
 from __future__ import annotations
@@ -25,15 +27,35 @@ if TYPE_CHECKING:
     from rooftree.trace import Trace
 
 __all__ = [
-    "Answer", "InfeasibleError", "InputError", "RooftreeError", "Trace", "acceptance", "breakeven", "capacity",
-    "export", "load", "load_trace", "observe", "optimize", "predict", "replay", "reproduce", "score", "simulate",
-    "sweep", "tree",
-]  # fmt: skip
+    "Answer",
+    "InfeasibleError",
+    "InputError",
+    "RooftreeError",
+    "Trace",
+    "acceptance",
+    "breakeven",
+    "capacity",
+    "export",
+    "load",
+    "load_trace",
+    "observe",
+    "optimize",
+    "predict",
+    "replay",
+    "reproduce",
+    "score",
+    "simulate",
+    "sweep",
+    "tree",
+]
 
 _ELSEWHERE = {
-    "Answer": "rooftree.answer", "Trace": "rooftree.trace", "InputError": "hardware_profiles.errors",
-    "InfeasibleError": "hardware_profiles.errors", "RooftreeError": "hardware_profiles.errors",
-}  # fmt: skip
+    "Answer": "rooftree.answer",
+    "Trace": "rooftree.trace",
+    "InputError": "hardware_profiles.errors",
+    "InfeasibleError": "hardware_profiles.errors",
+    "RooftreeError": "hardware_profiles.errors",
+}
 
 
 def optimize(
@@ -57,16 +79,24 @@ def optimize(
         batch: batch size or sizes.
         context: cached tokens per request, one number or several.
         draft_tokens: draft tokens K to compare.
-        options: any other option of `rooftree optimize`, such as `slo_tpot`, `tp`, `acceptance` or `set`.
+        options: any other option of `rooftree optimize`, such as `slo_tpot`, `tp`, `acceptance` or
+            `set`.
 
     Raises:
         InputError: an option that does not exist, or a value that makes no sense.
         InfeasibleError: nothing fits or meets the limits.
     """
     return _ask(
-        "optimize", model=model, device=device, engine=engine, trace=trace, batch=batch, context=context,
-        draft_tokens=draft_tokens, **options,
-    )  # fmt: skip
+        "optimize",
+        model=model,
+        device=device,
+        engine=engine,
+        trace=trace,
+        batch=batch,
+        context=context,
+        draft_tokens=draft_tokens,
+        **options,
+    )
 
 
 def predict(
@@ -92,31 +122,44 @@ def predict(
         model: target, a shipped name or a path of a config.json.
         device: shipped name or TOML file.
         engine: whose overheads apply.
-        trace: recorded acceptance, as a path or from `load_trace`; either this, `acceptance` or `tokens_per_step`.
+        trace: recorded acceptance, as a path or from `load_trace`; either this, `acceptance` or
+            `tokens_per_step`.
         acceptance: stated instead of recorded.
         batch: batch size or sizes.
         context: cached tokens per request, one number or several.
         draft_tokens: draft tokens K; 0 is plain decoding.
-        options: any other option of `rooftree predict`, such as `tokens_per_step`, `dtype`, `tp` or `explain`.
+        options: any other option of `rooftree predict`, such as `tokens_per_step`, `dtype`, `tp` or
+            `explain`.
 
     Raises:
         InputError: an option that does not exist, or a value that makes no sense.
         InfeasibleError: a configuration that does not fit the device.
     """
     return _ask(
-        "predict", model=model, device=device, engine=engine, trace=trace, acceptance=acceptance, batch=batch,
-        context=context, draft_tokens=draft_tokens, **options,
-    )  # fmt: skip
+        "predict",
+        model=model,
+        device=device,
+        engine=engine,
+        trace=trace,
+        acceptance=acceptance,
+        batch=batch,
+        context=context,
+        draft_tokens=draft_tokens,
+        **options,
+    )
 
 
-def replay(trace: Option, *, draft_tokens: Option = None, tree: Option = None, **options: Option) -> Answer:
+def replay(
+    trace: Option, *, draft_tokens: Option = None, tree: Option = None, **options: Option
+) -> Answer:
     """How many tokens per step does a recording give?
 
     Args:
         trace: a path, or from `load_trace`.
         draft_tokens: draft tokens K of chains.
         tree: file or files of static trees.
-        options: any other option of `rooftree replay`, such as `method`, `verifier`, `dynamic_tree` or `stop`.
+        options: any other option of `rooftree replay`, such as `method`, `verifier`, `dynamic_tree`
+            or `stop`.
 
     Raises:
         InputError: an option that does not exist, or more than the recording tells.
@@ -124,8 +167,11 @@ def replay(trace: Option, *, draft_tokens: Option = None, tree: Option = None, *
     return _ask("replay", trace, draft_tokens=draft_tokens, tree=tree, **options)
 
 
-def reproduce(*names: Option, rows: Option = None, group: Option = None, **options: Option) -> Answer:
-    """What would the cost model have said of published numbers, from the inputs that stand beside them?
+def reproduce(
+    *names: Option, rows: Option = None, group: Option = None, **options: Option
+) -> Answer:
+    """What would the cost model have said of published numbers, from the inputs that stand beside
+    them?
 
     Args:
         names: slugs of methods; none: all of them.
@@ -137,7 +183,8 @@ def reproduce(*names: Option, rows: Option = None, group: Option = None, **optio
         One row a number: predicted, published, and why where nothing is predicted.
 
     Raises:
-        InputError: an option or a method that does not exist, or a file that is no table of published numbers.
+        InputError: an option or a method that does not exist, or a file that is no table of
+            published numbers.
     """
     return _ask("reproduce", *names, rows=rows, group=group, **options)
 
@@ -181,18 +228,30 @@ def simulate(
         output_tokens: number or distribution of the tokens to generate.
         trace: recorded acceptance, as a path or from `load_trace`.
         draft_tokens: draft tokens K.
-        options: any other option of `rooftree simulate`; `set={"scheduler.token_budget": 2048}` reaches every key.
+        options: any other option of `rooftree simulate`; `set={"scheduler.token_budget": 2048}`
+            reaches every key.
 
     Raises:
         InputError: an option or a key that does not exist, or a value that makes no sense.
     """
     return _ask(
-        "simulate", model=model, device=device, requests=requests, rate=rate, count=count,
-        prompt_tokens=prompt_tokens, output_tokens=output_tokens, trace=trace, draft_tokens=draft_tokens, **options,
-    )  # fmt: skip
+        "simulate",
+        model=model,
+        device=device,
+        requests=requests,
+        rate=rate,
+        count=count,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        trace=trace,
+        draft_tokens=draft_tokens,
+        **options,
+    )
 
 
-def tree(acceptance: Option, *, nodes: Option = None, depth: Option = None, **options: Option) -> Answer:
+def tree(
+    acceptance: Option, *, nodes: Option = None, depth: Option = None, **options: Option
+) -> Answer:
     """Which tree is best for this acceptance?
 
     Args:
@@ -207,14 +266,17 @@ def tree(acceptance: Option, *, nodes: Option = None, depth: Option = None, **op
     return _ask("tree", acceptance=acceptance, nodes=nodes, depth=depth, **options)
 
 
-def breakeven(*, model: Option, device: Option = None, method: Option = None, **options: Option) -> Answer:
+def breakeven(
+    *, model: Option, device: Option = None, method: Option = None, **options: Option
+) -> Answer:
     """From which acceptance does drafting pay, up to which batch?
 
     Args:
         model: target, a shipped name or a path of a config.json.
         device: shipped name or TOML file.
         method: slug.
-        options: any other option of `rooftree breakeven`, such as `acceptance`, `batch` or `draft_tokens`.
+        options: any other option of `rooftree breakeven`, such as `acceptance`, `batch` or
+            `draft_tokens`.
 
     Raises:
         InputError: an option that does not exist, or a value that makes no sense.
@@ -246,18 +308,23 @@ def capacity(
         InputError: an option that does not exist, or a value that makes no sense.
         InfeasibleError: no plan meets the limits.
     """
-    return _ask("capacity", model=model, device=device, rate=rate, prompt=prompt, output=output, **options)
+    return _ask(
+        "capacity", model=model, device=device, rate=rate, prompt=prompt, output=output, **options
+    )
 
 
-def sweep(file: Option = None, *, out: Option = None, compare: Option = None, **options: Option) -> Answer:
+def sweep(
+    file: Option = None, *, out: Option = None, compare: Option = None, **options: Option
+) -> Answer:
     """What is the answer in every cell of these lists?
 
     Args:
-        file: lists by key (models, devices, engines, tensor_parallel, drafters, traces, batches, contexts), as a
-            dictionary or a YAML file.
+        file: lists by key (models, devices, engines, tensor_parallel, drafters, traces, batches,
+            contexts), as a dictionary or a YAML file.
         out: Parquet file, one row a cell.
         compare: two results of sweeps, old and new, instead of `file` and `out`.
-        options: any other option of `rooftree sweep`: `resume`, `workers`, `threshold`, `csv` or `seed`.
+        options: any other option of `rooftree sweep`: `resume`, `workers`, `threshold`, `csv` or
+            `seed`.
 
     Returns:
         A summary; `.to_frame()` has the rows of the file, or of what moved.
@@ -277,7 +344,8 @@ def acceptance(*, method: Option = None, model: Option = None, **options: Option
     Args:
         method: slug.
         model: target, a shipped name or a hub id.
-        options: any other option of `rooftree acceptance list`, such as `data_set` or `temperature`.
+        options: any other option of `rooftree acceptance list`, such as `data_set` or
+            `temperature`.
 
     Returns:
         One row a figure, each with its source and place.
@@ -293,8 +361,10 @@ def export(engine: str, config: Option = None, **options: Option) -> Answer:
 
     Args:
         engine: vllm, sglang, tensorrt-llm, llama.cpp or transformers.
-        config: an answer of `optimize`, its file, or the file of a configuration; or state one by options.
-        options: any other option of `rooftree export`, such as `model`, `method`, `draft_tokens` or `batch`.
+        config: an answer of `optimize`, its file, or the file of a configuration; or state one by
+            options.
+        options: any other option of `rooftree export`, such as `model`, `method`, `draft_tokens` or
+            `batch`.
 
     Returns:
         The files' contents, the command and notes; `.export(folder)` writes the files.
@@ -305,18 +375,23 @@ def export(engine: str, config: Option = None, **options: Option) -> Answer:
     return _ask("export", engine, config=config, **options)
 
 
-def load(url: str, *, out: Option, rate: Option = None, users: Option = None, **options: Option) -> Answer:
+def load(
+    url: str, *, out: Option, rate: Option = None, users: Option = None, **options: Option
+) -> Answer:
     """What do users of this live server see under a load?
 
     Args:
-        url: address of a running vLLM, SGLang, TensorRT-LLM, llama.cpp or other server with OpenAI's interface.
+        url: address of a running vLLM, SGLang, TensorRT-LLM, llama.cpp or other server with
+            OpenAI's interface.
         out: folder for the answers; with `resume=True` it goes on where it ended.
         rate: mean requests per second; or
         users: of a closed loop; or `requests`, a file of recorded ones.
-        options: any other option of `rooftree load`, such as `count`, `prompt_tokens`, `output_tokens` or `prompts`.
+        options: any other option of `rooftree load`, such as `count`, `prompt_tokens`,
+            `output_tokens` or `prompts`.
 
     Raises:
-        InputError: an option that does not exist, a server that is not reached or is lost, or requests that failed.
+        InputError: an option that does not exist, a server that is not reached or is lost, or
+            requests that failed.
     """
     return _ask("load", url, out=out, rate=rate, users=users, **options)
 
@@ -326,11 +401,13 @@ def observe(url: str, *, duration: Option = None, **options: Option) -> Answer:
 
     Args:
         url: address of a running vLLM, SGLang, TensorRT-LLM or llama.cpp.
-        duration: how long to watch, such as "60s"; `--for` of the command, a word that Python keeps for itself.
+        duration: how long to watch, such as "60s"; `--for` of the command, a word that Python keeps
+            for itself.
         options: any other option of `rooftree observe`: `every`, `out` or `model`.
 
     Raises:
-        InputError: an option that does not exist, a server without counters, one that is lost or is restarted.
+        InputError: an option that does not exist, a server without counters, one that is lost or is
+            restarted.
     """
     return _ask("observe", url, **{"for": duration}, **options)
 
@@ -339,10 +416,10 @@ def load_trace(*files: Option, **options: Option) -> Trace:
     """Open a recording, or import what an engine or a benchmark wrote.
 
     Args:
-        files: a trace in Parquet, or one file that `rooftree traces import` knows; two scrapes of counters, before
-            and after.
-        options: any option of `rooftree traces import`, such as `model`, `method`, `match_rate`, or `out` for the
-            Parquet file to keep.
+        files: a trace in Parquet, or one file that `rooftree traces import` knows; two scrapes of
+            counters, before and after.
+        options: any option of `rooftree traces import`, such as `model`, `method`, `match_rate`, or
+            `out` for the Parquet file to keep.
 
     Returns:
         The trace, which goes wherever a question takes one.

@@ -1,6 +1,8 @@
-"""What does a question give back? Tables on the screen, the object of `--json`, a frame, a figure, files.
+"""What does a question give back? Tables on the screen, the object of `--json`, a frame, a figure,
+files.
 
-Leaves out how a question is asked (`rooftree.questions`) and what figures look like (`app.figures`).
+Leaves out how a question is asked (`rooftree.questions`) and what figures look like
+(`app.figures`).
 """
 
 from __future__ import annotations
@@ -21,19 +23,27 @@ if TYPE_CHECKING:
     from app.cli.output import Answered, ShownTable
 
 ROWS: Mapping[str, tuple[str, ...]] = {
-    "optimize": ("choices", "alternatives", "unmet"), "predict": ("predictions", "rows"),
+    "optimize": ("choices", "alternatives", "unmet"),
+    "predict": ("predictions", "rows"),
     "replay": ("chains", "trees", "varying"),
-    "reproduce": ("rows",), "score": ("slices",), "simulate": ("cases", "load"), "tree": ("trees", "splits"),
-    "breakeven": ("points",), "capacity": ("plans",),
-    "traces inspect": ("kinds",), "acceptance list": ("entries",), "sweep": ("moved", "appeared", "disappeared"),
-}  # fmt: skip
+    "reproduce": ("rows",),
+    "score": ("slices",),
+    "simulate": ("cases", "load"),
+    "tree": ("trees", "splits"),
+    "breakeven": ("points",),
+    "capacity": ("plans",),
+    "traces inspect": ("kinds",),
+    "acceptance list": ("entries",),
+    "sweep": ("moved", "appeared", "disappeared"),
+}
 """Where the rows of a verb's object stand."""
 
 
 class Answer:
     """The answer to one question; in a notebook it shows as the tables that the command prints.
 
-    `answer["choices"]` and `answer.to_json()["choices"]` are what `rooftree optimize --json` prints under that key.
+    `answer["choices"]` and `answer.to_json()["choices"]` are what `rooftree optimize --json` prints
+    under that key.
     """
 
     def __init__(self, verb: str, answered: Answered) -> None:
@@ -55,10 +65,12 @@ class Answer:
         return found
 
     def to_frame(self, part: str | None = None) -> pandas.DataFrame:
-        """The rows of the answer, one column a number; intervals become two columns, `_low` and `_high`.
+        """The rows of the answer, one column a number; intervals become two columns, `_low` and
+        `_high`.
 
         Args:
-            part: key of a list of rows in the object; None: the verb's own, such as choices and alternatives.
+            part: key of a list of rows in the object; None: the verb's own, such as choices and
+                alternatives.
 
         Raises:
             InputError: no such rows, or pandas is missing.
@@ -84,12 +96,16 @@ class Answer:
         """
         body = self.to_json()
         parts = (part,) if part is not None else ROWS.get(self.verb, ())
-        if self.verb == "simulate" and part is None and "metrics" not in body:  # compared, not run once
+        if (
+            self.verb == "simulate" and part is None and "metrics" not in body
+        ):  # compared, not run once
             parts = tuple(key for key in ("highest_rates", "policies", "loads") if key in body)
         elif self.verb == "simulate" and part is None:
             body["cases"] = body.get("cases") or [{"name": "as asked", "metrics": body["metrics"]}]
         found = [row for key in parts for row in body.get(key) or ()]
-        if not all(isinstance(row, Mapping) for row in found) or (part is not None and part not in body):
+        if not all(isinstance(row, Mapping) for row in found) or (
+            part is not None and part not in body
+        ):
             lists = [key for key, value in body.items() if isinstance(value, list)]
             raise InputError(f"must be one of {', '.join(lists)}", key="part", value=part)
         return found
@@ -113,7 +129,8 @@ class Answer:
         return plotly.graph_objects.Figure(figure_of(self.verb, self.to_json(), kind, **choice))
 
     def export(self, folder: str | Path) -> Path:
-        """Write what the verb writes with `--out`: the object, the files that engines load, the report.
+        """Write what the verb writes with `--out`: the object, the files that engines load, the
+        report.
 
         Args:
             folder: made where it is missing; files of the same names are replaced.

@@ -1,7 +1,7 @@
 """How do keyword arguments become a question of the command line?
 
-They pass through the verb's own parser, so that names, ranges, defaults and errors are those of the command. Leaves out
-what becomes of the answer (`rooftree.answer`).
+They pass through the verb's own parser, so that names, ranges, defaults and errors are those of the
+command. Leaves out what becomes of the answer (`rooftree.answer`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
     words = [word for name, value in given.items() for word in _words(command, verb, name, value)]
     silent = {"json": False, "quiet": True} | ({} if "out" in given else {"out": None})
     try:
-        settings = {"help_option_names": list(HELP_OPTIONS)}  # a parser keeps those that it was first used with
+        settings = {
+            "help_option_names": list(HELP_OPTIONS)
+        }  # a parser keeps those that it was first used with
         context = command.make_context(verb, [*words, "--", *spelled], **settings)
         context.params |= {name: value for name, value in silent.items() if name in context.params}
         found: Answered = command.invoke(context)
@@ -91,7 +93,9 @@ def option_names(verb: str) -> list[str]:
         >>> [name for name in option_names("replay") if name.startswith("d")]
         ['dtype', 'draft_dtype', 'device', 'draft_tokens', 'dynamic_tree']
     """
-    spelled = [option for each in _command(verb).params for option in each.opts if option.startswith("--")]
+    spelled = [
+        option for each in _command(verb).params for option in each.opts if option.startswith("--")
+    ]
     return [option.removeprefix("--").replace("-", "_") for option in spelled]
 
 
@@ -111,9 +115,14 @@ def _words(command: Any, verb: str, name: str, value: Option) -> list[str]:
 
 
 def _values(value: Option, *, several: bool) -> list[str]:
-    """A value as one word, or as many where an option is repeated; an answer as a file that holds it."""
+    """A value as one word, or as many where an option is repeated; an answer as a file that holds
+    it.
+    """
     if isinstance(value, Mapping):
-        return [f"{key}={item if isinstance(item, str) else json.dumps(item)}" for key, item in value.items()]
+        return [
+            f"{key}={item if isinstance(item, str) else json.dumps(item)}"
+            for key, item in value.items()
+        ]
     if isinstance(value, str | os.PathLike):
         return [os.fspath(value)]
     if isinstance(value, Written):

@@ -36,7 +36,8 @@ class Trace(Answer):
 
 
 def opened(files: Sequence[Option], options: Mapping[str, Option]) -> Trace:
-    """A trace in Parquet as it is; anything else imported, into `out` or a folder that goes when Python ends.
+    """A trace in Parquet as it is; anything else imported, into `out` or a folder that goes when
+    Python ends.
 
     Args:
         files: one or two.

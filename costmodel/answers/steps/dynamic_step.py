@@ -1,7 +1,9 @@
-"""What does a step cost whose draft differs from request to request: a tree chosen anew, or a chain that ends early?
+"""What does a step cost whose draft differs from request to request: a tree chosen anew, or a chain
+that ends early?
 
-Drafting goes on until the request with most passes is done; the verify pass has the rows of all requests. Leaves out
-drafts that are all alike (`costmodel.answers.steps.step`) and what a step emits (`costmodel.laws.drafting`).
+Drafting goes on until the request with most passes is done; the verify pass has the rows of all
+requests. Leaves out drafts that are all alike (`costmodel.answers.steps.step`) and what a step
+emits (`costmodel.laws.drafting`).
 """
 
 import numpy as np
@@ -37,15 +39,21 @@ def dynamic_step(
         context: cached tokens per request, >= 0.
 
     Returns:
-        The expected cost. The verify pass is averaged over two numbers of rows that match mean, variance and skewness
-        of the batch's. Pass p of the drafter runs if any request takes part in it, for those that do.
+        The expected cost. The verify pass is averaged over two numbers of rows that match mean,
+        variance and skewness of the batch's. Pass p of the drafter runs if any request takes part
+        in it, for those that do.
     """
     speculates = np.asarray(drafts.mean_tokens > 0.0)
     verify: list[WeightedPass] = [
         (weight * often, cost)
         for weight, tokens in drafts.batch_means(batch)
         for often, cost in verify_passes(
-            deployment, drafter, batch=batch, draft_tokens=np.asarray(tokens), context=context, speculates=speculates
+            deployment,
+            drafter,
+            batch=batch,
+            draft_tokens=np.asarray(tokens),
+            context=context,
+            speculates=speculates,
         )
     ]
     draft = _draft_passes(deployment, drafter, drafts, batch=batch, context=context)
@@ -55,28 +63,54 @@ def dynamic_step(
 
 
 def _draft_passes(
-    deployment: Deployment, drafter: Drafter, drafts: DraftLengths, *, batch: Number, context: Number
+    deployment: Deployment,
+    drafter: Drafter,
+    drafts: DraftLengths,
+    *,
+    batch: Number,
+    context: Number,
 ) -> list[WeightedPass]:
     if not drafter.stages or not drafts.rows.size:
         return []
     if not drafter.drafts_level_by_level:
         return tree_draft(
-            deployment, drafter, drafts.rows.tolist(), batch=batch, context=context, reread_tokens=drafts.mean_passes
+            deployment,
+            drafter,
+            drafts.rows.tolist(),
+            batch=batch,
+            context=context,
+            reread_tokens=drafts.mean_passes,
         )
     stage, requests = drafter.stages[0], np.asarray(batch, dtype=np.float64)
     found: list[WeightedPass] = []
-    for place, (runs, reached) in enumerate(zip(drafts.batch_runs(batch), drafts.reached.tolist(), strict=True)):
+    for place, (runs, reached) in enumerate(
+        zip(drafts.batch_runs(batch), drafts.reached.tolist(), strict=True)
+    ):
         if reached == 0.0:
             break
-        rows = 1.0 + drafts.mean_passes if place == 0 and stage.draft.rereads else float(drafts.rows[place])
+        rows = (
+            1.0 + drafts.mean_passes
+            if place == 0 and stage.draft.rereads
+            else float(drafts.rows[place])
+        )
         taking = requests * reached / runs  # at least one request, as the pass runs
-        cost = draft_pass(deployment, drafter, stage, batch=taking, query_tokens=rows, context=context)
+        cost = draft_pass(
+            deployment, drafter, stage, batch=taking, query_tokens=rows, context=context
+        )
         found.append((runs, cost))
     return found
 
 
 def _ranking(deployment: Deployment, requests: Array) -> PassCost:
-    """Choosing the candidates to verify. ASSUMED: sorting a request's candidates costs what sampling one row does."""
+    """Choosing the candidates to verify. ASSUMED: sorting a request's candidates costs what
+    sampling one row does.
+    """
     tally = Tally()
-    tally.add(Operation("sampler", kernels.sampler(deployment.device, requests), Work(np.zeros(()), np.zeros(()))))
+    tally.add(
+        Operation(
+            "sampler",
+            kernels.sampler(deployment.device, requests),
+            Work(np.zeros(()), np.zeros(())),
+        )
+    )
     return tally.cost()

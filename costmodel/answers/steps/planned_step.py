@@ -1,7 +1,8 @@
 """How fast does a configuration decode when its target is spread by a plan?
 
-Target passes under the plan, drafting within each data copy's tensor group, and the engine's overhead; batches in
-flight fill the pipeline. Leaves out drafters that are themselves cut into stages.
+Target passes under the plan, drafting within each data copy's tensor group, and the engine's
+overhead; batches in flight fill the pipeline. Leaves out drafters that are themselves cut into
+stages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,8 +57,9 @@ def planned_step_cost(
 ) -> StepCost:
     """The step of a configuration under a plan, in the form of one tensor group's.
 
-    The target's operations are the plan's, communication included, stretched by what a filled pipeline waits; what
-    bounds the step (`limit`) and how far its operations err are those of one tensor group.
+    The target's operations are the plan's, communication included, stretched by what a filled
+    pipeline waits; what bounds the step (`limit`) and how far its operations err are those of one
+    tensor group.
 
     Args:
         setting: as in `planned_step`, like the rest.
@@ -75,9 +77,15 @@ def planned_step_cost(
 
 
 def planned_chain_seconds(
-    setting: Setting, chains: Sequence[Acceptance], plan: ParallelPlan, *, batch: Number, context: Number
+    setting: Setting,
+    chains: Sequence[Acceptance],
+    plan: ParallelPlan,
+    *,
+    batch: Number,
+    context: Number,
 ) -> Array:
-    """Seconds of the steps of chains that differ in nothing but their lengths, as `planned_step_cost` has them.
+    """Seconds of the steps of chains that differ in nothing but their lengths, as
+    `planned_step_cost` has them.
 
     Args:
         setting: as in `planned_step`, like the rest.
@@ -91,24 +99,35 @@ def planned_chain_seconds(
     """
     own = _tensor_group(setting, plan)
     points = (1,) * len(np.broadcast_shapes(np.shape(batch), np.shape(context)))
-    lengths, tokens, emitted = (
-        np.array([[each.proposed_tokens, _query_tokens(each), each.tokens_per_step] for each in chains])
-        .T.reshape(3, -1, *points)
-    )  # fmt: skip
+    lengths, tokens, emitted = np.array(
+        [[each.proposed_tokens, _query_tokens(each), each.tokens_per_step] for each in chains]
+    ).T.reshape(3, -1, *points)
     mine = _of_a_copy(batch, plan)
     alone = chain_step(
-        own.deployment, own.drafter, own.overhead, batch=mine, context=context, draft_tokens=lengths,
+        own.deployment,
+        own.drafter,
+        own.overhead,
+        batch=mine,
+        context=context,
+        draft_tokens=lengths,
         proposal_ratio=chains[0].proposal_ratio,
-    )  # fmt: skip
+    )
     kept_s = own.overhead.accepted_s * mine * (emitted - 1.0)
     alone = replace(alone, overhead_s=alone.overhead_s + kept_s)
     return _stretched(own, alone, tokens, plan, batch, context).total_s
 
 
 def _stretched(
-    setting: Setting, alone: StepCost, tokens: Number, plan: ParallelPlan, batch: Number, context: Number
+    setting: Setting,
+    alone: StepCost,
+    tokens: Number,
+    plan: ParallelPlan,
+    batch: Number,
+    context: Number,
 ) -> StepCost:
-    """A tensor group's own step with the target's operations under the plan, and what a filled pipeline waits."""
+    """A tensor group's own step with the target's operations under the plan, and what a filled
+    pipeline waits.
+    """
     verify, latency_s, step_s = _round(setting, alone, tokens, plan, batch, context)
     stretch = step_s / latency_s
     return replace(
@@ -143,9 +162,14 @@ def planned_pass_seconds(
     """
     requests = np.asarray(batch, dtype=np.float64) * plan.data
     return plan_cost(
-        setting.deployment, plan, batch=requests, query_tokens=query_tokens, context=context, logits=logits,
+        setting.deployment,
+        plan,
+        batch=requests,
+        query_tokens=query_tokens,
+        context=context,
+        logits=logits,
         prefill=prefill,
-    ).seconds  # fmt: skip
+    ).seconds
 
 
 def planned_step(
@@ -158,11 +182,13 @@ def planned_step(
 ) -> PlannedStep:
     """Step time, throughput and memory of one configuration under a plan.
 
-    A plan of ones answers what `estimate.estimate` does. Requests are dealt out to the batches in flight, and those
-    of a batch to the data copies; a batch that is out of the pipeline is drafted for before it enters again.
+    A plan of ones answers what `estimate.estimate` does. Requests are dealt out to the batches in
+    flight, and those of a batch to the data copies; a batch that is out of the pipeline is drafted
+    for before it enters again.
 
     Args:
-        setting: target, device, drafter and engine; its tensor-parallel degree is replaced by the plan's.
+        setting: target, device, drafter and engine; its tensor-parallel degree is replaced by the
+            plan's.
         acceptance: what the configuration emits per step.
         plan: how the target is spread.
         batch: requests in flight in the whole plan, > 0.
@@ -172,7 +198,9 @@ def planned_step(
         InputError: a plan that does not divide the model.
     """
     own, mine, plain = _tensor_group(setting, plan), _of_a_copy(batch, plan), geometric(0.0, 0)
-    alone, alone_plain = (group_step_cost(own, each, batch=mine, context=context) for each in (acceptance, plain))
+    alone, alone_plain = (
+        group_step_cost(own, each, batch=mine, context=context) for each in (acceptance, plain)
+    )
     verify, _, step_s = _round(own, alone, _query_tokens(acceptance), plan, batch, context)
     _, _, plain_s = _round(own, alone_plain, _query_tokens(plain), plan, batch, context)
     rate = np.asarray(batch, dtype=np.float64) * acceptance.tokens_per_step / step_s
@@ -199,16 +227,24 @@ def _of_a_copy(batch: Number, plan: ParallelPlan) -> Array:
 
 
 def _round(
-    setting: Setting, alone: StepCost, tokens: Number, plan: ParallelPlan, batch: Number, context: Number
+    setting: Setting,
+    alone: StepCost,
+    tokens: Number,
+    plan: ParallelPlan,
+    batch: Number,
+    context: Number,
 ) -> tuple[Mapping[str, Array], Array, Array]:
     """The target's operations under the plan, and seconds: of a batch, of all in flight."""
     one = np.asarray(batch, dtype=np.float64) / plan.pipeline
     planned = plan_cost(setting.deployment, plan, batch=one, query_tokens=tokens, context=context)
-    # Requests that propose at random cost more than their mean length: by as much as on one tensor group.
+    # Requests that propose at random cost more than their mean length: by as much as on one tensor
+    # group.
     mine = _of_a_copy(batch, plan)
     mean_s = pass_cost(setting.deployment, batch=mine, query_tokens=tokens, context=context).total_s
     spread = alone.verify_s / mean_s
-    latency = planned.pipeline.latency_s * spread + alone.draft_s - alone.hidden_s + alone.overhead_s
+    latency = (
+        planned.pipeline.latency_s * spread + alone.draft_s - alone.hidden_s + alone.overhead_s
+    )
     interval = latency if plan.pipeline == 1 else planned.pipeline.interval_s * spread
     verify = {name: np.asarray(seconds * spread) for name, seconds in planned.seconds.items()}
     return verify, latency, round_time(PipelineTime(latency, interval), plan.pipeline)
@@ -251,7 +287,12 @@ def planned_footprint(
     )
     if acceptance.draft_tokens:
         weights += drafter_bytes(setting.deployment, drafter) / plan.tensor
-        cache = cache + mine * held * drafter_kv_bytes_per_token(setting.deployment, drafter) / plan.tensor
+        cache = (
+            cache
+            + mine * held * drafter_kv_bytes_per_token(setting.deployment, drafter) / plan.tensor
+        )
     rows = mine * (1.0 + acceptance.draft_tokens) / plan.pipeline
     working = activation_bytes(model, form, tokens=rows) / plan.tensor
-    return Footprint(weights_bytes=weights, cache_bytes=np.asarray(cache), pass_bytes=np.asarray(working))
+    return Footprint(
+        weights_bytes=weights, cache_bytes=np.asarray(cache), pass_bytes=np.asarray(working)
+    )

@@ -1,8 +1,8 @@
 """What does a pass over masked blocks cost, on average over the passes that commit?
 
-Full passes over prompt and canvas, passes over a part of them on cached values, renewals, passes that store, another
-model beside. Leaves out how many tokens a pass commits and how often passes of each kind run
-(`costmodel.laws.refining`).
+Full passes over prompt and canvas, passes over a part of them on cached values, renewals, passes
+that store, another model beside. Leaves out how many tokens a pass commits and how often passes of
+each kind run (`costmodel.laws.refining`).
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,8 @@ class _Canvas:
             return
         own = {
             "canvas": self.width,
-            "suffix": (self.width + live) / 2.0 + along,  # from the first open block on, over its mean place
+            "suffix": (self.width + live) / 2.0
+            + along,  # from the first open block on, over its mean place
             "block": live + along,
             "group": self.tokens + along,  # of a canvas that is half done
         }[r.forward]
@@ -79,24 +80,33 @@ class _Canvas:
 
 
 def refine_step(
-    d: Deployment, drafter: Drafter, overhead: Overhead, *, tokens_per_step: float, batch: Number, context: Number
+    d: Deployment,
+    drafter: Drafter,
+    overhead: Overhead,
+    *,
+    tokens_per_step: float,
+    batch: Number,
+    context: Number,
 ) -> StepCost:
-    """The mean pass over masked blocks: what all passes cost together, over those that commit for one request.
+    """The mean pass over masked blocks: what all passes cost together, over those that commit for
+    one request.
 
     Args:
         d: target, device and how they run.
         drafter: of a method that refines blocks; it drafts nothing.
         overhead: the engine's share of a pass.
         tokens_per_step: tokens that a pass commits on average, >= 1.
-        batch: requests. Where they wait for each other, a pass of one that waits is billed to the others.
+        batch: requests. Where they wait for each other, a pass of one that waits is billed to the
+            others.
         context: tokens per request before the canvas.
 
     Raises:
         InputError: a method that does not refine, an auxiliary model that is not known.
 
-    Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), section 3.2, for the caches of a block's two sides;
-    Ma et al. 2025, "dKV-Cache" (arXiv:2505.15781), section 3.3, for their renewal; Liu et al. 2025, "dLLM-Cache"
-    (arXiv:2506.06295), section 3, for responses that are computed in part.
+    Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), section 3.2, for the caches of a
+    block's two sides; Ma et al. 2025, "dKV-Cache" (arXiv:2505.15781), section 3.3, for their
+    renewal; Liu et al. 2025, "dLLM-Cache" (arXiv:2506.06295), section 3, for responses that are
+    computed in part.
     """
     m = drafter.method
     r, block = refine_of(m), float(m.shape.nodes)
@@ -104,13 +114,17 @@ def refine_step(
     passes = block / tokens_per_step
     copies = np.asarray(batch, dtype=np.float64) * r.copies
 
-    def over(rows: Number, cached: Number, *, whole: bool = False, requests: Number = copies) -> PassCost:
+    def over(
+        rows: Number, cached: Number, *, whole: bool = False, requests: Number = copies
+    ) -> PassCost:
         return pass_cost(d, batch=requests, query_tokens=rows, context=cached, prefill=whole)
 
     counts = pass_counts(m, passes * waiting_ratio(m, tokens_per_step, batch))
     verify: list[WeightedPass] = []
     if np.any(counts["full"] > 0.0):
-        drafts = r.commit == "self_verified" and r.forward != "full"  # which a pass over prompt and canvas has none of
+        drafts = (
+            r.commit == "self_verified" and r.forward != "full"
+        )  # which a pass over prompt and canvas has none of
         full = over(canvas.whole, 0.0, whole=True, requests=batch if drafts else copies)
         verify.append((counts["full"] / passes, full))
     if np.any(counts["canvas"] > 0.0):
@@ -122,24 +136,32 @@ def refine_step(
         verify.append((counts["closing"] / passes, over(block, canvas.whole - block)))
     verify += [(1.0, each) for each in _beside(d, m, batch=batch, prompt=canvas.prompt)]
     cost = total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)
-    more = cost.overhead_s * (sum(counts.values()) / passes - 1.0)  # every pass is an engine's step of its own
+    more = cost.overhead_s * (
+        sum(counts.values()) / passes - 1.0
+    )  # every pass is an engine's step of its own
     return replace(cost, overhead_s=cost.overhead_s + more, launch_s=cost.launch_s + more)
 
 
 def _beside(d: Deployment, m: Method, *, batch: Number, prompt: Array) -> Iterator[PassCost]:
-    """What runs in every pass beside the target: another model over the same tokens, values of the vocabulary."""
+    """What runs in every pass beside the target: another model over the same tokens, values of the
+    vocabulary.
+    """
     r, live = refine_of(m), live_tokens(m)
     if r.auxiliary:
         other = replace(d, architecture=named_model(r.auxiliary))
         yield pass_cost(other, batch=batch, query_tokens=live, context=prompt)
     if r.vocab_state_bytes:
         tally = Tally()
-        values = np.asarray(batch, dtype=np.float64) * live * d.architecture.vocab / d.tensor_parallel
+        values = (
+            np.asarray(batch, dtype=np.float64) * live * d.architecture.vocab / d.tensor_parallel
+        )
         tally.add(stored_logits(d, values * r.vocab_state_bytes))
         yield tally.cost()
 
 
-def refine_footprint(d: Deployment, m: Method, *, batch: Number, context: Number, page_tokens: int) -> Footprint:
+def refine_footprint(
+    d: Deployment, m: Method, *, batch: Number, context: Number, page_tokens: int
+) -> Footprint:
     """Bytes on each device: weights, caches of prompt and canvas, the largest pass with its logits.
 
     Args:
@@ -153,12 +175,16 @@ def refine_footprint(d: Deployment, m: Method, *, batch: Number, context: Number
         InputError: a method that does not refine, an auxiliary model that is not known.
     """
     r, b = refine_of(m), np.asarray(batch, dtype=np.float64)
-    canvas = _Canvas(method=m, prompt=np.asarray(context, dtype=np.float64), tokens=r.tokens_per_pass)
+    canvas = _Canvas(
+        method=m, prompt=np.asarray(context, dtype=np.float64), tokens=r.tokens_per_pass
+    )
     share, form = d.tensor_parallel, d.precision
     shape = {"tensor_parallel": share, "page_tokens": page_tokens}
     held = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(context)))
     if r.forward != "full":
-        held = held + kv_bytes(d.architecture, form, batch=b * r.copies, context=canvas.whole, **shape)
+        held = held + kv_bytes(
+            d.architecture, form, batch=b * r.copies, context=canvas.whole, **shape
+        )
     weights = weight_bytes(d.architecture, form, share)
     if r.auxiliary:
         other = named_model(r.auxiliary)

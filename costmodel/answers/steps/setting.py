@@ -1,4 +1,5 @@
-"""What is known of a run but its batch, context and draft, and what a step costs on one tensor-parallel group?
+"""What is known of a run but its batch, context and draft, and what a step costs on one
+tensor-parallel group?
 
 Leaves out groups that a plan spreads further (`planned_step`) and speeds (`estimate`).
 """
@@ -60,12 +61,17 @@ class Setting:
 
     @property
     def parallel_prompts(self) -> int:
-        """Prompts that a replica processes at the same time: one in every stage of every data copy."""
+        """Prompts that a replica processes at the same time: one in every stage of every data
+        copy.
+        """
         return 1 if self.plan is None else self.plan.data * self.plan.pipeline
 
 
-def group_step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> StepCost:
-    """Cost of the steps of a configuration on one tensor-parallel group; a chain of no tokens is plain decoding.
+def group_step_cost(
+    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number
+) -> StepCost:
+    """Cost of the steps of a configuration on one tensor-parallel group; a chain of no tokens is
+    plain decoding.
 
     Args:
         setting: target, device, drafter and engine.
@@ -81,18 +87,26 @@ def group_step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, 
     return replace(cost, overhead_s=cost.overhead_s + kept_s, launch_s=cost.launch_s + kept_s)
 
 
-def _passes_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> StepCost:
+def _passes_cost(
+    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number
+) -> StepCost:
     """The same without what accepted tokens cost the engine."""
     parts = setting.deployment, setting.drafter, setting.overhead
     if setting.drafter.method.refine is not None and acceptance.draft_tokens:
-        return refine_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)
+        return refine_step(
+            *parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context
+        )
     if setting.drafter.method.advance is not None and acceptance.draft_tokens:
-        return advance_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)
+        return advance_step(
+            *parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context
+        )
     if acceptance.lengths is not None:
         return dynamic_step(*parts, acceptance.lengths, batch=batch, context=context)
     if acceptance.tree is not None:
         return tree_step(*parts, acceptance.tree, batch=batch, context=context)
-    shared = setting.drafter.method.batch  # the whole draft is paid for even where only a part is verified
+    shared = (
+        setting.drafter.method.batch
+    )  # the whole draft is paid for even where only a part is verified
     return chain_step(
         setting.deployment,
         setting.drafter,
@@ -101,5 +115,7 @@ def _passes_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, con
         context=context,
         draft_tokens=acceptance.proposed_tokens,
         proposal_ratio=acceptance.proposal_ratio if acceptance.draft_tokens else 1.0,
-        drafted_tokens=acceptance.draft_tokens if shared.drafts_during_verify or shared.parts > 1 else None,
+        drafted_tokens=acceptance.draft_tokens
+        if shared.drafts_during_verify or shared.parts > 1
+        else None,
     )

@@ -1,8 +1,9 @@
 """What does a decoding step cost: draft passes, verify passes, the engine's overhead?
 
-Chains of K tokens and static trees, for every drafter; a step in which the drafter proposes nothing costs a plain pass.
-The method's shape, verifier and batching say what the verify pass computes and what runs at the same time. Leaves out
-how many tokens the step emits (`costmodel.laws`) and what the draft passes are (`costmodel.drafters`).
+Chains of K tokens and static trees, for every drafter; a step in which the drafter proposes nothing
+costs a plain pass. The method's shape, verifier and batching say what the verify pass computes and
+what runs at the same time. Leaves out how many tokens the step emits (`costmodel.laws`) and what
+the draft passes are (`costmodel.drafters`).
 """
 
 from collections.abc import Mapping
@@ -88,12 +89,13 @@ def chain_step(
         batch: requests b.
         context: cached tokens per request.
         draft_tokens: K >= 0; 0 is plain decoding. May be a mean where proposals vary in length.
-        proposal_ratio: share of (request, step) pairs in which the drafter proposes at all; the others take one
-            token. Requests propose independently of each other.
+        proposal_ratio: share of (request, step) pairs in which the drafter proposes at all; the
+            others take one token. Requests propose independently of each other.
         drafted_tokens: tokens that are drafted where that is not what is verified; None: K.
 
     Returns:
-        The expected cost: the verify pass is averaged over two batch compositions that match mean, variance and
+        The expected cost: the verify pass is averaged over two batch compositions that match mean,
+            variance and
         skew of the number of proposing requests (exact for one request).
     """
     k = np.asarray(draft_tokens, dtype=np.float64)
@@ -104,7 +106,12 @@ def chain_step(
         (weight * share, cost)
         for weight, proposing in _compositions(np.asarray(batch, dtype=np.float64), proposal_ratio)
         for share, cost in verify_passes(
-            deployment, drafter, batch=batch, draft_tokens=verified * proposing, context=context, speculates=speculates
+            deployment,
+            drafter,
+            batch=batch,
+            draft_tokens=verified * proposing,
+            context=context,
+            speculates=speculates,
         )
     ]
     draft = chain_draft(deployment, drafter, batch=batch, context=context, draft_tokens=drafted)
@@ -122,8 +129,8 @@ def tree_step(
 ) -> StepCost:
     """A step that drafts a static tree level by level and verifies all of it at once.
 
-    A drafter that runs a pass per level expands every node with children of the level before; the root counts
-    among the verified tokens.
+    A drafter that runs a pass per level expands every node with children of the level before; the
+    root counts among the verified tokens.
 
     Args:
         deployment: target, device and how they run.
@@ -135,17 +142,28 @@ def tree_step(
     """
     speculates = np.asarray(tree.nodes > 1)
     verify = verify_passes(
-        deployment, drafter, batch=batch, draft_tokens=np.asarray(tree.nodes - 1.0), context=context,
+        deployment,
+        drafter,
+        batch=batch,
+        draft_tokens=np.asarray(tree.nodes - 1.0),
+        context=context,
         speculates=speculates,
-    )  # fmt: skip
+    )
     draft = tree_draft(
-        deployment, drafter, expansion_widths(tree), batch=batch, context=context, reread_tokens=tree.depth - 1.0
+        deployment,
+        drafter,
+        expansion_widths(tree),
+        batch=batch,
+        context=context,
+        reread_tokens=tree.depth - 1.0,
     )
     return total_cost(draft, verify, drafter, overhead, speculates=speculates, requests=batch)
 
 
 def verified_tokens(drafter: Drafter, draft_tokens: Array) -> Array:
-    """Draft tokens per request that the batch's budget lets the target verify, of K that were drafted."""
+    """Draft tokens per request that the batch's budget lets the target verify, of K that were
+    drafted.
+    """
     b = drafter.method.batch
     if b.slots == "alike" or b.budget_per_request is None:
         return draft_tokens
@@ -158,17 +176,23 @@ def riding_tokens(drafter: Drafter, draft_tokens: Array) -> Array:
 
 
 def verify_passes(
-    deployment: Deployment, drafter: Drafter, *, batch: Number, draft_tokens: Array, context: Number, speculates: Mask
+    deployment: Deployment,
+    drafter: Drafter,
+    *,
+    batch: Number,
+    draft_tokens: Array,
+    context: Number,
+    speculates: Mask,
 ) -> list[WeightedPass]:
     """The target's passes of a step, with how often each runs.
 
     Args:
         deployment: target, device and how they run.
-        drafter: who drafts; its method says which rows ride on the pass, which layers are left to run, and in how many
-            parts.
+        drafter: who drafts; its method says which rows ride on the pass, which layers are left to
+            run, and in how many parts.
         batch: requests.
-        draft_tokens: draft tokens per request that are verified, >= 0; may be a mean. Of guesses side by side those of
-            one.
+        draft_tokens: draft tokens per request that are verified, >= 0; may be a mean. Of guesses
+            side by side those of one.
         context: cached tokens per request.
         speculates: where anything is drafted at all; elsewhere the step is plain.
     """
@@ -178,28 +202,54 @@ def verify_passes(
     rows = 1.0 + m.shape.guesses * draft_tokens + riding_tokens(drafter, on)
     if m.verify.pruned_after < 1.0 and np.any(on > 0):
         found = _pruned_passes(
-            deployment, drafter, batch=batch, rows=rows, draft_tokens=draft_tokens, context=context, often=on
+            deployment,
+            drafter,
+            batch=batch,
+            rows=rows,
+            draft_tokens=draft_tokens,
+            context=context,
+            often=on,
         )
     elif drafter.exit_layers is None or not m.verify.remaining_layers:
-        return [(float(parts), pass_cost(deployment, batch=batch, query_tokens=rows / parts, context=context))]
+        return [
+            (
+                float(parts),
+                pass_cost(deployment, batch=batch, query_tokens=rows / parts, context=context),
+            )
+        ]
     else:
         target = deployment.architecture
-        rest = replace(deployment, architecture=target.with_layers(target.layers - drafter.exit_layers))
-        found = [(on * parts, pass_cost(rest, batch=batch, query_tokens=rows / parts, context=context))]
+        rest = replace(
+            deployment, architecture=target.with_layers(target.layers - drafter.exit_layers)
+        )
+        found = [
+            (on * parts, pass_cost(rest, batch=batch, query_tokens=rows / parts, context=context))
+        ]
     if not np.all(on > 0):
-        found.append((1.0 - on, pass_cost(deployment, batch=batch, query_tokens=rows, context=context)))
+        found.append(
+            (1.0 - on, pass_cost(deployment, batch=batch, query_tokens=rows, context=context))
+        )
     return found
 
 
 def _pruned_passes(
-    deployment: Deployment, drafter: Drafter, *, batch: Number, rows: Array, draft_tokens: Array, context: Number,
+    deployment: Deployment,
+    drafter: Drafter,
+    *,
+    batch: Number,
+    rows: Array,
+    draft_tokens: Array,
+    context: Number,
     often: Array,
-) -> list[WeightedPass]:  # fmt: skip
-    """The first layers over all rows, the others over those that are left, as often as anything is drafted."""
+) -> list[WeightedPass]:
+    """The first layers over all rows, the others over those that are left, as often as anything is
+    drafted.
+    """
     m, target = drafter.method, deployment.architecture
     early = layer_count(m.verify.pruned_after, target, "verify.pruned_after")
     first, rest = (
-        replace(deployment, architecture=target.with_layers(each)) for each in (early, target.layers - early)
+        replace(deployment, architecture=target.with_layers(each))
+        for each in (early, target.layers - early)
     )
     left = rows - draft_tokens * (1.0 - m.verify.pruned_ratio)
     return [
@@ -245,7 +295,8 @@ def total_cost(
     speculates: Mask,
     requests: Number,
 ) -> StepCost:
-    """The step that draft and verify passes make, with the engine's and the drafter's work on the host.
+    """The step that draft and verify passes make, with the engine's and the drafter's work on the
+    host.
 
     Args:
         draft: draft passes, with how often each runs.

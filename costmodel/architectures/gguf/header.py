@@ -1,9 +1,11 @@
 """What does the header of a GGUF file say: scalar metadata, and the shape and type of every tensor?
 
-The file is read up to its tensors' data and nothing is trusted: counts and lengths are bounded, arrays (vocabularies)
-are passed over. Leaves out the weights, which `real_runs.models.loading` reads, and what the keys mean (`model`).
+The file is read up to its tensors' data and nothing is trusted: counts and lengths are bounded,
+arrays (vocabularies) are passed over. Leaves out the weights, which `real_runs.models.loading`
+reads, and what the keys mean (`model`).
 
-Reference: the specification of the format in ggml's repository, `docs/gguf.md`, versions 2 and 3, little-endian.
+Reference: the specification of the format in ggml's repository, `docs/gguf.md`, versions 2 and 3,
+little-endian.
 """
 
 import math
@@ -23,20 +25,46 @@ _MOST_KEYS, _MOST_TENSORS, _MOST_DIMENSIONS = 10_000, 100_000, 4
 _MOST_ENTRIES, _LONGEST_KEY, _LONGEST_TEXT = 10_000_000, 65_535, 8 * MIB
 _LARGEST_HEADER = 256 * MIB
 _CHUNK_BYTES, _LENGTH = MIB, struct.Struct("<Q")
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
 _TEXT, _ARRAY = 8, 9
 Scalar = int | float | bool | str
 
 # `ggml_type` by number (ggml.h), as number formats are called here
 TYPES: Mapping[int, str] = {
-    0: "fp32", 1: "fp16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k",
-    13: "q5_k", 14: "q6_k", 30: "bf16", 39: "fp4-g32",
-}  # fmt: skip
+    0: "fp32",
+    1: "fp16",
+    2: "q4_0",
+    3: "q4_1",
+    6: "q5_0",
+    7: "q5_1",
+    8: "q8_0",
+    10: "q2_k",
+    11: "q3_k",
+    12: "q4_k",
+    13: "q5_k",
+    14: "q6_k",
+    30: "bf16",
+    39: "fp4-g32",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorInfo:
-    """One tensor: its name, sizes (the innermost first), `ggml_type` and place behind the header in bytes."""
+    """One tensor: its name, sizes (the innermost first), `ggml_type` and place behind the header in
+    bytes.
+    """
 
     name: str
     sizes: tuple[int, ...]
@@ -64,18 +92,22 @@ class Header:
     data_at: int
 
 
-_READ: dict[Path, tuple[int, bytes, Header]] = {}  # what was read last: its length, its digest, what it says
+_READ: dict[
+    Path, tuple[int, bytes, Header]
+] = {}  # what was read last: its length, its digest, what it says
 _MOST_READ = 8
 
 
 def read_header(path: Path) -> Header:
-    """The header of a GGUF file; one whose bytes are those of the last time is not taken apart again.
+    """The header of a GGUF file; one whose bytes are those of the last time is not taken apart
+    again.
 
     Args:
         path: regular file; at most 256 MiB of it are read.
 
     Raises:
-        InputError: no such file, another format or version, or a header that is truncated or out of bounds.
+        InputError: no such file, another format or version, or a header that is truncated or out of
+            bounds.
     """
     try:
         with open_regular(path) as stream:
@@ -125,7 +157,9 @@ class _Bytes:
                 raise self.wrong("is truncated within its header")
 
     def number(self, code: str) -> int | float | bool:
-        found: int | float | bool = struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
+        found: int | float | bool = struct.unpack(
+            "<" + code, self.take(struct.calcsize("<" + code))
+        )[0]
         return found
 
     def count(self, code: str, most: int, key: str) -> int:
@@ -144,7 +178,9 @@ class _Bytes:
                 self._hold(8)
             size = _LENGTH.unpack_from(self._held, self._at)[0]
             if size > _LONGEST_TEXT:
-                raise self.wrong(f"must be at most {_LONGEST_TEXT}", key=f"length of {key}", value=size)
+                raise self.wrong(
+                    f"must be at most {_LONGEST_TEXT}", key=f"length of {key}", value=size
+                )
             if self._at + 8 + size > len(self._held):
                 self._hold(8 + size)
             self._at += 8 + size
@@ -166,7 +202,9 @@ def _header(data: _Bytes) -> Header:
     infos = tuple(_tensor(data) for _ in range(tensors))
     step = metadata.get("general.alignment", 32)
     if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= MIB:
-        raise data.wrong("must be a whole number from 1 to 2^20", key="general.alignment", value=step)
+        raise data.wrong(
+            "must be a whole number from 1 to 2^20", key="general.alignment", value=step
+        )
     return Header(metadata=metadata, tensors=infos, data_at=-(-data.read_bytes // step) * step)
 
 

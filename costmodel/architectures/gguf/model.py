@@ -1,8 +1,9 @@
 """Which architecture does a GGUF file hold, and in which number formats are its weights?
 
-Keys of the file's metadata become those of a Hugging Face config, so that one reader judges both. The number format is
-read tensor by tensor: one, or a mix, for every part. Leaves out families whose keys say other things (latent attention,
-hybrids): for those name the model and state `--dtype q4_k_m`.
+Keys of the file's metadata become those of a Hugging Face config, so that one reader judges both.
+The number format is read tensor by tensor: one, or a mix, for every part. Leaves out families whose
+keys say other things (latent attention, hybrids): for those name the model and state `--dtype
+q4_k_m`.
 """
 
 from collections import Counter, defaultdict
@@ -28,17 +29,24 @@ _KEYS = {
     "expert_feed_forward_length": "moe_intermediate_size",
 }
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
-_EXPERTS = ("ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_up_exps.weight")
+_EXPERTS = (
+    "ffn_gate_exps.weight",
+    "ffn_up_exps.weight",
+    "ffn_down_exps.weight",
+    "ffn_gate_up_exps.weight",
+)
 
 
 def read_gguf_model(path: Path) -> tuple[Reading, list[str]]:
-    """The architecture of a GGUF file, with its weights' format, and names it may be known by, the likeliest first.
+    """The architecture of a GGUF file, with its weights' format, and names it may be known by, the
+    likeliest first.
 
     Args:
         path: file; only its header is read.
 
     Raises:
-        InputError: not such a file, a family that is not read from GGUF, or a key that is missing or out of range.
+        InputError: not such a file, a family that is not read from GGUF, or a key that is missing
+            or out of range.
     """
     header = read_header(path)
     family = header.metadata.get("general.architecture")
@@ -47,10 +55,16 @@ def read_gguf_model(path: Path) -> tuple[Reading, list[str]]:
         error.message += "; name the model and give its format with --dtype instead"
         raise error
     if family == "llama" and header.metadata.get("llama.expert_count"):
-        raise InputError("mixtures of experts of this family are not read from GGUF", file=path, key="expert_count")
+        raise InputError(
+            "mixtures of experts of this family are not read from GGUF",
+            file=path,
+            key="expert_count",
+        )
     shapes = {info.name: info.sizes for info in header.tensors}
     if len(shapes.get(_EMBEDDING, ())) != 2:
-        raise InputError("must be a matrix", file=path, key=_EMBEDDING, value=shapes.get(_EMBEDDING))
+        raise InputError(
+            "must be a matrix", file=path, key=_EMBEDDING, value=shapes.get(_EMBEDDING)
+        )
     config: dict[str, object] = {
         "model_type": _FAMILIES[str(family)],
         "vocab_size": shapes[_EMBEDDING][1],
@@ -63,17 +77,20 @@ def read_gguf_model(path: Path) -> tuple[Reading, list[str]]:
     if "intermediate_size" not in config:
         config["intermediate_size"] = config.get("moe_intermediate_size")
     reading = read_config(config, name=path.stem, file=str(path), source=str(path))
-    own = replace(reading, architecture=replace(reading.architecture, dtype=weight_format(header, path)))
+    own = replace(
+        reading, architecture=replace(reading.architecture, dtype=weight_format(header, path))
+    )
     parts = [str(header.metadata.get(f"general.{key}", "")) for key in ("basename", "size_label")]
     names = "-".join(filter(None, parts)), str(header.metadata.get("general.name", "")), path.stem
     return own, [name for name in names if name]
 
 
 def weight_format(header: Header, file: Path) -> str:
-    """The number formats of the matrices, part by part, each one format or the mix with the share of the weights.
+    """The number formats of the matrices, part by part, each one format or the mix with the share
+    of the weights.
 
-    Norms and biases, some ten thousandths of the weights, count as if they were in it. A head that is the embedding
-    has its format.
+    Norms and biases, some ten thousandths of the weights, count as if they were in it. A head that
+    is the embedding has its format.
 
     Raises:
         InputError: a type of tensor that stands for no number format.
@@ -89,7 +106,9 @@ def weight_format(header: Header, file: Path) -> str:
     head = form.get("head", embedding)
     matrices = form.get("matrices") or form.get("experts") or head
     parts = {"experts": form.get("experts"), "head": head, "embedding": embedding}
-    return PartFormats(matrices, **{part: name for part, name in parts.items() if name and name != matrices}).word
+    return PartFormats(
+        matrices, **{part: name for part, name in parts.items() if name and name != matrices}
+    ).word
 
 
 def _part(tensor: str) -> str:
@@ -103,5 +122,7 @@ def _part(tensor: str) -> str:
 def _format(info: TensorInfo, file: Path) -> str:
     if info.kind not in TYPES:
         known = ", ".join(f"{name} ({kind})" for kind, name in TYPES.items())
-        raise InputError(f"must have one of the types {known}", file=file, key=info.name[:80], value=info.kind)
+        raise InputError(
+            f"must have one of the types {known}", file=file, key=info.name[:80], value=info.kind
+        )
     return TYPES[info.kind]

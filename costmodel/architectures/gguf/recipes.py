@@ -1,8 +1,10 @@
-"""Which block formats does llama.cpp give the matrices of a model under the names that people type (`q4_k_m`)?
+"""Which block formats does llama.cpp give the matrices of a model under the names that people type
+(`q4_k_m`)?
 
-A recipe is a rule per kind of tensor and layer, so that the shares follow from the model. Transcribed from
-`llama_tensor_get_type_impl` and `tensor_type_fallback` of llama.cpp (src/llama-quant.cpp, commit 007dbbf), without the
-importance matrix. Leaves out the I-quants, tensors that a maker sets by hand, and the rules of Falcon.
+A recipe is a rule per kind of tensor and layer, so that the shares follow from the model.
+Transcribed from `llama_tensor_get_type_impl` and `tensor_type_fallback` of llama.cpp
+(src/llama-quant.cpp, commit 007dbbf), without the importance matrix. Leaves out the I-quants,
+tensors that a maker sets by hand, and the rules of Falcon.
 """
 
 from collections import Counter
@@ -15,10 +17,22 @@ from costmodel.architectures.part_formats import PartFormats, mixed
 
 # the format of most tensors, by the name of the recipe
 RECIPES = {
-    "q2_k": "q2_k", "q3_k_s": "q3_k", "q3_k_m": "q3_k", "q3_k_l": "q3_k", "q4_0": "q4_0", "q4_1": "q4_1",
-    "q4_k_s": "q4_k", "q4_k_m": "q4_k", "q5_0": "q5_0", "q5_1": "q5_1", "q5_k_s": "q5_k", "q5_k_m": "q5_k",
-    "q6_k": "q6_k", "q8_0": "q8_0", "mxfp4_moe": "q8_0",
-}  # fmt: skip
+    "q2_k": "q2_k",
+    "q3_k_s": "q3_k",
+    "q3_k_m": "q3_k",
+    "q3_k_l": "q3_k",
+    "q4_0": "q4_0",
+    "q4_1": "q4_1",
+    "q4_k_s": "q4_k",
+    "q4_k_m": "q4_k",
+    "q5_0": "q5_0",
+    "q5_1": "q5_1",
+    "q5_k_s": "q5_k",
+    "q5_k_m": "q5_k",
+    "q6_k": "q6_k",
+    "q8_0": "q8_0",
+    "mxfp4_moe": "q8_0",
+}
 _SUPER_BLOCK, _BLOCK = 256, 32
 _UNEVEN_ROWS = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
 _EIGHT_EXPERTS = ("q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m")
@@ -61,7 +75,13 @@ def recipe_formats(recipe: str, architecture: Architecture) -> PartFormats:
 
 
 def _add(
-    counts: Counter[str], recipe: str, role: str, values: float, inputs: int, model: Architecture, block: Block
+    counts: Counter[str],
+    recipe: str,
+    role: str,
+    values: float,
+    inputs: int,
+    model: Architecture,
+    block: Block,
 ) -> None:
     """Count a kind of tensor over all layers, of which each may have a format of its own."""
     if role == "router":
@@ -73,7 +93,9 @@ def _add(
         counts[name] += round(values / layers)
 
 
-def _format(recipe: str, role: str, layer: int, layers: int, model: Architecture, block: Block) -> str:
+def _format(
+    recipe: str, role: str, layer: int, layers: int, model: Architecture, block: Block
+) -> str:
     """The format of one tensor before it is fitted to the length of its rows."""
     base, few = RECIPES[recipe], block.feed_forward.experts == 8
     if recipe == "mxfp4_moe":
@@ -135,10 +157,20 @@ def _attention(attention: Attention, hidden: int) -> Iterator[tuple[str, float, 
             for role in ("key", "value"):
                 yield role, outputs * inputs / 2, inputs
         else:
-            yield {"output": "output", "kv_up": "value"}.get(name, "query"), outputs * inputs, inputs
+            yield (
+                {"output": "output", "kv_up": "value"}.get(name, "query"),
+                outputs * inputs,
+                inputs,
+            )
 
 
 def _matrices(projections: tuple[Projection, ...]) -> Iterator[tuple[str, float, int]]:
     for name, outputs, inputs in projections:
-        role = "down" if name in ("down", "shared_down", "expert_down") else "router" if name == "router" else "rest"
+        role = (
+            "down"
+            if name in ("down", "shared_down", "expert_down")
+            else "router"
+            if name == "router"
+            else "rest"
+        )
         yield role, float(outputs * inputs), inputs

@@ -1,12 +1,12 @@
 """Which architecture does a Hugging Face `config.json` describe?
 
-Only keys that shape a decoder are read, in the spellings of transformers 4 and 5; what differs between
-families is data in `families`. A wrapper around a language model (vision, audio) is read through its
-`text_config`. Keys that a top-level config always carries have no default: a file without `hidden_size` is
-wrong, not a 7B model.
+Only keys that shape a decoder are read, in the spellings of transformers 4 and 5; what differs
+between families is data in `families`. A wrapper around a language model (vision, audio) is read
+through its `text_config`. Keys that a top-level config always carries have no default: a file
+without `hidden_size` is wrong, not a 7B model.
 
-Left out: weights, GGUF, drafter heads. Layers of several kinds stand in `hybrids`, number formats in `stored_format`,
-encoders in `encoder_decoder`.
+Left out: weights, GGUF, drafter heads. Layers of several kinds stand in `hybrids`, number formats
+in `stored_format`, encoders in `encoder_decoder`.
 """
 
 from collections import Counter
@@ -23,7 +23,12 @@ from costmodel.architectures.hf.hybrids import hybrid_layers
 from costmodel.architectures.hf.keys import ConfigKeys
 from costmodel.architectures.hf.layer import LAYER_LIMIT, Layer
 from costmodel.architectures.hf.per_layer import layer_embedding_parameters
-from costmodel.architectures.hf.stored_format import EXPERTS_ALONE, excluded_kinds, plain_format, stored_format
+from costmodel.architectures.hf.stored_format import (
+    EXPERTS_ALONE,
+    excluded_kinds,
+    plain_format,
+    stored_format,
+)
 from costmodel.architectures.part_formats import PartFormats, mixed
 from hardware_profiles.errors import InputError, UnknownNameError
 
@@ -43,9 +48,10 @@ class Reading:
     Attributes:
         architecture: The model.
         filled_in: Class defaults that stand in for keys that the config leaves out, by key.
-        quantiser: Who quantised the weights, as the config names it; "" for nobody; it ends in "?" where its number
-            format is not known, so that the plain one is reported.
-        read_as: The family that was asked for instead of the config's own model type; "" where that was used.
+        quantiser: Who quantised the weights, as the config names it; "" for nobody; it ends in "?"
+            where its number format is not known, so that the plain one is reported.
+        read_as: The family that was asked for instead of the config's own model type; "" where that
+            was used.
     """
 
     architecture: Architecture
@@ -58,15 +64,17 @@ def read_hf_config(path: str | Path, family: str | None = None) -> Reading:
     """Read a Hugging Face `config.json`, and `hf_quant_config.json` beside it.
 
     Args:
-        path: The file, at most 1 MiB of JSON. Its folder names the model if the file is called `config.json`.
+        path: The file, at most 1 MiB of JSON. Its folder names the model if the file is called
+            `config.json`.
         family: Read it as this model type, whatever it says of itself.
 
     Returns:
         The architecture, with `source` the path as given, and what was filled in.
 
     Raises:
-        InputError: The file is absent, too large or no JSON object; a key is missing, malformed, out of range
-            or contradicts another. The message names file, key, rule and value of everything that is wrong.
+        InputError: The file is absent, too large or no JSON object; a key is missing, malformed,
+            out of range or contradicts another. The message names file, key, rule and value of
+            everything that is wrong.
         UnknownNameError: The model type is not among `MODEL_TYPES`.
     """
     path = Path(path)
@@ -85,7 +93,13 @@ def architecture_from_config(
 
 
 def read_config(
-    config: Mapping[str, object], *, name: str, file: str, source: str, prefix: str = "", family: str | None = None
+    config: Mapping[str, object],
+    *,
+    name: str,
+    file: str,
+    source: str,
+    prefix: str = "",
+    family: str | None = None,
 ) -> Reading:
     """Turn the keys of a Hugging Face config into an architecture.
 
@@ -109,13 +123,17 @@ def read_config(
     model_type = _model_type(config, family, file, prefix)
     keys = ConfigKeys(config, FAMILIES[model_type], file=file, prefix=prefix, nested=nested)
     try:
-        architecture, quantiser = _architecture(keys, name=name, model_type=model_type, source=source)
+        architecture, quantiser = _architecture(
+            keys, name=name, model_type=model_type, source=source
+        )
     except InputError as error:
         keys.settled(error)
         raise
     keys.settled()
     asked = family or ""
-    return Reading(architecture=architecture, filled_in=keys.filled_in, quantiser=quantiser, read_as=asked)
+    return Reading(
+        architecture=architecture, filled_in=keys.filled_in, quantiser=quantiser, read_as=asked
+    )
 
 
 def _model_type(config: Mapping[str, object], family: str | None, file: str, prefix: str) -> str:
@@ -127,14 +145,22 @@ def _model_type(config: Mapping[str, object], family: str | None, file: str, pre
     if not isinstance(model_type, str) or not model_type:
         raise InputError("must name a model type", file=file, key=key, value=model_type)
     if model_type not in FAMILIES:
-        error = UnknownNameError("model type", model_type[:_NAME_LIMIT], MODEL_TYPES, file=file, key=key)
+        error = UnknownNameError(
+            "model type", model_type[:_NAME_LIMIT], MODEL_TYPES, file=file, key=key
+        )
         error.message += "; a config of Llama's shape is read with --as llama"
         raise error
     return model_type
 
 
-def _architecture(keys: ConfigKeys, *, name: str, model_type: str, source: str) -> tuple[Architecture, str]:
-    hidden, vocab, tied = keys.count("hidden_size"), keys.count("vocab_size"), keys.flag("tie_word_embeddings")
+def _architecture(
+    keys: ConfigKeys, *, name: str, model_type: str, source: str
+) -> tuple[Architecture, str]:
+    hidden, vocab, tied = (
+        keys.count("hidden_size"),
+        keys.count("vocab_size"),
+        keys.flag("tie_word_embeddings"),
+    )
     formats, quantiser = stored_format(keys)
     mtp_layers = keys.count("num_nextn_predict_layers", least=0, most=LAYER_LIMIT, null=0)
     if keys.count("word_embed_proj_dim", null=hidden) != hidden:
@@ -168,7 +194,9 @@ def _architecture(keys: ConfigKeys, *, name: str, model_type: str, source: str) 
     return architecture, quantiser
 
 
-def _without(formats: PartFormats, excluded: Set[str], plain: str, model: Architecture) -> PartFormats:
+def _without(
+    formats: PartFormats, excluded: Set[str], plain: str, model: Architecture
+) -> PartFormats:
     """The formats where a quantiser left some kinds of modules as they were."""
     narrow, blocks = formats.matrices, model.blocks
     if narrow in (plain, EXPERTS_ALONE):
@@ -185,14 +213,20 @@ def _without(formats: PartFormats, excluded: Set[str], plain: str, model: Archit
 
 
 def _transformer_parameters(block: Block, hidden: int) -> int:
-    """Weights of a layer's attention and feed-forward with their norms: what a reused layer has not of its own."""
+    """Weights of a layer's attention and feed-forward with their norms: what a reused layer has not
+    of its own.
+    """
     norms = block.norms - int(block.state is not None)
-    return block.attention.parameters(hidden) + block.feed_forward.parameters(hidden) + norms * hidden
+    return (
+        block.attention.parameters(hidden) + block.feed_forward.parameters(hidden) + norms * hidden
+    )
 
 
 def _layers(keys: ConfigKeys, hidden: int) -> list[Layer]:
     family = keys.family
-    listed = keys.get("layer_types") or keys.get("hybrid_override_pattern")  # some configs let a list say how many
+    listed = keys.get("layer_types") or keys.get(
+        "hybrid_override_pattern"
+    )  # some configs let a list say how many
     layers = keys.count(
         "num_hidden_layers",
         most=LAYER_LIMIT,
@@ -220,7 +254,9 @@ def _block(keys: ConfigKeys, hidden: int, layer: Layer) -> Block:
         feed_forward = _feed_forward(keys, hidden, layer.feed_forward == "routed")
     if layer.width_ratio != 1:
         dense = "shared_width" if feed_forward.is_moe else "width"
-        feed_forward = replace(feed_forward, **{dense: getattr(feed_forward, dense) * layer.width_ratio})
+        feed_forward = replace(
+            feed_forward, **{dense: getattr(feed_forward, dense) * layer.width_ratio}
+        )
     return Block(
         attention=layer.attention,
         feed_forward=feed_forward,
@@ -237,7 +273,9 @@ def _grouped_attention(keys: ConfigKeys, hidden: int) -> Attention:
     heads = keys.count("num_attention_heads")
     kv_heads = keys.count("num_key_value_heads", null=heads)
     if heads % kv_heads:
-        raise keys.error("num_key_value_heads", f"must divide num_attention_heads ({heads})", kv_heads)
+        raise keys.error(
+            "num_key_value_heads", f"must divide num_attention_heads ({heads})", kv_heads
+        )
     head_dim = keys.count("head_dim", null=0)
     if not head_dim and hidden % heads:
         rule = f"must divide hidden_size ({hidden}) where head_dim is not given"
@@ -258,7 +296,9 @@ def _grouped_attention(keys: ConfigKeys, hidden: int) -> Attention:
 
 
 def _latent_attention(keys: ConfigKeys) -> Attention:
-    """MLA: `head_dim` and `num_key_value_heads` of such a config describe neither cache nor weights."""
+    """MLA: `head_dim` and `num_key_value_heads` of such a config describe neither cache nor
+    weights.
+    """
     nope_dim, rope_dim = keys.count("qk_nope_head_dim"), keys.count("qk_rope_head_dim")
     return Attention(
         heads=keys.count("num_attention_heads"),
@@ -304,7 +344,9 @@ def _routed(keys: ConfigKeys, layers: int) -> list[bool]:
     words = keys.words("mlp_layer_types", layers, ("dense", "sparse"))
     if words is not None:
         return [word == "sparse" for word in words]
-    most = layers if keys.has("first_k_dense_replace") else LAYER_LIMIT  # a class default may exceed a small model
+    most = (
+        layers if keys.has("first_k_dense_replace") else LAYER_LIMIT
+    )  # a class default may exceed a small model
     first = keys.count("first_k_dense_replace", least=0, most=most, null=0)
     step = keys.count("decoder_sparse_step", most=LAYER_LIMIT, null=1)
     dense, listed = (keys.numbers(key, layers) for key in ("mlp_only_layers", "moe_layers_enum"))
@@ -326,7 +368,9 @@ def _windows(keys: ConfigKeys, layers: int) -> list[int | None]:
     """Per layer, the window of its attention; None: it sees the whole context."""
     family = keys.family
     if not family.window or (family.window_switch and not keys.flag("use_sliding_window")):
-        return [None] * layers  # whatever width stands beside a switch that is off: transformers writes 0
+        return [
+            None
+        ] * layers  # whatever width stands beside a switch that is off: transformers writes 0
     window = keys.count("sliding_window", most=_CONTEXT_LIMIT, null=0)
     if not window:
         return [None] * layers
@@ -344,7 +388,9 @@ def _windows(keys: ConfigKeys, layers: int) -> list[int | None]:
 
 def _learned_positions(keys: ConfigKeys) -> int:
     extra = keys.family.extra_positions
-    return 0 if extra is None else keys.count("max_position_embeddings", most=_CONTEXT_LIMIT) + extra
+    return (
+        0 if extra is None else keys.count("max_position_embeddings", most=_CONTEXT_LIMIT) + extra
+    )
 
 
 def _max_context(keys: ConfigKeys) -> int:
@@ -354,12 +400,20 @@ def _max_context(keys: ConfigKeys) -> int:
     original = rope.get("original_max_position_embeddings")
     if "yarn" not in (rope.get("rope_type"), rope.get("type")) or original is None:
         return stated
-    stretched = _positive(keys, rope, "factor") * _positive(keys, rope, "original_max_position_embeddings")
+    stretched = _positive(keys, rope, "factor") * _positive(
+        keys, rope, "original_max_position_embeddings"
+    )
     return max(stated, int(stretched))
 
 
 def _positive(keys: ConfigKeys, rope: Mapping[str, object], key: str) -> float:
     value = rope.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _CONTEXT_LIMIT:
-        raise keys.error("rope_parameters", f"{key} must be a number in (0, {_CONTEXT_LIMIT}]", value)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value <= _CONTEXT_LIMIT
+    ):
+        raise keys.error(
+            "rope_parameters", f"{key} must be a number in (0, {_CONTEXT_LIMIT}]", value
+        )
     return value

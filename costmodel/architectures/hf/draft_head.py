@@ -1,8 +1,8 @@
 """Is a config that of a draft head, and of which kind?
 
-Heads that draft for a target (EAGLE, Medusa, multi-token prediction, DFlash) are published with configs of their own:
-by their authors, by engines' trainers and in the speculators format. Their price follows from the target; this says
-what a file is, and leaves out their weights.
+Heads that draft for a target (EAGLE, Medusa, multi-token prediction, DFlash) are published with
+configs of their own: by their authors, by engines' trainers and in the speculators format. Their
+price follows from the target; this says what a file is, and leaves out their weights.
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,11 @@ def _named(config: Mapping[str, object]) -> tuple[str, str]:
     if isinstance(named, str):
         return _SPECULATORS.get(named, named[:40]), "speculators_model_type"
     architectures = config.get("architectures")
-    names = " ".join(str(name) for name in architectures).casefold() if isinstance(architectures, list) else ""
+    names = (
+        " ".join(str(name) for name in architectures).casefold()
+        if isinstance(architectures, list)
+        else ""
+    )
     by_class = next((kind for part, kind in _CLASSES.items() if part in names), "")
     by_key = next((key for key in _KEYS if config.get(key) is not None), "")
     if by_key in ("draft_vocab_size", "") and by_class:

@@ -1,7 +1,8 @@
 """What do the configs of encoder-decoders leave unsaid, each in one entry?
 
-Spellings name the decoder's keys; those of the encoder are read in `encoder_decoder`. Defaults are those of the
-configuration classes of transformers 5.23, but for T5's output head: its later releases store one of their own.
+Spellings name the decoder's keys; those of the encoder are read in `encoder_decoder`. Defaults are
+those of the configuration classes of transformers 5.23, but for T5's output head: its later
+releases store one of their own.
 """
 
 from collections.abc import Mapping

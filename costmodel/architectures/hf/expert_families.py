@@ -1,7 +1,8 @@
 """What do the configs of further mixtures of experts leave unsaid, each in one entry?
 
-Defaults are those of the configuration classes of transformers 5.23 (LLaDA2: of the code published with the weights).
-Mixtures with latent attention stand in `families`, those with recurrent layers in `hybrid_families`.
+Defaults are those of the configuration classes of transformers 5.23 (LLaDA2: of the code published
+with the weights). Mixtures with latent attention stand in `families`, those with recurrent layers
+in `hybrid_families`.
 """
 
 from collections.abc import Mapping
@@ -113,6 +114,7 @@ EXPERT_FAMILIES: Mapping[str, Family] = {
         mlp_bias="use_bias",
         qk_norm="use_qk_norm",
         moe=True,
-        block_tokens=32,  # ASSUMED: block_length of its generate(); blocks are causal, their tokens see each other
+        # ASSUMED: block_length of its generate(); blocks are causal, their tokens see each other
+        block_tokens=32,
     ),
 }

@@ -1,9 +1,10 @@
 """What do the model families of Hugging Face configs leave unsaid, each in one entry?
 
-Values that a model class fills in, keys that have other names, and the rules by which layers slide and carry
-biases. Defaults are those of the configuration classes of transformers 5.23 (Dream, LLaDA and Kimi-K2: of the
-code published with the weights). How a config is read and checked stands in `hf_config`, families with recurrent
-layers in `hybrid_families`, those with an encoder in `encoder_families`.
+Values that a model class fills in, keys that have other names, and the rules by which layers slide
+and carry biases. Defaults are those of the configuration classes of transformers 5.23 (Dream, LLaDA
+and Kimi-K2: of the code published with the weights). How a config is read and checked stands in
+`hf_config`, families with recurrent layers in `hybrid_families`, those with an encoder in
+`encoder_families`.
 """
 
 from collections.abc import Mapping
@@ -79,7 +80,11 @@ FAMILIES: Mapping[str, Family] = {
         mlp_bias="mlp_bias",
     ),
     "mistral": Family(
-        defaults={"num_key_value_heads": 8, "sliding_window": 4096, "max_position_embeddings": 131072},
+        defaults={
+            "num_key_value_heads": 8,
+            "sliding_window": 4096,
+            "max_position_embeddings": 131072,
+        },
         window="all",
     ),
     "mixtral": Family(
@@ -120,10 +125,17 @@ FAMILIES: Mapping[str, Family] = {
         window_switch=True,
     ),
     "gemma": Family(
-        defaults={**_GEMMA, "num_key_value_heads": 16}, bias="attention_bias", output_bias="attention_bias"
+        defaults={**_GEMMA, "num_key_value_heads": 16},
+        bias="attention_bias",
+        output_bias="attention_bias",
     ),
     "gemma2": Family(
-        defaults={**_GEMMA, "num_key_value_heads": 4, "sliding_window": 4096, "sliding_window_pattern": 2},
+        defaults={
+            **_GEMMA,
+            "num_key_value_heads": 4,
+            "sliding_window": 4096,
+            "sliding_window_pattern": 2,
+        },
         bias="attention_bias",
         output_bias="attention_bias",
         norms=4,
@@ -235,7 +247,11 @@ FAMILIES: Mapping[str, Family] = {
         window="periodic",
     ),
     "opt": Family(
-        defaults={"tie_word_embeddings": True, "enable_bias": True, "max_position_embeddings": 2048},
+        defaults={
+            "tie_word_embeddings": True,
+            "enable_bias": True,
+            "max_position_embeddings": 2048,
+        },
         spellings={"intermediate_size": ("ffn_dim",)},
         fixed={
             "do_layer_norm_before": True,

@@ -10,9 +10,18 @@ from typing import Literal, TypeAlias
 Bias: TypeAlias = bool | str
 """True or False for a whole family, or the config key that decides."""
 Layout: TypeAlias = Literal[
-    "qwen3_next", "jamba", "nemotron_h", "phi4flash", "mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid",
-    "zamba2", "gemma4",
-]  # fmt: skip
+    "qwen3_next",
+    "jamba",
+    "nemotron_h",
+    "phi4flash",
+    "mamba",
+    "mamba2",
+    "bamba",
+    "falcon_h1",
+    "granitemoehybrid",
+    "zamba2",
+    "gemma4",
+]
 """How a family whose layers are of several kinds places them."""
 
 
@@ -36,10 +45,13 @@ class Family:
         shared_gate: The shared experts' output is scaled by a product with the residual vector.
         gated_attention: The query projection also makes a gate for the output.
         attention_free: No layer attends.
-        hybrid: How a family with layers of several kinds places them; None: they differ in window and experts alone.
+        hybrid: How a family with layers of several kinds places them; None: they differ in window
+            and experts alone.
         extra_positions: Rows of the position embedding beyond the context; None: no such embedding.
-        block_tokens: Tokens that see each other both ways: 1 causal; 0 all of a text (masked diffusion).
-        encoder: How the config describes the encoder that the decoder attends to; None: it has none.
+        block_tokens: Tokens that see each other both ways: 1 causal; 0 all of a text (masked
+            diffusion).
+        encoder: How the config describes the encoder that the decoder attends to; None: it has
+            none.
     """
 
     defaults: Mapping[str, object] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """How is a file with a model's configuration read, when nobody vouches for it?
 
-Regular files of at most 1 MiB, and JSON that holds an object. Leaves out what the keys mean (`config`).
+Regular files of at most 1 MiB, and JSON that holds an object. Leaves out what the keys mean
+(`config`).
 """
 
 import json
@@ -28,7 +29,9 @@ def json_object(path: Path) -> Mapping[str, object]:
 
 
 def name_of(path: Path) -> str:
-    """The name by place: a hub cache folder, the folder of a config.json, or the file's own name."""
+    """The name by place: a hub cache folder, the folder of a config.json, or the file's own
+    name.
+    """
     for part in reversed(path.absolute().parts):
         if part.startswith("models--"):
             return part.rpartition("--")[2]

@@ -1,7 +1,8 @@
 """What do the configs of hybrid and recurrent families leave unsaid, each in one entry?
 
-Models whose layers are not all attention; where each layer stands is `hybrids`. Defaults are those of the
-configuration classes of transformers 5.23 (Phi-4-mini-flash: of the code published with the weights).
+Models whose layers are not all attention; where each layer stands is `hybrids`. Defaults are those
+of the configuration classes of transformers 5.23 (Phi-4-mini-flash: of the code published with the
+weights).
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,9 @@ _DELTA_NET = {
     "max_position_embeddings": 32768,
 }
 _SHARED_EXPERT = {"shared_expert_width": ("shared_expert_intermediate_size",)}
-_PREDICTION_LAYERS = {"num_nextn_predict_layers": ("mtp_num_hidden_layers", "num_nextn_predict_layers")}
+_PREDICTION_LAYERS = {
+    "num_nextn_predict_layers": ("mtp_num_hidden_layers", "num_nextn_predict_layers")
+}
 _NO_LIMIT = 1 << 20  # contexts of attention-free models are bounded by nothing that a config states
 _QWEN3_NEXT = Family(
     defaults={**_DELTA_NET, "num_key_value_heads": 4},
@@ -153,7 +156,10 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
             "num_hidden_layers": 30,
             "num_attention_heads": 8,
         },
-        spellings={"num_experts_per_tok": ("top_k_experts",), "shared_expert_width": ("intermediate_size",)},
+        spellings={
+            "num_experts_per_tok": ("top_k_experts",),
+            "shared_expert_width": ("intermediate_size",),
+        },
         bias="attention_bias",
         output_bias="attention_bias",
         qk_norm=True,
@@ -223,7 +229,11 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
         hybrid="phi4flash",
     ),
     "mamba": Family(
-        defaults={**_SELECTIVE_SCAN, "tie_word_embeddings": True, "max_position_embeddings": _NO_LIMIT},
+        defaults={
+            **_SELECTIVE_SCAN,
+            "tie_word_embeddings": True,
+            "max_position_embeddings": _NO_LIMIT,
+        },
         spellings={
             "mamba_expand": ("expand",),
             "mamba_d_state": ("state_size",),

@@ -1,8 +1,9 @@
 """Which layers of a hybrid model attend, which are recurrent, and how wide are they?
 
-The layouts of configs that mix attention with recurrent layers; keys are read and checked by `hf_config`. A
-layer here is one entry of the config's own list, whose parts may be a mixer, a feed-forward, or both. Leaves out
-what the families share with others (widths of attention and feed-forward).
+The layouts of configs that mix attention with recurrent layers; keys are read and checked by
+`hf_config`. A layer here is one entry of the config's own list, whose parts may be a mixer, a
+feed-forward, or both. Leaves out what the families share with others (widths of attention and
+feed-forward).
 """
 
 from collections.abc import Callable, Mapping
@@ -40,12 +41,17 @@ def hybrid_layers(
     return _LAYOUTS[layout](keys, hidden, attention or NO_ATTENTION, routed)
 
 
-def _qwen3_next(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _qwen3_next(
+    keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]
+) -> list[Layer]:
     layers = len(routed)
     kinds = keys.words("layer_types", layers, _EITHER)
     if kinds is None:
         period = keys.count("full_attention_interval", most=LAYER_LIMIT)
-        kinds = ["linear_attention" if (layer + 1) % period else "full_attention" for layer in range(layers)]
+        kinds = [
+            "linear_attention" if (layer + 1) % period else "full_attention"
+            for layer in range(layers)
+        ]
     heads, value_dim = keys.count("linear_num_value_heads"), keys.count("linear_value_head_dim")
     state = StateLayer(
         kind="delta",
@@ -56,7 +62,10 @@ def _qwen3_next(keys: ConfigKeys, hidden: int, attention: Attention, routed: lis
         kernel=keys.count("linear_conv_kernel_dim"),
         inner_norms=value_dim,
     )
-    return [_either(kind, attention, state, experts) for kind, experts in zip(kinds, routed, strict=True)]
+    return [
+        _either(kind, attention, state, experts)
+        for kind, experts in zip(kinds, routed, strict=True)
+    ]
 
 
 def _jamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
@@ -65,16 +74,23 @@ def _jamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[boo
     experts = _every(keys, "expert_layer_period", "expert_layer_offset")
     state = _selective_scan(keys, hidden, normalised=True)
     kinds = ["full_attention" if attends(layer) else "linear_attention" for layer in layers]
-    return [_either(kind, attention, state, experts(layer)) for layer, kind in zip(layers, kinds, strict=True)]
+    return [
+        _either(kind, attention, state, experts(layer))
+        for layer, kind in zip(layers, kinds, strict=True)
+    ]
 
 
-def _nemotron_h(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _nemotron_h(
+    keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]
+) -> list[Layer]:
     layers, pattern = len(routed), keys.get("hybrid_override_pattern")
     kinds = keys.words("layer_types", layers, tuple(_PATTERN.values()))
     if kinds is None:
         if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - set(_PATTERN):
             rule = f"must have one of {' '.join(_PATTERN)} per layer ({layers})"
-            raise keys.error("hybrid_override_pattern", rule, pattern if isinstance(pattern, str) else None)
+            raise keys.error(
+                "hybrid_override_pattern", rule, pattern if isinstance(pattern, str) else None
+            )
         kinds = [_PATTERN[letter] for letter in pattern]
     state = _scan_by_heads(keys, keys.count("mamba_num_heads"), keys.count("mamba_head_dim"))
     made = {
@@ -86,8 +102,12 @@ def _nemotron_h(keys: ConfigKeys, hidden: int, attention: Attention, routed: lis
     return [made[kind] for kind in kinds]
 
 
-def _phi4flash(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
-    """A self-decoder that alternates scans with windows, one full layer, and a cross-decoder that reads only."""
+def _phi4flash(
+    keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]
+) -> list[Layer]:
+    """A self-decoder that alternates scans with windows, one full layer, and a cross-decoder that
+    reads only.
+    """
     layers, window = len(routed), keys.count("sliding_window", most=1_000_000_000)
     state = _selective_scan(keys, hidden, normalised=False)
     gate = StateLayer(kind="memory", inner=state.inner, heads=state.heads)
@@ -96,7 +116,9 @@ def _phi4flash(keys: ConfigKeys, hidden: int, attention: Attention, routed: list
     for layer in range(layers):
         if layer <= half + 1:
             attends = sliding if layer < half else attention
-            made.append(Layer(attends, None, "dense") if layer % 2 else Layer(NO_ATTENTION, state, "dense"))
+            made.append(
+                Layer(attends, None, "dense") if layer % 2 else Layer(NO_ATTENTION, state, "dense")
+            )
         else:
             kept = Layer(reading, None, "dense", True)
             made.append(kept if layer % 2 else Layer(NO_ATTENTION, gate, "dense", True))
@@ -104,13 +126,17 @@ def _phi4flash(keys: ConfigKeys, hidden: int, attention: Attention, routed: list
 
 
 def _mamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
-    return [Layer(NO_ATTENTION, _selective_scan(keys, hidden, normalised=False), "none")] * len(routed)
+    return [Layer(NO_ATTENTION, _selective_scan(keys, hidden, normalised=False), "none")] * len(
+        routed
+    )
 
 
 def _mamba2(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
     heads, width = keys.count("num_heads"), keys.count("head_dim")
     if heads * width != hidden * keys.count("mamba_expand"):
-        raise keys.error("num_heads", f"times head_dim must be expand times hidden_size ({hidden})", heads)
+        raise keys.error(
+            "num_heads", f"times head_dim must be expand times hidden_size ({hidden})", heads
+        )
     return [Layer(NO_ATTENTION, _scan_by_heads(keys, heads, width), "none")] * len(routed)
 
 
@@ -122,10 +148,15 @@ def _bamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[boo
         attending = keys.numbers("attn_layer_indices", layers)
         kinds = [_EITHER[0] if layer in attending else _EITHER[1] for layer in range(layers)]
     state = _scan_by_heads(keys, *_heads_of(keys, hidden * keys.count("mamba_expand", most=64)))
-    return [_either(kind, attention, state, experts) for kind, experts in zip(kinds, routed, strict=True)]
+    return [
+        _either(kind, attention, state, experts)
+        for kind, experts in zip(kinds, routed, strict=True)
+    ]
 
 
-def _falcon_h1(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _falcon_h1(
+    keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]
+) -> list[Layer]:
     """Attention and a scan side by side in every layer."""
     inner = keys.count("mamba_d_ssm", null=hidden * keys.count("mamba_expand", most=64))
     state = _scan_by_heads(keys, *_heads_of(keys, inner))
@@ -135,7 +166,8 @@ def _falcon_h1(keys: ConfigKeys, hidden: int, attention: Attention, routed: list
 
 
 def _zamba2(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
-    """Scans, before some of which one of few shared transformer layers runs, with adapters of their own.
+    """Scans, before some of which one of few shared transformer layers runs, with adapters of their
+    own.
 
     A shared layer reads the residual vector joined with the embedding.
     """
@@ -148,8 +180,10 @@ def _zamba2(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bo
     wide = replace(attention, head_dim=2 * hidden // attention.heads, input_ratio=2)
     rank, inner = keys.count("adapter_rank"), keys.count("intermediate_size", null=4 * hidden)
     extra: list[Projection] = [
-        ("link", hidden, hidden), ("adapter_down", rank, hidden), ("adapter_up", 2 * inner, rank)
-    ]  # fmt: skip
+        ("link", hidden, hidden),
+        ("adapter_down", rank, hidden),
+        ("adapter_up", 2 * inner, rank),
+    ]
     if keys.flag("use_shared_attention_adapter"):
         extra += [("adapter_down", rank, 2 * hidden), ("adapter_up", 2 * hidden, rank)] * 3
     distinct = keys.count("num_mem_blocks", most=LAYER_LIMIT)
@@ -158,7 +192,9 @@ def _zamba2(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bo
         if kind == "linear_attention":
             made.append(Layer(NO_ATTENTION, state, "none"))
             continue
-        made.append(Layer(wide, state, "dense", norms=4, extra=tuple(extra), reused=used >= distinct))
+        made.append(
+            Layer(wide, state, "dense", norms=4, extra=tuple(extra), reused=used >= distinct)
+        )
         used += 1
     return made
 
@@ -183,7 +219,9 @@ def _heads_of(keys: ConfigKeys, inner: int) -> tuple[int, int]:
     heads = keys.count("mamba_n_heads")
     width = inner // heads if keys.get("mamba_d_head") == "auto" else keys.count("mamba_d_head")
     if heads * width != inner:
-        raise keys.error("mamba_n_heads", f"times mamba_d_head must be the inner width ({inner})", heads)
+        raise keys.error(
+            "mamba_n_heads", f"times mamba_d_head must be the inner width ({inner})", heads
+        )
     return heads, width
 
 

@@ -1,8 +1,8 @@
 """How is one key of a config read, checked and blamed?
 
-Every read names a key by its usual name; the family says how its configs spell it and what its model class fills in.
-A wrong value is noted and reading goes on with one that is allowed, so that a file's mistakes are reported together.
-Leaves out which keys an architecture needs (`config`).
+Every read names a key by its usual name; the family says how its configs spell it and what its
+model class fills in. A wrong value is noted and reading goes on with one that is allowed, so that a
+file's mistakes are reported together. Leaves out which keys an architecture needs (`config`).
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,13 @@ class ConfigKeys:
     """
 
     def __init__(
-        self, values: Mapping[str, object], family: Family, *, file: str, prefix: str = "", nested: bool = False
+        self,
+        values: Mapping[str, object],
+        family: Family,
+        *,
+        file: str,
+        prefix: str = "",
+        nested: bool = False,
     ) -> None:
         self._values, self._file, self._prefix = values, file, prefix
         self.family = family
@@ -39,19 +45,26 @@ class ConfigKeys:
         for key, value in family.fixed.items():
             given = self.get(key, value)
             if given is not None and given != value:
-                self.mistakes.append(self.error(key, f"only {value!r} is supported for this model type", given))
+                self.mistakes.append(
+                    self.error(key, f"only {value!r} is supported for this model type", given)
+                )
 
     def error(self, key: str, rule: str, value: object = None) -> InputError:
         """An error that names the file, and the key as the config spells it."""
-        return InputError(rule, file=self._file, key=f"{self._prefix}{self._spelled(key)}", value=value)
+        return InputError(
+            rule, file=self._file, key=f"{self._prefix}{self._spelled(key)}", value=value
+        )
 
     def settled(self, last: InputError | None = None) -> None:
         """Raise what was found.
 
         Args:
-            last: an error about several keys at once; it counts alone, since other mistakes may have caused it.
+            last: an error about several keys at once; it counts alone, since other mistakes may
+                have caused it.
         """
-        found = {str(error): error for error in self.mistakes}  # a key that is read twice is wrong once
+        found = {
+            str(error): error for error in self.mistakes
+        }  # a key that is read twice is wrong once
         if found:
             raise joined(list(found.values()))
         if last is not None:
@@ -62,15 +75,21 @@ class ConfigKeys:
         return any(name in self._values for name in self._spellings(key))
 
     def get(self, key: str, default: object = None) -> object:
-        """The value as it stands; the class default, else `default`, where the config has no such key."""
+        """The value as it stands; the class default, else `default`, where the config has no such
+        key.
+        """
         if self.has(key):
             return self._values[self._spelled(key)]
         if key in self._defaults:
             self.filled_in[key] = self._defaults[key]
         return self._defaults.get(key, default)
 
-    def count(self, key: str, *, least: int = 1, most: int = _WIDTH_LIMIT, null: int | None = None) -> int:
-        """A whole number in [least, most]; `null` stands for null and for a key that nothing gives."""
+    def count(
+        self, key: str, *, least: int = 1, most: int = _WIDTH_LIMIT, null: int | None = None
+    ) -> int:
+        """A whole number in [least, most]; `null` stands for null and for a key that nothing
+        gives.
+        """
         value = self.get(key)
         if value is None:
             if null is not None:
@@ -132,11 +151,15 @@ class ConfigKeys:
         return found
 
     def numbers(self, key: str, layers: int) -> list[int]:
-        """Layer numbers of a list, or of a string with commas between them (Step-3); none for null and absence."""
+        """Layer numbers of a list, or of a string with commas between them (Step-3); none for null
+        and absence.
+        """
         given = self.get(key)
         if isinstance(given, str) and key == "moe_layers_enum":
             parts = [part.strip() for part in given.split(",", layers)]
-            entries: list[object] = [int(part) if part.isdecimal() and len(part) <= 5 else part for part in parts]
+            entries: list[object] = [
+                int(part) if part.isdecimal() and len(part) <= 5 else part for part in parts
+            ]
         else:
             entries = self.entries(key) or []
         found = []

@@ -1,7 +1,7 @@
 """What do the configs of near relatives of Llama leave unsaid, each in one entry?
 
-Dense decoders that differ from it in norms, biases, windows or the feed-forward alone. Defaults are those of the
-configuration classes of transformers 5.23.
+Dense decoders that differ from it in norms, biases, windows or the feed-forward alone. Defaults are
+those of the configuration classes of transformers 5.23.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,19 @@ LLAMA_LIKE_FAMILIES: Mapping[str, Family] = {
         mlp_bias="mlp_bias",
     ),
     "smollm3": Family(
-        defaults={"num_key_value_heads": 4, "tie_word_embeddings": True, "max_position_embeddings": 32768},
+        defaults={
+            "num_key_value_heads": 4,
+            "tie_word_embeddings": True,
+            "max_position_embeddings": 32768,
+        },
         fixed={"use_sliding_window": False},
         bias="attention_bias",
         output_bias="attention_bias",
         mlp_bias="mlp_bias",
     ),
     "ministral3": Family(
-        defaults={"num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 262144}, window="all"
+        defaults={"num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 262144},
+        window="all",
     ),
     "qwen3_vl_text": Family(
         defaults={"num_key_value_heads": 32, "head_dim": 128, "max_position_embeddings": 128000},
@@ -39,7 +44,11 @@ LLAMA_LIKE_FAMILIES: Mapping[str, Family] = {
         qk_norm_joint=True,
     ),
     "olmo3": Family(
-        defaults={"sliding_window": 4096, "sliding_window_pattern": 4, "max_position_embeddings": 2048},
+        defaults={
+            "sliding_window": 4096,
+            "sliding_window_pattern": 4,
+            "max_position_embeddings": 2048,
+        },
         bias="attention_bias",
         output_bias="attention_bias",
         qk_norm=True,

@@ -1,9 +1,10 @@
 """In which number formats does a checkpoint store its matrices, part by part?
 
-What `quantization_config` (and the `hf_quant_config.json` beside it) of the common quantisers say. Formats are those
-of `costmodel.passes.formats`; a quantiser that none of them stands for leaves the config's `dtype`. Modules that the
-config leaves out (`ignore`, `modules_to_not_convert`, `exclude_modules`) keep that `dtype`: routed experts and the
-other matrices are told apart, and of the latter attention and feed-forward layers, which a mix then stands for.
+What `quantization_config` (and the `hf_quant_config.json` beside it) of the common quantisers say.
+Formats are those of `costmodel.passes.formats`; a quantiser that none of them stands for leaves the
+config's `dtype`. Modules that the config leaves out (`ignore`, `modules_to_not_convert`,
+`exclude_modules`) keep that `dtype`: routed experts and the other matrices are told apart, and of
+the latter attention and feed-forward layers, which a mix then stands for.
 """
 
 import re
@@ -45,7 +46,11 @@ _GROUP_LIMIT = 1 << 16
 # one module of every kind, by the names that configs use
 _SAMPLES: Mapping[str, tuple[str, ...]] = {
     "attention": ("self_attn.q_proj", "self_attn.o_proj", "self_attn.kv_b_proj"),
-    "feed_forward": ("mlp.gate_proj", "mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj"),
+    "feed_forward": (
+        "mlp.gate_proj",
+        "mlp.shared_experts.down_proj",
+        "mlp.shared_expert.down_proj",
+    ),
     "experts": ("mlp.experts.1.down_proj", "block_sparse_moe.experts.1.w2"),
 }
 _EXCLUSIONS = ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers")
@@ -63,8 +68,8 @@ def stored_format(keys: ConfigKeys) -> tuple[PartFormats, str]:
         keys: the config; a wrong `dtype` is noted there.
 
     Returns:
-        The formats, of which `matrices` holds for whatever is not named, and the quantiser's name as the file states
-        it; it ends in "?" where its format is not known.
+        The formats, of which `matrices` holds for whatever is not named, and the quantiser's name
+        as the file states it; it ends in "?" where its format is not known.
     """
     table = keys.table("quantization_config")
     plain = plain_format(keys)
@@ -82,10 +87,11 @@ def stored_format(keys: ConfigKeys) -> tuple[PartFormats, str]:
 
 
 def excluded_kinds(keys: ConfigKeys) -> frozenset[str]:
-    """Kinds of modules (`attention`, `feed_forward`, `experts`) that the quantiser left in the config's `dtype`.
+    """Kinds of modules (`attention`, `feed_forward`, `experts`) that the quantiser left in the
+    config's `dtype`.
 
-    A kind is left out where a module of its name in some layer behind the first two is: what concerns the first or
-    last layers alone, or single projections, counts as quantised.
+    A kind is left out where a module of its name in some layer behind the first two is: what
+    concerns the first or last layers alone, or single projections, counts as quantised.
 
     Args:
         keys: the config.
@@ -95,16 +101,26 @@ def excluded_kinds(keys: ConfigKeys) -> frozenset[str]:
     return frozenset(
         kind
         for kind, modules in _SAMPLES.items()
-        if any(_matches(name, f"model.layers.{_SAMPLE_LAYER}.{module}") for name in names for module in modules)
+        if any(
+            _matches(name, f"model.layers.{_SAMPLE_LAYER}.{module}")
+            for name in names
+            for module in modules
+        )
     )
 
 
 def _texts(value: object) -> list[str]:
-    return [each for each in value[:_MOST_PATTERNS] if isinstance(each, str)] if isinstance(value, list) else []
+    return (
+        [each for each in value[:_MOST_PATTERNS] if isinstance(each, str)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def _matches(pattern: str, module: str) -> bool:
-    """Whether a config's pattern means a module: an expression behind `re:`, wildcards, or part of its name."""
+    """Whether a config's pattern means a module: an expression behind `re:`, wildcards, or part of
+    its name.
+    """
     if not 0 < len(pattern.removeprefix("re:")) <= _LONGEST_PATTERN:
         return False
     if pattern.startswith("re:"):
@@ -163,7 +179,11 @@ def _packed(table: Mapping[str, object]) -> str | None:
         four = "fp4-g32" if weights.get("group_size") == _MX_GROUP else "fp4"
         return {8: _eight_bits({"weight_block_size": block}), 4: four}.get(bits)
     zero_point = weights.get("symmetric") is False
-    return None if kind == "float" else _integers(bits, weights.get("group_size"), zero_point=zero_point)
+    return (
+        None
+        if kind == "float"
+        else _integers(bits, weights.get("group_size"), zero_point=zero_point)
+    )
 
 
 def _grouped(table: Mapping[str, object], name: str) -> str | None:
@@ -173,7 +193,9 @@ def _grouped(table: Mapping[str, object], name: str) -> str | None:
     if table.get("load_in_8bit") is True:
         return "int8"
     group = table.get("group_size", table.get("q_group_size"))
-    return _integers(table.get("bits", table.get("w_bit")), group, zero_point=name in ("awq", "gptq"))
+    return _integers(
+        table.get("bits", table.get("w_bit")), group, zero_point=name in ("awq", "gptq")
+    )
 
 
 def _integers(bits: object, group: object, *, zero_point: bool) -> str | None:

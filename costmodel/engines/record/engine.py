@@ -1,7 +1,8 @@
 """What is known of one serving engine?
 
-An `Engine` holds every fact once: what it adds to a step, which kernels it runs, how it divides memory, how it
-schedules, and what its configuration can express. Leaves out what an operator sets: `replace` a part for that.
+An `Engine` holds every fact once: what it adds to a step, which kernels it runs, how it divides
+memory, how it schedules, and what its configuration can express. Leaves out what an operator sets:
+`replace` a part for that.
 """
 
 import re
@@ -28,10 +29,11 @@ from hardware_profiles.profile import Device
 
 _NORMED = frozenset({"mixer", "feed_forward"})  # inputs of products that a norm makes
 _HOPPER = ("h100", "h200", "h20", "h800", "gh200")
-# What a GPU at its power limit keeps up, over minutes, of the arithmetic rate of kernel tables, which time milliseconds
-# or predictable operands: 257 of 295 TFLOP/s on an A100 (thonking.ai, "Strangely, Matrix Multiplications on GPUs Run
-# Faster When Given Predictable Data"); clocks of H100 and H200: arXiv:2604.11391. Fitted (`simulator.closed_loop.fit`)
-# to runs of dense models on H100 and H200, three engines; ASSUMED for other GPUs.
+# What a GPU at its power limit keeps up, over minutes, of the arithmetic rate of kernel tables,
+# which time milliseconds or predictable operands: 257 of 295 TFLOP/s on an A100 (thonking.ai,
+# "Strangely, Matrix Multiplications on GPUs Run Faster When Given Predictable Data"); clocks of
+# H100 and H200: arXiv:2604.11391. Fitted (`simulator.closed_loop.fit`) to runs of dense models on
+# H100 and H200, three engines; ASSUMED for other GPUs.
 SUSTAINED_RATIO = 0.83
 ANY = "*"  # key of the overhead that holds for every drafter without an entry of its own
 
@@ -47,30 +49,35 @@ class Kernels:
     """What an engine runs on a device.
 
     Args:
-        unsplit: beginnings of the names of devices on which the attention of a verify pass does not split a request's
-            cache among processors. CPUs read the cache once in any case.
+        unsplit: beginnings of the names of devices on which the attention of a verify pass does not
+            split a request's cache among processors. CPUs read the cache once in any case.
         graphs: passes run from captured graphs; without, the host launches layer by layer.
-        graph_rows: largest iteration with prompt tokens that runs from a captured graph. Iterations that only decode
-            always do where there are graphs.
-        head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
-            fused with the rotation.
-        norms_in_reductions: families (`model_type`) whose all-reduces add the residual, normalise and quantise too,
-            where the model is wider than `fused_width`.
+        graph_rows: largest iteration with prompt tokens that runs from a captured graph. Iterations
+            that only decode always do where there are graphs.
+        head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0
+            where that is fused with the rotation.
+        norms_in_reductions: families (`model_type`) whose all-reduces add the residual, normalise
+            and quantise too, where the model is wider than `fused_width`.
         fused_width: of the residual vector.
-        one_shot_rows: rows up to which those that quantise too run the one-shot kernel whatever would be faster.
-        merges_experts: families (`model_type`) whose shared experts run in the kernels of the routed ones.
-        quantised_inputs: inputs of 8-bit products that the kernel before them writes quantised where one scale holds
-            for a tensor: `mixer` and `feed_forward` (by the norm), `output` (by attention), `down` (by the
-            activation). Scales by block are always made by a kernel of their own.
+        one_shot_rows: rows up to which those that quantise too run the one-shot kernel whatever
+            would be faster.
+        merges_experts: families (`model_type`) whose shared experts run in the kernels of the
+            routed ones.
+        quantised_inputs: inputs of 8-bit products that the kernel before them writes quantised
+            where one scale holds for a tensor: `mixer` and `feed_forward` (by the norm), `output`
+            (by attention), `down` (by the activation). Scales by block are always made by a kernel
+            of their own.
         products: whose 8-bit products it runs.
         prompt_attention: whose attention over prompts it runs.
         reductions: whose all-reduce kernels it runs, and up to how many devices.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
         release: that runs, as (major, minor).
-        quantised_cache: least time of decode attention over an 8-bit cache on Hopper, as a share of that over a 16-bit
-            one, by the first release, as (major, minor), for which it no longer holds; empty: it goes by the bytes.
+        quantised_cache: least time of decode attention over an 8-bit cache on Hopper, as a share of
+            that over a 16-bit one, by the first release, as (major, minor), for which it no longer
+            holds; empty: it goes by the bytes.
         cut_bytes: traffic per logit where top-k or top-p are applied by sorting the vocabulary.
-        sustained_ratio: share of a GPU's arithmetic rate in kernel tables that it keeps up while it serves, in (0, 1].
+        sustained_ratio: share of a GPU's arithmetic rate in kernel tables that it keeps up while it
+            serves, in (0, 1].
         cuts_until: first release that no longer does, as (major, minor); (0, 0): none ever did.
         source: where this comes from.
     """
@@ -98,10 +105,14 @@ class Kernels:
     def at(self, version: str | None) -> "Kernels":
         """Those of a release; None: of the newest one known."""
         release = _release(version)
-        return replace(self, release=release, cut_bytes=self.cut_bytes if release < self.cuts_until else 0.0)
+        return replace(
+            self, release=release, cut_bytes=self.cut_bytes if release < self.cuts_until else 0.0
+        )
 
     def quantised_cache_ratio(self, device: Device) -> float:
-        """Least time of decode attention over an 8-bit cache over that of a 16-bit one; 0: nothing but its bytes."""
+        """Least time of decode attention over an 8-bit cache over that of a 16-bit one; 0: nothing
+        but its bytes.
+        """
         if not device.name.startswith(_HOPPER):
             return 0.0
         return next((ratio for until, ratio in self.quantised_cache if self.release < until), 0.0)
@@ -113,25 +124,31 @@ class Scheduler:
 
     Args:
         versions: versions whose defaults these are.
-        mixes: prompts join the iterations in which others decode; False runs waiting prompts first, alone.
+        mixes: prompts join the iterations in which others decode; False runs waiting prompts first,
+            alone.
         chunks: a prompt may be split over iterations; False admits it whole.
-        batch_tokens: most query tokens of an iteration, decoding requests included where `mixes`; at least 1.
+        batch_tokens: most query tokens of an iteration, decoding requests included where `mixes`;
+            at least 1.
         requests: most requests in flight, at least 1.
-        large_bytes: memory of a device from which on these two hold; below it `small_batch_tokens` and
-            `small_requests` do, and on the devices whose names contain one of `small_devices`.
+        large_bytes: memory of a device from which on these two hold; below it `small_batch_tokens`
+            and `small_requests` do, and on the devices whose names contain one of `small_devices`.
         small_batch_tokens: most query tokens there.
         small_requests: most requests there.
         small_devices: parts of device names.
-        reserve_ratio: share of a request's output that must fit before it is admitted, in [0, 1]; 1 never preempts.
+        reserve_ratio: share of a request's output that must fit before it is admitted, in [0, 1]; 1
+            never preempts.
         shares_prefixes: prompts with the same beginning share blocks.
-        overlaps: an iteration is put together when the one before it starts, so that whoever arrives in between waits
-            for one more.
-        wait_iterations: prompts wait beside decoding requests until more have come, for so many iterations at most.
+        overlaps: an iteration is put together when the one before it starts, so that whoever
+            arrives in between waits for one more.
+        wait_iterations: prompts wait beside decoding requests until more have come, for so many
+            iterations at most.
         wait_ratio: share of `batch_tokens` that ends the wait, in [0, 1].
         receive_iterations: iterations that only decode between two looks for new requests.
         overlaps_from: release since which it does, as (major, minor); (0, 0) for all.
-        numbered_slots: requests hold numbered slots, taken before an iteration is filled and served in that order.
-        pass_tokens: most query tokens of one pass, of which an iteration may have several; 0: it is one pass.
+        numbered_slots: requests hold numbered slots, taken before an iteration is filled and served
+            in that order.
+        pass_tokens: most query tokens of one pass, of which an iteration may have several; 0: it is
+            one pass.
         equal_passes: a pass holds equally many tokens of slots with consecutive numbers.
         drafts_within_output: no tokens are drafted beyond the end of an output.
         source: where the numbers come from.
@@ -172,7 +189,9 @@ class Scheduler:
     def on(self, device: Device, version: str | None) -> "Scheduler":
         """The defaults that hold on a device, at a release; None: the newest one known."""
         here = replace(self, overlaps=self.overlaps and _release(version) >= self.overlaps_from)
-        if device.memory_bytes >= self.large_bytes and not any(part in device.name for part in self.small_devices):
+        if device.memory_bytes >= self.large_bytes and not any(
+            part in device.name for part in self.small_devices
+        ):
             return here
         return replace(here, batch_tokens=self.small_batch_tokens, requests=self.small_requests)
 
@@ -187,9 +206,11 @@ class Engine:
         overheads: what it adds to a step, by who drafts (`Draft.by`); `ANY` holds for all others.
         kernels: what it runs.
         host: what iterations with prompts cost its host.
-        follows_target: draft models compute what the target does in a pass of their own, beside those that draft.
-        keeps_fp32: a checkpoint in 32 bits runs in 32 bits unless another format is asked for; others load 16 bits
-            (vLLM and SGLang: `dtype auto` of a 32-bit config; llama.cpp converts to 16 bits).
+        follows_target: draft models compute what the target does in a pass of their own, beside
+            those that draft.
+        keeps_fp32: a checkpoint in 32 bits runs in 32 bits unless another format is asked for;
+            others load 16 bits (vLLM and SGLang: `dtype auto` of a 32-bit config; llama.cpp
+            converts to 16 bits).
         memory: how it divides a device's memory.
         scheduler: its defaults; None where none were read.
         options: what its configuration can express; None where nothing is written for it.
@@ -222,7 +243,9 @@ class Engine:
         """
         if self.scheduler is None:
             return self
-        return replace(self, scheduler=self.scheduler.on(device, version), kernels=self.kernels.at(version))
+        return replace(
+            self, scheduler=self.scheduler.on(device, version), kernels=self.kernels.at(version)
+        )
 
     @property
     def scheduling(self) -> Scheduler:
@@ -232,13 +255,20 @@ class Engine:
             InputError: none are known.
         """
         if self.scheduler is None:
-            raise InputError("its scheduler's defaults are not known", key="engine", value=self.name)
+            raise InputError(
+                "its scheduler's defaults are not known", key="engine", value=self.name
+            )
         return self.scheduler
 
     def drafting(self, drafter: Drafter) -> Drafter:
         """The drafter as the engine runs it."""
         stages = (
-            replace(stage, follows_target=self.follows_target and stage.draft.by == "model" and stage.draft.own_cache)
+            replace(
+                stage,
+                follows_target=self.follows_target
+                and stage.draft.by == "model"
+                and stage.draft.own_cache,
+            )
             for stage in drafter.stages
         )
         return replace(drafter, stages=tuple(stages))
@@ -248,34 +278,49 @@ class Engine:
         return self.overheads.get(drafter, self.overheads[ANY])
 
     def splits_verify(self, device: Device) -> bool:
-        """Whether the attention of a verify pass splits a request's cache among the processors of a device."""
+        """Whether the attention of a verify pass splits a request's cache among the processors of a
+        device.
+        """
         return device.kind == "cpu" or not device.name.startswith(self.kernels.unsplit)
 
     def running(self, deployment: Deployment) -> Deployment:
-        """The deployment with the engine's kernels between products; models released in fp8 have scales by block."""
+        """The deployment with the engine's kernels between products; models released in fp8 have
+        scales by block.
+        """
         model, k = deployment.architecture, self.kernels
-        by_tensor = model.dtype not in ("fp8", "fp8-block") and deployment.precision.weights != "fp8-block"
+        by_tensor = (
+            model.dtype not in ("fp8", "fp8-block") and deployment.precision.weights != "fp8-block"
+        )
         fused = model.model_type in k.norms_in_reductions and model.hidden > k.fused_width
-        done = k.quantised_inputs | (_NORMED if fused and deployment.tensor_parallel > 1 else frozenset())
+        done = k.quantised_inputs | (
+            _NORMED if fused and deployment.tensor_parallel > 1 else frozenset()
+        )
         return replace(
             with_prompt_attention(deployment, k.prompt_attention),
             head_norm_kernels=k.head_norm_kernels,
             norms_in_reductions=fused,
             reductions=k.reductions,
             merges_experts=model.model_type in k.merges_experts,
-            one_shot_rows=k.one_shot_rows if fused and deployment.precision.quantises and by_tensor else 0,
+            one_shot_rows=k.one_shot_rows
+            if fused and deployment.precision.quantises and by_tensor
+            else 0,
             quantised_inputs=done if by_tensor else frozenset(),
         )
 
     @property
     def pass_tokens(self) -> int:
-        """Tokens of the largest pass that buffers are set up for; 0: they follow the pass at hand."""
+        """Tokens of the largest pass that buffers are set up for; 0: they follow the pass at
+        hand.
+        """
         if self.memory.pass_tokens is not None:
             return self.memory.pass_tokens
         return 0 if self.scheduler is None else self.scheduler.batch_tokens
 
-    def buffer_bytes(self, architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
-        """Bytes of the activations of the largest pass, on each device; its logits are those of one row.
+    def buffer_bytes(
+        self, architecture: Architecture, precision: Precision, tensor_parallel: int = 1
+    ) -> float:
+        """Bytes of the activations of the largest pass, on each device; its logits are those of one
+        row.
 
         Args:
             architecture: the target.
@@ -284,7 +329,10 @@ class Engine:
         """
         if not self.pass_tokens:
             return 0.0
-        return float(activation_bytes(architecture, precision, tokens=self.pass_tokens, logit_rows=1)) / tensor_parallel
+        return (
+            float(activation_bytes(architecture, precision, tokens=self.pass_tokens, logit_rows=1))
+            / tensor_parallel
+        )
 
     def cache_bytes(
         self,
@@ -299,19 +347,23 @@ class Engine:
     ) -> Array:
         """Bytes that the cache takes of one device; below 0 where not even the rest fits.
 
-        This is the one place where an engine's memory is divided: every answer about what fits reads it.
+        This is the one place where an engine's memory is divided: every answer about what fits
+        reads it.
 
         Args:
             device: of the group.
             architecture: the target.
             precision: number formats.
             weights_bytes: of target and drafter, on that device.
-            pass_bytes: activations of the pass at hand, on that device; buffers are at least those of `buffer_bytes`.
+            pass_bytes: activations of the pass at hand, on that device; buffers are at least those
+                of `buffer_bytes`.
             tensor_parallel: devices that share every layer.
             devices: of the whole group; None: `tensor_parallel`.
         """
         buffers = self.buffer_bytes(architecture, precision, tensor_parallel)
         return self.memory.cache_bytes(
-            device.memory_bytes, weights_bytes=weights_bytes, activations_bytes=np.maximum(buffers, pass_bytes),
+            device.memory_bytes,
+            weights_bytes=weights_bytes,
+            activations_bytes=np.maximum(buffers, pass_bytes),
             devices=tensor_parallel if devices is None else devices,
-        )  # fmt: skip
+        )

@@ -1,8 +1,9 @@
 """What does a file say about an engine that was measured on one machine?
 
-`like` names the shipped engine that all else is taken from; the file holds what it adds to a step and a prompt there.
-`rooftree calibrate --server` writes it. Such numbers go with the device profile of the same calibration: what that
-profile's passes hold already is 0 here. Leaves out what a configuration can express, which is the engine's own.
+`like` names the shipped engine that all else is taken from; the file holds what it adds to a step
+and a prompt there. `rooftree calibrate --server` writes it. Such numbers go with the device profile
+of the same calibration: what that profile's passes hold already is 0 here. Leaves out what a
+configuration can express, which is the engine's own.
 """
 
 import math
@@ -66,7 +67,8 @@ def parse_engine_file(path: Path) -> EngineFile:
     """The content of an engine file, checked.
 
     Raises:
-        InputError: not TOML, too large, or a key that is missing, unknown or out of range; all of them are named.
+        InputError: not TOML, too large, or a key that is missing, unknown or out of range; all of
+            them are named.
     """
     try:
         content = tomllib.loads(read_bounded(path, MIB).decode("utf-8"))
@@ -77,27 +79,39 @@ def parse_engine_file(path: Path) -> EngineFile:
     except ValidationError as error:
         raise joined([_mistake(each, path) for each in error.errors()]) from None
     if ANY not in found.overheads:
-        raise InputError("needs an entry for every drafter without one", file=path, key=f'overheads."{ANY}"')
+        raise InputError(
+            "needs an entry for every drafter without one", file=path, key=f'overheads."{ANY}"'
+        )
     return found
 
 
 def with_file(engine: Engine, file: EngineFile) -> Engine:
-    """The engine with what a file says of it; its overheads take the place of all of the engine's own."""
+    """The engine with what a file says of it; its overheads take the place of all of the engine's
+    own.
+    """
     overheads = {
         name: Overhead(
-            engine=engine.name, versions=each.versions, step_s=each.step_us * MICRO, draft_s=each.draft_us * MICRO,
-            request_s=each.request_us * MICRO, accepted_s=each.accepted_us * MICRO, verify_ratio=each.verify_ratio,
-            spread_ratio=each.spread_ratio, source=each.source,
+            engine=engine.name,
+            versions=each.versions,
+            step_s=each.step_us * MICRO,
+            draft_s=each.draft_us * MICRO,
+            request_s=each.request_us * MICRO,
+            accepted_s=each.accepted_us * MICRO,
+            verify_ratio=each.verify_ratio,
+            spread_ratio=each.spread_ratio,
+            source=each.source,
         )
         for name, each in file.overheads.items()
-    }  # fmt: skip
+    }
     host = engine.host
     if file.host is not None:
         host = replace(host, prompt_s=file.host.prompt_us * MICRO, source=file.host.source)
     return replace(engine, overheads=overheads, host=host)
 
 
-def write_engine_file(path: Path, *, like: str, overheads: Mapping[str, Overhead], host: Host | None = None) -> None:
+def write_engine_file(
+    path: Path, *, like: str, overheads: Mapping[str, Overhead], host: Host | None = None
+) -> None:
     """Write what was measured of an engine, in the form that `parse_engine_file` reads.
 
     Raises:
@@ -111,7 +125,12 @@ def write_engine_file(path: Path, *, like: str, overheads: Mapping[str, Overhead
         lines += [f"verify_ratio = {each.verify_ratio!r}", f"spread_ratio = {each.spread_ratio!r}"]
         lines.append(f"source = {_quoted(each.source)}")
     if host is not None:
-        lines += ["", "[host]", f"prompt_us = {_microseconds(host.prompt_s)}", f"source = {_quoted(host.source)}"]
+        lines += [
+            "",
+            "[host]",
+            f"prompt_us = {_microseconds(host.prompt_s)}",
+            f"source = {_quoted(host.source)}",
+        ]
     with whole_file(path) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -1,8 +1,9 @@
 """How long is the host of an engine busy with an iteration, and what of that can no overlap hide?
 
-A pass with prompt tokens that no captured graph holds is launched operation by operation, and every prompt that joins
-has a state to be set up. Where the host prepares an iteration while the device runs the one before, `Overhead` is
-hidden and the device still idles for a moment. Leaves out for how long the device waits (`simulator.loop.tables`).
+A pass with prompt tokens that no captured graph holds is launched operation by operation, and every
+prompt that joins has a state to be set up. Where the host prepares an iteration while the device
+runs the one before, `Overhead` is hidden and the device still idles for a moment. Leaves out for
+how long the device waits (`simulator.loop.tables`).
 """
 
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from costmodel.architectures.architecture import Architecture
 from hardware_profiles.errors import InputError
 
-# Operations that an engine launches in a layer of attention and MLP, counted in the models of vLLM 0.12, SGLang 0.5 and
-# TensorRT-LLM 1.0: two norms, four products, rotation, cache write, attention, activation, two reductions.
+# Operations that an engine launches in a layer of attention and MLP, counted in the models of vLLM
+# 0.12, SGLang 0.5 and TensorRT-LLM 1.0: two norms, four products, rotation, cache write, attention,
+# activation, two reductions.
 _DENSE_OPERATIONS = 12
-# more of them where a router picks experts (its product, choice, sort, two grouped products, weighted sum), and where
-# attention is latent (three products and two norms more, and the parts of keys and queries put together)
+# more of them where a router picks experts (its product, choice, sort, two grouped products,
+# weighted sum), and where attention is latent (three products and two norms more, and the parts of
+# keys and queries put together)
 _EXPERT_OPERATIONS = 6
 _LATENT_OPERATIONS = 8
 
@@ -24,10 +27,13 @@ class Host:
     """Time of an engine's host.
 
     Args:
-        layer_ratio: host time to launch a layer outside a graph over that of the device's profile, which is vLLM's.
-        pass_s: host seconds to launch what a pass outside a graph runs beside its layers: embedding, masks, head.
+        layer_ratio: host time to launch a layer outside a graph over that of the device's profile,
+            which is vLLM's.
+        pass_s: host seconds to launch what a pass outside a graph runs beside its layers:
+            embedding, masks, head.
         prompt_s: host seconds for every prompt that joins an iteration.
-        idle_s: seconds for which the device idles after every iteration although host and device overlap.
+        idle_s: seconds for which the device idles after every iteration although host and device
+            overlap.
         idle_request_s: the same for each request that the iteration served.
         source: where the numbers come from.
 

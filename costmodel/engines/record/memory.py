@@ -1,8 +1,8 @@
 """How much of a device's memory does an engine give to its cache?
 
-One formula for all engines, whose terms an engine's record states. Against the caches that running engines report it
-is off by 2 % where the record has a published source; records without one say ASSUMED. Leaves out what a request takes
-of the cache (`costmodel.passes.memory`).
+One formula for all engines, whose terms an engine's record states. Against the caches that running
+engines report it is off by 2 % where the record has a published source; records without one say
+ASSUMED. Leaves out what a request takes of the cache (`costmodel.passes.memory`).
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,17 @@ from costmodel.passes.ops import Array, Number
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import GIB, MIB
 
-# An H100 of 81,559 MiB has 79.22 GiB for CUDA (vLLM pull request 12126); on an H200 of 143,771 MiB a process finds
-# 139.3 GiB free before it joins the others of its group (SGLang pull request 11716: 137.29 GB left, 2.01 GB for those).
+# An H100 of 81,559 MiB has 79.22 GiB for CUDA (vLLM pull request 12126); on an H200 of 143,771 MiB
+# a process finds 139.3 GiB free before it joins the others of its group (SGLang pull request 11716:
+# 137.29 GB left, 2.01 GB for those).
 DRIVER_BYTES = 81_559 * MIB - 79.22 * GIB
 PROCESS_BYTES = 143_771 * MIB - 139.3 * GIB
-GROUP_BYTES = (139.3 - 137.29) * GIB  # of buffers, by each device of a group: of eight in that log, ASSUMED of fewer
-_LEAST_RATIO = 0.1  # ASSUMED: what is left to the cache of a device that is smaller than the reserved bytes
+GROUP_BYTES = (
+    139.3 - 137.29
+) * GIB  # of buffers, by each device of a group: of eight in that log, ASSUMED of fewer
+_LEAST_RATIO = (
+    0.1  # ASSUMED: what is left to the cache of a device that is smaller than the reserved bytes
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,16 +33,17 @@ class Memory:
     Args:
         ratio: share for the engine (`of_free` False) or for the cache alone (True), in (0, 1].
         of_free: the share is of what weights and activations leave, not of the whole memory.
-        reserved_bytes: reserved for everything but weights and cache before the share is taken; as a share of the
-            memory.
+        reserved_bytes: reserved for everything but weights and cache before the share is taken; as
+            a share of the memory.
         activations_inside: activations count against the share; False leaves them to the rest.
-        unseen_bytes: memory that the engine does not count on when it takes its share: what the driver keeps and,
-            where the share is of what is found free, the context of a process.
+        unseen_bytes: memory that the engine does not count on when it takes its share: what the
+            driver keeps and, where the share is of what is found free, the context of a process.
         group_bytes: buffers of each device for the others of its group.
         block_tokens: tokens of a block of the cache; 1 has no half-filled blocks.
-        pass_tokens: tokens of the largest pass that buffers are set up for; None: an iteration of the scheduler.
-        stated_bytes: what the engine itself said that its cache takes of each device, whatever else lies there; None:
-            it follows from the rest.
+        pass_tokens: tokens of the largest pass that buffers are set up for; None: an iteration of
+            the scheduler.
+        stated_bytes: what the engine itself said that its cache takes of each device, whatever else
+            lies there; None: it follows from the rest.
         source: where the numbers come from; ASSUMED where none was at hand.
 
     Raises:
@@ -77,7 +83,8 @@ class Memory:
         activations_bytes: Number,
         devices: int = 1,
     ) -> Array:
-        """Bytes that the cache takes of one device of a group; below 0 where not even the rest fits.
+        """Bytes that the cache takes of one device of a group; below 0 where not even the rest
+        fits.
 
         Args:
             memory_bytes: of that device.
@@ -86,7 +93,10 @@ class Memory:
             devices: of the group; several keep buffers for each other.
         """
         if self.stated_bytes is not None:
-            return np.full(np.broadcast_shapes(np.shape(weights_bytes), np.shape(activations_bytes)), self.stated_bytes)
+            return np.full(
+                np.broadcast_shapes(np.shape(weights_bytes), np.shape(activations_bytes)),
+                self.stated_bytes,
+            )
         seen, ratio = memory_bytes - self.unseen_bytes, self.ratio_of(memory_bytes)
         taken = weights_bytes + (self.group_bytes if devices > 1 else 0.0)
         taken = taken + activations_bytes if self.activations_inside else taken

@@ -1,7 +1,8 @@
 """What can an engine's own configuration express, release by release?
 
-Every way of drafting has a name there and, for each thing that a configuration may ask of it, the releases that have
-it or the reason why none does. Leaves out how the engine spells it (`app.exporters`).
+Every way of drafting has a name there and, for each thing that a configuration may ask of it, the
+releases that have it or the reason why none does. Leaves out how the engine spells it
+(`app.exporters`).
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,8 @@ class Drafting:
         schedule: a draft length for every range of batch sizes.
         stop: an end of the draft where its probability falls below a threshold.
         synthetic: acceptance that is drawn at stated rates or at a stated mean, to time a what-if.
-        variants: other implementations of the same drafting under names of their own, and the releases that have them.
+        variants: other implementations of the same drafting under names of their own, and the
+            releases that have them.
     """
 
     name: str
@@ -47,8 +49,9 @@ class Options:
         numbered: releases are version numbers, so that two that were read speak for one in between.
         drafting: ways of drafting by rooftree's names of them.
         without: methods that are missing although one might look for them, and why.
-        parallel: whether one model may be spread over several devices or nodes, or why not: `tensor`, `pipeline`,
-            `expert`, `data`, `context` and `nodes`. What is left out was not looked up.
+        parallel: whether one model may be spread over several devices or nodes, or why not:
+            `tensor`, `pipeline`, `expert`, `data`, `context` and `nodes`. What is left out was not
+            looked up.
         several_requests: whether several requests may be drafted for together, or why not.
         source: what was read.
     """
@@ -68,5 +71,9 @@ class Options:
             return False
         if self.numbered:
             return capability.admits(release)
-        last = len(self.releases) - 1 if capability.last is None else self.releases.index(capability.last)
+        last = (
+            len(self.releases) - 1
+            if capability.last is None
+            else self.releases.index(capability.last)
+        )
         return self.releases.index(capability.first) <= self.releases.index(release) <= last

@@ -1,4 +1,5 @@
-"""What does an engine add to a step beside the passes: scheduling, sampling on the host, draft set-up?
+"""What does an engine add to a step beside the passes: scheduling, sampling on the host, draft
+set-up?
 
 Leaves out anything that a pass's own operations already bill.
 """
@@ -16,7 +17,8 @@ class Overhead:
         step_s: added to every step, speculative or not.
         draft_s: added to a step that runs a drafter, whatever its length.
         request_s: added per request that the step serves, however many tokens it has there.
-        accepted_s: added per accepted draft token, which is sampled and sent beside the one that every step gives.
+        accepted_s: added per accepted draft token, which is sampled and sent beside the one that
+            every step gives.
         verify_ratio: added to a speculative step as a share of its verify pass (host lookups).
         spread_ratio: half-width of the 80 % interval of these numbers.
         source: where they come from.
@@ -33,4 +35,6 @@ class Overhead:
     source: str
 
 
-BARE = Overhead(engine="none", versions="", step_s=0.0, spread_ratio=0.0, source="no engine: passes alone")
+BARE = Overhead(
+    engine="none", versions="", step_s=0.0, spread_ratio=0.0, source="no engine: passes alone"
+)

@@ -1,8 +1,9 @@
 """How does a program decode masked blocks, as its own settings say it, release by release?
 
-A program is an engine or research code that runs masked models: which commit rules it has and under which names, which
-passes it computes, which models it runs, and every flag and key with its type, default and choices. Leaves out how the
-settings are put into files (`app.exporters.diffusion`) and what a program costs (`costmodel.engines`).
+A program is an engine or research code that runs masked models: which commit rules it has and under
+which names, which passes it computes, which models it runs, and every flag and key with its type,
+default and choices. Leaves out how the settings are put into files (`app.exporters.diffusion`) and
+what a program costs (`costmodel.engines`).
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,12 @@ from traces.kinds.refine_policy import COMMIT_RULES, Cache, Stop
 
 Value = str | int | float | bool | None
 Kind = Literal["int", "float", "text", "bool"]
-_TYPES: Mapping[Kind, tuple[type, ...]] = {"int": (int,), "float": (float, int), "text": (str,), "bool": (bool,)}
+_TYPES: Mapping[Kind, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "text": (str,),
+    "bool": (bool,),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +45,9 @@ class Setting:
         Raises:
             InputError: another type, or none of the choices.
         """
-        if not isinstance(value, _TYPES[self.kind]) or (isinstance(value, bool) and self.kind != "bool"):
+        if not isinstance(value, _TYPES[self.kind]) or (
+            isinstance(value, bool) and self.kind != "bool"
+        ):
             raise InputError(f"must be {self.kind}", key=name, value=value)
         if self.choices and value not in self.choices:
             raise InputError(f"must be one of {', '.join(self.choices)}", key=name, value=value)
@@ -51,7 +59,8 @@ class RuleForm:
 
     Args:
         name: what the program calls it; empty where it has no name.
-        thresholds: the program's setting for each threshold of the rule that it can set; the others are `fixed`.
+        thresholds: the program's setting for each threshold of the rule that it can set; the others
+            are `fixed`.
         fixed: thresholds that the program has no setting for, and its value of them.
         first: oldest read release that has it; empty: all.
         remark: what the program does otherwise than the rule, for whoever runs it.
@@ -73,14 +82,16 @@ class Refining:
         releases: those whose sources were read, oldest first.
         rules: the commit rules that it has, by `COMMIT_RULES`.
         without: rules that one might look for there, and why they are not there.
-        caches: what passes compute, and what the program calls it; those that are left out it does not have.
+        caches: what passes compute, and what the program calls it; those that are left out it does
+            not have.
         cache_rule: why it has no other.
         stops: when a canvas is done; those that are left out it does not have.
         stop_rule: why it has no other.
         models: configs' `model_type` of the models that it runs.
         settings: the flags or arguments that are written, by name.
         keys: the keys that are written to its files or constructors, by file or constructor.
-        parallel: ways to spread a model that it has; the others were not looked up or are refused by `refused`.
+        parallel: ways to spread a model that it has; the others were not looked up or are refused
+            by `refused`.
         refused: ways to spread a model that it does not have, and why.
         remarks: what anyone must know who runs it.
         source: what was read.
@@ -108,10 +119,16 @@ class Refining:
     def __post_init__(self) -> None:
         for rule in (*self.rules, *self.without):
             if rule not in COMMIT_RULES or (rule in self.rules and rule in self.without):
-                raise InputError("must be a commit rule, there or not there", key="rules", value=rule)
+                raise InputError(
+                    "must be a commit rule, there or not there", key="rules", value=rule
+                )
         for rule, form in self.rules.items():
             if {*form.thresholds, *form.fixed} != {*COMMIT_RULES[rule].at}:
-                raise InputError("must say each of its thresholds", key=f"rules.{rule}", value=(*form.thresholds,))
+                raise InputError(
+                    "must say each of its thresholds",
+                    key=f"rules.{rule}",
+                    value=(*form.thresholds,),
+                )
 
     @property
     def default(self) -> str:

@@ -1,7 +1,7 @@
 """Which releases of an engine have been read, and which of them speak for a release in between?
 
-A release between two that were read is held to the rules of both; one outside them is unknown. What changed
-within a gap and changed back is not seen.
+A release between two that were read is held to the rules of both; one outside them is unknown. What
+changed within a gap and changed back is not seen.
 """
 
 import re
@@ -15,7 +15,8 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:rc(\d+))?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
-    """The releases that have something: first and last read release that do, None for "still there".
+    """The releases that have something: first and last read release that do, None for "still
+    there".
 
     Args:
         first: oldest read release that has it.
@@ -30,7 +31,9 @@ class Gate:
     def admits(self, release: str) -> bool:
         """Whether a release lies inside the gate."""
         key = release_key(release)
-        return release_key(self.first) <= key and (self.last is None or key <= release_key(self.last))
+        return release_key(self.first) <= key and (
+            self.last is None or key <= release_key(self.last)
+        )
 
     @property
     def span(self) -> str:
@@ -45,7 +48,12 @@ def release_key(version: str) -> tuple[float, ...]:
     if match is None:
         return (float("-inf"),)
     major, minor, patch, candidate = match.groups()
-    return (int(major), int(minor), int(patch or 0), float(candidate) if candidate else float("inf"))
+    return (
+        int(major),
+        int(minor),
+        int(patch or 0),
+        float(candidate) if candidate else float("inf"),
+    )
 
 
 def releases_for(engine: str, version: str, read: Sequence[str]) -> tuple[str, ...]:
@@ -67,5 +75,9 @@ def releases_for(engine: str, version: str, read: Sequence[str]) -> tuple[str, .
     newer = [release for release in read if release_key(release) > key]
     if not older or not newer:
         known = read[0] if len(read) == 1 else f"{read[0]} to {read[-1]}"
-        raise InputError(f"{engine}: the rules of {known} are known, and of no other", key="version", value=version)
+        raise InputError(
+            f"{engine}: the rules of {known} are known, and of no other",
+            key="version",
+            value=version,
+        )
     return (older[-1], newer[0])

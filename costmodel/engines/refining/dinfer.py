@@ -1,9 +1,12 @@
-"""dInfer: blocks of LLaDA and LLaDA2 by a threshold, with credit or without, in a process of Python's."""
+"""dInfer: blocks of LLaDA and LLaDA2 by a threshold, with credit or without, in a process of
+Python's.
+"""
 
 from costmodel.engines.record.refining import Refining, RuleForm, Setting
 
 TOKEN_IDS = {"llada": (126_336, 126_081), "llada2_moe": (156_895, 156_892)}
-"""The mask's id and the end of text, by `model_type`: defaults of its decoders, and of LLaDA's code."""
+"""The mask's id and the end of text, by `model_type`: defaults of its decoders, and of LLaDA's
+code."""
 
 REFINING = Refining(
     name="dinfer",
@@ -44,7 +47,9 @@ REFINING = Refining(
             "warmup_steps": Setting(kind="int", default=4),
             "mask_id": Setting(kind="int", default=156895),
             "eos_id": Setting(kind="int", default=156892),
-            "parallel_decoding": Setting(kind="text", default="threshold", choices=("threshold", "hierarchy")),
+            "parallel_decoding": Setting(
+                kind="text", default="threshold", choices=("threshold", "hierarchy")
+            ),
             "use_credit": Setting(kind="bool", default=False),
             "use_bd": Setting(kind="bool", default=True),
             "max_length": Setting(kind="int", default=4096),
@@ -56,6 +61,8 @@ REFINING = Refining(
         },
     },
     parallel=("tensor", "data"),
-    source="python/dinfer/decoding/serving.py, parallel_strategy.py, generate_uniform.py and utils.py of "
-    "inclusionAI/dInfer at the commits listed",
+    source=(
+        "python/dinfer/decoding/serving.py, parallel_strategy.py, generate_uniform.py and utils.py"
+        " of inclusionAI/dInfer at the commits listed"
+    ),
 )

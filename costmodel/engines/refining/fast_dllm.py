@@ -1,4 +1,6 @@
-"""Fast-dLLM's evaluation of LLaDA: blocks by a threshold, a factor or an even share, with all three caches."""
+"""Fast-dLLM's evaluation of LLaDA: blocks by a threshold, a factor or an even share, with all three
+caches.
+"""
 
 from costmodel.engines.record.refining import Refining, RuleForm, Setting
 
@@ -14,7 +16,10 @@ REFINING = Refining(
         ),
         "static": RuleForm(
             thresholds={"tokens": "steps"},
-            remark="the tokens of a block spread evenly over its passes, more of them in the first ones",
+            remark=(
+                "the tokens of a block spread evenly over its passes, more of them in the first"
+                " ones"
+            ),
         ),
         "random": RuleForm(
             name="random",
@@ -40,7 +45,9 @@ REFINING = Refining(
             "gen_length": Setting(kind="int", default=1024),
             "steps": Setting(kind="int", default=1024),
             "block_length": Setting(kind="int", default=1024),
-            "remasking": Setting(kind="text", default="low_confidence", choices=("low_confidence", "random")),
+            "remasking": Setting(
+                kind="text", default="low_confidence", choices=("low_confidence", "random")
+            ),
             "threshold": Setting(kind="float"),
             "factor": Setting(kind="float", first="9980433"),
             "use_cache": Setting(kind="bool", default=False),
@@ -51,5 +58,8 @@ REFINING = Refining(
     },
     parallel=(),
     remarks=("requests of a batch wait for each other at the end of every block",),
-    source="llada/eval_llada.py, llada/generate.py and llada/eval_gsm8k.sh of NVlabs/Fast-dLLM at the commits listed",
+    source=(
+        "llada/eval_llada.py, llada/generate.py and llada/eval_gsm8k.sh of NVlabs/Fast-dLLM at the"
+        " commits listed"
+    ),
 )

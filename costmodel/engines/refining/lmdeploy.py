@@ -1,4 +1,6 @@
-"""LMDeploy 0.18: blocks of SDAR by a threshold or an even share, over the cache of all that is finished."""
+"""LMDeploy 0.18: blocks of SDAR by a threshold or an even share, over the cache of all that is
+finished.
+"""
 
 from costmodel.engines.record.refining import Refining, RuleForm, Setting
 
@@ -8,10 +10,19 @@ REFINING = Refining(
     name="lmdeploy",
     releases=("0.18.0",),
     rules={
-        "threshold": RuleForm(name="low_confidence_dynamic", thresholds={"confidence": "--dllm-confidence-threshold"}),
-        "static": RuleForm(name="low_confidence_static", thresholds={"tokens": "--dllm-denoising-steps"}),
+        "threshold": RuleForm(
+            name="low_confidence_dynamic", thresholds={"confidence": "--dllm-confidence-threshold"}
+        ),
+        "static": RuleForm(
+            name="low_confidence_static", thresholds={"tokens": "--dllm-denoising-steps"}
+        ),
     },
-    without={"in_order": "its strategy `sequential` commits an even share from the left, however sure the model is"},
+    without={
+        "in_order": (
+            "its strategy `sequential` commits an even share from the left, however sure the"
+            " model is"
+        )
+    },
     caches={"dual": ""},
     cache_rule="computes a block alone, over the keys and values of all before it",
     stops=("end_token", "full"),
@@ -26,7 +37,9 @@ REFINING = Refining(
         "--max-prefill-token-num": Setting(kind="int", default=8192),
         "--quant-policy": Setting(kind="int", default=0),
         "--dllm-block-length": Setting(kind="int"),  # of the checkpoint, else 4
-        "--dllm-unmasking-strategy": Setting(kind="text", default="low_confidence_dynamic", choices=_STRATEGIES),
+        "--dllm-unmasking-strategy": Setting(
+            kind="text", default="low_confidence_dynamic", choices=_STRATEGIES
+        ),
         "--dllm-denoising-steps": Setting(kind="int"),  # the block's length
         "--dllm-confidence-threshold": Setting(kind="float", default=0.85),
     },
@@ -39,16 +52,23 @@ REFINING = Refining(
             "max_prefill_token_num": Setting(kind="int", default=8192),
             "quant_policy": Setting(kind="int", default=0),
             "dllm_block_length": Setting(kind="int"),
-            "dllm_unmasking_strategy": Setting(kind="text", default="low_confidence_dynamic", choices=_STRATEGIES),
+            "dllm_unmasking_strategy": Setting(
+                kind="text", default="low_confidence_dynamic", choices=_STRATEGIES
+            ),
             "dllm_denoising_steps": Setting(kind="int"),
             "dllm_confidence_threshold": Setting(kind="float", default=0.85),
         }
     },
     parallel=("tensor",),
     remarks=(
-        "a block's keys and values are stored by one more pass over it when it is done; no pass over prompt and canvas "
-        "renews them",
+        (
+            "a block's keys and values are stored by one more pass over it when it is done; no pass"
+            " over prompt and canvas renews them"
+        ),
     ),
-    source="lmdeploy/cli/utils.py, cli/serve.py, messages.py, pytorch/config.py, pytorch/engine/config_builder.py and "
-    "pytorch/strategies/dllm/*.py of the release listed, read from its wheel",
+    source=(
+        "lmdeploy/cli/utils.py, cli/serve.py, messages.py, pytorch/config.py,"
+        " pytorch/engine/config_builder.py and pytorch/strategies/dllm/*.py of the release listed,"
+        " read from its wheel"
+    ),
 )

@@ -1,4 +1,6 @@
-"""SGLang 0.5.23: blocks of a block-causal model by one threshold, over the cache of all that is finished."""
+"""SGLang 0.5.23: blocks of a block-causal model by one threshold, over the cache of all that is
+finished.
+"""
 
 from costmodel.engines.record.refining import Refining, RuleForm, Setting
 
@@ -14,11 +16,17 @@ REFINING = Refining(
         "static": RuleForm(
             name="LowConfidence",
             fixed={"tokens": 1},
-            remark="one token a pass is LowConfidence at a threshold of 1, which no probability is beyond",
+            remark=(
+                "one token a pass is LowConfidence at a threshold of 1, which no probability is"
+                " beyond"
+            ),
         ),
     },
     without={
-        "entropy_bound": "Gemma4Renoise bounds entropy, but draws unsure positions anew, which no masked model does",
+        "entropy_bound": (
+            "Gemma4Renoise bounds entropy, but draws unsure positions anew, which no masked model"
+            " does"
+        ),
     },
     caches={"dual": ""},
     cache_rule="computes a block alone, over the keys and values of all before it",
@@ -28,7 +36,8 @@ REFINING = Refining(
     settings={
         "--model-path": Setting(kind="text"),
         "--dllm-algorithm": Setting(
-            kind="text", choices=("LowConfidence", "JointThreshold", "JointThresholdInDel", "Gemma4Renoise")
+            kind="text",
+            choices=("LowConfidence", "JointThreshold", "JointThresholdInDel", "Gemma4Renoise"),
         ),
         "--dllm-algorithm-config": Setting(kind="text"),
         "--max-running-requests": Setting(kind="int", default=1),
@@ -50,10 +59,14 @@ REFINING = Refining(
     parallel=("tensor", "expert", "nodes"),
     refused={"pipeline": "switches pipeline parallelism off for diffusion models"},
     remarks=(
-        "a block's keys and values are stored by one more pass over it when it is done; no pass over prompt and canvas "
-        "renews them",
+        (
+            "a block's keys and values are stored by one more pass over it when it is done; no pass"
+            " over prompt and canvas renews them"
+        ),
         "SGLang switches overlapped scheduling and mixed chunks off for diffusion models",
     ),
-    source="sglang/srt/dllm/config.py, dllm/algorithm/*.py, arg_groups/dllm_hook.py and arg_groups/fields/exec_.py of "
-    "the release listed, read from its wheel",
+    source=(
+        "sglang/srt/dllm/config.py, dllm/algorithm/*.py, arg_groups/dllm_hook.py and"
+        " arg_groups/fields/exec_.py of the release listed, read from its wheel"
+    ),
 )

@@ -4,7 +4,12 @@ from costmodel.laws.acceptance.imitated import drawn_ranks, drawn_recording
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
 from costmodel.laws.acceptance.recorded import accepted_by, drawn_lengths, replay_by, sibling_law
 from costmodel.laws.acceptance.rules import MATCHING, RULES, Law, law_for, several_chains
-from costmodel.laws.acceptance.siblings import ASSUMED_SIBLINGS, rank_rate, sibling_rates, stated_tree
+from costmodel.laws.acceptance.siblings import (
+    ASSUMED_SIBLINGS,
+    rank_rate,
+    sibling_rates,
+    stated_tree,
+)
 from costmodel.laws.acceptance.stated import (
     DepthRates,
     counted_rates,

@@ -1,7 +1,8 @@
 """How does acceptance go on at positions that nobody measured, and how far may that be off?
 
-The ratios that published drafters with rates by position show, as quantiles: their median is the point, their spread
-the doubt. Leaves out how they were fitted (`tests/costmodel/acceptance_library`, where a test compares).
+The ratios that published drafters with rates by position show, as quantiles: their median is the
+point, their spread the doubt. Leaves out how they were fitted
+(`tests/costmodel/acceptance_library`, where a test compares).
 """
 
 from functools import cache
@@ -9,24 +10,95 @@ from functools import cache
 import numpy as np
 
 _HEADS = (
-    (0.791, 0.879, 0.914, 0.926, 0.929, 0.939, 0.956, 0.970, 0.973, 0.978, 0.979, 0.980, 0.980, 0.980, 0.994, 1.000),
-    (0.860, 0.904, 0.935, 0.953, 0.969, 0.978, 0.981, 0.985, 0.991, 0.996, 1.005, 1.008, 1.033, 1.035, 1.052, 1.091),
+    (
+        0.791,
+        0.879,
+        0.914,
+        0.926,
+        0.929,
+        0.939,
+        0.956,
+        0.970,
+        0.973,
+        0.978,
+        0.979,
+        0.980,
+        0.980,
+        0.980,
+        0.994,
+        1.000,
+    ),
+    (
+        0.860,
+        0.904,
+        0.935,
+        0.953,
+        0.969,
+        0.978,
+        0.981,
+        0.985,
+        0.991,
+        0.996,
+        1.005,
+        1.008,
+        1.033,
+        1.035,
+        1.052,
+        1.091,
+    ),
 )
-"""Draft heads (EAGLE, multi-token prediction) beyond one known position (14 figures), and beyond two or more (19 fits).
-Source: the shipped `costmodel/acceptance_library/data`, entries with rates by position."""
+"""Draft heads (EAGLE, multi-token prediction) beyond one known position (14 figures), and beyond
+two or more (19 fits). Source: the shipped `costmodel/acceptance_library/data`, entries with rates
+by position."""
 _ALL = (
-    (0.841, 0.896, 0.927, 0.937, 0.951, 0.972, 0.979, 0.980, 0.980, 0.986, 0.997, 0.999, 1.007, 1.067, 1.265, 1.433),
-    (0.890, 0.949, 0.961, 0.972, 0.979, 0.983, 0.986, 0.994, 1.002, 1.008, 1.013, 1.027, 1.032, 1.036, 1.086, 1.099),
+    (
+        0.841,
+        0.896,
+        0.927,
+        0.937,
+        0.951,
+        0.972,
+        0.979,
+        0.980,
+        0.980,
+        0.986,
+        0.997,
+        0.999,
+        1.007,
+        1.067,
+        1.265,
+        1.433,
+    ),
+    (
+        0.890,
+        0.949,
+        0.961,
+        0.972,
+        0.979,
+        0.983,
+        0.986,
+        0.994,
+        1.002,
+        1.008,
+        1.013,
+        1.027,
+        1.032,
+        1.036,
+        1.086,
+        1.099,
+    ),
 )
-"""All drafters of the same source (26 figures, 40 fits). ASSUMED for draft models, of which it has none, and for
-look-ups, of which it has one."""
+"""All drafters of the same source (26 figures, 40 fits). ASSUMED for draft models, of which it has
+none, and for look-ups, of which it has one."""
 
 
 def ratio_cases(drafted_by: str, known: int) -> tuple[float, ...]:
-    """By how much a token's acceptance, given those before it, changes per position: equally likely ratios, ascending.
+    """By how much a token's acceptance, given those before it, changes per position: equally likely
+    ratios, ascending.
 
     Args:
-        drafted_by: who drafts, as methods' entries say it; drafters that the library hardly knows take all figures.
+        drafted_by: who drafts, as methods' entries say it; drafters that the library hardly knows
+            take all figures.
         known: positions that are known, >= 1.
 
     >>> ratio_cases("head", 1)[0], len(ratio_cases("head", 3))

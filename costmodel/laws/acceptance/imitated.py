@@ -1,8 +1,8 @@
 """Which recording has the acceptance that somebody states?
 
-Simulated requests walk along a recording; for acceptance that is known as numbers one is drawn, in which every step's
-length, or the rank of the right candidate on every level, is independent of all others. Leaves out how steps of one
-text resemble each other, which numbers do not tell.
+Simulated requests walk along a recording; for acceptance that is known as numbers one is drawn, in
+which every step's length, or the rank of the right candidate on every level, is independent of all
+others. Leaves out how steps of one text resemble each other, which numbers do not tell.
 """
 
 from __future__ import annotations
@@ -53,13 +53,17 @@ def drawn_recording(
         raise InputError(f"must lie in 1..{LONGEST_DRAFT}", key="draft_tokens", value=draft_tokens)
     falling = np.array(rates.at(draft_tokens))
     draws = generator.random(requests * tokens)
-    accepted = draft_tokens - np.searchsorted(falling[::-1], draws, side="right")  # depths whose rate exceeds the draw
+    accepted = draft_tokens - np.searchsorted(
+        falling[::-1], draws, side="right"
+    )  # depths whose rate exceeds the draw
     proposed = generator.random(draws.size) < rates.proposal_ratio
     return AcceptanceTrace(
         provenance=Provenance(notes="drawn from stated acceptance, every step by itself"),
         offsets=np.arange(requests + 1, dtype=np.int64) * tokens,
         emitted=(1 + np.where(proposed, accepted, 0)).astype(np.int16),
-        drafted=None if rates.proposal_ratio >= 1.0 else np.where(proposed, draft_tokens, 0).astype(np.int16),
+        drafted=None
+        if rates.proposal_ratio >= 1.0
+        else np.where(proposed, draft_tokens, 0).astype(np.int16),
     )
 
 
@@ -78,8 +82,8 @@ def drawn_ranks(
         (2, [0.6, 0.5])
 
     Args:
-        vectors: probability that the k-th candidate of a level is the right one, given that those above were; one
-            vector per level, at least one, sums at most 1.
+        vectors: probability that the k-th candidate of a level is the right one, given that those
+            above were; one vector per level, at least one, sums at most 1.
         generator: of the draws.
         requests: texts, >= 1.
         tokens: of each text, >= 1.
@@ -87,16 +91,30 @@ def drawn_ranks(
     Raises:
         InputError: no vector, or one that holds no probabilities.
     """
-    if not vectors or not all(len(row) and min(row) >= 0.0 and sum(row) <= 1.0 + 1e-6 for row in vectors):
-        raise InputError("must be one vector of probabilities per level, sums at most 1", key="vectors", value=vectors)
+    if not vectors or not all(
+        len(row) and min(row) >= 0.0 and sum(row) <= 1.0 + 1e-6 for row in vectors
+    ):
+        raise InputError(
+            "must be one vector of probabilities per level, sums at most 1",
+            key="vectors",
+            value=vectors,
+        )
     offsets = np.arange(requests + 1, dtype=np.int64) * tokens
     draws = generator.random((requests * tokens, len(vectors)))
     found = np.stack(
-        [np.searchsorted(np.cumsum(row), draws[:, level], side="right") for level, row in enumerate(vectors)], axis=1
+        [
+            np.searchsorted(np.cumsum(row), draws[:, level], side="right")
+            for level, row in enumerate(vectors)
+        ],
+        axis=1,
     )
-    ranks: NDArray[np.int16] = np.where(found < [len(row) for row in vectors], found, -1).astype(np.int16)
+    ranks: NDArray[np.int16] = np.where(found < [len(row) for row in vectors], found, -1).astype(
+        np.int16
+    )
     return AcceptanceTrace(
         provenance=Provenance(notes="drawn from stated acceptance, every level by itself"),
-        offsets=offsets, emitted=(1 + leading_hits(ranks, offsets)).astype(np.int16), rank=ranks,
+        offsets=offsets,
+        emitted=(1 + leading_hits(ranks, offsets)).astype(np.int16),
+        rank=ranks,
         rank_width=max(len(row) for row in vectors),
-    )  # fmt: skip
+    )

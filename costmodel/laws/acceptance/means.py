@@ -12,18 +12,21 @@ Array = NDArray[np.float64]
 
 
 def rates_of_means(means: Mapping[int, float]) -> list[float]:
-    """Rates by depth whose sums are the measured means, as near as rates that never increase can come.
+    """Rates by depth whose sums are the measured means, as near as rates that never increase can
+    come.
 
-    What a longer draft gains over the next shorter one is spread as if each of its further tokens were accepted at one
-    rate. Gains per further token are made non-increasing by isotonic regression, which averages the noise of
-    neighbouring K. Both it and the rates of a gain are computed here, since loading scipy takes longer than either.
+    What a longer draft gains over the next shorter one is spread as if each of its further tokens
+    were accepted at one rate. Gains per further token are made non-increasing by isotonic
+    regression, which averages the noise of neighbouring K. Both it and the rates of a gain are
+    computed here, since loading scipy takes longer than either.
 
     Example:
         >>> [round(rate, 3) for rate in rates_of_means({1: 1.8, 3: 2.85})]
         [0.8, 0.6, 0.45]
 
     Args:
-        means: tokens per step by draft tokens K >= 1, the bonus token counted, each in [1, K + 1]; at least one.
+        means: tokens per step by draft tokens K >= 1, the bonus token counted, each in [1, K + 1];
+            at least one.
 
     Returns:
         P(the first d draft tokens are all accepted), d = 1 to the longest K.
@@ -41,7 +44,9 @@ def rates_of_means(means: Mapping[int, float]) -> list[float]:
 
 
 def _non_increasing(gains: Array, weights: NDArray[np.int64]) -> Array:
-    """The nearest gains by weighted squares that never increase: neighbours that do are averaged, pool by pool."""
+    """The nearest gains by weighted squares that never increase: neighbours that do are averaged,
+    pool by pool.
+    """
     pools: list[tuple[float, int, int]] = []  # mean, weight, and how many gains it stands for
     for gain, weight in zip(gains.tolist(), weights.tolist(), strict=True):
         pool = gain, weight, 1
@@ -61,7 +66,9 @@ def _rate_of(gain: float, steps: int) -> float:
     if gain <= 0.0:
         return 0.0
     rate = 1.0
-    while True:  # Newton's steps on a convex rising sum fall to its root from above, and end where they no longer fall
+    # Newton's steps on a convex rising sum fall to its root from above, and end where they no
+    # longer fall
+    while True:
         powers = [rate**step for step in range(steps + 1)]
         slope = sum(step * power for step, power in enumerate(powers[:-1], start=1))
         lower = rate - (sum(powers[1:]) - gain) / slope

@@ -1,7 +1,7 @@
 """How many tokens does a step emit under a configuration, and how sure is that?
 
-One value for every source of acceptance: replay of a recording (with bootstrap draws) and stated rates. Leaves out
-cost, and where the numbers come from (`recorded`, `stated`).
+One value for every source of acceptance: replay of a recording (with bootstrap draws) and stated
+rates. Leaves out cost, and where the numbers come from (`recorded`, `stated`).
 """
 
 from dataclasses import dataclass, field
@@ -26,16 +26,17 @@ class Acceptance:
         proposed_tokens: mean draft tokens of a step that has a proposal.
         samples: bootstrap draws of `tokens_per_step`; empty where nothing was recorded.
         tree: the static tree, or None for a chain.
-        tree_source: what the tree was built from: `trace` paths or a sibling `vector`; empty for a chain.
+        tree_source: what the tree was built from: `trace` paths or a sibling `vector`; empty for a
+            chain.
         rule: how drafts were verified, a rule of `Verify`; empty where the rate is stated.
         lossy: the rule changes the text's distribution.
-        note: what has to be said beside the number: why `rule` is not the method's own, or where stated rates go
-            further than what is known; empty for nothing.
+        note: what has to be said beside the number: why `rule` is not the method's own, or where
+            stated rates go further than what is known; empty for nothing.
         shape: numbers of a tree that is chosen anew at every step, or None.
         stop: when a draft ends before its most draft tokens; None: it does not.
         lengths: draft tokens and passes of a step where they differ from step to step, or None.
-        truncated_ratio: share of the steps in which the recording ended before the policy did: there the tokens are
-            the fewest and the draft the largest that it can have been.
+        truncated_ratio: share of the steps in which the recording ended before the policy did:
+            there the tokens are the fewest and the draft the largest that it can have been.
         holds_at: batch and context that a controller's answer is of; None: it holds at any.
     """
 
@@ -57,12 +58,16 @@ class Acceptance:
 
     @property
     def remark(self) -> str:
-        """The remark to print beside the number: another rule than the method's own, or another text; else empty."""
+        """The remark to print beside the number: another rule than the method's own, or another
+        text; else empty.
+        """
         return remark(self.rule, self.note, lossy=self.lossy)
 
     @property
     def levels(self) -> int:
-        """Draft tokens that a step can accept at most: those of a chain, or the depth of a static tree."""
+        """Draft tokens that a step can accept at most: those of a chain, or the depth of a static
+        tree.
+        """
         return self.draft_tokens if self.tree is None else self.tree.depth - 1
 
     @property
@@ -76,7 +81,8 @@ class Acceptance:
 
 
 def remark(rule: str, note: str, *, lossy: bool) -> str:
-    """The remark to print beside a number of tokens per step: that the rule is lossy, or why it is another; else empty.
+    """The remark to print beside a number of tokens per step: that the rule is lossy, or why it is
+    another; else empty.
 
     Args:
         rule: how drafts were verified.
@@ -84,7 +90,8 @@ def remark(rule: str, note: str, *, lossy: bool) -> str:
         lossy: the rule changes the text's distribution.
     """
     return (
-        f"{rule} is lossy: it changes the text, and the recorded text stands in for the one it writes"
+        f"{rule} is lossy: it changes the text, and the recorded text stands in for the one it"
+        " writes"
         if lossy
         else note
     )
@@ -104,7 +111,8 @@ def from_replay(
 
     Args:
         replay: counts per request, shape [requests].
-        draws: of the requests, shared between replays so that comparisons are paired; None: no samples.
+        draws: of the requests, shared between replays so that comparisons are paired; None: no
+            samples.
         tree: the tree that was replayed.
         tree_source: what the tree was built from.
         rule: how drafts were verified.

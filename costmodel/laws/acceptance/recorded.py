@@ -1,7 +1,7 @@
 """How many tokens does a step emit on a recording, by the method's own way of verifying drafts?
 
-Replays by the law that `rules` picks, as counts per request, as draws per position, or with bootstrap draws. Leaves out
-dynamic trees and stop rules (`costmodel.laws.drafting`), and cost.
+Replays by the law that `rules` picks, as counts per request, as draws per position, or with
+bootstrap draws. Leaves out dynamic trees and stop rules (`costmodel.laws.drafting`), and cost.
 """
 
 from __future__ import annotations
@@ -48,8 +48,11 @@ def replay_by(trace: AcceptanceTrace, law: Law, shape: Shape) -> Replay | Expect
     return replay_lossy(trace, shape, _candidates(trace, law))
 
 
-def drawn_lengths(trace: AcceptanceTrace, law: Law, shape: Shape, generator: np.random.Generator) -> NDArray[np.int32]:
-    """Tokens that a step from every position emits, one draw of each; on average a walk is `replay_by`'s.
+def drawn_lengths(
+    trace: AcceptanceTrace, law: Law, shape: Shape, generator: np.random.Generator
+) -> NDArray[np.int32]:
+    """Tokens that a step from every position emits, one draw of each; on average a walk is
+    `replay_by`'s.
 
     Args:
         trace: the recording that the law is for.
@@ -67,13 +70,17 @@ def drawn_lengths(trace: AcceptanceTrace, law: Law, shape: Shape, generator: np.
         from traces.replay.sampled import survival
 
         stays = survival(trace, shape, cast("SampledRule", law.rule))
-        return np.asarray(1 + (stays > generator.random((trace.positions, 1))).sum(axis=1), dtype=np.int32)
+        return np.asarray(
+            1 + (stays > generator.random((trace.positions, 1))).sum(axis=1), dtype=np.int32
+        )
     from traces.replay.lossy import lossy_lengths
 
     return lossy_lengths(trace, shape, _candidates(trace, law)).astype(np.int32)
 
 
-def accepted_by(trace: AcceptanceTrace, law: Law, shape: Shape, draws: RequestDraws | None) -> Acceptance:
+def accepted_by(
+    trace: AcceptanceTrace, law: Law, shape: Shape, draws: RequestDraws | None
+) -> Acceptance:
     """What a shape emits on a recording, by a law that several shapes share (see `acceptance`).
 
     Args:
@@ -93,21 +100,25 @@ def accepted_by(trace: AcceptanceTrace, law: Law, shape: Shape, draws: RequestDr
 
 
 def sibling_law(trace: AcceptanceTrace, law: Law) -> Array | None:
-    """How often the k-th draft below a node is accepted, where siblings are drawn; None where they are not.
+    """How often the k-th draft below a node is accepted, where siblings are drawn; None where they
+    are not.
 
     Args:
         trace: the recording that the law is for.
         law: from `law_for`.
 
     Returns:
-        float64[siblings], of the first four or as many as were recorded, over all positions at which a step may start.
+        float64[siblings], of the first four or as many as were recorded, over all positions at
+        which a step may start.
     """
     if law.by_matching or law.rule not in ("with_replacement", "without_replacement"):
         return None
     from traces.replay.sampled import accepted_probabilities
 
     assert trace.draft_ids is not None
-    by_sibling = accepted_probabilities(trace, min(_SIBLINGS, trace.draft_ids.shape[1]), cast("SampledRule", law.rule))
+    by_sibling = accepted_probabilities(
+        trace, min(_SIBLINGS, trace.draft_ids.shape[1]), cast("SampledRule", law.rule)
+    )
     vector: Array = by_sibling[start_positions(trace, "all", 0)].mean(axis=0)
     return vector
 

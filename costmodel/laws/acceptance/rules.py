@@ -10,11 +10,11 @@ Picks the replay that a rule of `Verify` needs:
 | multi_path_block | the best of several sampled chains | probabilities |
 | typical, near_match (lossy) | candidates that the target finds likely | probabilities |
 
-`fixed_candidates` takes the candidates as certain, so given the text it keeps what matches. At temperature 0 every
-rule but `near_match` keeps exactly what matches, since drafter and target are greedy. Where a recording does not hold
-what a rule needs, the answer is that of matching, which any drafter of deterministic candidates may use without
-changing the text, and says so. Leaves out the replay itself (`recorded`), and dynamic trees and stop rules
-(`costmodel.laws.drafting`).
+`fixed_candidates` takes the candidates as certain, so given the text it keeps what matches. At
+temperature 0 every rule but `near_match` keeps exactly what matches, since drafter and target are
+greedy. Where a recording does not hold what a rule needs, the answer is that of matching, which any
+drafter of deterministic candidates may use without changing the text, and says so. Leaves out the
+replay itself (`recorded`), and dynamic trees and stop rules (`costmodel.laws.drafting`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 Shape: TypeAlias = int | Tree
 
 MATCHED = ("none", "match", "fixed_candidates")
-SAMPLED = ("token_rejection", "with_replacement", "without_replacement", "block", "multi_path_block")
+SAMPLED = (
+    "token_rejection",
+    "with_replacement",
+    "without_replacement",
+    "block",
+    "multi_path_block",
+)
 LOSSY = {"typical": ("posterior_threshold", "entropy_factor"), "near_match": ("ratio",)}
 RULES = (*MATCHED, *SAMPLED, *LOSSY)
 SIBLING_RULES = ("match", "fixed_candidates", "with_replacement", "without_replacement", *LOSSY)
@@ -99,7 +105,8 @@ def law_for(
 
     Raises:
         UnknownNameError: no law of that name.
-        InputError: unknown numbers, or with `strict` a recording that does not hold what the rule needs.
+        InputError: unknown numbers, or with `strict` a recording that does not hold what the rule
+            needs.
     """
     if rule not in RULES:
         raise UnknownNameError("verifier rule", rule, RULES, key="rule")
@@ -115,7 +122,10 @@ def law_for(
     except InputError as error:
         if strict:
             raise
-        note = f"{rule} cannot be replayed here ({error.message}); its likeliest candidates are matched instead"
+        note = (
+            f"{rule} cannot be replayed here ({error.message}); its likeliest candidates are"
+            " matched instead"
+        )
         return Law(rule="match", by_matching=True, note=note)
     return Law(rule=rule, by_matching=False, at=numbers)
 
@@ -130,7 +140,9 @@ def several_chains(paths: int, draft_tokens: int) -> Tree:
     >>> several_chains(2, 2).level_widths()
     (2, 2)
     """
-    return Tree.from_paths([(first,) + (0,) * more for first in range(paths) for more in range(draft_tokens)])
+    return Tree.from_paths(
+        [(first,) + (0,) * more for first in range(paths) for more in range(draft_tokens)]
+    )
 
 
 def _check(trace: AcceptanceTrace, rule: str, shape: Shape) -> None:

@@ -1,10 +1,11 @@
 """What do stated rates say of a tree?
 
-Numbers for chains do not tell how often a drafter's second candidate is the right one. Here siblings are tried in
-turn, the k-th accepted with a k-th of the rate of its depth, given that those before it were not. Published vectors
-of accepted ranks are like that: the rate falls with rank as k^-1.06 in the median of nine (Sequoia and a fork of it,
-FastHesse, dynamic-spec-tree, Medusa's first head, parallel prompt decoding), from k^-0.72 to k^-1.12. Leaves out
-recordings with ranks (`traces.replay`), which know.
+Numbers for chains do not tell how often a drafter's second candidate is the right one. Here
+siblings are tried in turn, the k-th accepted with a k-th of the rate of its depth, given that those
+before it were not. Published vectors of accepted ranks are like that: the rate falls with rank as
+k^-1.06 in the median of nine (Sequoia and a fork of it, FastHesse, dynamic-spec-tree, Medusa's
+first head, parallel prompt decoding), from k^-0.72 to k^-1.12. Leaves out recordings with ranks
+(`traces.replay`), which know.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from costmodel.passes.ops import Array
 from traces.kinds.tree import Tree
 
 ASSUMED_SIBLINGS = (
-    "rates tell of a drafter's first candidates alone: siblings are taken to be tried in turn, the k-th accepted with "
-    "a k-th of the rate of its depth"
+    "rates tell of a drafter's first candidates alone: siblings are taken to be tried in turn, the"
+    " k-th accepted with a k-th of the rate of its depth"
 )
 
 
 def conditional_rates(rates: DepthRates, levels: int) -> list[float]:
-    """Acceptance of the token at each draft level, given that those before were accepted; shape [levels].
+    """Acceptance of the token at each draft level, given that those before were accepted; shape
+    [levels].
 
     >>> [round(rate, 2) for rate in conditional_rates(DepthRates(by_depth=(0.8, 0.6)), 3)]
     [0.8, 0.75, 0.75]
@@ -36,14 +38,18 @@ def conditional_rates(rates: DepthRates, levels: int) -> list[float]:
 
 
 def sibling_rates(rates: DepthRates, levels: int, width: int) -> list[tuple[float, ...]]:
-    """Probability that the k-th of a node's children is the accepted one, by level: `levels` rows of `width`.
+    """Probability that the k-th of a node's children is the accepted one, by level: `levels` rows
+    of `width`.
 
     Args:
         rates: of chains.
         levels: draft levels, >= 1.
         width: children of a node, >= 1.
     """
-    return [tuple(float(rank_rate(rate, rank)) for rank in range(width)) for rate in conditional_rates(rates, levels)]
+    return [
+        tuple(float(rank_rate(rate, rank)) for rank in range(width))
+        for rate in conditional_rates(rates, levels)
+    ]
 
 
 def rank_rate(rate: float | Array, rank: int) -> Array:
@@ -75,10 +81,14 @@ def stated_tree(rates: DepthRates, tree: Tree) -> Acceptance:
     """
     remark = "; ".join(text for text in (ASSUMED_SIBLINGS, rates.remark_at(tree.depth - 1)) if text)
     return Acceptance(
-        draft_tokens=tree.draft_tokens, tokens_per_step=_tree_tokens(rates, tree),
-        proposal_ratio=rates.proposal_ratio, proposed_tokens=float(tree.draft_tokens), tree=tree, note=remark,
+        draft_tokens=tree.draft_tokens,
+        tokens_per_step=_tree_tokens(rates, tree),
+        proposal_ratio=rates.proposal_ratio,
+        proposed_tokens=float(tree.draft_tokens),
+        tree=tree,
+        note=remark,
         samples=rates.samples(tree.depth - 1, lambda case: _tree_tokens(case, tree)),
-    )  # fmt: skip
+    )
 
 
 def _tree_tokens(rates: DepthRates, tree: Tree) -> float:

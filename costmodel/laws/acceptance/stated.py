@@ -1,8 +1,8 @@
 """How many tokens does a step emit when the acceptance is stated, not recorded?
 
-From one acceptance rate, from unconditional rates by depth (an engine's counters), or the number itself (a paper's).
-Leaves out recordings (`recorded`), which know how steps of one text resemble each other, and what `DepthRates` mean for
-a published method (`costmodel.laws.claims`).
+From one acceptance rate, from unconditional rates by depth (an engine's counters), or the number
+itself (a paper's). Leaves out recordings (`recorded`), which know how steps of one text resemble
+each other, and what `DepthRates` mean for a published method (`costmodel.laws.claims`).
 """
 
 import math
@@ -29,8 +29,9 @@ MOST_RATES = 4095
 class DepthRates:
     """Acceptance that is known as numbers, for chains of any length.
 
-    One rate that is stated for any length is the geometric law. Beyond the last position that is known, each further
-    token is accepted, given those before it, so many times as often as the one before, as published drafters show.
+    One rate that is stated for any length is the geometric law. Beyond the last position that is
+    known, each further token is accepted, given those before it, so many times as often as the one
+    before, as published drafters show.
 
     Example:
         >>> rates = DepthRates(by_depth=(0.8, 0.6), measured=2, drafted_by="head")
@@ -38,16 +39,20 @@ class DepthRates:
         [0.8, 0.6, 0.44]
 
     Args:
-        by_depth: P(the first d draft tokens are all accepted) in a step with a proposal, d = 1, 2, ..; at least one
-            rate in [0, 1], never increasing.
-        measured: draft tokens up to which they are known; None: the law of one rate is stated for any length.
-        tokens_per_step: emitted at `measured` draft tokens over all steps, where that number is what is known and the
-            rates follow from it; None: the rates are what is known.
-        means: emitted over all steps, by the draft tokens at which that was measured; empty where rates are known.
+        by_depth: P(the first d draft tokens are all accepted) in a step with a proposal, d = 1, 2,
+            ..; at least one rate in [0, 1], never increasing.
+        measured: draft tokens up to which they are known; None: the law of one rate is stated for
+            any length.
+        tokens_per_step: emitted at `measured` draft tokens over all steps, where that number is
+            what is known and the rates follow from it; None: the rates are what is known.
+        means: emitted over all steps, by the draft tokens at which that was measured; empty where
+            rates are known.
         proposal_ratio: share of steps with a proposal, 0 to 1.
         remark: what has to be said beside answers that rest on them; empty for nothing.
-        drafted_by: who drafts, as methods' entries say it, for how acceptance goes on; empty: anybody.
-        decay_ratio: by which acceptance goes on per position beyond what is known; None: the median of `drafted_by`.
+        drafted_by: who drafts, as methods' entries say it, for how acceptance goes on; empty:
+            anybody.
+        decay_ratio: by which acceptance goes on per position beyond what is known; None: the median
+            of `drafted_by`.
 
     Raises:
         InputError: no rate, rates outside [0, 1], or rates that increase.
@@ -63,14 +68,17 @@ class DepthRates:
     decay_ratio: float | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.by_depth) <= MOST_RATES or not all(0.0 <= rate <= 1.0 for rate in self.by_depth):
+        if not 1 <= len(self.by_depth) <= MOST_RATES or not all(
+            0.0 <= rate <= 1.0 for rate in self.by_depth
+        ):
             rule = f"must be 1 to {MOST_RATES} rates in [0, 1]"
             raise InputError(rule, key="acceptance", value=list(self.by_depth))
         for depth, (before, after) in enumerate(pairwise(self.by_depth), 2):
             if after > before:
                 rule = (
-                    "must never increase: each is the share of steps in which that position was accepted, and position "
-                    f"{depth} ({after:g}) is accepted only in steps that accepted position {depth - 1} ({before:g})"
+                    "must never increase: each is the share of steps in which that position was"
+                    f" accepted, and position {depth} ({after:g}) is accepted only in steps that"
+                    f" accepted position {depth - 1} ({before:g})"
                 )
                 raise InputError(rule, key="acceptance", value=list(self.by_depth))
         if not 0.0 <= self.proposal_ratio <= 1.0:
@@ -108,7 +116,9 @@ class DepthRates:
         return tuple(rates)
 
     def cases(self, draft_tokens: int) -> tuple[Self, ...]:
-        """Ways in which acceptance may go on beyond what is known, equally likely; none for K within it."""
+        """Ways in which acceptance may go on beyond what is known, equally likely; none for K
+        within it.
+        """
         if not self.goes_beyond(draft_tokens) or self.decay_ratio is not None:
             return ()
         ratios = ratio_cases(self.drafted_by, self.known_tokens or 1)
@@ -121,18 +131,22 @@ class DepthRates:
             known = self.known_tokens or 1
             low, high = np.quantile(ratio_cases(self.drafted_by, known), [0.1, 0.9])
             words.append(
-                f"acceptance is known to K={known} and used to K={draft_tokens}; each further token is "
-                f"taken to be accepted {usual_ratio(self.drafted_by, known):.2f} times as often as the one before it, "
-                f"{low:.2f} to {high:.2f} in the interval, as published drafters are"
+                f"acceptance is known to K={known} and used to K={draft_tokens}; each further token"
+                f" is taken to be accepted {usual_ratio(self.drafted_by, known):.2f} times as often"
+                f" as the one before it, {low:.2f} to {high:.2f} in the interval, as published"
+                " drafters are"
             )
         elif self.tokens_per_step is not None and 0 < draft_tokens != self.measured:
             words.append(
-                f"{self.tokens_per_step:g} tokens per step are known at K={self.measured}; shorter drafts follow the "
-                "geometric law that emits as many there"
+                f"{self.tokens_per_step:g} tokens per step are known at K={self.measured}; shorter"
+                " drafts follow the geometric law that emits as many there"
             )
         elif 0 < draft_tokens < max(self.means, default=0) and draft_tokens not in self.means:
             listed = ", ".join(f"{mean:g} at K={k}" for k, mean in sorted(self.means.items()))
-            words.append(f"tokens per step are known to be {listed}; lengths between follow the nearest rates")
+            words.append(
+                f"tokens per step are known to be {listed}; lengths between follow the nearest"
+                " rates"
+            )
         return "; ".join(words)
 
     def chain(self, draft_tokens: int) -> Acceptance:
@@ -158,11 +172,14 @@ class DepthRates:
             proposal_ratio=self.proposal_ratio if draft_tokens else 0.0,
             proposed_tokens=float(draft_tokens),
             note=self.remark_at(draft_tokens) if draft_tokens else "",
-            samples=self.samples(draft_tokens, lambda case: case.chain(draft_tokens).tokens_per_step),
+            samples=self.samples(
+                draft_tokens, lambda case: case.chain(draft_tokens).tokens_per_step
+            ),
         )
 
     def samples(self, draft_tokens: int, emitted: Callable[[Self], float]) -> Array:
-        """Tokens per step over the ways in which acceptance may go on; empty where K tokens are known.
+        """Tokens per step over the ways in which acceptance may go on; empty where K tokens are
+        known.
 
         Args:
             draft_tokens: of the longest draft.
@@ -185,21 +202,26 @@ def longest_of(rates: DepthRates, guesses: int, draft_tokens: int) -> DepthRates
         draft_tokens: tokens K >= 1 of each.
 
     Returns:
-        1 - (1 - r_d)^b at depth d, known for K tokens: K + 1 - sum over d of (1 - r_d)^b tokens per step.
+        1 - (1 - r_d)^b at depth d, known for K tokens: K + 1 - sum over d of (1 - r_d)^b tokens per
+        step.
 
     Raises:
         InputError: fewer guesses or tokens than one.
 
-    Reference: Fu et al. 2024, "Lookahead Decoding" (arXiv:2402.02057), where its scaling is derived: b speculations at
-    once, each token of which is accepted with one probability.
+    Reference: Fu et al. 2024, "Lookahead Decoding" (arXiv:2402.02057), where its scaling is
+    derived: b speculations at once, each token of which is accepted with one probability.
     """
     if guesses < 1 or draft_tokens < 1:
-        raise InputError("must be at least one guess of one token", key="guesses", value=(guesses, draft_tokens))
+        raise InputError(
+            "must be at least one guess of one token", key="guesses", value=(guesses, draft_tokens)
+        )
     by_depth = tuple(1.0 - (1.0 - rate) ** guesses for rate in rates.at(draft_tokens))
     return replace(rates, by_depth=by_depth, measured=draft_tokens)
 
 
-def length_rates(tokens_per_step: float, draft_tokens: int, *, match_rate: float = 1.0) -> DepthRates:
+def length_rates(
+    tokens_per_step: float, draft_tokens: int, *, match_rate: float = 1.0
+) -> DepthRates:
     """The geometric rates of chains that emit a stated number of tokens at a stated length.
 
     Args:
@@ -214,15 +236,20 @@ def length_rates(tokens_per_step: float, draft_tokens: int, *, match_rate: float
     within = 1.0 + (tokens_per_step - 1.0) / match_rate
     rate = fitted_acceptance(min(within, draft_tokens + 1.0), draft_tokens)
     return DepthRates(
-        by_depth=(rate,), measured=draft_tokens, tokens_per_step=tokens_per_step, proposal_ratio=match_rate
+        by_depth=(rate,),
+        measured=draft_tokens,
+        tokens_per_step=tokens_per_step,
+        proposal_ratio=match_rate,
     )
 
 
 def means_rates(means: Mapping[int, float], *, match_rate: float = 1.0) -> DepthRates:
-    """The rates of chains whose tokens per step were measured at several lengths; between them the nearest law.
+    """The rates of chains whose tokens per step were measured at several lengths; between them the
+    nearest law.
 
     Args:
-        means: emitted over all steps, the bonus token counted, by draft tokens K >= 1; at least one.
+        means: emitted over all steps, the bonus token counted, by draft tokens K >= 1; at least
+            one.
         match_rate: share of steps with a proposal, above 0; the others emit one token.
 
     Raises:
@@ -235,7 +262,10 @@ def means_rates(means: Mapping[int, float], *, match_rate: float = 1.0) -> Depth
         _require_possible(mean, draft_tokens, match_rate)
     within = {k: 1.0 + (mean - 1.0) / match_rate for k, mean in means.items()}
     return DepthRates(
-        by_depth=tuple(rates_of_means(within)), measured=max(means), means=dict(means), proposal_ratio=match_rate
+        by_depth=tuple(rates_of_means(within)),
+        measured=max(means),
+        means=dict(means),
+        proposal_ratio=match_rate,
     )
 
 
@@ -252,7 +282,8 @@ def _require_possible(tokens_per_step: float, draft_tokens: int, match_rate: flo
 
 
 def counted_rates(summary: Summary, *, match_rate: float = 1.0) -> DepthRates | None:
-    """The rates that a recording of level 0 holds: by depth, else of its first candidates, else its mean.
+    """The rates that a recording of level 0 holds: by depth, else of its first candidates, else its
+    mean.
 
     Args:
         summary: counts without positions; they hold for steps with a proposal.
@@ -267,7 +298,9 @@ def counted_rates(summary: Summary, *, match_rate: float = 1.0) -> DepthRates | 
     if summary.sibling_vectors:
         firsts = np.cumprod([vector[0] if vector else 0.0 for vector in summary.sibling_vectors])
         measured = None if len(firsts) == 1 else len(firsts)
-        return DepthRates(by_depth=tuple(firsts.tolist()), measured=measured, proposal_ratio=match_rate)
+        return DepthRates(
+            by_depth=tuple(firsts.tolist()), measured=measured, proposal_ratio=match_rate
+        )
     emitted, levels = summary.tokens_per_step, summary.draft_levels
     if emitted is None or levels is None:
         return None
@@ -300,7 +333,8 @@ def geometric(rate: float, draft_tokens: int, *, match_rate: float = 1.0) -> Acc
 
 
 def from_depth_rates(rates: Sequence[float], *, match_rate: float = 1.0) -> Acceptance:
-    """Acceptance of a chain from unconditional rates by depth, one per draft token; see `DepthRates`.
+    """Acceptance of a chain from unconditional rates by depth, one per draft token; see
+    `DepthRates`.
 
     Args:
         rates: P(the first d draft tokens are all accepted) for d = 1..K, non-increasing.

@@ -1,4 +1,6 @@
-"""Block Transformer: one half of the layers runs once per block of tokens, the other inside the block."""
+"""Block Transformer: one half of the layers runs once per block of tokens, the other inside the
+block.
+"""
 
 from costmodel.method import Citation, Method, Reported, Spans
 
@@ -18,7 +20,9 @@ METHOD = Method(
     systems=("Block Transformer",),
     reported=(
         Reported(
-            quantity="speedup", value=10.0, source="arXiv:2406.02657, abstract",
+            quantity="speedup",
+            value=10.0,
+            source="arXiv:2406.02657, abstract",
             note="throughput at equal perplexity, 10 to 20 are stated",
         ),
     ),
@@ -27,4 +31,4 @@ METHOD = Method(
         "advance.layers: half of the layers are local",
         "advance.context_tokens: a block and the one before it",
     ),
-)  # fmt: skip
+)

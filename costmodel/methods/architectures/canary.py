@@ -1,4 +1,6 @@
-"""Canary: speech models with more layers in the encoder, which runs once, and fewer in the decoder."""
+"""Canary: speech models with more layers in the encoder, which runs once, and fewer in the
+decoder.
+"""
 
 from costmodel.method import Citation, Method, Reported
 from costmodel.transforms.declared import EncoderSplit
@@ -19,12 +21,17 @@ METHOD = Method(
     systems=("Encoder-decoder speech (Canary)",),
     reported=(
         Reported(
-            quantity="speedup", value=3.0, source="arXiv:2503.05931, abstract", relative_to="layers shared evenly",
+            quantity="speedup",
+            value=3.0,
+            source="arXiv:2503.05931, abstract",
+            relative_to="layers shared evenly",
             note="inverse real-time factor",
         ),
     ),
     assumed=(
-        "target.encoder_ratio: 32 layers read and 4 write in Canary-1B-flash, 24 and 24 in Canary-1B (model cards); "
-        "layers are of the target's kind, not FastConformer's",
+        (
+            "target.encoder_ratio: 32 layers read and 4 write in Canary-1B-flash, 24 and 24 in"
+            " Canary-1B (model cards); layers are of the target's kind, not FastConformer's"
+        ),
     ),
-)  # fmt: skip
+)

@@ -19,11 +19,16 @@ METHOD = Method(
     systems=("Encoder-decoder SLMs",),
     reported=(
         Reported(
-            quantity="speedup", value=4.7, source="arXiv:2501.16273, abstract",
+            quantity="speedup",
+            value=4.7,
+            source="arXiv:2501.16273, abstract",
             note="throughput on edge devices; the first token comes 47 % sooner",
         ),
     ),
     assumed=(
-        "target.encoder_ratio: two layers read for each that writes; the abstract does not say how many do",
+        (
+            "target.encoder_ratio: two layers read for each that writes; the abstract does not say"
+            " how many do"
+        ),
     ),
-)  # fmt: skip
+)

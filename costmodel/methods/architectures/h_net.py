@@ -18,7 +18,9 @@ METHOD = Method(
     systems=("H-Net",),
     assumed=(
         "advance.tokens: bytes of a chunk",
-        "advance.layers: encoder and decoder over bytes, as a share of all layers; they are recurrent there, and "
-        "read the cache here",
+        (
+            "advance.layers: encoder and decoder over bytes, as a share of all layers; they are"
+            " recurrent there, and read the cache here"
+        ),
     ),
-)  # fmt: skip
+)

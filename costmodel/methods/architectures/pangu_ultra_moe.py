@@ -15,4 +15,4 @@ METHOD = Method(
     read="abstract",
     out_of_scope="its figures are of training, which is not predicted",
     systems=("Pangu Ultra MoE",),
-)  # fmt: skip
+)

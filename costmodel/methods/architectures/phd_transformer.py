@@ -1,4 +1,6 @@
-"""PHD-Transformer: every token passes several times in parallel, and only its own entry stays in the cache."""
+"""PHD-Transformer: every token passes several times in parallel, and only its own entry stays in
+the cache.
+"""
 
 from costmodel.method import Citation, Method, Samples
 
@@ -16,7 +18,5 @@ METHOD = Method(
     own_weights=True,
     advance=Samples(rows=2.0),
     systems=("PHD-Transformer",),
-    assumed=(
-        "advance.rows: every token twice",
-    ),
-)  # fmt: skip
+    assumed=("advance.rows: every token twice",),
+)

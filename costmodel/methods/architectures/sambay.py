@@ -1,4 +1,6 @@
-"""SambaY: one layer of full attention serves the second half of the model, the rest is recurrent."""
+"""SambaY: one layer of full attention serves the second half of the model, the rest is
+recurrent.
+"""
 
 from costmodel.method import Citation, Method, Reported
 
@@ -17,8 +19,12 @@ METHOD = Method(
     systems=("SambaY (decoder-hybrid-decoder)",),
     reported=(
         Reported(
-            quantity="speedup", value=10.0, source="arXiv:2507.06607, abstract", model="phi-4-mini-flash",
-            relative_to="Phi4-mini-Reasoning", note="throughput at 2,048 and 32,768 tokens in vLLM, largest",
+            quantity="speedup",
+            value=10.0,
+            source="arXiv:2507.06607, abstract",
+            model="phi-4-mini-flash",
+            relative_to="Phi4-mini-Reasoning",
+            note="throughput at 2,048 and 32,768 tokens in vLLM, largest",
         ),
     ),
-)  # fmt: skip
+)

@@ -13,6 +13,9 @@ METHOD = Method(
     ),
     group="architectures",
     read="abstract",
-    out_of_scope="a kernel library measured in training; kernels of experts here are those timed in serving engines",
+    out_of_scope=(
+        "a kernel library measured in training; kernels of experts here are those timed in serving"
+        " engines"
+    ),
     systems=("ScatterMoE",),
-)  # fmt: skip
+)

@@ -8,18 +8,26 @@ METHOD = Method(
     title="DeltaLLM",
     citation=Citation(
         authors="Qi, Gao, Ren, Chen",
-        title="DeltaLLM: A Training-Free Framework Exploiting Temporal Sparsity for Efficient Edge LLM Inference",
+        title=(
+            "DeltaLLM: A Training-Free Framework Exploiting Temporal Sparsity for Efficient Edge"
+            " LLM Inference"
+        ),
         year=2025,
         arxiv="2507.19608",
     ),
     group="attention",
     read="abstract",
     target=(
-        SparseAttention(name="deltallm", token_ratio=0.43, kernels=1, prompt_ratio=0.4, prompt_kernels=1),
+        SparseAttention(
+            name="deltallm", token_ratio=0.43, kernels=1, prompt_ratio=0.4, prompt_kernels=1
+        ),
     ),
     systems=("DeltaLLM",),
     assumed=(
-        "target.token_ratio, target.prompt_ratio: sparsity of 57 % over both phases and of 60 % in prompts, as stated",
+        (
+            "target.token_ratio, target.prompt_ratio: sparsity of 57 % over both phases and of 60 %"
+            " in prompts, as stated"
+        ),
         "target.kernels, target.prompt_kernels: one launch to find what changed",
     ),
-)  # fmt: skip
+)

@@ -17,11 +17,18 @@ METHOD = Method(
     own_weights=True,
     target=(
         SparseAttention(
-            name="dynamic-mask-attention", token_ratio=0.125, least_tokens=2048, label_ratio=0.5, kernels=3
+            name="dynamic-mask-attention",
+            token_ratio=0.125,
+            least_tokens=2048,
+            label_ratio=0.5,
+            kernels=3,
         ),
     ),
     systems=("Dynamic Mask Attention",),
     assumed=(
-        "target: an eighth of the tokens and 2,048 at least, chosen by what is computed of the values",
+        (
+            "target: an eighth of the tokens and 2,048 at least, chosen by what is computed of the"
+            " values"
+        ),
     ),
-)  # fmt: skip
+)

@@ -8,14 +8,19 @@ METHOD = Method(
     title="LoopServe",
     citation=Citation(
         authors="Li et al.",
-        title="LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for Multi-Turn Dialogues",
+        title=(
+            "LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for Multi-Turn"
+            " Dialogues"
+        ),
         year=2025,
         arxiv="2507.13681",
     ),
     group="attention",
     read="abstract",
     target=(
-        SparseAttention(name="loopserve", token_ratio=0.25, kernels=2, prompt_ratio=0.25, prompt_kernels=3),
+        SparseAttention(
+            name="loopserve", token_ratio=0.25, kernels=2, prompt_ratio=0.25, prompt_kernels=3
+        ),
     ),
     systems=("LoopServe",),
     assumed=(
@@ -23,4 +28,4 @@ METHOD = Method(
         "target.kernels, target.prompt_kernels: two and three launches to choose",
         "target: tokens that leave the cache are read no more, but stay in memory here",
     ),
-)  # fmt: skip
+)

@@ -14,10 +14,12 @@ METHOD = Method(
     group="commit rules",
     read="code",
     shape=Shape(kind="block", nodes=32),
-    refine=Refine(forward="block", commit="threshold", tokens_per_pass=2.9, canvas_tokens=512, full_passes=1),
+    refine=Refine(
+        forward="block", commit="threshold", tokens_per_pass=2.9, canvas_tokens=512, full_passes=1
+    ),
     systems=("AdaBlock-dLLM",),
     assumed=(
         "refine.tokens_per_pass: a little more than Fast-dLLM; accuracy alone was published",
         "shape.nodes: 32, as a mean",
     ),
-)  # fmt: skip
+)

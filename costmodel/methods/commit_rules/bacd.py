@@ -9,15 +9,29 @@ METHOD = Method(
     group="commit rules",
     read="code",
     shape=Shape(kind="block", nodes=16),
-    refine=Refine(forward="block", commit="running_mean", tokens_per_pass=5.07, canvas_tokens=16, closing_passes=1),
+    refine=Refine(
+        forward="block",
+        commit="running_mean",
+        tokens_per_pass=5.07,
+        canvas_tokens=16,
+        closing_passes=1,
+    ),
     systems=("BACD / TCCF",),
     reported=(
         Reported(
-            quantity="tokens_per_step", value=5.07, source="README of LuLuLuyi/TDAR", model="TDAR-8B", data="AIME24",
+            quantity="tokens_per_step",
+            value=5.07,
+            source="README of LuLuLuyi/TDAR",
+            model="TDAR-8B",
+            data="AIME24",
             note="1.88 for MATH500",
         ),
         Reported(
-            quantity="tokens_per_step", value=2.68, source="README of LuLuLuyi/TDAR", model="TDAR-8B", data="AMC23",
+            quantity="tokens_per_step",
+            value=2.68,
+            source="README of LuLuLuyi/TDAR",
+            model="TDAR-8B",
+            data="AMC23",
             note="with block sizes by phase",
         ),
     ),
@@ -25,4 +39,4 @@ METHOD = Method(
         "refine.tokens_per_pass: of AIME24; it depends on the text",
         "shape.nodes: blocks of 16; the answer after the reasoning is written in blocks of one",
     ),
-)  # fmt: skip
+)

@@ -18,14 +18,20 @@ METHOD = Method(
     systems=("CD4LM",),
     reported=(
         Reported(
-            quantity="speedup", value=5.18, source="arXiv:2601.02236, abstract", model="llada-8b", data="GSM8K",
+            quantity="speedup",
+            value=5.18,
+            source="arXiv:2601.02236, abstract",
+            model="llada-8b",
+            data="GSM8K",
             relative_to="llada",
         ),
         Reported(
-            quantity="speedup", value=3.62, source="arXiv:2601.02236, abstract", relative_to="llada", note="mean",
+            quantity="speedup",
+            value=3.62,
+            source="arXiv:2601.02236, abstract",
+            relative_to="llada",
+            note="mean",
         ),
     ),
-    assumed=(
-        "refine.tokens_per_pass: the stated mean speedup; the code's cap is four",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: the stated mean speedup; the code's cap is four",),
+)

@@ -18,11 +18,17 @@ METHOD = Method(
     systems=("CCD",),
     reported=(
         Reported(
-            quantity="speedup", value=3.48, source="arXiv:2512.02044, abstract", note="largest",
+            quantity="speedup",
+            value=3.48,
+            source="arXiv:2512.02044, abstract",
+            note="largest",
         ),
     ),
     assumed=(
         "refine.tokens_per_pass: the stated speedup",
-        "refine.commit: a threshold of 0.9 on the mean over four passes; the abstract states neither",
+        (
+            "refine.commit: a threshold of 0.9 on the mean over four passes; the abstract states"
+            " neither"
+        ),
     ),
-)  # fmt: skip
+)

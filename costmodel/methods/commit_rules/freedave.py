@@ -1,4 +1,6 @@
-"""FreeDave: a masked model drafts its next states and confirms the longest consistent run of them."""
+"""FreeDave: a masked model drafts its next states and confirms the longest consistent run of
+them.
+"""
 
 from costmodel.method import Citation, Method, Refine, Reported, Shape
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="FreeDave",
     citation=Citation(
         authors="Wu, Zhang",
-        title="Free Draft-and-Verification: Toward Lossless Parallel Decoding for Diffusion Large Language Models",
+        title=(
+            "Free Draft-and-Verification: Toward Lossless Parallel Decoding for Diffusion Large"
+            " Language Models"
+        ),
         year=2025,
         arxiv="2510.00294",
     ),
@@ -16,17 +21,26 @@ METHOD = Method(
     exact_when="against the same model that commits one token a pass",
     shape=Shape(kind="block", nodes=32),
     refine=Refine(
-        forward="block", commit="self_verified", tokens_per_pass=3.0, full_passes=1, copies=4, canvas_tokens=256
+        forward="block",
+        commit="self_verified",
+        tokens_per_pass=3.0,
+        full_passes=1,
+        copies=4,
+        canvas_tokens=256,
     ),
     systems=("FreeDave",),
     reported=(
         Reported(
-            quantity="speedup", value=2.8, source="arXiv:2510.00294, abstract", data="mathematics",
-            relative_to="one token a pass", note="throughput, largest",
+            quantity="speedup",
+            value=2.8,
+            source="arXiv:2510.00294, abstract",
+            data="mathematics",
+            relative_to="one token a pass",
+            note="throughput, largest",
         ),
     ),
     assumed=(
         "refine.copies: four drafts, its default",
         "refine.tokens_per_pass: three, a little more than the stated speedup",
     ),
-)  # fmt: skip
+)

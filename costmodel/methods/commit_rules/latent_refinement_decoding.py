@@ -1,4 +1,6 @@
-"""Latent refinement decoding: open tokens carry a mix of candidates from pass to pass before any is fixed."""
+"""Latent refinement decoding: open tokens carry a mix of candidates from pass to pass before any is
+fixed.
+"""
 
 from costmodel.method import Citation, Method, Refine, Reported, Shape
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="Latent refinement decoding",
     citation=Citation(
         authors="Zhu et al.",
-        title="Latent Refinement Decoding: Enhancing Diffusion-Based Language Models by Refining Belief States",
+        title=(
+            "Latent Refinement Decoding: Enhancing Diffusion-Based Language Models by Refining"
+            " Belief States"
+        ),
         year=2025,
         arxiv="2510.11052",
     ),
@@ -18,11 +23,14 @@ METHOD = Method(
     systems=("LRD",),
     reported=(
         Reported(
-            quantity="speedup", value=10.6, source="arXiv:2510.11052, abstract", relative_to="one token a pass",
+            quantity="speedup",
+            value=10.6,
+            source="arXiv:2510.11052, abstract",
+            relative_to="one token a pass",
             note="largest",
         ),
     ),
     assumed=(
         "refine.tokens_per_pass: five; soft tokens cannot be replayed from recordings of others",
     ),
-)  # fmt: skip
+)

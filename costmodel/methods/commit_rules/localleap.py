@@ -18,15 +18,21 @@ METHOD = Method(
     systems=("LocalLeap",),
     reported=(
         Reported(
-            quantity="speedup", value=6.94, source="arXiv:2510.07081, abstract", relative_to="llada",
+            quantity="speedup",
+            value=6.94,
+            source="arXiv:2510.07081, abstract",
+            relative_to="llada",
             note="throughput, in 14.2 % of the steps",
         ),
         Reported(
-            quantity="tokens_per_s", value=146.8, source="notes of dlmserve", model="llada-8b", device="RTX 5070",
-            batch=8, note="110.6 by a threshold",
+            quantity="tokens_per_s",
+            value=146.8,
+            source="notes of dlmserve",
+            model="llada-8b",
+            device="RTX 5070",
+            batch=8,
+            note="110.6 by a threshold",
         ),
     ),
-    assumed=(
-        "refine.tokens_per_pass: the stated 14.2 % of the steps",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: the stated 14.2 % of the steps",),
+)

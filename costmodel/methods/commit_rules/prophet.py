@@ -18,7 +18,10 @@ METHOD = Method(
     systems=("Prophet",),
     reported=(
         Reported(
-            quantity="speedup", value=3.4, source="arXiv:2508.19982, abstract", relative_to="llada",
+            quantity="speedup",
+            value=3.4,
+            source="arXiv:2508.19982, abstract",
+            relative_to="llada",
             note="of steps, largest",
         ),
     ),
@@ -26,4 +29,4 @@ METHOD = Method(
         "refine.tokens_per_pass: the stated share of the steps",
         "refine.commit: the margin of the two likeliest tokens stands for a filter",
     ),
-)  # fmt: skip
+)

@@ -7,7 +7,10 @@ METHOD = Method(
     title="SlowFast sampling",
     citation=Citation(
         authors="Wei, Zhang, Liu, Liu, Zhang",
-        title="Accelerating Diffusion Large Language Models with SlowFast Sampling: The Three Golden Principles",
+        title=(
+            "Accelerating Diffusion Large Language Models with SlowFast Sampling: The Three Golden"
+            " Principles"
+        ),
         year=2025,
         arxiv="2506.10848",
     ),
@@ -18,13 +21,20 @@ METHOD = Method(
     systems=("SlowFast",),
     reported=(
         Reported(
-            quantity="speedup", value=15.63, source="arXiv:2506.10848, abstract", model="llada-8b", relative_to="llada",
+            quantity="speedup",
+            value=15.63,
+            source="arXiv:2506.10848, abstract",
+            model="llada-8b",
+            relative_to="llada",
             note="largest",
         ),
     ),
     assumed=(
         "refine.tokens_per_pass: five; of the speedups the abstract states the largest alone",
-        "refine.forward: its fast passes compute nothing behind the span after their first one; billed as whole",
+        (
+            "refine.forward: its fast passes compute nothing behind the span after their first one;"
+            " billed as whole"
+        ),
         "shape.nodes: 128, the default of its code, as is the canvas",
     ),
-)  # fmt: skip
+)

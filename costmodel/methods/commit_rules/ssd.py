@@ -1,4 +1,6 @@
-"""SSD: a masked model confirms its own drafts of later states in a tree, so that nothing changes."""
+"""SSD: a masked model confirms its own drafts of later states in a tree, so that nothing
+changes.
+"""
 
 from costmodel.method import Citation, Method, Refine, Reported, Shape
 
@@ -16,12 +18,20 @@ METHOD = Method(
     exact_when="against the same model that commits one token a pass",
     shape=Shape(kind="block", nodes=32),
     refine=Refine(
-        forward="block", commit="self_verified", tokens_per_pass=4.0, full_passes=1, copies=4, canvas_tokens=256
+        forward="block",
+        commit="self_verified",
+        tokens_per_pass=4.0,
+        full_passes=1,
+        copies=4,
+        canvas_tokens=256,
     ),
     systems=("SSD",),
     reported=(
         Reported(
-            quantity="speedup", value=3.46, source="arXiv:2510.04147, abstract", relative_to="one token a pass",
+            quantity="speedup",
+            value=3.46,
+            source="arXiv:2510.04147, abstract",
+            relative_to="one token a pass",
             note="largest",
         ),
     ),
@@ -29,4 +39,4 @@ METHOD = Method(
         "refine.copies: four states at once",
         "refine.tokens_per_pass: four, a little more than the stated speedup",
     ),
-)  # fmt: skip
+)

@@ -9,11 +9,12 @@ METHOD = Method(
     citation=Citation(title="ARMOR"),
     group="compression",
     read="abstract",
-    target=(
-        WeightTransform(name="armor", kept_ratio=0.55, index_bits=2.0, skips_zeros=True),
-    ),
+    target=(WeightTransform(name="armor", kept_ratio=0.55, index_bits=2.0, skips_zeros=True),),
     systems=("ARMOR",),
     assumed=(
-        "target.kept_ratio: half, and a twentieth for the block-diagonal matrices, whose products are not billed apart",
+        (
+            "target.kept_ratio: half, and a twentieth for the block-diagonal matrices, whose"
+            " products are not billed apart"
+        ),
     ),
-)  # fmt: skip
+)

@@ -8,20 +8,22 @@ METHOD = Method(
     title="BitStack",
     citation=Citation(
         authors="Wang, Wang, Zhang, Zhou, Qiu",
-        title="BitStack: Fine-Grained Size Control for Compressed Large Language Models in Variable Memory "
-        "Environments",
+        title=(
+            "BitStack: Fine-Grained Size Control for Compressed Large Language Models in Variable"
+            " Memory Environments"
+        ),
         year=2024,
         arxiv="2410.23918",
     ),
     group="compression",
     read="abstract",
-    target=(
-        WeightTransform(name="bitstack", bits=4.0, unpack_bytes_per_s=2.6e9),
-    ),
+    target=(WeightTransform(name="bitstack", bits=4.0, unpack_bytes_per_s=2.6e9),),
     systems=("BitStack",),
     assumed=(
         "target.bits: four, of any size between two and sixteen",
-        "target.unpack_bytes_per_s: weights are multiplied out of their blocks before every product, as fast as "
-        "DFloat11 unpacks",
+        (
+            "target.unpack_bytes_per_s: weights are multiplied out of their blocks before every"
+            " product, as fast as DFloat11 unpacks"
+        ),
     ),
-)  # fmt: skip
+)

@@ -15,15 +15,18 @@ METHOD = Method(
     group="compression",
     read="abstract",
     target=(
-        CacheTransform(name="cskv", key_ratio=0.20, value_ratio=0.20, dense_tokens=32, expands=True),
+        CacheTransform(
+            name="cskv", key_ratio=0.20, value_ratio=0.20, dense_tokens=32, expands=True
+        ),
     ),
     systems=("CSKV",),
     reported=(
         Reported(
-            quantity="bytes_ratio", value=0.2, source="arXiv:2409.10593, abstract", note="of the cache",
+            quantity="bytes_ratio",
+            value=0.2,
+            source="arXiv:2409.10593, abstract",
+            note="of the cache",
         ),
     ),
-    assumed=(
-        "target.dense_tokens: a window of 32 tokens",
-    ),
-)  # fmt: skip
+    assumed=("target.dense_tokens: a window of 32 tokens",),
+)

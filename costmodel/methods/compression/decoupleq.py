@@ -8,18 +8,21 @@ METHOD = Method(
     title="decoupleQ",
     citation=Citation(
         authors="Guo et al.",
-        title="decoupleQ: Towards 2-bit Post-Training Uniform Quantization via decoupling Parameters into Integer "
-        "and Floating Points",
+        title=(
+            "decoupleQ: Towards 2-bit Post-Training Uniform Quantization via decoupling Parameters"
+            " into Integer and Floating Points"
+        ),
         year=2024,
         arxiv="2404.12759",
     ),
     group="compression",
     read="abstract",
-    target=(
-        WeightTransform(name="decoupleq", bits=2.5),
-    ),
+    target=(WeightTransform(name="decoupleq", bits=2.5),),
     systems=("decoupleQ",),
     assumed=(
-        "target.bits: two, and a scale and an offset for 64 weights; products are as fast as their bytes",
+        (
+            "target.bits: two, and a scale and an offset for 64 weights; products are as fast as"
+            " their bytes"
+        ),
     ),
-)  # fmt: skip
+)

@@ -15,15 +15,18 @@ METHOD = Method(
     group="compression",
     read="abstract",
     target=(
-        SparseAttention(name="double-sparsity", token_ratio=1 / 16, label_ratio=1 / 16, label_bits=4.0),
+        SparseAttention(
+            name="double-sparsity", token_ratio=1 / 16, label_ratio=1 / 16, label_bits=4.0
+        ),
     ),
     systems=("Double Sparsity",),
     reported=(
         Reported(
-            quantity="speedup", value=14.1, source="arXiv:2408.07092, abstract", note="of the attention operation",
+            quantity="speedup",
+            value=14.1,
+            source="arXiv:2408.07092, abstract",
+            note="of the attention operation",
         ),
     ),
-    assumed=(
-        "target.label_bits: labels of 4 bits",
-    ),
-)  # fmt: skip
+    assumed=("target.label_bits: labels of 4 bits",),
+)

@@ -14,11 +14,7 @@ METHOD = Method(
     ),
     group="compression",
     read="abstract",
-    target=(
-        WeightTransform(name="evopress", bits=3.0),
-    ),
+    target=(WeightTransform(name="evopress", bits=3.0),),
     systems=("EvoPress",),
-    assumed=(
-        "target.bits: three, as a mean; pruned weights and layers are other forms of it",
-    ),
-)  # fmt: skip
+    assumed=("target.bits: three, as a mean; pruned weights and layers are other forms of it",),
+)

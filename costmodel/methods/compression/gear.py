@@ -8,24 +8,32 @@ METHOD = Method(
     title="GEAR",
     citation=Citation(
         authors="Kang et al.",
-        title="GEAR: An Efficient KV Cache Compression Recipe for Near-Lossless Generative Inference of LLM",
+        title=(
+            "GEAR: An Efficient KV Cache Compression Recipe for Near-Lossless Generative Inference"
+            " of LLM"
+        ),
         year=2024,
         arxiv="2403.05527",
     ),
     group="compression",
     read="abstract",
     target=(
-        CacheTransform(name="gear", bits=4.0, scale_bits=0.5, rank_ratio=0.03, outlier_ratio=0.02, kernels=3),
+        CacheTransform(
+            name="gear", bits=4.0, scale_bits=0.5, rank_ratio=0.03, outlier_ratio=0.02, kernels=3
+        ),
     ),
     target_transforms_reach_drafter=True,
     systems=("GEAR",),
     reported=(
         Reported(
-            quantity="speedup", value=2.38, source="arXiv:2403.05527, abstract", note="throughput",
+            quantity="speedup",
+            value=2.38,
+            source="arXiv:2403.05527, abstract",
+            note="throughput",
         ),
     ),
     assumed=(
         "target: rank 4 of 128, 2 % outliers, groups of 64 and three launches",
         "target_transforms_reach_drafter: on, as it works at run time on whatever model passes",
     ),
-)  # fmt: skip
+)

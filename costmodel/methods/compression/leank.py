@@ -14,16 +14,15 @@ METHOD = Method(
     ),
     group="compression",
     read="abstract",
-    target=(
-        CacheTransform(name="leank", key_ratio=0.30, value_ratio=0.83),
-    ),
+    target=(CacheTransform(name="leank", key_ratio=0.30, value_ratio=0.83),),
     systems=("LeanK",),
     reported=(
         Reported(
-            quantity="speedup", value=1.3, source="arXiv:2508.02215, abstract", note="of the attention kernel",
+            quantity="speedup",
+            value=1.3,
+            source="arXiv:2508.02215, abstract",
+            note="of the attention kernel",
         ),
     ),
-    assumed=(
-        "target.value_ratio: 0.83, between the 16 and 18 % stated",
-    ),
-)  # fmt: skip
+    assumed=("target.value_ratio: 0.83, between the 16 and 18 % stated",),
+)

@@ -15,18 +15,23 @@ METHOD = Method(
     group="compression",
     read="code",
     target=(
-        # 70 % of keys and of values pruned: the cache is 45 % of dense, bitmaps and padding included
+        # 70 % of keys and of values pruned: the cache is 45 % of dense, bitmaps and padding
+        # included
         CacheTransform(name="mustafar", key_ratio=0.45, value_ratio=0.45, kernels=2),
     ),
     target_transforms_reach_drafter=True,
     systems=("Mustafar",),
     reported=(
         Reported(
-            quantity="speedup", value=2.23, source="README of dhjoo98/mustafar", model="llama-3-8b", note="throughput",
+            quantity="speedup",
+            value=2.23,
+            source="README of dhjoo98/mustafar",
+            model="llama-3-8b",
+            note="throughput",
         ),
     ),
     assumed=(
         "target.kernels: two launches to prune and pack",
         "target_transforms_reach_drafter: on, as it works at run time on whatever model passes",
     ),
-)  # fmt: skip
+)

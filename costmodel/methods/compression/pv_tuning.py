@@ -14,11 +14,7 @@ METHOD = Method(
     ),
     group="compression",
     read="abstract",
-    target=(
-        WeightTransform(name="pv-tuning", bits=2.0),
-    ),
+    target=(WeightTransform(name="pv-tuning", bits=2.0),),
     systems=("PV-Tuning",),
-    assumed=(
-        "target.bits: two, codebooks left out; looking entries up is not billed",
-    ),
-)  # fmt: skip
+    assumed=("target.bits: two, codebooks left out; looking entries up is not billed",),
+)

@@ -14,11 +14,7 @@ METHOD = Method(
     ),
     group="compression",
     read="paper",
-    target=(
-        WeightTransform(name="sparse-2-4", kept_ratio=0.5, index_bits=2.0, skips_zeros=True),
-    ),
+    target=(WeightTransform(name="sparse-2-4", kept_ratio=0.5, index_bits=2.0, skips_zeros=True),),
     systems=("MaskLLM / 2:4 sparsity",),
-    assumed=(
-        "target: all matrices are pruned so",
-    ),
-)  # fmt: skip
+    assumed=("target: all matrices are pruned so",),
+)

@@ -14,12 +14,10 @@ METHOD = Method(
     ),
     group="compression",
     read="abstract",
-    target=(
-        SparseAttention(name="top-k-attention", token_ratio=1 / 16, label_ratio=1.0),
-    ),
+    target=(SparseAttention(name="top-k-attention", token_ratio=1 / 16, label_ratio=1.0),),
     target_transforms_reach_drafter=True,
     assumed=(
         "target.token_ratio: a sixteenth of the tokens",
         "target_transforms_reach_drafter: on, as it works at run time on whatever model passes",
     ),
-)  # fmt: skip
+)

@@ -7,18 +7,21 @@ METHOD = Method(
     slug="tyr-the-pruner",
     title="Tyr-the-Pruner",
     citation=Citation(
-        title="Tyr-the-Pruner: Structural Pruning LLMs via Global Sparsity Distribution Optimization",
+        title=(
+            "Tyr-the-Pruner: Structural Pruning LLMs via Global Sparsity Distribution Optimization"
+        ),
         year=2025,
         arxiv="2503.09657",
     ),
     group="compression",
     read="abstract",
-    target=(
-        WeightTransform(name="tyr-the-pruner", kept_ratio=0.5, skips_zeros=True),
-    ),
+    target=(WeightTransform(name="tyr-the-pruner", kept_ratio=0.5, skips_zeros=True),),
     systems=("Tyr-the-Pruner",),
     assumed=(
         "target.kept_ratio: half of the weights",
-        "target.skips_zeros: smaller products need no matrix unit for it; cached keys and values stay whole here",
+        (
+            "target.skips_zeros: smaller products need no matrix unit for it; cached keys and"
+            " values stay whole here"
+        ),
     ),
-)  # fmt: skip
+)

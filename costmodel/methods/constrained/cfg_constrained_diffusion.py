@@ -1,4 +1,6 @@
-"""Constrained diffusion by context-free grammars: commits that no sentence can complete are refused."""
+"""Constrained diffusion by context-free grammars: commits that no sentence can complete are
+refused.
+"""
 
 from costmodel.method import Citation, Method, Refine, Shape
 
@@ -21,4 +23,4 @@ METHOD = Method(
         "host_s: twenty milliseconds a pass for the intersection with the grammar",
         "refine: the static schedule of LLaDA",
     ),
-)  # fmt: skip
+)

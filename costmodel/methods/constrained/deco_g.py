@@ -10,7 +10,5 @@ METHOD = Method(
     read="abstract",
     host_s=2e-3,
     systems=("Deco-G",),
-    assumed=(
-        "host_s: two milliseconds per step for the tractable model",
-    ),
-)  # fmt: skip
+    assumed=("host_s: two milliseconds per step for the tractable model",),
+)

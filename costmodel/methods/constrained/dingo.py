@@ -1,4 +1,6 @@
-"""DINGO: a dynamic programme finds the likeliest tokens of a masked block that an automaton accepts."""
+"""DINGO: a dynamic programme finds the likeliest tokens of a masked block that an automaton
+accepts.
+"""
 
 from costmodel.method import Citation, Method, Refine, Shape
 
@@ -21,4 +23,4 @@ METHOD = Method(
         "host_s: five milliseconds a pass for block, states and vocabulary",
         "refine: the static schedule of LLaDA",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Grammar-constrained decoding: tokens that no sentence of a grammar allows are masked in every step."""
+"""Grammar-constrained decoding: tokens that no sentence of a grammar allows are masked in every
+step.
+"""
 
 from costmodel.method import Citation, Method
 
@@ -10,7 +12,5 @@ METHOD = Method(
     read="abstract",
     host_s=1e-3,
     systems=("Grammar-constrained decoding",),
-    assumed=(
-        "host_s: a millisecond per step for the mask, which the device waits for",
-    ),
-)  # fmt: skip
+    assumed=("host_s: a millisecond per step for the mask, which the device waits for",),
+)

@@ -1,4 +1,6 @@
-"""JSONSchemaBench: what frameworks of constrained decoding cost and cover on ten thousand schemas."""
+"""JSONSchemaBench: what frameworks of constrained decoding cost and cover on ten thousand
+schemas.
+"""
 
 from costmodel.method import Citation, Method
 
@@ -13,7 +15,9 @@ METHOD = Method(
     ),
     group="constrained",
     read="abstract",
-    out_of_scope="a benchmark of frameworks; what they add to a step is `host_s` of grammar-constrained-decoding, and "
-    "tokens that a grammar forces are not foreseen",
+    out_of_scope=(
+        "a benchmark of frameworks; what they add to a step is `host_s` of"
+        " grammar-constrained-decoding, and tokens that a grammar forces are not foreseen"
+    ),
     systems=("JSONSchemaBench overheads",),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Query-driven summarisation: a small model behind a search engine, 334 GPUs for 50,000 queries a second."""
+"""Query-driven summarisation: a small model behind a search engine, 334 GPUs for 50,000 queries a
+second.
+"""
 
 from costmodel.method import Citation, Method
 
@@ -8,6 +10,8 @@ METHOD = Method(
     citation=Citation(title="Query-driven summarisation"),
     group="constrained",
     read="abstract",
-    asked_as="ask `rooftree capacity` for that rate and latency, with the model and an L20 as files",
+    asked_as=(
+        "ask `rooftree capacity` for that rate and latency, with the model and an L20 as files"
+    ),
     systems=("Query-driven summarisation (334 L20)",),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""ARC-Encoder: an encoder turns a text into four or eight times fewer vectors, which replace its tokens."""
+"""ARC-Encoder: an encoder turns a text into four or eight times fewer vectors, which replace its
+tokens.
+"""
 
 from costmodel.method import Citation, Method
 from costmodel.transforms.declared import ContextTransform
@@ -23,4 +25,4 @@ METHOD = Method(
         "target.latest_tokens: the question, as text",
         "target.encoder_ratio: an encoder of 3B beside 8B",
     ),
-)  # fmt: skip
+)

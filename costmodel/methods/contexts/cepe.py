@@ -21,17 +21,26 @@ METHOD = Method(
     systems=("CEPE",),
     reported=(
         Reported(
-            quantity="speedup", value=10.0, source="arXiv:2402.16617, abstract", model="llama-2-7b", context=131_072,
+            quantity="speedup",
+            value=10.0,
+            source="arXiv:2402.16617, abstract",
+            model="llama-2-7b",
+            context=131_072,
             note="throughput",
         ),
         Reported(
-            quantity="bytes_ratio", value=0.16666666666666666, source="arXiv:2402.16617, abstract", note="of memory",
+            quantity="bytes_ratio",
+            value=0.16666666666666666,
+            source="arXiv:2402.16617, abstract",
+            note="of memory",
         ),
     ),
     assumed=(
-        "target.kept_ratio: of the cache, as of memory; cross-attention to the states of an encoder is priced as "
-        "attention to so many",
+        (
+            "target.kept_ratio: of the cache, as of memory; cross-attention to the states of an"
+            " encoder is priced as attention to so many"
+        ),
         "target.encoder_ratio: an encoder of 435M parameters beside 7B",
         "target.latest_tokens: what the decoder reads itself",
     ),
-)  # fmt: skip
+)

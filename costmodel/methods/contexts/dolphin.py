@@ -1,4 +1,6 @@
-"""Dolphin: a model of half a billion parameters turns a long text into a few vectors for one of seven."""
+"""Dolphin: a model of half a billion parameters turns a long text into a few vectors for one of
+seven.
+"""
 
 from costmodel.method import Citation, Method, Reported
 from costmodel.transforms.declared import ContextTransform
@@ -8,7 +10,9 @@ METHOD = Method(
     title="Dolphin",
     citation=Citation(
         authors="Chen, Li, Xin, Wang",
-        title="Dolphin: Long Context as a New Modality for Energy-Efficient On-Device Language Models",
+        title=(
+            "Dolphin: Long Context as a New Modality for Energy-Efficient On-Device Language Models"
+        ),
         year=2024,
         arxiv="2408.15518",
     ),
@@ -21,7 +25,9 @@ METHOD = Method(
     systems=("Dolphin",),
     reported=(
         Reported(
-            quantity="speedup", value=5.0, source="arXiv:2408.15518, abstract",
+            quantity="speedup",
+            value=5.0,
+            source="arXiv:2408.15518, abstract",
             note="latency of long texts; energy falls tenfold",
         ),
     ),
@@ -30,4 +36,4 @@ METHOD = Method(
         "target.latest_tokens: the question, as text",
         "target.encoder_ratio: 0.5B beside 7B",
     ),
-)  # fmt: skip
+)

@@ -15,14 +15,14 @@ METHOD = Method(
     group="contexts",
     read="abstract",
     own_weights=True,
-    target=(
-        ContextTransform(name="hmt", kept_ratio=0.01, latest_tokens=1024, encoder_ratio=1.0),
-    ),
+    target=(ContextTransform(name="hmt", kept_ratio=0.01, latest_tokens=1024, encoder_ratio=1.0),),
     systems=("HMT",),
     assumed=(
         "target.kept_ratio: one vector per segment, a hundredth of it",
         "target.latest_tokens: one segment of 1,024 tokens",
-        "target.encoder_ratio: segments pass the target itself; in one pass here, though they attend to themselves "
-        "alone",
+        (
+            "target.encoder_ratio: segments pass the target itself; in one pass here, though they"
+            " attend to themselves alone"
+        ),
     ),
-)  # fmt: skip
+)

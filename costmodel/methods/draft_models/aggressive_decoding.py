@@ -20,12 +20,19 @@ METHOD = Method(
     systems=("Aggressive Decoding",),
     reported=(
         Reported(
-            quantity="speedup", value=7.0, source="abstract", model="6-layer Transformer",
-            data="grammatical error correction", note="7 to 9 are stated",
+            quantity="speedup",
+            value=7.0,
+            source="abstract",
+            model="6-layer Transformer",
+            data="grammatical error correction",
+            note="7 to 9 are stated",
         ),
     ),
     assumed=(
         "draft.may_propose_nothing: nothing is copied until the output meets its input again",
-        "verify.rule: the exact form, input-guided; drafts by another model and relaxed matches (GAD++) are left out",
+        (
+            "verify.rule: the exact form, input-guided; drafts by another model and relaxed matches"
+            " (GAD++) are left out"
+        ),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Block verification: a chain from a draft model is judged as a whole, and more of it stays than token by token."""
+"""Block verification: a chain from a draft model is judged as a whole, and more of it stays than
+token by token.
+"""
 
 from costmodel.method import Citation, Draft, Method, Shape, Verify
 

@@ -7,7 +7,10 @@ METHOD = Method(
     title="S2D",
     citation=Citation(
         authors="Kavehzadeh et al.",
-        title="S2D: Sorted Speculative Decoding For More Efficient Deployment of Nested Large Language Models",
+        title=(
+            "S2D: Sorted Speculative Decoding For More Efficient Deployment of Nested Large"
+            " Language Models"
+        ),
         year=2024,
         arxiv="2407.01955",
     ),
@@ -18,6 +21,9 @@ METHOD = Method(
     verify=Verify(rule="token_rejection"),
     systems=("S2D",),
     assumed=(
-        "draft.layers: half of the draft model; which sub-model drafts is chosen per target and token there",
+        (
+            "draft.layers: half of the draft model; which sub-model drafts is chosen per target and"
+            " token there"
+        ),
     ),
-)  # fmt: skip
+)

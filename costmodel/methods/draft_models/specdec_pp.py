@@ -20,9 +20,13 @@ METHOD = Method(
     systems=("SpecDec++",),
     reported=(
         Reported(
-            quantity="speedup", value=2.04, source="arXiv:2405.19715, abstract", model="llama-2-70b",
-            draft="llama-2-7b", data="Alpaca",
+            quantity="speedup",
+            value=2.04,
+            source="arXiv:2405.19715, abstract",
+            model="llama-2-70b",
+            draft="llama-2-7b",
+            data="Alpaca",
         ),
     ),
     assumed=("stop: on the drafter's own probabilities; a trained head predicts acceptance there",),
-)  # fmt: skip
+)

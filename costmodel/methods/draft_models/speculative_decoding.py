@@ -24,12 +24,22 @@ METHOD = Method(
         "transformers": "draft_model",
     },
     systems=("Speculative Decoding (Leviathan)",),
-    reproduced=("tests/costmodel/published/test_shared_tables.py::test_speculative_decoding_on_t5",),
+    reproduced=(
+        "tests/costmodel/published/test_shared_tables.py::test_speculative_decoding_on_t5",
+    ),
     reported=(
         Reported(
-            quantity="speedup", value=3.4, source="arXiv:2211.17192, table 2", model="T5-XXL 11B",
-            draft="T5-small 77M", device="TPU-v4", batch=1, temperature=0.0, data="WMT EnDe", acceptance=0.75,
+            quantity="speedup",
+            value=3.4,
+            source="arXiv:2211.17192, table 2",
+            model="T5-XXL 11B",
+            draft="T5-small 77M",
+            device="TPU-v4",
+            batch=1,
+            temperature=0.0,
+            data="WMT EnDe",
+            acceptance=0.75,
             draft_tokens=7,
         ),
     ),
-)  # fmt: skip
+)

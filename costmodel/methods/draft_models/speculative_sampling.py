@@ -19,8 +19,17 @@ METHOD = Method(
     systems=("Speculative Sampling (Chen)",),
     reported=(
         Reported(
-            quantity="speedup", value=2.01, source="arXiv:2302.01318, table 1", model="Chinchilla 70B",
-            draft="4B, 8 layers", device="TPU-v4", devices=16, batch=1, temperature=0.0, data="XSum", draft_tokens=4,
+            quantity="speedup",
+            value=2.01,
+            source="arXiv:2302.01318, table 1",
+            model="Chinchilla 70B",
+            draft="4B, 8 layers",
+            device="TPU-v4",
+            devices=16,
+            batch=1,
+            temperature=0.0,
+            data="XSum",
+            draft_tokens=4,
         ),
     ),
-)  # fmt: skip
+)

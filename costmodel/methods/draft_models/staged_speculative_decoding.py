@@ -23,18 +23,34 @@ METHOD = Method(
     recorded=("catalogue/smollm2-135m--cascade--greedy",),
     reported=(
         Reported(
-            quantity="tokens_per_s", value=475.0, source="arXiv:2308.04623, tables 1 and 2",
-            model="GPT-2-L 762M, tuned on Python", draft="40M GPT-2 and a trigram", device="RTX 4090", batch=1,
-            temperature=0.0, data="HumanEval", note="150 tokens/s without drafts, 350 with one stage",
+            quantity="tokens_per_s",
+            value=475.0,
+            source="arXiv:2308.04623, tables 1 and 2",
+            model="GPT-2-L 762M, tuned on Python",
+            draft="40M GPT-2 and a trigram",
+            device="RTX 4090",
+            batch=1,
+            temperature=0.0,
+            data="HumanEval",
+            note="150 tokens/s without drafts, 350 with one stage",
         ),
         Reported(
-            quantity="speedup", value=3.16, source="arXiv:2308.04623, tables 1 and 2",
-            model="GPT-2-L 762M, tuned on Python", draft="40M GPT-2 and a trigram", device="RTX 4090", batch=1,
-            temperature=0.0, data="HumanEval",
+            quantity="speedup",
+            value=3.16,
+            source="arXiv:2308.04623, tables 1 and 2",
+            model="GPT-2-L 762M, tuned on Python",
+            draft="40M GPT-2 and a trigram",
+            device="RTX 4090",
+            batch=1,
+            temperature=0.0,
+            data="HumanEval",
         ),
     ),
     assumed=(
-        "draft[1].tokens, draft[1].acceptance: what a trigram proposes and the draft model keeps is not stated",
+        (
+            "draft[1].tokens, draft[1].acceptance: what a trigram proposes and the draft model"
+            " keeps is not stated"
+        ),
         "shape: a chain; both stages draft trees there, of sizes that are not stated",
     ),
-)  # fmt: skip
+)

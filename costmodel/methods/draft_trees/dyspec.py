@@ -1,4 +1,6 @@
-"""DySpec: a draft model's likeliest nodes make the tree, best first, as long as their path probability suffices."""
+"""DySpec: a draft model's likeliest nodes make the tree, best first, as long as their path
+probability suffices.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -20,15 +22,33 @@ METHOD = Method(
     reproduced=("tests/costmodel/published/test_shared_tables.py::test_median_errors_of_systems",),
     reported=(
         Reported(
-            quantity="speedup", value=3.15, source="arXiv:2410.11744, tables 1 to 3", model="llama-2-7b",
-            draft="llama-68m", device="a100-sxm-40", batch=1, context=128, temperature=0.0, data="C4",
+            quantity="speedup",
+            value=3.15,
+            source="arXiv:2410.11744, tables 1 to 3",
+            model="llama-2-7b",
+            draft="llama-68m",
+            device="a100-sxm-40",
+            batch=1,
+            context=128,
+            temperature=0.0,
+            data="C4",
             tokens_per_step=5.25,
         ),
         Reported(
-            quantity="speedup", value=2.2, source="arXiv:2410.11744, tables 1 to 3", model="llama-2-7b",
-            draft="llama-68m", device="a100-sxm-40", batch=1, context=128, temperature=0.6, data="C4",
+            quantity="speedup",
+            value=2.2,
+            source="arXiv:2410.11744, tables 1 to 3",
+            model="llama-2-7b",
+            draft="llama-68m",
+            device="a100-sxm-40",
+            batch=1,
+            context=128,
+            temperature=0.6,
+            data="C4",
             tokens_per_step=3.71,
         ),
     ),
-    assumed=("shape.nodes and shape.least_probability: set by hand for every run there, up to 768 nodes",),
-)  # fmt: skip
+    assumed=(
+        "shape.nodes and shape.least_probability: set by hand for every run there, up to 768 nodes",
+    ),
+)

@@ -19,11 +19,13 @@ METHOD = Method(
     systems=("GBV / block verification",),
     reported=(
         Reported(
-            quantity="speedup", value=1.15, source="arXiv:2602.16961, abstract", model="llama-3-70b",
-            relative_to="other verification of several paths", note="throughput, at least",
+            quantity="speedup",
+            value=1.15,
+            source="arXiv:2602.16961, abstract",
+            model="llama-3-70b",
+            relative_to="other verification of several paths",
+            note="throughput, at least",
         ),
     ),
-    assumed=(
-        "shape.nodes: paths and their lengths are not stated; searched",
-    ),
-)  # fmt: skip
+    assumed=("shape.nodes: paths and their lengths are not stated; searched",),
+)

@@ -1,4 +1,6 @@
-"""Recursive speculative decoding: siblings of a draft tree are drawn without replacement and tried in turn."""
+"""Recursive speculative decoding: siblings of a draft tree are drawn without replacement and tried
+in turn.
+"""
 
 from costmodel.method import Citation, Draft, Method, Shape, Verify
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="Recursive speculative decoding",
     citation=Citation(
         authors="Jeon, Gagrani, Goel, Park, Lee, Lott",
-        title="Recursive Speculative Decoding: Accelerating LLM Inference via Sampling Without Replacement",
+        title=(
+            "Recursive Speculative Decoding: Accelerating LLM Inference via Sampling Without"
+            " Replacement"
+        ),
         year=2024,
         arxiv="2402.14160",
     ),
@@ -21,4 +26,4 @@ METHOD = Method(
         "shape: constant branching; trees by stochastic beam search are drawn per step there",
         "shape.nodes: not stated; searched",
     ),
-)  # fmt: skip
+)

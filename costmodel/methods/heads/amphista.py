@@ -1,4 +1,6 @@
-"""Amphista: one bidirectional layer lets the output heads see one another; all draft in one pass."""
+"""Amphista: one bidirectional layer lets the output heads see one another; all draft in one
+pass.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -20,16 +22,25 @@ METHOD = Method(
     systems=("Amphista",),
     reported=(
         Reported(
-            quantity="speedup", value=2.75, source="arXiv:2406.13170, abstract", model="vicuna-33b", data="MT-Bench",
+            quantity="speedup",
+            value=2.75,
+            source="arXiv:2406.13170, abstract",
+            model="vicuna-33b",
+            data="MT-Bench",
             note="largest",
         ),
         Reported(
-            quantity="speedup", value=1.4, source="arXiv:2406.13170, abstract", model="vicuna-33b", data="MT-Bench",
-            relative_to="medusa", note="largest",
+            quantity="speedup",
+            value=1.4,
+            source="arXiv:2406.13170, abstract",
+            model="vicuna-33b",
+            data="MT-Bench",
+            relative_to="medusa",
+            note="largest",
         ),
     ),
     assumed=(
         "draft.layers: the auto-embedding block as one layer; its adaptation layers are left out",
         "shape: that of Medusa",
     ),
-)  # fmt: skip
+)

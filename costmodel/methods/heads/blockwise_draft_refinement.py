@@ -22,4 +22,4 @@ METHOD = Method(
         "draft.heads, shape.nodes: eight",
         "draft.host_s: half a millisecond of rescoring; how much more is accepted is an input",
     ),
-)  # fmt: skip
+)

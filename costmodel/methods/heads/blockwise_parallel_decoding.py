@@ -1,4 +1,6 @@
-"""Blockwise parallel decoding: output heads propose the next tokens; the longest correct prefix stays."""
+"""Blockwise parallel decoding: output heads propose the next tokens; the longest correct prefix
+stays.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -20,7 +22,9 @@ METHOD = Method(
     systems=("Blockwise Parallel Decoding",),
     reported=(
         Reported(
-            quantity="speedup", value=4.0, source="arXiv:1811.03115, abstract",
+            quantity="speedup",
+            value=4.0,
+            source="arXiv:1811.03115, abstract",
             note="largest, of relaxed acceptance too; half as many iterations without loss",
         ),
     ),
@@ -28,4 +32,4 @@ METHOD = Method(
         "draft.heads, shape.nodes: eight",
         "verify.rule: the exact form",
     ),
-)  # fmt: skip
+)

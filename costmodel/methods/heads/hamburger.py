@@ -1,4 +1,6 @@
-"""HAMburger: one pass of the target, then a small decoder writes the tokens of a span; one cache entry each."""
+"""HAMburger: one pass of the target, then a small decoder writes the tokens of a span; one cache
+entry each.
+"""
 
 from costmodel.method import Citation, Method, Reported, Spans
 
@@ -17,12 +19,18 @@ METHOD = Method(
     systems=("HAMburger",),
     reported=(
         Reported(
-            quantity="speedup", value=2.0, source="arXiv:2505.20438, abstract", note="largest, tokens per second",
+            quantity="speedup",
+            value=2.0,
+            source="arXiv:2505.20438, abstract",
+            note="largest, tokens per second",
         ),
     ),
     assumed=(
-        "advance.layers, advance.context_tokens: a micro-decoder of two layers over the tokens of its span",
+        (
+            "advance.layers, advance.context_tokens: a micro-decoder of two layers over the tokens"
+            " of its span"
+        ),
         "advance.layers: they count among the target's own, though they come on top",
         "advance.tokens: twice fewer cache entries are stated",
     ),
-)  # fmt: skip
+)

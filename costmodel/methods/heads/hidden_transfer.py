@@ -7,7 +7,9 @@ METHOD = Method(
     title="Hidden Transfer",
     citation=Citation(
         authors="Wu, Liu, Gong, Wang, Li, Wang, Cai, Zhao",
-        title="Parallel Decoding via Hidden Transfer for Lossless Large Language Model Acceleration",
+        title=(
+            "Parallel Decoding via Hidden Transfer for Lossless Large Language Model Acceleration"
+        ),
         year=2024,
         arxiv="2404.12022",
     ),
@@ -20,7 +22,9 @@ METHOD = Method(
     systems=("Hidden Transfer",),
     assumed=(
         "shape.nodes, shape.depth: not stated",
-        "shape.riding: three pseudo tokens behind each of 33; they are billed for all layers, though they enter "
-        "only later",
+        (
+            "shape.riding: three pseudo tokens behind each of 33; they are billed for all layers,"
+            " though they enter only later"
+        ),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Hydra: output heads that each read the tokens guessed before them; the guesses form a static tree."""
+"""Hydra: output heads that each read the tokens guessed before them; the guesses form a static
+tree.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -21,17 +23,36 @@ METHOD = Method(
     recorded=("catalogue/smollm2-135m--hydra--greedy",),
     reported=(
         Reported(
-            quantity="speedup", value=2.88, source="arXiv:2503.01840, table 1", model="vicuna-13b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="MT-bench", tokens_per_step=3.65,
+            quantity="speedup",
+            value=2.88,
+            source="arXiv:2503.01840, table 1",
+            model="vicuna-13b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="MT-bench",
+            tokens_per_step=3.65,
         ),
         Reported(
-            quantity="speedup", value=2.07, source="Spec-Bench leaderboard", model="vicuna-7b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="Spec-Bench", tokens_per_step=3.26,
+            quantity="speedup",
+            value=2.07,
+            source="Spec-Bench leaderboard",
+            model="vicuna-7b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="Spec-Bench",
+            tokens_per_step=3.26,
         ),
         Reported(
-            quantity="speedup", value=1.31, source="arXiv:2402.05109, abstract", relative_to="medusa",
+            quantity="speedup",
+            value=1.31,
+            source="arXiv:2402.05109, abstract",
+            relative_to="medusa",
             note="Hydra++",
         ),
     ),
     assumed=("draft.matrices: widths of the heads", "draft.heads: Medusa's four"),
-)  # fmt: skip
+)

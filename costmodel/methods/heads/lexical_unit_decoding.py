@@ -7,7 +7,10 @@ METHOD = Method(
     title="Lexical unit decoding",
     citation=Citation(
         authors="Sun et al.",
-        title="Decoding at the Speed of Thought: Harnessing Parallel Decoding of Lexical Units for LLMs",
+        title=(
+            "Decoding at the Speed of Thought: Harnessing Parallel Decoding of Lexical Units for"
+            " LLMs"
+        ),
         year=2024,
         arxiv="2405.15208",
     ),
@@ -18,11 +21,17 @@ METHOD = Method(
     systems=("LUD",),
     reported=(
         Reported(
-            quantity="speedup", value=1.33, source="arXiv:2405.15208, abstract", note="text; 1.30 for code",
+            quantity="speedup",
+            value=1.33,
+            source="arXiv:2405.15208, abstract",
+            note="text; 1.30 for code",
         ),
     ),
     assumed=(
-        "refine.tokens_per_pass: the stated speedup, as if a pass over four tokens cost what one over one does",
+        (
+            "refine.tokens_per_pass: the stated speedup, as if a pass over four tokens cost what"
+            " one over one does"
+        ),
         "shape.nodes: four tokens",
     ),
-)  # fmt: skip
+)

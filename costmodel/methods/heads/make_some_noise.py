@@ -1,4 +1,6 @@
-"""Make Some Noise: a target tuned on noisy inputs refines a tree of Jacobi drafts beside retrieved ones."""
+"""Make Some Noise: a target tuned on noisy inputs refines a tree of Jacobi drafts beside retrieved
+ones.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="Make Some Noise",
     citation=Citation(
         authors="Wang, Luo, Wei, Liu, Zhu, Zhang, Yang, Xu, Che",
-        title="Make Some Noise: Unlocking Language Model Parallel Inference Capability through Noisy Training",
+        title=(
+            "Make Some Noise: Unlocking Language Model Parallel Inference Capability through Noisy"
+            " Training"
+        ),
         year=2024,
         arxiv="2406.17404",
     ),
@@ -21,11 +26,12 @@ METHOD = Method(
     systems=("Make Some Noise",),
     reported=(
         Reported(
-            quantity="speedup", value=2.3, source="arXiv:2406.17404, abstract", data="Spec-Bench",
+            quantity="speedup",
+            value=2.3,
+            source="arXiv:2406.17404, abstract",
+            data="Spec-Bench",
             note="2.3 to 2.7 are stated",
         ),
     ),
-    assumed=(
-        "shape: sizes of the tree and of the noise segment are not stated",
-    ),
-)  # fmt: skip
+    assumed=("shape: sizes of the tree and of the noise segment are not stated",),
+)

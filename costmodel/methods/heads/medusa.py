@@ -21,13 +21,28 @@ METHOD = Method(
     systems=("Medusa",),
     reported=(
         Reported(
-            quantity="tokens_per_step", value=2.59, source="arXiv:2503.01840, table 1", model="vicuna-13b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="MT-bench",
+            quantity="tokens_per_step",
+            value=2.59,
+            source="arXiv:2503.01840, table 1",
+            model="vicuna-13b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="MT-bench",
         ),
         Reported(
-            quantity="speedup", value=2.07, source="arXiv:2503.01840, table 1", model="vicuna-13b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="MT-bench", tokens_per_step=2.59,
+            quantity="speedup",
+            value=2.07,
+            source="arXiv:2503.01840, table 1",
+            model="vicuna-13b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="MT-bench",
+            tokens_per_step=2.59,
         ),
     ),
     assumed=("draft.heads: four heads, as deep as the published tree",),
-)  # fmt: skip
+)

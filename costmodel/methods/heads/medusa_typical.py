@@ -1,4 +1,6 @@
-"""Medusa with typical acceptance: a guess stays if the target finds it likely enough, whatever it would have drawn."""
+"""Medusa with typical acceptance: a guess stays if the target finds it likely enough, whatever it
+would have drawn.
+"""
 
 from dataclasses import replace
 

@@ -19,10 +19,11 @@ METHOD = Method(
     systems=("PaSS",),
     reported=(
         Reported(
-            quantity="speedup", value=1.3, source="arXiv:2311.13581, abstract", note="largest",
+            quantity="speedup",
+            value=1.3,
+            source="arXiv:2311.13581, abstract",
+            note="largest",
         ),
     ),
-    assumed=(
-        "shape.nodes: four look-ahead tokens",
-    ),
-)  # fmt: skip
+    assumed=("shape.nodes: four look-ahead tokens",),
+)

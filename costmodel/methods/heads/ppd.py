@@ -1,4 +1,6 @@
-"""PPD: trained prompt tokens behind every node of a tree draft for the next step in the verify pass."""
+"""PPD: trained prompt tokens behind every node of a tree draft for the next step in the verify
+pass.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="Parallel prompt decoding",
     citation=Citation(
         authors="Chen, Luk, Yiu, Li, Mishchenko, Venieris, Fan",
-        title="Hardware-Aware Parallel Prompt Decoding for Memory-Efficient Acceleration of LLM Inference",
+        title=(
+            "Hardware-Aware Parallel Prompt Decoding for Memory-Efficient Acceleration of LLM"
+            " Inference"
+        ),
         year=2024,
         arxiv="2405.18628",
     ),
@@ -25,18 +30,34 @@ METHOD = Method(
     ),
     reported=(
         Reported(
-            quantity="tokens_per_s", value=88.0, source="arXiv:2405.18628, table 1", model="vicuna-7b",
-            device="a100-sxm-40", dtype="fp16", batch=1, data="MT-Bench", tokens_per_step=2.54,
+            quantity="tokens_per_s",
+            value=88.0,
+            source="arXiv:2405.18628, table 1",
+            model="vicuna-7b",
+            device="a100-sxm-40",
+            dtype="fp16",
+            batch=1,
+            data="MT-Bench",
+            tokens_per_step=2.54,
             note="typical acceptance; 29 ms a pass",
         ),
         Reported(
-            quantity="speedup", value=2.24, source="arXiv:2405.18628, table 1", model="vicuna-7b",
-            device="a100-sxm-40", dtype="fp16", batch=1, data="MT-Bench", tokens_per_step=2.54,
+            quantity="speedup",
+            value=2.24,
+            source="arXiv:2405.18628, table 1",
+            model="vicuna-7b",
+            device="a100-sxm-40",
+            dtype="fp16",
+            batch=1,
+            data="MT-Bench",
+            tokens_per_step=2.54,
             note="typical acceptance",
         ),
     ),
     assumed=(
-        "shape.riding: the code puts the root's three prompt tokens on top of the 105 candidates and prompt tokens "
-        "that the paper calls the input's length",
+        (
+            "shape.riding: the code puts the root's three prompt tokens on top of the 105"
+            " candidates and prompt tokens that the paper calls the input's length"
+        ),
     ),
-)  # fmt: skip
+)

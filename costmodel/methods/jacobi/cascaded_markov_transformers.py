@@ -14,11 +14,16 @@ METHOD = Method(
     group="jacobi",
     read="abstract",
     shape=Shape(kind="block", nodes=32),
-    refine=Refine(forward="block", commit="static", tokens_per_pass=8.0, canvas_tokens=32, copies=10),
+    refine=Refine(
+        forward="block", commit="static", tokens_per_pass=8.0, canvas_tokens=32, copies=10
+    ),
     systems=("Cascaded Markov Transformers",),
     assumed=(
         "shape.nodes: a translation of 32 tokens, which is one block",
         "refine.tokens_per_pass: four passes, as the paper's figure of the method has them",
-        "refine.copies: ten candidates of every position, as in that figure; the first pass scores one",
+        (
+            "refine.copies: ten candidates of every position, as in that figure; the first pass"
+            " scores one"
+        ),
     ),
-)  # fmt: skip
+)

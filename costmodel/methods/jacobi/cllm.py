@@ -23,15 +23,25 @@ METHOD = Method(
     ),
     reported=(
         Reported(
-            quantity="speedup", value=2.1, source="README of JacobiForcing", model="qwen2.5-7b", device="a100-sxm-80",
-            batch=1, data="GSM8K", tokens_per_step=2.3,
+            quantity="speedup",
+            value=2.1,
+            source="README of JacobiForcing",
+            model="qwen2.5-7b",
+            device="a100-sxm-80",
+            batch=1,
+            data="GSM8K",
+            tokens_per_step=2.3,
         ),
         Reported(
-            quantity="speedup", value=3.0, source="hao-ai-lab/Consistency_LLM, chart", model="ABEL-7B",
-            device="a100-sxm-40", batch=1, data="GSM8K", note="132 tokens/s",
+            quantity="speedup",
+            value=3.0,
+            source="hao-ai-lab/Consistency_LLM, chart",
+            model="ABEL-7B",
+            device="a100-sxm-40",
+            batch=1,
+            data="GSM8K",
+            note="132 tokens/s",
         ),
     ),
-    assumed=(
-        "refine.tokens_per_pass: 2.3 of GSM8K, as JacobiForcing measured it",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: 2.3 of GSM8K, as JacobiForcing measured it",),
+)

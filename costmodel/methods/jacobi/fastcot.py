@@ -7,7 +7,10 @@ METHOD = Method(
     title="FastCoT",
     citation=Citation(
         authors="Zhang, Liu, Zheng, Zhuang, Gu, Chen",
-        title="Fast Chain-of-Thought: A Glance of Future from Parallel Decoding Leads to Answers Faster",
+        title=(
+            "Fast Chain-of-Thought: A Glance of Future from Parallel Decoding Leads to Answers"
+            " Faster"
+        ),
         year=2023,
         arxiv="2311.08263",
     ),
@@ -20,4 +23,4 @@ METHOD = Method(
         "refine.tokens_per_pass: a fifth fewer passes",
         "shape.nodes: a window of 16",
     ),
-)  # fmt: skip
+)

@@ -19,11 +19,15 @@ METHOD = Method(
     systems=("Jacobi / Gauss-Seidel MT",),
     reported=(
         Reported(
-            quantity="speedup", value=1.38, source="arXiv:2305.10427, abstract", data="translation", note="largest",
+            quantity="speedup",
+            value=1.38,
+            source="arXiv:2305.10427, abstract",
+            data="translation",
+            note="largest",
         ),
     ),
     assumed=(
         "refine.tokens_per_pass: the stated speedup",
         "shape.nodes: blocks of five, of three to five",
     ),
-)  # fmt: skip
+)

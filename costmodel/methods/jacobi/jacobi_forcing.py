@@ -1,4 +1,6 @@
-"""Jacobi Forcing: a target tuned on its own Jacobi trajectories fills large blocks from the left."""
+"""Jacobi Forcing: a target tuned on its own Jacobi trajectories fills large blocks from the
+left.
+"""
 
 from costmodel.method import Citation, Method, Refine, Reported, Shape
 
@@ -22,16 +24,30 @@ METHOD = Method(
     ),
     reported=(
         Reported(
-            quantity="speedup", value=3.7, source="README of JacobiForcing", model="qwen2.5-7b", device="a100-sxm-80",
-            batch=1, data="GSM8K", tokens_per_step=4.0, note="154.9 tokens/s, with two blocks at once",
+            quantity="speedup",
+            value=3.7,
+            source="README of JacobiForcing",
+            model="qwen2.5-7b",
+            device="a100-sxm-80",
+            batch=1,
+            data="GSM8K",
+            tokens_per_step=4.0,
+            note="154.9 tokens/s, with two blocks at once",
         ),
         Reported(
-            quantity="speedup", value=3.9, source="README of JacobiForcing", model="qwen2.5-7b", device="a100-sxm-80",
-            batch=1, data="HumanEval", tokens_per_step=4.0, note="159.5 tokens/s",
+            quantity="speedup",
+            value=3.9,
+            source="README of JacobiForcing",
+            model="qwen2.5-7b",
+            device="a100-sxm-80",
+            batch=1,
+            data="HumanEval",
+            tokens_per_step=4.0,
+            note="159.5 tokens/s",
         ),
     ),
     assumed=(
         "refine.tokens_per_pass: four, of GSM8K and HumanEval",
         "shape.nodes: blocks of 64",
     ),
-)  # fmt: skip
+)

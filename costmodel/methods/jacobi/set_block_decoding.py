@@ -1,4 +1,6 @@
-"""Set block decoding: a target tuned with masked tokens fills blocks of 16 within an entropy bound."""
+"""Set block decoding: a target tuned with masked tokens fills blocks of 16 within an entropy
+bound.
+"""
 
 from costmodel.method import Citation, Method, Refine, Reported, Shape
 
@@ -20,14 +22,21 @@ METHOD = Method(
     ),
     reported=(
         Reported(
-            quantity="tokens_per_step", value=3.23, source="arXiv:2509.04185", model="llama-3.1-8b", batch=1,
-            temperature=0.0, data="MATH500", note="tokens per forward",
+            quantity="tokens_per_step",
+            value=3.23,
+            source="arXiv:2509.04185",
+            model="llama-3.1-8b",
+            batch=1,
+            temperature=0.0,
+            data="MATH500",
+            note="tokens per forward",
         ),
         Reported(
-            quantity="speedup", value=3.0, source="arXiv:2509.04185, abstract", note="of forwards, 3 to 5 are stated",
+            quantity="speedup",
+            value=3.0,
+            source="arXiv:2509.04185, abstract",
+            note="of forwards, 3 to 5 are stated",
         ),
     ),
-    assumed=(
-        "refine.tokens_per_pass: of MATH500 at the stricter bound",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: of MATH500 at the stricter bound",),
+)

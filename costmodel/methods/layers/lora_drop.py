@@ -16,16 +16,20 @@ METHOD = Method(
     read="abstract",
     target=(
         LayerSchedule(
-            name="lora-drop", shares=(1.0, 0.2, 0.2, 1.0, 0.2, 0.2, 0.2, 1.0), keeps_cache=False, substitute_rank=16
+            name="lora-drop",
+            shares=(1.0, 0.2, 0.2, 1.0, 0.2, 0.2, 0.2, 1.0),
+            keeps_cache=False,
+            substitute_rank=16,
         ),
     ),
     systems=("LoRA-Drop",),
     reported=(
         Reported(
-            quantity="speedup", value=2.6, source="arXiv:2601.02569, abstract", note="throughput, largest",
+            quantity="speedup",
+            value=2.6,
+            source="arXiv:2601.02569, abstract",
+            note="throughput, largest",
         ),
     ),
-    assumed=(
-        "target: layers, period and rank, so as to halve the cache; 45 to 55 % are stated",
-    ),
-)  # fmt: skip
+    assumed=("target: layers, period and rank, so as to halve the cache; 45 to 55 % are stated",),
+)

@@ -8,7 +8,10 @@ METHOD = Method(
     title="Mixture-of-Recursions",
     citation=Citation(
         authors="Bae et al.",
-        title="Mixture-of-Recursions: Learning Dynamic Recursive Depths for Adaptive Token-Level Computation",
+        title=(
+            "Mixture-of-Recursions: Learning Dynamic Recursive Depths for Adaptive Token-Level"
+            " Computation"
+        ),
         year=2025,
         arxiv="2507.10524",
     ),
@@ -16,12 +19,14 @@ METHOD = Method(
     read="abstract",
     target=(
         LayerSchedule(
-            name="mixture-of-recursions", shares=(1.0, 2 / 3, 1 / 3), together=False, keeps_cache=False,
-            unique_ratio=1 / 3, prompts=True,
+            name="mixture-of-recursions",
+            shares=(1.0, 2 / 3, 1 / 3),
+            together=False,
+            keeps_cache=False,
+            unique_ratio=1 / 3,
+            prompts=True,
         ),
     ),
     systems=("Mixture-of-Recursions",),
-    assumed=(
-        "target.shares: a third of the tokens leaves after each of three recursions",
-    ),
-)  # fmt: skip
+    assumed=("target.shares: a third of the tokens leaves after each of three recursions",),
+)

@@ -8,17 +8,15 @@ METHOD = Method(
     title="Unified Layer Skipping",
     citation=Citation(
         authors="Liu, Meng, Zhou",
-        title="Accelerating Inference in Large Language Models with a Unified Layer Skipping Strategy",
+        title=(
+            "Accelerating Inference in Large Language Models with a Unified Layer Skipping Strategy"
+        ),
         year=2024,
         arxiv="2404.06954",
     ),
     group="layers",
     read="abstract",
-    target=(
-        LayerSchedule(name="unified-layer-skipping", shares=(1.0, 0.0), keeps_cache=False),
-    ),
+    target=(LayerSchedule(name="unified-layer-skipping", shares=(1.0, 0.0), keeps_cache=False),),
     systems=("Unified Layer Skipping",),
-    assumed=(
-        "target.shares: the speedup is an input there; two is taken here",
-    ),
-)  # fmt: skip
+    assumed=("target.shares: the speedup is an input there; two is taken here",),
+)

@@ -1,4 +1,6 @@
-"""EOSER and ASS: ends of text are held back, and every pass commits twice as many tokens as the last."""
+"""EOSER and ASS: ends of text are held back, and every pass commits twice as many tokens as the
+last.
+"""
 
 from costmodel.method import Citation, Method, Refine, Shape
 
@@ -7,8 +9,10 @@ METHOD = Method(
     title="EOSER and ASS",
     citation=Citation(
         authors="Yang, Chen, Hu, Shao",
-        title="Taming Masked Diffusion Language Models via Consistency Trajectory Reinforcement Learning with Fewer"
-        " Decoding Step",
+        title=(
+            "Taming Masked Diffusion Language Models via Consistency Trajectory Reinforcement"
+            " Learning with Fewer Decoding Step"
+        ),
         year=2025,
         arxiv="2509.23924",
     ),
@@ -17,7 +21,5 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=256),
     refine=Refine(forward="full", commit="doubling", tokens_per_pass=29.0, canvas_tokens=256),
     systems=("EOSER / ASS",),
-    assumed=(
-        "refine.tokens_per_pass: 256 tokens in nine passes of 1, 2, 4 and so on",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: 256 tokens in nine passes of 1, 2, 4 and so on",),
+)

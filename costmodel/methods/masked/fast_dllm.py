@@ -1,4 +1,6 @@
-"""Fast-dLLM: a masked model commits all tokens of a block that it is sure of, with caches beside the block."""
+"""Fast-dLLM: a masked model commits all tokens of a block that it is sure of, with caches beside
+the block.
+"""
 
 from costmodel.method import Batch, Citation, Method, Refine, Reported, Shape
 
@@ -7,30 +9,52 @@ METHOD = Method(
     title="Fast-dLLM, dual cache",
     citation=Citation(
         authors="Wu et al.",
-        title="Fast-dLLM: Training-free Acceleration of Diffusion LLM by Enabling KV Cache and Parallel Decoding",
+        title=(
+            "Fast-dLLM: Training-free Acceleration of Diffusion LLM by Enabling KV Cache and"
+            " Parallel Decoding"
+        ),
         year=2025,
         arxiv="2505.22618",
     ),
     group="masked",
     read="code",
     shape=Shape(kind="block", nodes=32),
-    refine=Refine(forward="block", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1),
+    refine=Refine(
+        forward="block", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1
+    ),
     batch=Batch(ragged="pad"),
     systems=("Fast-dLLM",),
     reproduced=("tests/costmodel/published/test_diffusion_rows.py::test_fast_dllm_on_an_h100",),
     reported=(
         Reported(
-            quantity="tokens_per_s", value=114.29, source="d3LLM, AUP leaderboard", model="llada-8b", device="h100-sxm",
-            dtype="bf16", batch=1, data="GSM8K-CoT", tokens_per_step=2.77,
+            quantity="tokens_per_s",
+            value=114.29,
+            source="d3LLM, AUP leaderboard",
+            model="llada-8b",
+            device="h100-sxm",
+            dtype="bf16",
+            batch=1,
+            data="GSM8K-CoT",
+            tokens_per_step=2.77,
         ),
         Reported(
-            quantity="speedup", value=1.99, source="d3LLM, AUP leaderboard", model="llada-8b", device="h100-sxm",
-            dtype="bf16", batch=1, data="GSM8K-CoT", tokens_per_step=2.77,
+            quantity="speedup",
+            value=1.99,
+            source="d3LLM, AUP leaderboard",
+            model="llada-8b",
+            device="h100-sxm",
+            dtype="bf16",
+            batch=1,
+            data="GSM8K-CoT",
+            tokens_per_step=2.77,
             relative_to="plain decoding of Qwen2.5-7B in Transformers",
         ),
     ),
     assumed=(
-        "refine.tokens_per_pass: of GSM8K-CoT at a threshold of 0.9, as d3LLM ran it; it depends on the text",
+        (
+            "refine.tokens_per_pass: of GSM8K-CoT at a threshold of 0.9, as d3LLM ran it; it"
+            " depends on the text"
+        ),
         "batch.ragged: its code begins a block when all requests have finished theirs",
     ),
-)  # fmt: skip
+)

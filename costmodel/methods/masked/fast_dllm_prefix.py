@@ -1,4 +1,6 @@
-"""Fast-dLLM with a cache of the prefix alone: every pass computes all of the canvas from the block on."""
+"""Fast-dLLM with a cache of the prefix alone: every pass computes all of the canvas from the block
+on.
+"""
 
 from dataclasses import replace
 
@@ -9,9 +11,14 @@ METHOD = replace(
     DUAL,
     slug="fast-dllm-prefix",
     title="Fast-dLLM, prefix cache",
-    refine=Refine(forward="suffix", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1),
+    refine=Refine(
+        forward="suffix", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1
+    ),
     systems=(),
     reproduced=(),
     reported=(),
-    assumed=("refine.tokens_per_pass: that of the dual cache", "batch.ragged: that of the dual cache"),
+    assumed=(
+        "refine.tokens_per_pass: that of the dual cache",
+        "batch.ragged: that of the dual cache",
+    ),
 )

@@ -1,4 +1,6 @@
-"""Hyperschedules: every position has a noise schedule of its own, between diffusion and one token at a time."""
+"""Hyperschedules: every position has a noise schedule of its own, between diffusion and one token
+at a time.
+"""
 
 from costmodel.method import Citation, Method, Refine, Shape
 
@@ -20,4 +22,4 @@ METHOD = Method(
         "shape.nodes: a window of 32 tokens between noise and text",
         "refine.tokens_per_pass: two; the schedule decides",
     ),
-)  # fmt: skip
+)

@@ -7,7 +7,10 @@ METHOD = Method(
     title="NAP",
     citation=Citation(
         authors="Li, Muhtar, Yin, Chen, Liu",
-        title="Why Diffusion Language Models Struggle with Truly Parallel (Non-Autoregressive) Decoding?",
+        title=(
+            "Why Diffusion Language Models Struggle with Truly Parallel (Non-Autoregressive)"
+            " Decoding?"
+        ),
         year=2026,
         arxiv="2602.23225",
     ),
@@ -18,7 +21,11 @@ METHOD = Method(
     systems=("NAP",),
     reported=(
         Reported(
-            quantity="tokens_per_step", value=3.0, source="README of pixeli99/NAP", model="llada-8b", data="GSM8K",
+            quantity="tokens_per_step",
+            value=3.0,
+            source="README of pixeli99/NAP",
+            model="llada-8b",
+            data="GSM8K",
             note="336 steps for 1,024 tokens",
         ),
     ),
@@ -26,4 +33,4 @@ METHOD = Method(
         "refine.tokens_per_pass: three, of budgets from one to four",
         "shape.nodes: 64; the budget alone decides",
     ),
-)  # fmt: skip
+)

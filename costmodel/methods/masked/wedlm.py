@@ -7,7 +7,10 @@ METHOD = Method(
     title="WeDLM",
     citation=Citation(
         authors="Liu et al.",
-        title="WeDLM: Reconciling Diffusion Language Models with Standard Causal Attention for Fast Inference",
+        title=(
+            "WeDLM: Reconciling Diffusion Language Models with Standard Causal Attention for Fast"
+            " Inference"
+        ),
         year=2025,
         arxiv="2512.22737",
     ),
@@ -18,11 +21,14 @@ METHOD = Method(
     systems=("WeDLM",),
     reported=(
         Reported(
-            quantity="speedup", value=2.0, source="README of Tencent/WeDLM", model="WeDLM-8B-Instruct", data="code",
-            relative_to="Qwen3-8B in vLLM", note="2 to 3 are stated",
+            quantity="speedup",
+            value=2.0,
+            source="README of Tencent/WeDLM",
+            model="WeDLM-8B-Instruct",
+            data="code",
+            relative_to="Qwen3-8B in vLLM",
+            note="2 to 3 are stated",
         ),
     ),
-    assumed=(
-        "refine.tokens_per_pass: three; it depends on the text",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: three; it depends on the text",),
+)

@@ -17,7 +17,10 @@ METHOD = Method(
     systems=("CPPD",),
     reported=(
         Reported(
-            quantity="speedup", value=8.0, source="abstract", relative_to="recognisers that decode",
+            quantity="speedup",
+            value=8.0,
+            source="abstract",
+            relative_to="recognisers that decode",
         ),
     ),
-)  # fmt: skip
+)

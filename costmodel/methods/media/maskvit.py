@@ -16,7 +16,5 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=256),
     refine=Refine(forward="full", commit="static", tokens_per_pass=16.0, canvas_tokens=256),
     systems=("MaskViT",),
-    assumed=(
-        "refine.tokens_per_pass: 256 tokens of a frame in 16 passes",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: 256 tokens of a frame in 16 passes",),
+)

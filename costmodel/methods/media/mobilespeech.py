@@ -7,7 +7,9 @@ METHOD = Method(
     title="MobileSpeech",
     citation=Citation(
         authors="Ji, Jiang, Wang, Zuo, Zhao",
-        title="MobileSpeech: A Fast and High-Fidelity Framework for Mobile Zero-Shot Text-to-Speech",
+        title=(
+            "MobileSpeech: A Fast and High-Fidelity Framework for Mobile Zero-Shot Text-to-Speech"
+        ),
         year=2024,
         arxiv="2402.09378",
     ),
@@ -16,7 +18,5 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=512),
     refine=Refine(forward="full", commit="static", tokens_per_pass=64.0, canvas_tokens=512),
     systems=("MobileSpeech",),
-    assumed=(
-        "refine.tokens_per_pass: 512 tokens in eight passes",
-    ),
-)  # fmt: skip
+    assumed=("refine.tokens_per_pass: 512 tokens in eight passes",),
+)

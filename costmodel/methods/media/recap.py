@@ -9,11 +9,22 @@ METHOD = Method(
     group="media",
     read="code",
     shape=Shape(kind="block", nodes=256),
-    refine=Refine(forward="group", commit="static", tokens_per_pass=12.8, canvas_tokens=256, full_passes=10, copies=2),
+    refine=Refine(
+        forward="group",
+        commit="static",
+        tokens_per_pass=12.8,
+        canvas_tokens=256,
+        full_passes=10,
+        copies=2,
+    ),
     systems=("ReCAP",),
     reported=(
         Reported(
-            quantity="speedup", value=2.4, source="abstract", data="ImageNet 256", relative_to="full passes alone",
+            quantity="speedup",
+            value=2.4,
+            source="abstract",
+            data="ImageNet 256",
+            relative_to="full passes alone",
             note="the README says 3.2",
         ),
     ),
@@ -22,4 +33,4 @@ METHOD = Method(
         "refine.full_passes: ten, of eight to twelve",
         "refine.copies: with and without the class",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""ReflectDrive-2: the path of a car is drafted and edited in a few masked passes behind a shared prefix."""
+"""ReflectDrive-2: the path of a car is drafted and edited in a few masked passes behind a shared
+prefix.
+"""
 
 from costmodel.method import Citation, Method, Refine, Shape
 
@@ -6,7 +8,10 @@ METHOD = Method(
     slug="reflectdrive-2",
     title="ReflectDrive-2",
     citation=Citation(
-        title="ReflectDrive-2: Reinforcement-Learning-Aligned Self-Editing for Discrete Diffusion Driving",
+        title=(
+            "ReflectDrive-2: Reinforcement-Learning-Aligned Self-Editing for Discrete Diffusion"
+            " Driving"
+        ),
         year=2026,
         arxiv="2605.04647",
     ),
@@ -19,4 +24,4 @@ METHOD = Method(
         "shape.nodes: 16 tokens of a path",
         "refine.tokens_per_pass: four passes; edits come on top",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Stack-and-delay: codebooks of music are decoded in a pattern between one by one and all at once."""
+"""Stack-and-delay: codebooks of music are decoded in a pattern between one by one and all at
+once.
+"""
 
 from costmodel.method import Citation, Method, Refine, Shape
 
@@ -6,7 +8,9 @@ METHOD = Method(
     slug="stack-and-delay",
     title="Stack-and-delay",
     citation=Citation(
-        title="Stack-and-Delay: a new codebook pattern for music generation", year=2023, arxiv="2309.08804"
+        title="Stack-and-Delay: a new codebook pattern for music generation",
+        year=2023,
+        arxiv="2309.08804",
     ),
     group="media",
     read="abstract",
@@ -17,4 +21,4 @@ METHOD = Method(
         "refine.tokens_per_pass: four codebooks a pass",
         "shape.nodes: sixteen frames",
     ),
-)  # fmt: skip
+)

@@ -13,11 +13,16 @@ METHOD = Method(
     group="media",
     read="code",
     shape=Shape(kind="block", nodes=4096),
-    refine=Refine(forward="group", commit="in_order", tokens_per_pass=11.1, canvas_tokens=4096, copies=2),
+    refine=Refine(
+        forward="group", commit="in_order", tokens_per_pass=11.1, canvas_tokens=4096, copies=2
+    ),
     systems=("ZipAR",),
     reported=(
         Reported(
-            quantity="tokens_per_step", value=11.1, source="arXiv:2412.04062, abstract", model="Emu3-Gen",
+            quantity="tokens_per_step",
+            value=11.1,
+            source="arXiv:2412.04062, abstract",
+            model="Emu3-Gen",
             note="91 % fewer forwards",
         ),
     ),
@@ -26,4 +31,4 @@ METHOD = Method(
         "shape.nodes: an image of 64 rows",
         "refine.copies: with and without the prompt",
     ),
-)  # fmt: skip
+)

@@ -22,4 +22,4 @@ METHOD = Method(
         "draft.host_s: a millisecond of search",
         "shape: drawn anew at every step there, of a size that is not stated; searched",
     ),
-)  # fmt: skip
+)

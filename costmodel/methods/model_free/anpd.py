@@ -20,11 +20,12 @@ METHOD = Method(
     systems=("ANPD",),
     reported=(
         Reported(
-            quantity="speedup", value=3.67, source="arXiv:2404.08698, abstract", model="LLaMA and tuned variants",
+            quantity="speedup",
+            value=3.67,
+            source="arXiv:2404.08698, abstract",
+            model="LLaMA and tuned variants",
             note="largest",
         ),
     ),
-    assumed=(
-        "draft: a step without a match takes one token",
-    ),
-)  # fmt: skip
+    assumed=("draft: a step without a match takes one token",),
+)

@@ -19,14 +19,19 @@ METHOD = Method(
     systems=("CopySpec",),
     reported=(
         Reported(
-            quantity="speedup", value=2.35, source="arXiv:2502.08923, abstract", data="CNN/DM", note="largest",
+            quantity="speedup",
+            value=2.35,
+            source="arXiv:2502.08923, abstract",
+            data="CNN/DM",
+            note="largest",
         ),
         Reported(
-            quantity="speedup", value=3.08, source="arXiv:2502.08923, abstract", data="MT-Redundant, second turn",
+            quantity="speedup",
+            value=3.08,
+            source="arXiv:2502.08923, abstract",
+            data="MT-Redundant, second turn",
             note="largest",
         ),
     ),
-    assumed=(
-        "draft: alone; a draft model beside it is left out",
-    ),
-)  # fmt: skip
+    assumed=("draft: alone; a draft model beside it is left out",),
+)

@@ -1,4 +1,6 @@
-"""Prompt lookup: the tokens that followed the latest occurrence of the current n-gram are the draft."""
+"""Prompt lookup: the tokens that followed the latest occurrence of the current n-gram are the
+draft.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -25,12 +27,26 @@ METHOD = Method(
     },
     reported=(
         Reported(
-            quantity="speedup", value=1.62, source="arXiv:2502.17421, table 1", model="vicuna-7b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="GovReport",
+            quantity="speedup",
+            value=1.62,
+            source="arXiv:2502.17421, table 1",
+            model="vicuna-7b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="GovReport",
         ),
         Reported(
-            quantity="speedup", value=0.89, source="arXiv:2502.17421, table 1", model="vicuna-7b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="QMSum",
+            quantity="speedup",
+            value=0.89,
+            source="arXiv:2502.17421, table 1",
+            model="vicuna-7b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="QMSum",
         ),
     ),
-)  # fmt: skip
+)

@@ -21,4 +21,4 @@ METHOD = Method(
         "draft.host_s: a millisecond of search in the corpus",
         "shape: a tree made anew of at most 64 tokens of ten levels",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""SAM-Decoding: a suffix automaton finds the longest match in the text so far, and its continuation is the draft."""
+"""SAM-Decoding: a suffix automaton finds the longest match in the text so far, and its continuation
+is the draft.
+"""
 
 from costmodel.method import Citation, Draft, Method, Shape, Verify
 
@@ -17,5 +19,10 @@ METHOD = Method(
     shape=Shape(kind="chain"),
     verify=Verify(rule="fixed_candidates"),
     engines={"tensorrt-llm": "suffix_automaton"},
-    assumed=("draft: the automaton of the text so far alone, without a stored corpus and without a second drafter",),
+    assumed=(
+        (
+            "draft: the automaton of the text so far alone, without a stored corpus and without a"
+            " second drafter"
+        ),
+    ),
 )

@@ -1,4 +1,6 @@
-"""STAND: n-gram tables of logits, shared by the trajectories of a prompt, are sampled into a tree."""
+"""STAND: n-gram tables of logits, shared by the trajectories of a prompt, are sampled into a
+tree.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -19,7 +21,10 @@ METHOD = Method(
     systems=("STAND",),
     reported=(
         Reported(
-            quantity="speedup", value=2.5, source="arXiv:2506.04708, abstract", data="AIME24, GPQA, LiveCodeBench",
+            quantity="speedup",
+            value=2.5,
+            source="arXiv:2506.04708, abstract",
+            data="AIME24, GPQA, LiveCodeBench",
             note="from latency that falls by 60 to 65 %",
         ),
     ),
@@ -27,4 +32,4 @@ METHOD = Method(
         "shape.nodes: a tree fitted to data, of a size that is not stated; searched",
         "draft: acceptance grows with the trajectories that a store has seen; it is an input",
     ),
-)  # fmt: skip
+)

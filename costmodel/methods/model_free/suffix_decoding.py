@@ -1,4 +1,6 @@
-"""SuffixDecoding: what followed the longest matching suffix in this and earlier answers, as long as it is likely."""
+"""SuffixDecoding: what followed the longest matching suffix in this and earlier answers, as long as
+it is likely.
+"""
 
 from costmodel.method import Citation, Draft, Method, Shape, Verify
 

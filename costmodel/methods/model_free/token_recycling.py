@@ -1,4 +1,6 @@
-"""Token Recycling: the likeliest successors of every token, kept from earlier passes, fill a fixed tree."""
+"""Token Recycling: the likeliest successors of every token, kept from earlier passes, fill a fixed
+tree.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="Token Recycling",
     citation=Citation(
         authors="Luo et al.",
-        title="Turning Trash into Treasure: Accelerating Inference of Large Language Models with Token Recycling",
+        title=(
+            "Turning Trash into Treasure: Accelerating Inference of Large Language Models with"
+            " Token Recycling"
+        ),
         year=2024,
         arxiv="2408.08696",
     ),
@@ -17,21 +22,40 @@ METHOD = Method(
     shape=Shape(kind="static_tree", nodes=79, depth=6),
     verify=Verify(rule="fixed_candidates"),
     systems=("Token Recycling",),
-    reproduced=("tests/costmodel/published/test_shared_tables.py::test_token_recycling_on_two_cards",),
+    reproduced=(
+        "tests/costmodel/published/test_shared_tables.py::test_token_recycling_on_two_cards",
+    ),
     reported=(
         Reported(
-            quantity="speedup", value=2.22, source="Spec-Bench leaderboard", model="vicuna-7b", device="a100-sxm-80",
-            dtype="fp16", batch=1, temperature=0.0, data="Spec-Bench", tokens_per_step=2.73,
+            quantity="speedup",
+            value=2.22,
+            source="Spec-Bench leaderboard",
+            model="vicuna-7b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="Spec-Bench",
+            tokens_per_step=2.73,
         ),
         Reported(
-            quantity="speedup", value=1.4, source="Spec-Bench leaderboard", model="vicuna-7b", device="rtx-3090",
-            dtype="fp16", batch=1, temperature=0.0, data="Spec-Bench", tokens_per_step=2.73,
+            quantity="speedup",
+            value=1.4,
+            source="Spec-Bench leaderboard",
+            model="vicuna-7b",
+            device="rtx-3090",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="Spec-Bench",
+            tokens_per_step=2.73,
         ),
         Reported(
-            quantity="speedup", value=2.0, source="arXiv:2408.08696, abstract", note="about, on all sizes tested",
+            quantity="speedup",
+            value=2.0,
+            source="arXiv:2408.08696, abstract",
+            note="about, on all sizes tested",
         ),
     ),
-    assumed=(
-        "shape.nodes: the template of 80 nodes counts the root",
-    ),
-)  # fmt: skip
+    assumed=("shape.nodes: the template of 80 nodes counts the root",),
+)

@@ -18,7 +18,9 @@ METHOD = Method(
     verify=Verify(rule="token_rejection"),
     engines={"vllm": "dflash", "sglang": "dflash", "tensorrt-llm": "dflash", "llama.cpp": "dflash"},
     assumed=(
-        "draft: five layers on five of the target's, blocks of 16 with the known token, as a drafter's card states "
-        "(huggingface.co/chutesai/Qwen3-32B-FP8-DFLASH)",
+        (
+            "draft: five layers on five of the target's, blocks of 16 with the known token, as a"
+            " drafter's card states (huggingface.co/chutesai/Qwen3-32B-FP8-DFLASH)"
+        ),
     ),
 )

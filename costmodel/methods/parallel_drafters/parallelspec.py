@@ -19,7 +19,10 @@ METHOD = Method(
     systems=("ParallelSpec",),
     reported=(
         Reported(
-            quantity="speedup", value=2.84, source="arXiv:2410.05589, abstract", model="llama-2-13b",
+            quantity="speedup",
+            value=2.84,
+            source="arXiv:2410.05589, abstract",
+            model="llama-2-13b",
             note="largest; 62 % over the method whose drafter it replaces",
         ),
     ),
@@ -27,4 +30,4 @@ METHOD = Method(
         "draft: the layer and inputs of EAGLE, which it replaces",
         "shape: the tree of EAGLE",
     ),
-)  # fmt: skip
+)

@@ -20,9 +20,17 @@ METHOD = Method(
     systems=("PARD",),
     reported=(
         Reported(
-            quantity="tokens_per_s", value=264.88, source="arXiv:2504.18583", model="llama-3.1-8b",
-            draft="llama-3.2-1b", device="a100-sxm-40", dtype="bf16", batch=1, temperature=0.0, data="HumanEval",
+            quantity="tokens_per_s",
+            value=264.88,
+            source="arXiv:2504.18583",
+            model="llama-3.1-8b",
+            draft="llama-3.2-1b",
+            device="a100-sxm-40",
+            dtype="bf16",
+            batch=1,
+            temperature=0.0,
+            data="HumanEval",
             draft_tokens=12,
         ),
     ),
-)  # fmt: skip
+)

@@ -18,7 +18,13 @@ METHOD = Method(
     verify=Verify(rule="token_rejection"),
     systems=("SpecDiff",),
     reported=(
-        Reported(quantity="speedup", value=8.7, source="arXiv:2408.05636, abstract", note="largest"),
+        Reported(
+            quantity="speedup", value=8.7, source="arXiv:2408.05636, abstract", note="largest"
+        ),
     ),
-    assumed=("draft.passes: two denoising passes", "shape.nodes: 15 tokens", "draft.own_cache: none is kept"),
-)  # fmt: skip
+    assumed=(
+        "draft.passes: two denoising passes",
+        "shape.nodes: 15 tokens",
+        "draft.own_cache: none is kept",
+    ),
+)

@@ -12,18 +12,35 @@ METHOD = Method(
     ),
     group="parallelism",
     read="paper",
-    asked_as="ask `rooftree simulate`, whose scheduler chunks prompts so (scheduler.chunked_prefill)",
+    asked_as=(
+        "ask `rooftree simulate`, whose scheduler chunks prompts so (scheduler.chunked_prefill)"
+    ),
     systems=("SARATHI",),
-    reproduced=("tests/costmodel/published/test_shared_tables.py::test_schedules_of_chunked_prompts",),
+    reproduced=(
+        "tests/costmodel/published/test_shared_tables.py::test_schedules_of_chunked_prompts",
+    ),
     reported=(
         Reported(
-            quantity="token_s", value=0.01249, source="arXiv:2308.16369, by a note", model="LLaMA-13B",
-            device="RTX A6000", dtype="fp16", batch=4, context=1024, note="decoding alone",
+            quantity="token_s",
+            value=0.01249,
+            source="arXiv:2308.16369, by a note",
+            model="LLaMA-13B",
+            device="RTX A6000",
+            dtype="fp16",
+            batch=4,
+            context=1024,
+            note="decoding alone",
         ),
         Reported(
-            quantity="token_s", value=0.0012, source="arXiv:2308.16369, by a note", model="LLaMA-13B",
-            device="RTX A6000", dtype="fp16", batch=4, context=1024,
+            quantity="token_s",
+            value=0.0012,
+            source="arXiv:2308.16369, by a note",
+            model="LLaMA-13B",
+            device="RTX A6000",
+            dtype="fp16",
+            batch=4,
+            context=1024,
             note="three requests that ride on a chunk of 1,021 tokens",
         ),
     ),
-)  # fmt: skip
+)

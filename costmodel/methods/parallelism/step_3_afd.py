@@ -1,4 +1,6 @@
-"""Step-3: attention and feed-forward layers run on devices of their own, three batches in flight."""
+"""Step-3: attention and feed-forward layers run on devices of their own, three batches in
+flight.
+"""
 
 from costmodel.method import Citation, Method, Reported
 
@@ -13,7 +15,9 @@ METHOD = Method(
     ),
     group="parallelism",
     read="paper",
-    asked_as="ask `rooftree simulate` with a feed_forward section, or `rooftree models step-3 --price`",
+    asked_as=(
+        "ask `rooftree simulate` with a feed_forward section, or `rooftree models step-3 --price`"
+    ),
     systems=("Step-3 (AFD)",),
     reproduced=(
         "tests/costmodel/test_published_costs.py::test_every_cell_of_the_step_3_cost_table",
@@ -21,8 +25,14 @@ METHOD = Method(
     ),
     reported=(
         Reported(
-            quantity="tokens_per_s", value=4039.0, source="arXiv:2507.19427", model="step-3", device="H800",
-            dtype="fp8", context=4096, note="per GPU, at 50 ms a token",
+            quantity="tokens_per_s",
+            value=4039.0,
+            source="arXiv:2507.19427",
+            model="step-3",
+            device="H800",
+            dtype="fp8",
+            context=4096,
+            note="per GPU, at 50 ms a token",
         ),
     ),
-)  # fmt: skip
+)

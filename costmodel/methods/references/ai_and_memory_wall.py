@@ -10,6 +10,8 @@ METHOD = Method(
     ),
     group="references",
     read="abstract",
-    out_of_scope="an argument, not a system; `rooftree predict --explain` shows which roof a step touches",
+    out_of_scope=(
+        "an argument, not a system; `rooftree predict --explain` shows which roof a step touches"
+    ),
     systems=("AI and Memory Wall (roofline argument)",),
-)  # fmt: skip
+)

@@ -15,4 +15,4 @@ METHOD = Method(
     read="abstract",
     out_of_scope="a survey; the systems in it are entries of their own",
     systems=("Survey: Closer Look",),
-)  # fmt: skip
+)

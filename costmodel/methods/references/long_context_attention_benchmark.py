@@ -7,7 +7,10 @@ METHOD = Method(
     title="Long-context attention benchmark",
     citation=Citation(
         authors="Bu et al.",
-        title="Long-Context Attention Benchmark: From Kernel Efficiency to Distributed Context Parallelism",
+        title=(
+            "Long-Context Attention Benchmark: From Kernel Efficiency to Distributed Context"
+            " Parallelism"
+        ),
         year=2025,
         arxiv="2510.17896",
     ),
@@ -15,4 +18,4 @@ METHOD = Method(
     read="abstract",
     out_of_scope="a benchmark of training, which is not predicted",
     systems=("Long-Context Attention Benchmark",),
-)  # fmt: skip
+)

@@ -15,4 +15,4 @@ METHOD = Method(
     read="abstract",
     out_of_scope="a benchmark of quality without a rule of decoding or a time",
     systems=("ParallelBench trade-off",),
-)  # fmt: skip
+)

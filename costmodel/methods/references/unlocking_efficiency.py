@@ -7,7 +7,10 @@ METHOD = Method(
     title="Survey: unlocking efficiency",
     citation=Citation(
         authors="Xia et al.",
-        title="Unlocking Efficiency in Large Language Model Inference: A Comprehensive Survey of Speculative Decoding",
+        title=(
+            "Unlocking Efficiency in Large Language Model Inference: A Comprehensive Survey of"
+            " Speculative Decoding"
+        ),
         year=2024,
         arxiv="2401.07851",
     ),
@@ -15,4 +18,4 @@ METHOD = Method(
     read="abstract",
     out_of_scope="a survey; the systems in it are entries of their own",
     systems=("Survey: Unlocking Efficiency",),
-)  # fmt: skip
+)

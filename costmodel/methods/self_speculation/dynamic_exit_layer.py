@@ -1,4 +1,6 @@
-"""DEL: exit layer and draft length are chosen in every round from what acceptance each layer showed."""
+"""DEL: exit layer and draft length are chosen in every round from what acceptance each layer
+showed.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Stop, Verify
 
@@ -22,11 +24,12 @@ METHOD = Method(
     systems=("DEL",),
     reported=(
         Reported(
-            quantity="speedup", value=2.16, source="arXiv:2504.05598, abstract", model="LayerSkip Llama models",
+            quantity="speedup",
+            value=2.16,
+            source="arXiv:2504.05598, abstract",
+            model="LayerSkip Llama models",
             note="2.16 to 2.50 are stated",
         ),
     ),
-    assumed=(
-        "draft.layers: a quarter, as a mean over rounds",
-    ),
-)  # fmt: skip
+    assumed=("draft.layers: a quarter, as a mean over rounds",),
+)

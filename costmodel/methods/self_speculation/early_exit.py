@@ -6,7 +6,10 @@ METHOD = Method(
     slug="early-exit",
     title="LayerSkip",
     citation=Citation(
-        authors="Elhoushi, Shrivastava, Liskovich, Hosmer, Wasti, Lai, Mahmoud, Acun, Agarwal, Roman, Aly, Chen, Wu",
+        authors=(
+            "Elhoushi, Shrivastava, Liskovich, Hosmer, Wasti, Lai, Mahmoud, Acun, Agarwal, Roman,"
+            " Aly, Chen, Wu"
+        ),
         title="LayerSkip: Enabling Early Exit Inference and Self-Speculative Decoding",
         year=2024,
         arxiv="2404.16710",
@@ -20,7 +23,10 @@ METHOD = Method(
     engines={"transformers": "early_exit"},
     assumed=(
         "draft.layers: a third of the target's",
-        "draft.matrices: one bridge matrix, as in our recordings; the target is not tuned for exits there",
+        (
+            "draft.matrices: one bridge matrix, as in our recordings; the target is not tuned for"
+            " exits there"
+        ),
         "verify.remaining_layers: off, as Transformers' assistant_early_exit runs all layers again",
     ),
 )

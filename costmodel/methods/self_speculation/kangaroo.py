@@ -1,4 +1,6 @@
-"""Kangaroo: two layers of the target and an adapter draft until they are unsure; the other layers verify."""
+"""Kangaroo: two layers of the target and an adapter draft until they are unsure; the other layers
+verify.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Stop, Verify
 
@@ -21,13 +23,19 @@ METHOD = Method(
     systems=("Kangaroo",),
     reported=(
         Reported(
-            quantity="speedup", value=1.68, source="arXiv:2404.18911, abstract", data="Spec-Bench",
+            quantity="speedup",
+            value=1.68,
+            source="arXiv:2404.18911, abstract",
+            data="Spec-Bench",
             note="largest of its tasks, Vicuna",
         ),
     ),
     assumed=(
-        "draft.matrices: the adapter is one attention layer and a norm, 67M parameters for Vicuna-7B",
+        (
+            "draft.matrices: the adapter is one attention layer and a norm, 67M parameters for"
+            " Vicuna-7B"
+        ),
         "draft.own_cache: the adapter's one layer of keys and values is left out",
         "shape.nodes and stop: threshold 0.6 and at most six tokens",
     ),
-)  # fmt: skip
+)

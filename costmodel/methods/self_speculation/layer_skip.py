@@ -1,4 +1,6 @@
-"""Layer skip: the target drafts with some of its middle layers left out, and verifies with all of them."""
+"""Layer skip: the target drafts with some of its middle layers left out, and verifies with all of
+them.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="Draft & Verify",
     citation=Citation(
         authors="Zhang, Wang, Li, Shou, Chen, Chen, Mehrotra",
-        title="Draft & Verify: Lossless Large Language Model Acceleration via Self-Speculative Decoding",
+        title=(
+            "Draft & Verify: Lossless Large Language Model Acceleration via Self-Speculative"
+            " Decoding"
+        ),
         year=2023,
         arxiv="2309.08168",
     ),
@@ -18,9 +23,13 @@ METHOD = Method(
     verify=Verify(rule="token_rejection"),
     reported=(
         Reported(
-            quantity="speedup", value=1.99, source="arXiv:2309.08168, abstract",
+            quantity="speedup",
+            value=1.99,
+            source="arXiv:2309.08168, abstract",
             note="LLaMA-2 and its fine-tuned variants, largest of the tasks",
         ),
     ),
-    assumed=("draft.layers: half of the target's, spread over it; the paper searches them per model",),
-)  # fmt: skip
+    assumed=(
+        "draft.layers: half of the target's, spread over it; the paper searches them per model",
+    ),
+)

@@ -20,13 +20,22 @@ METHOD = Method(
     systems=("M2R2",),
     reported=(
         Reported(
-            quantity="speedup", value=2.8, source="arXiv:2502.02040, abstract", data="MT-Bench",
+            quantity="speedup",
+            value=2.8,
+            source="arXiv:2502.02040, abstract",
+            data="MT-Bench",
             note="largest, self-speculative",
         ),
     ),
     assumed=(
-        "draft.layers, draft.matrices: a quarter of the layers, and one matrix for the accelerator adapters",
+        (
+            "draft.layers, draft.matrices: a quarter of the layers, and one matrix for the"
+            " accelerator adapters"
+        ),
         "shape.nodes: four tokens",
-        "draft: its form without verification, and experts fetched before they are needed, are left out",
+        (
+            "draft: its form without verification, and experts fetched before they are needed, are"
+            " left out"
+        ),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""MagicDec: at long contexts the target drafts with the first and the latest tokens of its cache alone."""
+"""MagicDec: at long contexts the target drafts with the first and the latest tokens of its cache
+alone.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -7,8 +9,10 @@ METHOD = Method(
     title="MagicDec",
     citation=Citation(
         authors="Chen, Tiwari, Sadhukhan, Chen, Shi, Yen, Chen",
-        title="MagicDec: Breaking the Latency-Throughput Tradeoff for Long Context Generation with Speculative "
-        "Decoding",
+        title=(
+            "MagicDec: Breaking the Latency-Throughput Tradeoff for Long Context Generation with"
+            " Speculative Decoding"
+        ),
         year=2024,
         arxiv="2408.11049",
     ),
@@ -21,15 +25,33 @@ METHOD = Method(
     reproduced=("tests/costmodel/published/test_shared_tables.py::test_median_errors_of_systems",),
     reported=(
         Reported(
-            quantity="speedup", value=1.22, source="page of Infini-AI-Lab/MagicDec", model="llama-3.1-8b",
-            device="a100-sxm-80", devices=8, batch=32, context=32_000, temperature=0.0, data="PG-19", acceptance=0.81,
+            quantity="speedup",
+            value=1.22,
+            source="page of Infini-AI-Lab/MagicDec",
+            model="llama-3.1-8b",
+            device="a100-sxm-80",
+            devices=8,
+            batch=32,
+            context=32_000,
+            temperature=0.0,
+            data="PG-19",
+            acceptance=0.81,
             draft_tokens=3,
         ),
         Reported(
-            quantity="speedup", value=1.47, source="page of Infini-AI-Lab/MagicDec", model="llama-3.1-8b",
-            device="a100-sxm-80", devices=8, batch=128, context=32_000, temperature=0.0, data="PG-19", acceptance=0.81,
+            quantity="speedup",
+            value=1.47,
+            source="page of Infini-AI-Lab/MagicDec",
+            model="llama-3.1-8b",
+            device="a100-sxm-80",
+            devices=8,
+            batch=128,
+            context=32_000,
+            temperature=0.0,
+            data="PG-19",
+            acceptance=0.81,
             draft_tokens=4,
         ),
     ),
     assumed=("draft.own_cache: the 512 tokens are not billed to memory",),
-)  # fmt: skip
+)

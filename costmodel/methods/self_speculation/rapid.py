@@ -19,7 +19,10 @@ METHOD = Method(
     systems=("RAPID",),
     reported=(
         Reported(
-            quantity="speedup", value=2.0, source="arXiv:2502.20330, abstract", model="LLaMA-3.1 and Qwen2.5",
+            quantity="speedup",
+            value=2.0,
+            source="arXiv:2502.20330, abstract",
+            model="LLaMA-3.1 and Qwen2.5",
             note="more than twice, beyond 32,768 tokens",
         ),
     ),
@@ -28,4 +31,4 @@ METHOD = Method(
         "draft.context_tokens: 4,096 retrieved tokens",
         "shape.nodes: ten tokens",
     ),
-)  # fmt: skip
+)

@@ -8,7 +8,9 @@ METHOD = Method(
     title="Sparse-to-Dense",
     citation=Citation(
         authors="Zhang et al.",
-        title="Sparse-to-Dense: A Free Lunch for Lossless Acceleration of Video Understanding in LLMs",
+        title=(
+            "Sparse-to-Dense: A Free Lunch for Lossless Acceleration of Video Understanding in LLMs"
+        ),
         year=2025,
         arxiv="2505.19155",
     ),
@@ -19,7 +21,12 @@ METHOD = Method(
     verify=Verify(rule="token_rejection"),
     systems=("Sparse-to-Dense (StD)",),
     reported=(
-        Reported(quantity="speedup", value=1.94, source="arXiv:2505.19155, abstract", note="largest"),
+        Reported(
+            quantity="speedup", value=1.94, source="arXiv:2505.19155, abstract", note="largest"
+        ),
     ),
-    assumed=("draft.transforms: a sixteenth of the cached tokens", "verify.rule: greedy or by rejection"),
-)  # fmt: skip
+    assumed=(
+        "draft.transforms: a sixteenth of the cached tokens",
+        "verify.rule: greedy or by rejection",
+    ),
+)

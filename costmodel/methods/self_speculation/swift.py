@@ -20,7 +20,10 @@ METHOD = Method(
     systems=("SWIFT",),
     reported=(
         Reported(
-            quantity="speedup", value=1.3, source="arXiv:2410.06916, abstract", note="1.3 to 1.6 are stated",
+            quantity="speedup",
+            value=1.3,
+            source="arXiv:2410.06916, abstract",
+            note="1.3 to 1.6 are stated",
         ),
     ),
     assumed=(
@@ -28,4 +31,4 @@ METHOD = Method(
         "shape.nodes, stop: at most 25 tokens, to a probability of 0.8",
         "draft: passes of the search for the layers are left out",
     ),
-)  # fmt: skip
+)

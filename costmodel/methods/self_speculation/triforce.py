@@ -1,4 +1,6 @@
-"""TriForce: the target drafts with a retrieved part of its cache, itself drafted for by a small model."""
+"""TriForce: the target drafts with a retrieved part of its cache, itself drafted for by a small
+model.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -7,7 +9,10 @@ METHOD = Method(
     title="TriForce",
     citation=Citation(
         authors="Sun, Chen, Yang, Tian, Chen",
-        title="TriForce: Lossless Acceleration of Long Sequence Generation with Hierarchical Speculative Decoding",
+        title=(
+            "TriForce: Lossless Acceleration of Long Sequence Generation with Hierarchical"
+            " Speculative Decoding"
+        ),
         year=2024,
         arxiv="2404.11912",
     ),
@@ -20,12 +25,25 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=6),
     verify=Verify(rule="token_rejection"),
     systems=("TriForce",),
-    reproduced=("tests/costmodel/published/test_shared_tables.py::test_triforce_with_its_cache_on_the_host",),
+    reproduced=(
+        "tests/costmodel/published/test_shared_tables.py::test_triforce_with_its_cache_on_the_host",
+    ),
     reported=(
         Reported(
-            quantity="speedup", value=2.31, source="arXiv:2404.11912, table 2", model="llama-2-7b", draft="llama-68m",
-            device="a100-sxm-80", dtype="fp16", batch=1, context=124_928, temperature=0.0, data="PG-19",
-            acceptance=0.9234, draft_tokens=6, note="acceptance 0.9234",
+            quantity="speedup",
+            value=2.31,
+            source="arXiv:2404.11912, table 2",
+            model="llama-2-7b",
+            draft="llama-68m",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            context=124_928,
+            temperature=0.0,
+            data="PG-19",
+            acceptance=0.9234,
+            draft_tokens=6,
+            note="acceptance 0.9234",
         ),
     ),
     assumed=(
@@ -33,4 +51,4 @@ METHOD = Method(
         "draft[1].acceptance: what the small model reaches against the whole target, table 2",
         "draft[0].own_cache: the retrieved part of the cache is not billed to memory",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""BASS: drafts of a batch share one adaptive length, and attention runs over requests of unequal lengths."""
+"""BASS: drafts of a batch share one adaptive length, and attention runs over requests of unequal
+lengths.
+"""
 
 from costmodel.method import Batch, Citation, Draft, Method, Reported, Shape, Stop, Verify
 
@@ -21,9 +23,14 @@ METHOD = Method(
     systems=("BASS",),
     reported=(
         Reported(
-            quantity="speedup", value=2.15, source="arXiv:2404.15778, abstract", device="a100-sxm-80", batch=8,
-            data="HumanEval", note="a 7.8B model",
+            quantity="speedup",
+            value=2.15,
+            source="arXiv:2404.15778, abstract",
+            device="a100-sxm-80",
+            batch=8,
+            data="HumanEval",
+            note="a 7.8B model",
         ),
     ),
     assumed=("batch.ragged: of its two kernels the padded one",),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""EXSPEC: requests whose drafts were accepted to the same length decode together, so that nothing is realigned."""
+"""EXSPEC: requests whose drafts were accepted to the same length decode together, so that nothing
+is realigned.
+"""
 
 from costmodel.method import Batch, Citation, Draft, Method, Reported, Shape, Verify
 
@@ -21,9 +23,17 @@ METHOD = Method(
     systems=("EXSPEC (Batch Spec Decoding Done Right)",),
     reported=(
         Reported(
-            quantity="tokens_per_s", value=156.4, source="arXiv:2510.22876, table 2", model="vicuna-7b",
-            draft="vicuna-68m", device="a100-sxm-80", dtype="fp16", batch=8, temperature=0.0, data="Spec-Bench",
+            quantity="tokens_per_s",
+            value=156.4,
+            source="arXiv:2510.22876, table 2",
+            model="vicuna-7b",
+            draft="vicuna-68m",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=8,
+            temperature=0.0,
+            data="Spec-Bench",
             draft_tokens=5,
         ),
     ),
-)  # fmt: skip
+)

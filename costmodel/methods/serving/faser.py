@@ -1,4 +1,6 @@
-"""FASER: drafts are verified in chunks while drafting goes on beside them, and rejected requests leave early."""
+"""FASER: drafts are verified in chunks while drafting goes on beside them, and rejected requests
+leave early.
+"""
 
 from costmodel.method import Batch, Citation, Draft, Method, Reported, Shape, Stop, Verify
 
@@ -15,11 +17,17 @@ METHOD = Method(
     batch=Batch(parts=2, prunes=True),
     systems=("FASER",),
     reported=(
-        Reported(quantity="speedup", value=1.53, source="abstract", relative_to="vLLM", note="throughput, largest"),
+        Reported(
+            quantity="speedup",
+            value=1.53,
+            source="abstract",
+            relative_to="vLLM",
+            note="throughput, largest",
+        ),
     ),
     assumed=(
         "batch.parts: two chunks",
         "batch.interference_ratio: none",
         "stop: by our controller",
     ),
-)  # fmt: skip
+)

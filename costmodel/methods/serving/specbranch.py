@@ -1,4 +1,6 @@
-"""SpecBranch: while the target verifies, drafts branch behind the likeliest tokens where the drafter is unsure."""
+"""SpecBranch: while the target verifies, drafts branch behind the likeliest tokens where the
+drafter is unsure.
+"""
 
 from costmodel.method import Batch, Citation, Draft, Method, Reported, Shape, Verify
 
@@ -20,12 +22,21 @@ METHOD = Method(
     systems=("SpecBranch",),
     reported=(
         Reported(
-            quantity="speedup", value=2.04, source="arXiv:2506.01979", model="llama-7b", draft="llama-68m", batch=1,
-            temperature=0.0, data="HumanEval",
+            quantity="speedup",
+            value=2.04,
+            source="arXiv:2506.01979",
+            model="llama-7b",
+            draft="llama-68m",
+            batch=1,
+            temperature=0.0,
+            data="HumanEval",
         ),
     ),
     assumed=(
         "batch.branches: their number varies there",
-        "batch.branch_at: where drafts end and branch is learned there from confidence and features of the target",
+        (
+            "batch.branch_at: where drafts end and branch is learned there from confidence and"
+            " features of the target"
+        ),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""TETRIS: requests draft more than the batch may verify; the likeliest draft tokens of all of them are verified."""
+"""TETRIS: requests draft more than the batch may verify; the likeliest draft tokens of all of them
+are verified.
+"""
 
 from costmodel.method import Batch, Citation, Draft, Method, Shape, Verify
 
@@ -19,7 +21,10 @@ METHOD = Method(
     batch=Batch(slots="likeliest", budget_per_request=3.0),
     systems=("TETRIS",),
     assumed=(
-        "shape.nodes and batch.budget_per_request: four tokens drafted, one more than are verified on average",
+        (
+            "shape.nodes and batch.budget_per_request: four tokens drafted, one more than are"
+            " verified on average"
+        ),
         "draft.host_s: choosing takes less than 0.3 ms, as stated",
     ),
 )

@@ -19,4 +19,4 @@ METHOD = Method(
         "advance.rows: eight partial answers at a time",
         "advance.judged_tokens: steps of 64 tokens, scored by a model as large as the target",
     ),
-)  # fmt: skip
+)

@@ -10,7 +10,5 @@ METHOD = Method(
     read="abstract",
     advance=Samples(rows=1.3),
     systems=("AdaDec",),
-    assumed=(
-        "advance.rows: one step in ten rolls three candidates out, as a mean over all steps",
-    ),
-)  # fmt: skip
+    assumed=("advance.rows: one step in ten rolls three candidates out, as a mean over all steps",),
+)

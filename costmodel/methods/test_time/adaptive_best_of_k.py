@@ -17,6 +17,9 @@ METHOD = Method(
     systems=("Adaptive best-of-k",),
     assumed=(
         "advance.rows: four samples on average",
-        "advance.judged_tokens: answers of 512 tokens, scored once by a model as large as the target",
+        (
+            "advance.judged_tokens: answers of 512 tokens, scored once by a model as large as the"
+            " target"
+        ),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Arbitrage: a router foresees where the target would write a better step than the draft model did."""
+"""Arbitrage: a router foresees where the target would write a better step than the draft model
+did.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Routing
 
@@ -17,12 +19,21 @@ METHOD = Method(
     systems=("Arbitrage",),
     reported=(
         Reported(
-            quantity="speedup", value=1.62, source="arXiv:2512.05033, by a note", device="RTX A6000", batch=1,
-            data="MATH500", relative_to="reward-guided-speculative-decoding", note="at equal accuracy",
+            quantity="speedup",
+            value=1.62,
+            source="arXiv:2512.05033, by a note",
+            device="RTX A6000",
+            batch=1,
+            data="MATH500",
+            relative_to="reward-guided-speculative-decoding",
+            note="at equal accuracy",
         ),
         Reported(
-            quantity="speedup", value=2.0, source="arXiv:2512.05033, abstract",
-            relative_to="other step-level speculation", note="latency, largest",
+            quantity="speedup",
+            value=2.0,
+            source="arXiv:2512.05033, abstract",
+            relative_to="other step-level speculation",
+            note="latency, largest",
         ),
     ),
     assumed=(
@@ -30,4 +41,4 @@ METHOD = Method(
         "advance.accepted_ratio: eight steps in ten",
         "advance.judge: a router as large as the draft model",
     ),
-)  # fmt: skip
+)

@@ -1,16 +1,18 @@
-"""Cautious next token prediction: where it is uncertain, several trials run to the next punctuation mark."""
+"""Cautious next token prediction: where it is uncertain, several trials run to the next punctuation
+mark.
+"""
 
 from costmodel.method import Citation, Method, Samples
 
 METHOD = Method(
     slug="cautious-next-token-prediction",
     title="Cautious next token prediction",
-    citation=Citation(authors="Wang et al.", title="Cautious Next Token Prediction", year=2025, arxiv="2507.03038"),
+    citation=Citation(
+        authors="Wang et al.", title="Cautious Next Token Prediction", year=2025, arxiv="2507.03038"
+    ),
     group="test time",
     read="abstract",
     advance=Samples(rows=1.6),
     systems=("CNTP",),
-    assumed=(
-        "advance.rows: three tokens in ten are written in trials, three trials each",
-    ),
-)  # fmt: skip
+    assumed=("advance.rows: three tokens in ten are written in trials, three trials each",),
+)

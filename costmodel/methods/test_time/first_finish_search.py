@@ -19,4 +19,4 @@ METHOD = Method(
         "advance.rows: four samples",
         "advance.tokens: one; that the first answer to end is shorter than the mean is left out",
     ),
-)  # fmt: skip
+)

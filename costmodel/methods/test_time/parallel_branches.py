@@ -1,4 +1,6 @@
-"""Parallel branches: steps of reasoning that do not depend on one another share one sequence and its passes."""
+"""Parallel branches: steps of reasoning that do not depend on one another share one sequence and
+its passes.
+"""
 
 from costmodel.method import Citation, Method, Reported, Samples
 
@@ -17,11 +19,11 @@ METHOD = Method(
     systems=("Parallelizable reasoning in one sequence",),
     reported=(
         Reported(
-            quantity="speedup", value=2.0, source="arXiv:2503.20533, abstract",
+            quantity="speedup",
+            value=2.0,
+            source="arXiv:2503.20533, abstract",
             note="decoding, more than 100 % faster",
         ),
     ),
-    assumed=(
-        "advance: 2.2 branches open on average",
-    ),
-)  # fmt: skip
+    assumed=("advance: 2.2 branches open on average",),
+)

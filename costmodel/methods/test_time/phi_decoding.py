@@ -7,7 +7,10 @@ METHOD = Method(
     title="phi-Decoding",
     citation=Citation(
         authors="Xu, Yan, Ma, Zhao, Liu, Lin, Wu",
-        title="phi-Decoding: Adaptive Foresight Sampling for Balanced Inference-Time Exploration and Exploitation",
+        title=(
+            "phi-Decoding: Adaptive Foresight Sampling for Balanced Inference-Time Exploration and"
+            " Exploitation"
+        ),
         year=2025,
         arxiv="2503.13288",
     ),
@@ -16,6 +19,9 @@ METHOD = Method(
     advance=Samples(rows=10.0),
     systems=("phi-Decoding",),
     assumed=(
-        "advance.rows: six candidates, of whose tokens four in ten are foresight that is written again",
+        (
+            "advance.rows: six candidates, of whose tokens four in ten are foresight that is"
+            " written again"
+        ),
     ),
-)  # fmt: skip
+)

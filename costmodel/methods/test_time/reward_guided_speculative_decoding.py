@@ -1,4 +1,6 @@
-"""Reward-guided speculative decoding: steps of a draft model stay where a reward model likes them."""
+"""Reward-guided speculative decoding: steps of a draft model stay where a reward model likes
+them.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Routing
 
@@ -17,7 +19,10 @@ METHOD = Method(
     systems=("Reward-Guided SD (RSD-reward)",),
     reported=(
         Reported(
-            quantity="speedup", value=4.4, source="arXiv:2501.19324, abstract", model="Qwen2.5-Math",
+            quantity="speedup",
+            value=4.4,
+            source="arXiv:2501.19324, abstract",
+            model="Qwen2.5-Math",
             note="of arithmetic alone, largest",
         ),
     ),
@@ -26,4 +31,4 @@ METHOD = Method(
         "advance.accepted_ratio: seven steps in ten",
         "advance.judge: a reward model as large as the draft model",
     ),
-)  # fmt: skip
+)

@@ -17,11 +17,13 @@ METHOD = Method(
     systems=("Skeleton Graph Decoding",),
     reported=(
         Reported(
-            quantity="speedup", value=1.69, source="arXiv:2402.12280, abstract",
+            quantity="speedup",
+            value=1.69,
+            source="arXiv:2402.12280, abstract",
         ),
     ),
     assumed=(
         "advance: two sub-problems open on average",
         "advance.tokens: the skeleton itself, and smaller models for easier parts, are left out",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Superposed decoding: one pass over a mix of the latest tokens continues several drafts of a text."""
+"""Superposed decoding: one pass over a mix of the latest tokens continues several drafts of a
+text.
+"""
 
 from costmodel.method import Citation, Method, Reported, Samples
 
@@ -7,7 +9,9 @@ METHOD = Method(
     title="Superposed decoding",
     citation=Citation(
         authors="Shen et al.",
-        title="Superposed Decoding: Multiple Generations from a Single Autoregressive Inference Pass",
+        title=(
+            "Superposed Decoding: Multiple Generations from a Single Autoregressive Inference Pass"
+        ),
         year=2024,
         arxiv="2405.18400",
     ),
@@ -18,7 +22,10 @@ METHOD = Method(
     systems=("Superposed Decoding",),
     reported=(
         Reported(
-            quantity="speedup", value=2.44, source="arXiv:2405.18400, abstract", relative_to="one pass per draft",
+            quantity="speedup",
+            value=2.44,
+            source="arXiv:2405.18400, abstract",
+            relative_to="one pass per draft",
             note="at least, for three drafts",
         ),
     ),
@@ -26,4 +33,4 @@ METHOD = Method(
         "advance.tokens: three drafts",
         "host_s: 0.2 ms for the n-gram filter",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Chimera: a light drafter reads trigrams of the text and all features of the target, one token a pass."""
+"""Chimera: a light drafter reads trigrams of the text and all features of the target, one token a
+pass.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -7,8 +9,10 @@ METHOD = Method(
     title="Chimera",
     citation=Citation(
         authors="Zeng, Yu, Pang, Wang, Zhuang, Chen",
-        title="Chimera: A Lossless Decoding Method for Accelerating Large Language Models Inference by Fusing all "
-        "Tokens",
+        title=(
+            "Chimera: A Lossless Decoding Method for Accelerating Large Language Models Inference"
+            " by Fusing all Tokens"
+        ),
         year=2024,
         arxiv="2402.15758",
     ),
@@ -21,7 +25,10 @@ METHOD = Method(
     systems=("Chimera",),
     reported=(
         Reported(
-            quantity="speedup", value=2.7, source="arXiv:2402.15758, abstract", model="Vicuna and LLaMA-2",
+            quantity="speedup",
+            value=2.7,
+            source="arXiv:2402.15758, abstract",
+            model="Vicuna and LLaMA-2",
         ),
     ),
     assumed=(
@@ -29,4 +36,4 @@ METHOD = Method(
         "shape.nodes: not stated; searched",
         "verify.rule: called lossless; its sampled mode is typical acceptance",
     ),
-)  # fmt: skip
+)

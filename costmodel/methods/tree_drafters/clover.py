@@ -1,4 +1,6 @@
-"""Clover: light heads that read one another draft a tree of four tokens, small enough for batches."""
+"""Clover: light heads that read one another draft a tree of four tokens, small enough for
+batches.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -20,17 +22,27 @@ METHOD = Method(
     systems=("Clover",),
     reported=(
         Reported(
-            quantity="speedup", value=1.45, source="arXiv:2405.00263, table 1", model="Baichuan-Small 7B", batch=4,
+            quantity="speedup",
+            value=1.45,
+            source="arXiv:2405.00263, table 1",
+            model="Baichuan-Small 7B",
+            batch=4,
             data="conversation",
         ),
         Reported(
-            quantity="speedup", value=1.19, source="arXiv:2405.00263, table 1", model="Baichuan-Small 7B", batch=24,
+            quantity="speedup",
+            value=1.19,
+            source="arXiv:2405.00263, table 1",
+            model="Baichuan-Small 7B",
+            batch=24,
             data="conversation",
         ),
     ),
     assumed=(
-        "draft.matrices, draft.heads: three heads as wide as those of Hydra; the attention block that feeds them is"
-        " left out",
+        (
+            "draft.matrices, draft.heads: three heads as wide as those of Hydra; the attention"
+            " block that feeds them is left out"
+        ),
         "shape.depth: as many levels as heads",
     ),
-)  # fmt: skip
+)

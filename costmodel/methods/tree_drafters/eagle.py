@@ -1,4 +1,6 @@
-"""EAGLE: a one-layer head predicts the target's next feature; a fixed tree of 25 nodes is verified."""
+"""EAGLE: a one-layer head predicts the target's next feature; a fixed tree of 25 nodes is
+verified.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -19,16 +21,39 @@ METHOD = Method(
     systems=("EAGLE",),
     reported=(
         Reported(
-            quantity="speedup", value=3.07, source="arXiv:2503.01840, table 1", model="vicuna-13b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="MT-bench", tokens_per_step=3.98,
+            quantity="speedup",
+            value=3.07,
+            source="arXiv:2503.01840, table 1",
+            model="vicuna-13b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="MT-bench",
+            tokens_per_step=3.98,
         ),
         Reported(
-            quantity="speedup", value=2.1, source="Spec-Bench leaderboard", model="vicuna-7b", device="a100-sxm-80",
-            dtype="fp16", batch=1, temperature=0.0, data="Spec-Bench", tokens_per_step=3.58,
+            quantity="speedup",
+            value=2.1,
+            source="Spec-Bench leaderboard",
+            model="vicuna-7b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="Spec-Bench",
+            tokens_per_step=3.58,
         ),
         Reported(
-            quantity="speedup", value=3.33, source="arXiv:2401.15077, table 1", model="vicuna-7b", dtype="fp16",
-            batch=1, temperature=0.0, data="HumanEval", tokens_per_step=4.29,
+            quantity="speedup",
+            value=3.33,
+            source="arXiv:2401.15077, table 1",
+            model="vicuna-7b",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="HumanEval",
+            tokens_per_step=4.29,
         ),
     ),
-)  # fmt: skip
+)

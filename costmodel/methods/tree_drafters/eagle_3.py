@@ -7,7 +7,10 @@ METHOD = Method(
     title="EAGLE-3",
     citation=Citation(
         authors="Li, Wei, Zhang, Zhang",
-        title="EAGLE-3: Scaling up Inference Acceleration of Large Language Models via Training-Time Test",
+        title=(
+            "EAGLE-3: Scaling up Inference Acceleration of Large Language Models via Training-Time"
+            " Test"
+        ),
         year=2025,
         arxiv="2503.01840",
     ),
@@ -24,17 +27,39 @@ METHOD = Method(
     ),
     reported=(
         Reported(
-            quantity="tokens_per_step", value=6.13, source="arXiv:2503.01840, table 1", model="llama-3.1-8b",
-            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="MT-bench", note="dynamic tree",
+            quantity="tokens_per_step",
+            value=6.13,
+            source="arXiv:2503.01840, table 1",
+            model="llama-3.1-8b",
+            device="a100-sxm-80",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="MT-bench",
+            note="dynamic tree",
         ),
         Reported(
-            quantity="speedup", value=1.81, source="arXiv:2503.01840, table 3", model="llama-3.1-8b",
-            device="h100-sxm", batch=2, data="MT-bench", draft_tokens=3, note="SGLang, chain",
+            quantity="speedup",
+            value=1.81,
+            source="arXiv:2503.01840, table 3",
+            model="llama-3.1-8b",
+            device="h100-sxm",
+            batch=2,
+            data="MT-bench",
+            draft_tokens=3,
+            note="SGLang, chain",
         ),
         Reported(
-            quantity="speedup", value=1.32, source="arXiv:2503.01840, table 3", model="llama-3.1-8b",
-            device="h100-sxm", batch=32, data="MT-bench", draft_tokens=3, note="SGLang, chain",
+            quantity="speedup",
+            value=1.32,
+            source="arXiv:2503.01840, table 3",
+            model="llama-3.1-8b",
+            device="h100-sxm",
+            batch=32,
+            data="MT-bench",
+            draft_tokens=3,
+            note="SGLang, chain",
         ),
     ),
     assumed=("shape: total_token 60 counts the root",),
-)  # fmt: skip
+)

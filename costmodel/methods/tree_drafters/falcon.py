@@ -7,8 +7,10 @@ METHOD = Method(
     title="Falcon",
     citation=Citation(
         authors="Gao, Xie, Xiang, Ji",
-        title="Falcon: Faster and Parallel Inference of Large Language Models through Enhanced Semi-Autoregressive "
-        "Drafting and Custom-Designed Decoding Tree",
+        title=(
+            "Falcon: Faster and Parallel Inference of Large Language Models through Enhanced"
+            " Semi-Autoregressive Drafting and Custom-Designed Decoding Tree"
+        ),
         year=2024,
         arxiv="2412.12639",
     ),
@@ -20,9 +22,20 @@ METHOD = Method(
     systems=("Falcon",),
     reported=(
         Reported(
-            quantity="speedup", value=3.10, source="arXiv:2412.12639, table 1", model="vicuna-7b", device="H800",
-            batch=1, temperature=0.0, data="MT-bench", tokens_per_step=3.34, note="four draft passes",
+            quantity="speedup",
+            value=3.10,
+            source="arXiv:2412.12639, table 1",
+            model="vicuna-7b",
+            device="H800",
+            batch=1,
+            temperature=0.0,
+            data="MT-bench",
+            tokens_per_step=3.34,
+            note="four draft passes",
         ),
     ),
-    assumed=("draft.layers: the head is as large as two layers", "shape.nodes: not stated; searched"),
-)  # fmt: skip
+    assumed=(
+        "draft.layers: the head is as large as two layers",
+        "shape.nodes: not stated; searched",
+    ),
+)

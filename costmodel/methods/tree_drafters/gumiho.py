@@ -1,4 +1,6 @@
-"""Gumiho: two serial transformer layers draft the first tokens, small parallel heads the rest in one pass."""
+"""Gumiho: two serial transformer layers draft the first tokens, small parallel heads the rest in
+one pass.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -19,12 +21,25 @@ METHOD = Method(
     systems=("Gumiho",),
     reported=(
         Reported(
-            quantity="speedup", value=2.97, source="arXiv:2503.10135, by a note", model="vicuna-7b", dtype="fp16",
-            batch=1, temperature=0.0, data="mean", tokens_per_step=4.89,
+            quantity="speedup",
+            value=2.97,
+            source="arXiv:2503.10135, by a note",
+            model="vicuna-7b",
+            dtype="fp16",
+            batch=1,
+            temperature=0.0,
+            data="mean",
+            tokens_per_step=4.89,
         ),
     ),
     assumed=(
-        "draft: the one parallel pass for the last five levels is priced as a pass of the two layers",
-        "shape: scripts/eval_vicuna.sh of its code: 64 tokens with the root, depth 6 behind the first level, top-k 14",
+        (
+            "draft: the one parallel pass for the last five levels is priced as a pass of the two"
+            " layers"
+        ),
+        (
+            "shape: scripts/eval_vicuna.sh of its code: 64 tokens with the root, depth 6 behind the"
+            " first level, top-k 14"
+        ),
     ),
-)  # fmt: skip
+)

@@ -18,11 +18,15 @@ METHOD = Method(
     verify=Verify(rule="fixed_candidates"),
     reported=(
         Reported(
-            quantity="speedup", value=3.1, source="README of JacobiForcing", model="qwen2.5-7b", device="a100-sxm-80",
-            batch=1, data="GSM8K", tokens_per_step=5.0,
+            quantity="speedup",
+            value=3.1,
+            source="README of JacobiForcing",
+            model="qwen2.5-7b",
+            device="a100-sxm-80",
+            batch=1,
+            data="GSM8K",
+            tokens_per_step=5.0,
         ),
     ),
-    assumed=(
-        "shape: that of EAGLE-2",
-    ),
-)  # fmt: skip
+    assumed=("shape: that of EAGLE-2",),
+)

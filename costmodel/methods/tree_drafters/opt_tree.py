@@ -1,4 +1,6 @@
-"""OPT-Tree: a beam of draft nodes grows level by level, as long as a level adds enough expected tokens."""
+"""OPT-Tree: a beam of draft nodes grows level by level, as long as a level adds enough expected
+tokens.
+"""
 
 from costmodel.method import Citation, Draft, Method, Shape, Stop, Verify
 

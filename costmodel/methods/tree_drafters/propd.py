@@ -1,4 +1,6 @@
-"""ProPD: branches of a Medusa-like tree that the first layers find hopeless leave the pass early."""
+"""ProPD: branches of a Medusa-like tree that the first layers find hopeless leave the pass
+early.
+"""
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
@@ -20,12 +22,18 @@ METHOD = Method(
     systems=("ProPD",),
     reported=(
         Reported(
-            quantity="speedup", value=1.1, source="arXiv:2402.13485, abstract",
-            relative_to="other decoding with trees", note="1.1 to 3.2 are stated",
+            quantity="speedup",
+            value=1.1,
+            source="arXiv:2402.13485, abstract",
+            relative_to="other decoding with trees",
+            note="1.1 to 3.2 are stated",
         ),
     ),
     assumed=(
         "draft, shape: those of Medusa",
-        "verify.pruned_after, verify.pruned_ratio: half of the nodes leave after a tenth of the layers",
+        (
+            "verify.pruned_after, verify.pruned_ratio: half of the nodes leave after a tenth of the"
+            " layers"
+        ),
     ),
-)  # fmt: skip
+)

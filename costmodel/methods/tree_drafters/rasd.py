@@ -1,4 +1,6 @@
-"""RASD: the tree of a draft model and one retrieved from a corpus are pruned, merged and verified."""
+"""RASD: the tree of a draft model and one retrieved from a corpus are pruned, merged and
+verified.
+"""
 
 from costmodel.method import Citation, Draft, Method, Shape, Verify
 
@@ -22,4 +24,4 @@ METHOD = Method(
         "draft.host_s: a millisecond for retrieval and pruning",
         "shape: that of EAGLE-2, retrieved nodes included",
     ),
-)  # fmt: skip
+)

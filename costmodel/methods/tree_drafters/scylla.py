@@ -19,12 +19,18 @@ METHOD = Method(
     systems=("Scylla (Scaling Laws for Spec Decoding)",),
     reported=(
         Reported(
-            quantity="speedup", value=2.0, source="arXiv:2505.07858, abstract", relative_to="eagle-2",
+            quantity="speedup",
+            value=2.0,
+            source="arXiv:2505.07858, abstract",
+            relative_to="eagle-2",
             note="throughput",
         ),
     ),
     assumed=(
-        "draft.layers: two; how acceptance grows with the head and its training is an input, not predicted",
+        (
+            "draft.layers: two; how acceptance grows with the head and its training is an input,"
+            " not predicted"
+        ),
         "shape: that of EAGLE-2",
     ),
-)  # fmt: skip
+)

@@ -20,7 +20,9 @@ METHOD = Method(
     systems=("STree",),
     assumed=(
         "shape.nodes: not stated; searched",
-        "verify.rule: on recurrent targets the packed scan is the engine's replay of inputs, which serves trees as "
-        "chains",
+        (
+            "verify.rule: on recurrent targets the packed scan is the engine's replay of inputs,"
+            " which serves trees as chains"
+        ),
     ),
-)  # fmt: skip
+)

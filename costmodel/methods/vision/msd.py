@@ -19,11 +19,14 @@ METHOD = Method(
     systems=("MSD",),
     reported=(
         Reported(
-            quantity="speedup", value=2.29, source="arXiv:2505.14260, abstract", model="LLaVA-1.5-7B",
+            quantity="speedup",
+            value=2.29,
+            source="arXiv:2505.14260, abstract",
+            model="LLaVA-1.5-7B",
         ),
     ),
     assumed=(
         "draft: tokens of images enter without the fusing matrix; the difference is not priced",
         "shape: that of EAGLE-2",
     ),
-)  # fmt: skip
+)

@@ -19,11 +19,15 @@ METHOD = Method(
     systems=("SD for multimodal (LLaVA 7B)",),
     reported=(
         Reported(
-            quantity="speedup", value=2.37, source="arXiv:2404.08856, abstract", model="LLaVA 7B", draft="115M",
+            quantity="speedup",
+            value=2.37,
+            source="arXiv:2404.08856, abstract",
+            model="LLaVA 7B",
+            draft="115M",
             note="analytic, of a memory-bound target",
         ),
     ),
     assumed=(
         "draft.context_ratio: 576 tokens of an image beside 100 of text, which alone are read",
     ),
-)  # fmt: skip
+)

@@ -19,15 +19,25 @@ METHOD = Method(
     systems=("ViSpec",),
     reported=(
         Reported(
-            quantity="speedup", value=2.58, source="arXiv:2509.15235, by a summary", model="LLaVA-1.6-7B", batch=1,
-            temperature=0.0, data="mean of eight", tokens_per_step=3.98, note="2.98 without the bonus token",
+            quantity="speedup",
+            value=2.58,
+            source="arXiv:2509.15235, by a summary",
+            model="LLaVA-1.6-7B",
+            batch=1,
+            temperature=0.0,
+            data="mean of eight",
+            tokens_per_step=3.98,
+            note="2.98 without the bonus token",
         ),
         Reported(
-            quantity="speedup", value=3.22, source="arXiv:2509.15235, by a summary", model="LLaVA-1.6-7B", batch=1,
-            temperature=0.0, data="COCO captions",
+            quantity="speedup",
+            value=3.22,
+            source="arXiv:2509.15235, by a summary",
+            model="LLaVA-1.6-7B",
+            batch=1,
+            temperature=0.0,
+            data="COCO captions",
         ),
     ),
-    assumed=(
-        "draft.context_ratio: the text, 100 tokens beside 576 of the image",
-    ),
-)  # fmt: skip
+    assumed=("draft.context_ratio: the text, 100 tokens beside 576 of the image",),
+)

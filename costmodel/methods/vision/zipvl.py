@@ -24,4 +24,4 @@ METHOD = Method(
         "target.bits, target.scale_bits: a mean of 4 bits for important tokens and 2 for the rest",
         "target.prompt_kernels, target.kernels: two launches each to choose and to pack",
     ),
-)  # fmt: skip
+)

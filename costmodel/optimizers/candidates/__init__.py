@@ -1,1 +1,3 @@
-"""Which chains, trees and early stops compete: static, dynamic, and of candidates and prompt tokens?"""
+"""Which chains, trees and early stops compete: static, dynamic, and of candidates and prompt
+tokens?
+"""

@@ -1,7 +1,7 @@
 """Which configuration is asked about at a constant acceptance rate, or at stated tokens per step?
 
-A break-even is solved for one number, and a prediction at that number must answer the same: both come by the claims of
-`costmodel.laws`. Leaves out solving (`costmodel.answers.breakeven`).
+A break-even is solved for one number, and a prediction at that number must answer the same: both
+come by the claims of `costmodel.laws`. Leaves out solving (`costmodel.answers.breakeven`).
 """
 
 from collections.abc import Callable
@@ -18,14 +18,16 @@ from costmodel.optimizers.candidates.state_candidates import state_candidates
 from costmodel.optimizers.drafters.sources import Source
 
 MOST_TOKENS = 4095.0
-"""Tokens of a step up to which a method's own pace is looked at: the longest draft that any question may ask for."""
+"""Tokens of a step up to which a method's own pace is looked at: the longest draft that any
+question may ask for."""
 
 
 def acceptance_law(method: Method, acceptance: Acceptance) -> AcceptanceLaw:
-    """A configuration at every constant acceptance rate; at tokens per step where no rate describes it.
+    """A configuration at every constant acceptance rate; at tokens per step where no rate describes
+    it.
 
-    Chains and trees keep their share of steps with a proposal. Chains whose proposals are shorter than their most draft
-    tokens keep the mean length of those, whose last token counts in part.
+    Chains and trees keep their share of steps with a proposal. Chains whose proposals are shorter
+    than their most draft tokens keep the mean length of those, whose last token counts in part.
 
     Example:
         >>> from costmodel.laws.acceptance import geometric
@@ -50,9 +52,9 @@ def acceptance_law(method: Method, acceptance: Acceptance) -> AcceptanceLaw:
         return _by_rate(lambda rate: stated_tree(rates(rate), tree))
     if method.shape.kind == "state_trees":
         return _by_rate(
-            lambda rate: state_candidates(Source(method=method.slug, kind="stated", rates=rates(rate)), [draft_tokens])[
-                0
-            ]
+            lambda rate: state_candidates(
+                Source(method=method.slug, kind="stated", rates=rates(rate)), [draft_tokens]
+            )[0]
         )
     if acceptance.lengths is not None or acceptance.shape is not None:
         most = _levels(acceptance)
@@ -71,7 +73,9 @@ def _by_tokens(at: Callable[[float], Acceptance], most: float) -> AcceptanceLaw:
 
 
 def _overlaps(method: Method) -> bool:
-    """Whether what a step verifies follows from its acceptance, so that it is less than was drafted."""
+    """Whether what a step verifies follows from its acceptance, so that it is less than was
+    drafted.
+    """
     return method.batch.drafts_during_verify or method.batch.parts > 1
 
 
@@ -79,11 +83,17 @@ def _levels(acceptance: Acceptance) -> int:
     """Most draft tokens of a step that can all be accepted."""
     if acceptance.shape is not None and acceptance.shape.depth:
         return acceptance.shape.depth
-    return acceptance.draft_tokens if acceptance.lengths is None else acceptance.lengths.tokens.size - 1
+    return (
+        acceptance.draft_tokens
+        if acceptance.lengths is None
+        else acceptance.lengths.tokens.size - 1
+    )
 
 
 def _of_mean_length(acceptance: Acceptance, rate: float) -> float:
-    """Tokens per step of a chain whose proposals have a mean length, the last token of which counts in part."""
+    """Tokens per step of a chain whose proposals have a mean length, the last token of which counts
+    in part.
+    """
     whole = int(acceptance.proposed_tokens)
     powers = sum(rate**depth for depth in range(1, whole + 1))
     part = (acceptance.proposed_tokens - whole) * rate ** (whole + 1)

@@ -1,7 +1,8 @@
 """Which dynamic trees and which early stops does a recording let us compare?
 
-A fixed list of policies, so that nothing is fitted to the recording and all requests measure it, as with chain lengths.
-Leaves out chains and static trees (`costmodel.optimizers.candidates.static_candidates`).
+A fixed list of policies, so that nothing is fitted to the recording and all requests measure it, as
+with chain lengths. Leaves out chains and static trees
+(`costmodel.optimizers.candidates.static_candidates`).
 """
 
 from collections.abc import Sequence
@@ -22,13 +23,19 @@ from traces.replay.bootstrap import RequestDraws
 _LIKELIEST = Shape(kind="dynamic_tree")
 POLICIES: tuple[tuple[Shape, Stop | None], ...] = (
     (_LIKELIEST, None),
-    *((replace(_LIKELIEST, least_probability=least), None) for least in (0.02, 0.1)),  # DySpec's threshold
+    *(
+        (replace(_LIKELIEST, least_probability=least), None) for least in (0.02, 0.1)
+    ),  # DySpec's threshold
     *((_LIKELIEST, Stop(rule="gain", at=gain)) for gain in (0.1, 0.4)),  # OPT-Tree's
-    *((replace(_LIKELIEST, depth=depth, width=4, beam=4), None) for depth in (2, 4)),  # EAGLE-2's levels and beam
+    *(
+        (replace(_LIKELIEST, depth=depth, width=4, beam=4), None) for depth in (2, 4)
+    ),  # EAGLE-2's levels and beam
 )
 
 
-def dynamic_candidates(trace: AcceptanceTrace, sizes: Sequence[int], draws: RequestDraws | None) -> list[Acceptance]:
+def dynamic_candidates(
+    trace: AcceptanceTrace, sizes: Sequence[int], draws: RequestDraws | None
+) -> list[Acceptance]:
     """Every policy at every size that the recording holds; none where it has no trees.
 
     Args:
@@ -58,7 +65,8 @@ def stopped_candidates(
     batches: Sequence[int],
     contexts: Sequence[int],
 ) -> list[Acceptance]:
-    """Chains of the given most lengths that end by a rule; under a controller of goodput one per batch and context.
+    """Chains of the given most lengths that end by a rule; under a controller of goodput one per
+    batch and context.
 
     Args:
         setting: whose seconds a controller of goodput weighs; None: another rule.
@@ -75,15 +83,27 @@ def stopped_candidates(
     """
     if stop.rule in ("probability", "product"):
         return [stopped_chain(trace, k, stop, draws, law) for k in lengths]
-    note = "" if law.by_matching else f"{law.rule} is not replayed under a controller; candidates are matched instead"
+    note = (
+        ""
+        if law.by_matching
+        else f"{law.rule} is not replayed under a controller; candidates are matched instead"
+    )
     if stop.rule == "ema":
         return [replace(ema_chain(trace, k, stop, draws), note=note) for k in lengths]
     if stop.rule != "goodput" or setting is None:
-        raise InputError("must be probability, product, ema or goodput for chains", key="stop.rule", value=stop.rule)
+        raise InputError(
+            "must be probability, product, ema or goodput for chains",
+            key="stop.rule",
+            value=stop.rule,
+        )
     found = []
     for batch, context, most in product(batches, contexts, lengths):
         seconds = [
-            float(step_cost(setting, geometric(0.0, k), batch=float(batch), context=float(context)).total_s)
+            float(
+                step_cost(
+                    setting, geometric(0.0, k), batch=float(batch), context=float(context)
+                ).total_s
+            )
             for k in range(most + 1)
         ]
         chain = goodput_chain(trace, most, stop, draws, seconds=np.array(seconds), batch=batch)

@@ -1,7 +1,8 @@
 """Which trees of candidates and prompt tokens does a source of acceptance let us compare?
 
-The best trees of every size, at what is known of the candidates' ranks: recorded, counted by level and rank, or rates
-by level under the law of siblings. Leaves out the search for the trees (`costmodel.optimizers.trees.state_trees`).
+The best trees of every size, at what is known of the candidates' ranks: recorded, counted by level
+and rank, or rates by level under the law of siblings. Leaves out the search for the trees
+(`costmodel.optimizers.trees.state_trees`).
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.laws.acceptance import ASSUMED_SIBLINGS, Acceptance, DepthRates, geometric, sibling_rates
+from costmodel.laws.acceptance import (
+    ASSUMED_SIBLINGS,
+    Acceptance,
+    DepthRates,
+    geometric,
+    sibling_rates,
+)
 from costmodel.laws.prompt_states import recorded_acceptance, state_acceptance, state_law
 from costmodel.method import Method
 from costmodel.method_library import load_method
@@ -26,7 +33,9 @@ SIZES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 WIDTH = 10  # candidates of a level that are looked at, as in the published code
 
 
-def state_candidates(source: Source, sizes: Sequence[int], draws: RequestDraws | None = None) -> list[Acceptance]:
+def state_candidates(
+    source: Source, sizes: Sequence[int], draws: RequestDraws | None = None
+) -> list[Acceptance]:
     """Trees of the given sizes for a method whose shape is `state_trees`; size 0 is plain decoding.
 
     Trees of a recording are built from its ranks and replayed on all of it, as chains are.
@@ -49,26 +58,41 @@ def state_candidates(source: Source, sizes: Sequence[int], draws: RequestDraws |
         chosen = best_state_trees(vectors, size, method.shape.depth)
         if source.positions is None:
             known = state_acceptance(chosen.states, chosen.law, method.shape, note=remark)
-            found.append(replace(known, samples=_samples(source, chosen.states, method.shape.depth)))
+            found.append(
+                replace(known, samples=_samples(source, chosen.states, method.shape.depth))
+            )
         else:
-            found.append(recorded_acceptance(source.positions, chosen.states, draws, method.shape, note=remark))
+            found.append(
+                recorded_acceptance(
+                    source.positions, chosen.states, draws, method.shape, note=remark
+                )
+            )
     return found
 
 
 def _samples(source: Source, states: StateTrees, levels: int) -> Array:
-    """Tokens per step of trees over the ways in which stated acceptance may go on; empty where it is known."""
-    counted = source.trace is not None and source.trace.summary is not None and source.trace.summary.sibling_vectors
+    """Tokens per step of trees over the ways in which stated acceptance may go on; empty where it
+    is known.
+    """
+    counted = (
+        source.trace is not None
+        and source.trace.summary is not None
+        and source.trace.summary.sibling_vectors
+    )
     if source.rates is None or counted:
         return np.zeros(0)
 
     def emitted(case: DepthRates) -> float:
-        return state_law(states, [np.asarray(row) for row in sibling_rates(case, levels, WIDTH)]).tokens_per_step
+        return state_law(
+            states, [np.asarray(row) for row in sibling_rates(case, levels, WIDTH)]
+        ).tokens_per_step
 
     return source.rates.samples(levels, emitted)
 
 
 def known_vectors(source: Source, levels: int) -> tuple[Sequence[Sequence[float]], str]:
-    """Probability of every candidate by level and rank, and what was assumed of it; empty for nothing.
+    """Probability of every candidate by level and rank, and what was assumed of it; empty for
+    nothing.
 
     Args:
         source: where acceptance is known from.
@@ -83,7 +107,10 @@ def known_vectors(source: Source, levels: int) -> tuple[Sequence[Sequence[float]
     if summary is not None and summary.sibling_vectors:
         return [list(vector) for vector in summary.sibling_vectors], ""
     if source.rates is None:
-        rule = "are those of one size of tree; rates by position tell of others, or a recording with ranks"
+        rule = (
+            "are those of one size of tree; rates by position tell of others, or a recording with"
+            " ranks"
+        )
         raise InputError(rule, key="tokens_per_step", value=source.own_tokens_per_step)
     remark = "; ".join(part for part in (ASSUMED_SIBLINGS, source.rates.remark_at(levels)) if part)
     return sibling_rates(source.rates, levels, WIDTH), remark

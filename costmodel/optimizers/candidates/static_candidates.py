@@ -1,9 +1,9 @@
 """Which configurations does a recording, or stated acceptance, let us compare?
 
-Off, chains of every length, and trees of several sizes where a recording holds ranks. Trees are chosen on
-one half of the requests and measured on the other, and the other way round, so that no tree is scored on
-the requests it was chosen on; the tree that is returned is built from all requests. All are measured by one law of
-verification.
+Off, chains of every length, and trees of several sizes where a recording holds ranks. Trees are
+chosen on one half of the requests and measured on the other, and the other way round, so that no
+tree is scored on the requests it was chosen on; the tree that is returned is built from all
+requests. All are measured by one law of verification.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,13 +54,18 @@ def chain_candidates(
         trace: level 1 or higher.
         lengths: draft tokens K >= 1.
         draws: of the requests; None: no samples.
-        law: how drafts are verified; where it judges several chains at once, two to four of them are compared too.
+        law: how drafts are verified; where it judges several chains at once, two to four of them
+            are compared too.
 
     Raises:
         InputError: the trace holds no lengths.
     """
     several = SEVERAL_CHAINS if law.judges_several_chains else ()
-    shapes: list[int | Tree] = [0, *lengths, *(several_chains(paths, k) for paths in several for k in lengths)]
+    shapes: list[int | Tree] = [
+        0,
+        *lengths,
+        *(several_chains(paths, k) for paths in several for k in lengths),
+    ]
     return [accepted_by(trace, law, shape, draws) for shape in shapes]
 
 
@@ -70,21 +75,31 @@ def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) ->
     Args:
         source: without positions.
         lengths: draft tokens K >= 1.
-        every: take lengths beyond what is known, too; otherwise those within it, or at least the longest known.
+        every: take lengths beyond what is known, too; otherwise those within it, or at least the
+            longest known.
 
     Raises:
         InputError: a method that has no acceptance by token, or a shape that cannot emit so much.
     """
     method = load_method(source.method)
     if method.has_own_pace:
-        rule = "verifies no drafts, and is not compared with methods that do; `rooftree predict` answers for it"
+        rule = (
+            "verifies no drafts, and is not compared with methods that do; `rooftree predict`"
+            " answers for it"
+        )
         raise InputError(rule, key="method", value=method.slug)
     if source.rates is None:
         stated = source.own_tokens_per_step
         assert stated is not None
         if method.shape.kind == "static_tree":
-            rule = f"are those of {method.slug}'s own tree, whose nodes they do not tell, and engines load nodes; ask "
-            rule += f"`predict` about that tree, or say at which draft length: {method.slug}:length={stated:g}@K"
+            rule = (
+                f"are those of {method.slug}'s own tree, whose nodes they do not tell, and engines"
+                " load nodes; ask "
+            )
+            rule += (
+                "`predict` about that tree, or say at which draft length:"
+                f" {method.slug}:length={stated:g}@K"
+            )
             raise InputError(rule, key="tokens_per_step", value=stated)
         return [geometric(0.0, 0), tokens_claim(method, stated)]
     known = source.rates.measured
@@ -104,9 +119,10 @@ def tree_candidates(
 ) -> list[Acceptance]:
     """Trees built from the recording, each measured on requests that did not choose it.
 
-    For every size the tree of the recording's own paths and the tree of its sibling vector: the first knows how
-    ranks follow one another, the second needs less text to be sure of. Trees of sampled drafts have no ranks on the
-    recording, and are built from the vector of what their law keeps.
+    For every size the tree of the recording's own paths and the tree of its sibling vector: the
+    first knows how ranks follow one another, the second needs less text to be sure of. Trees of
+    sampled drafts have no ranks on the recording, and are built from the vector of what their law
+    keeps.
 
     Args:
         trace: level 2 or higher.
@@ -128,23 +144,44 @@ def tree_candidates(
             progress(what)
         if (siblings := sibling_law(part, law)) is not None:
             nodes = [size + 1 for size in sizes]
-            return {"vector": [choice.tree for choice in optimal_trees(siblings, nodes, depth=levels + 1)]}
+            return {
+                "vector": [
+                    choice.tree for choice in optimal_trees(siblings, nodes, depth=levels + 1)
+                ]
+            }
         results = trace_tree(part, draft_tokens=tuple(sizes), depth=levels)
-        return {"trace": [result.tree for result in results], "vector": [result.dp_tree for result in results]}
+        return {
+            "trace": [result.tree for result in results],
+            "vector": [result.dp_tree for result in results],
+        }
 
-    chosen = [build(trace.select(half), f"trees, half {i + 1} of 2") for i, half in enumerate(halves)]
+    chosen = [
+        build(trace.select(half), f"trees, half {i + 1} of 2") for i, half in enumerate(halves)
+    ]
     final = build(trace, "trees, all requests")
     scored = []
     for kind, trees in final.items():
         for size, tree in enumerate(trees):
-            pooled = _cross_fitted(trace, law, halves, (chosen[0][kind][size], chosen[1][kind][size]))
+            pooled = _cross_fitted(
+                trace, law, halves, (chosen[0][kind][size], chosen[1][kind][size])
+            )
             scored.append(
-                from_replay(pooled, draws, tree, tree_source=kind, rule=law.rule, lossy=law.lossy, note=law.note)
+                from_replay(
+                    pooled,
+                    draws,
+                    tree,
+                    tree_source=kind,
+                    rule=law.rule,
+                    lossy=law.lossy,
+                    note=law.note,
+                )
             )
     return scored
 
 
-def split_requests(trace: AcceptanceTrace, generator: np.random.Generator) -> tuple[Indices, Indices]:
+def split_requests(
+    trace: AcceptanceTrace, generator: np.random.Generator
+) -> tuple[Indices, Indices]:
     """Two disjoint halves of the requests with the same mix of prompt kinds, as sorted indices."""
     halves: tuple[list[int], list[int]] = ([], [])
     kinds = np.asarray(trace.prompt_kinds)
@@ -161,7 +198,8 @@ def _cross_fitted(
 ) -> Replay | ExpectedReplay:
     """Counts of every request under the tree that the other half chose."""
     first, second = (
-        replay_by(trace.select(half), law, tree) for half, tree in zip(halves, reversed(trees), strict=True)
+        replay_by(trace.select(half), law, tree)
+        for half, tree in zip(halves, reversed(trees), strict=True)
     )
     place = np.argsort(np.concatenate(halves))
     pooled: dict[str, object] = {

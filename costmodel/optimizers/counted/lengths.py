@@ -1,7 +1,8 @@
 """How many tokens a step would each draft length emit, as far as an engine's counters tell?
 
-Counters hold for the draft length in use. Shorter chains follow from rates by position, longer ones were never drafted:
-of those it is known what they emit at least and at most. Leaves out what a step costs (`verdict`).
+Counters hold for the draft length in use. Shorter chains follow from rates by position, longer ones
+were never drafted: of those it is known what they emit at least and at most. Leaves out what a step
+costs (`verdict`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from traces.kinds.summary import Summary
 How = Literal["counted", "mixed", "between", "beyond"]
 DRAWS = 2000
 STEPS_A_SAMPLE, STEPS_A_SAMPLE_OF_LOOKUPS = 4.0, 10.0
-"""Counted steps that tell as much as one independent step, since steps of one text are alike: the variance of tokens
-per step between requests over that of independent steps, in the median of the shipped recordings of level 3 with 50 to
-125 steps a request. It is 2.8 to 5.7 for draft models and heads, 6.4 to 15 for look-ups in the text."""
+"""Counted steps that tell as much as one independent step, since steps of one text are alike: the
+variance of tokens per step between requests over that of independent steps, in the median of the
+shipped recordings of level 3 with 50 to 125 steps a request. It is 2.8 to 5.7 for draft models and
+heads, 6.4 to 15 for look-ups in the text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -37,9 +39,11 @@ class KnownLength:
         tokens_per_step: emitted over all steps: counted, or by the law that goes through what was.
         least: what they emit at least, whatever the law; sampling error apart.
         most: what they emit at most, whatever the law; sampling error apart.
-        samples: draws of `tokens_per_step` had other steps been counted, [draws], the same draws for all lengths.
-        how: `counted` by position; of `mixed` lengths, where counts below the longest are too low; `between` none and
-            the only length whose mean is known; or `beyond` what was ever drafted.
+        samples: draws of `tokens_per_step` had other steps been counted, [draws], the same draws
+            for all lengths.
+        how: `counted` by position; of `mixed` lengths, where counts below the longest are too low;
+            `between` none and the only length whose mean is known; or `beyond` what was ever
+            drafted.
     """
 
     draft_tokens: int
@@ -57,7 +61,12 @@ class KnownLength:
 
 
 def known_lengths(
-    method: Method, rates: DepthRates, counts: Summary, *, longest: int, generator: np.random.Generator
+    method: Method,
+    rates: DepthRates,
+    counts: Summary,
+    *,
+    longest: int,
+    generator: np.random.Generator,
 ) -> list[KnownLength]:
     """Chains of 0 to `longest` tokens, as far as counts tell.
 
@@ -80,18 +89,26 @@ def known_lengths(
         least, most, how = _bounds(rates, counts, draft_tokens, used, point)
         found.append(
             KnownLength(
-                draft_tokens=draft_tokens, tokens_per_step=point, least=least, most=most, how=how,
+                draft_tokens=draft_tokens,
+                tokens_per_step=point,
+                least=least,
+                most=most,
+                how=how,
                 samples=point + (1.0 + rates.proposal_ratio * kept - law),
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def _further(rates: DepthRates, used: int, draft_tokens: int) -> Array:
-    """Tokens accepted beyond those in use, of steps that accepted all of these, in the ways it may go on."""
+    """Tokens accepted beyond those in use, of steps that accepted all of these, in the ways it may
+    go on.
+    """
     last = rates.at(used)[-1]
     ways = rates.cases(draft_tokens) or (rates,)
-    return np.array([sum(way.at(draft_tokens)[used:]) / last if last > 0.0 else 0.0 for way in ways])
+    return np.array(
+        [sum(way.at(draft_tokens)[used:]) / last if last > 0.0 else 0.0 for way in ways]
+    )
 
 
 def independent_steps(method: Method, counts: Summary) -> float:
@@ -109,30 +126,44 @@ def spread_ratio(rates: Sequence[float], tokens_per_step: float, independent: fl
         independent: steps, > 0.
     """
     depths = np.arange(1, len(rates) + 1)
-    second = float(np.sum((2 * depths - 1) * np.asarray(rates)))  # of the accepted tokens: sum over d of (2d - 1) S_d
+    second = float(
+        np.sum((2 * depths - 1) * np.asarray(rates))
+    )  # of the accepted tokens: sum over d of (2d - 1) S_d
     variance = max(second - (tokens_per_step - 1.0) ** 2, 0.0)
     return float(HALF_WIDTH_SIGMA * np.sqrt(variance / independent) / tokens_per_step)
 
 
-def _drawn_rates(rates: DepthRates, used: int, independent: float, generator: np.random.Generator) -> Array:
-    """Rates by position had other steps been counted, [draws, K]: how many steps accepted 0, 1, .. K tokens."""
+def _drawn_rates(
+    rates: DepthRates, used: int, independent: float, generator: np.random.Generator
+) -> Array:
+    """Rates by position had other steps been counted, [draws, K]: how many steps accepted 0, 1, ..
+    K tokens.
+    """
     known = [1.0, *rates.at(used), 0.0]
     shares = np.array([before - after for before, after in pairwise(known)])
-    drawn = generator.standard_gamma(np.maximum(independent * shares, 0.0) + 1.0 / shares.size, (DRAWS, shares.size))
+    drawn = generator.standard_gamma(
+        np.maximum(independent * shares, 0.0) + 1.0 / shares.size, (DRAWS, shares.size)
+    )
     drawn /= drawn.sum(axis=1, keepdims=True)
     return np.asarray(1.0 - np.cumsum(drawn, axis=1)[:, :-1])
 
 
-def _bounds(rates: DepthRates, counts: Summary, draft_tokens: int, used: int, point: float) -> tuple[float, float, How]:
+def _bounds(
+    rates: DepthRates, counts: Summary, draft_tokens: int, used: int, point: float
+) -> tuple[float, float, How]:
     """What chains of a length emit at least and at most, and how that is known."""
     share, by_position = rates.proposal_ratio, rates.at(used)
     if draft_tokens == 0:
         return 1.0, 1.0, "counted"
     total = float(np.sum(by_position))
-    if rates.tokens_per_step is not None:  # a mean alone: rates that never increase may bring it early or evenly
+    if (
+        rates.tokens_per_step is not None
+    ):  # a mean alone: rates that never increase may bring it early or evenly
         within = min(draft_tokens, used)
         least = 1.0 + share * total * within / used
-        most = 1.0 + share * (min(float(within), total) + total / used * max(draft_tokens - used, 0))
+        most = 1.0 + share * (
+            min(float(within), total) + total / used * max(draft_tokens - used, 0)
+        )
         if draft_tokens == used:
             return point, point, "counted"
         least = max(least, 1.0 + share * total) if draft_tokens > used else least
@@ -148,8 +179,9 @@ def _bounds(rates: DepthRates, counts: Summary, draft_tokens: int, used: int, po
 def _most_rates(counts: Summary, rates: Sequence[float]) -> list[float]:
     """The most that rates by position can be where some drafts were shorter than the longest.
 
-    A count at position d was made in the steps that drafted so deep: at least (T - (d - 1) N) / (K - d + 1) of the N
-    that drafted T tokens in all. Lengths are taken not to depend on what will be accepted.
+    A count at position d was made in the steps that drafted so deep: at least (T - (d - 1) N) / (K
+    - d + 1) of the N that drafted T tokens in all. Lengths are taken not to depend on what will be
+      accepted.
     """
     steps, drafted, longest = counts.drafts, counts.draft_tokens, len(rates)
     if not steps or not drafted or drafted >= steps * longest:

@@ -1,7 +1,7 @@
 """What should an engine run for a while, so that its counters tell what they do not tell yet?
 
-Names a draft length, for how many steps, what is known afterwards, and what it costs meanwhile. Leaves out errors of
-the cost model, which only times can mend.
+Names a draft length, for how many steps, what is known afterwards, and what it costs meanwhile.
+Leaves out errors of the cost model, which only times can mend.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class NextRun:
         reason: what is not known.
         could_gain_ratio: share of tokens per second that knowing it could gain there, at most.
         law_gain_ratio: what it gains if acceptance goes on as it was; None where nothing says.
-        interval_ratio: half width of the 80 % interval of its tokens per step afterwards, as a share of them.
+        interval_ratio: half width of the 80 % interval of its tokens per step afterwards, as a
+            share of them.
     """
 
     draft_tokens: int
@@ -46,7 +47,11 @@ class NextRun:
 
 
 def next_runs(
-    method: Method, rates: DepthRates, counts: Summary, lengths: Sequence[KnownLength], verdicts: Sequence[Verdict]
+    method: Method,
+    rates: DepthRates,
+    counts: Summary,
+    lengths: Sequence[KnownLength],
+    verdicts: Sequence[Verdict],
 ) -> list[NextRun]:
     """What to measure next, what could gain most first; empty where counters tell enough.
 
@@ -72,16 +77,22 @@ def next_runs(
         worst = max(doubtful, key=lambda each: each.gain_ratio)
         found.append(
             NextRun(
-                draft_tokens=worst.best, steps=0, batch=worst.batch, context=worst.context, reason="cost model",
-                could_gain_ratio=max(worst.gain_interval[1], 0.0), law_gain_ratio=worst.gain_ratio,
+                draft_tokens=worst.best,
+                steps=0,
+                batch=worst.batch,
+                context=worst.context,
+                reason="cost model",
+                could_gain_ratio=max(worst.gain_interval[1], 0.0),
+                law_gain_ratio=worst.gain_ratio,
                 interval_ratio=TOLERANCE_RATIO,
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def steps_for(method: Method, rates: DepthRates, draft_tokens: int, ratio: float) -> int:
-    """Steps to count at a draft length until its tokens per step are known to a share of them, two digits.
+    """Steps to count at a draft length until its tokens per step are known to a share of them, two
+    digits.
 
     Args:
         method: that drafts.
@@ -95,8 +106,12 @@ def steps_for(method: Method, rates: DepthRates, draft_tokens: int, ratio: float
     return _rounded_up(max(steps, 100.0))
 
 
-def _unknown_length(method: Method, rates: DepthRates, lengths: Sequence[KnownLength], at: Verdict) -> NextRun:
-    """Run what could gain most; of longer drafts one more than would be best if acceptance went on as it was."""
+def _unknown_length(
+    method: Method, rates: DepthRates, lengths: Sequence[KnownLength], at: Verdict
+) -> NextRun:
+    """Run what could gain most; of longer drafts one more than would be best if acceptance went on
+    as it was.
+    """
     assert at.unknown is not None
     known = lengths[at.unknown]
     used = max(each.draft_tokens for each in lengths if each.how != "beyond")
@@ -107,23 +122,35 @@ def _unknown_length(method: Method, rates: DepthRates, lengths: Sequence[KnownLe
     else:
         reason = "mixed lengths" if known.how == "mixed" else "mean alone"
     return NextRun(
-        draft_tokens=draft_tokens, steps=steps_for(method, rates, draft_tokens, TOLERANCE_RATIO), batch=at.batch,
-        context=at.context, reason=reason, could_gain_ratio=at.unknown_gain_ratio, law_gain_ratio=at.law_gain_ratio,
+        draft_tokens=draft_tokens,
+        steps=steps_for(method, rates, draft_tokens, TOLERANCE_RATIO),
+        batch=at.batch,
+        context=at.context,
+        reason=reason,
+        could_gain_ratio=at.unknown_gain_ratio,
+        law_gain_ratio=at.law_gain_ratio,
         interval_ratio=TOLERANCE_RATIO,
-    )  # fmt: skip
+    )
 
 
-def _more_steps(rates: DepthRates, counts: Summary, lengths: Sequence[KnownLength], at: Verdict) -> NextRun:
+def _more_steps(
+    rates: DepthRates, counts: Summary, lengths: Sequence[KnownLength], at: Verdict
+) -> NextRun:
     """Run on as now: intervals shrink with the root of the steps counted."""
     wanted = counts.drafts * ((at.counts_loss_ratio / TOLERANCE_RATIO) ** 2 - 1.0)
     used = rates.measured or len(rates.by_depth)
     low, high = lengths[used].interval
     half = (high - low) / 2.0 / lengths[used].tokens_per_step
     return NextRun(
-        draft_tokens=used, steps=_rounded_up(max(wanted, 100.0)), batch=at.batch, context=at.context,
-        reason="few steps", could_gain_ratio=at.counts_loss_ratio, law_gain_ratio=None,
+        draft_tokens=used,
+        steps=_rounded_up(max(wanted, 100.0)),
+        batch=at.batch,
+        context=at.context,
+        reason="few steps",
+        could_gain_ratio=at.counts_loss_ratio,
+        law_gain_ratio=None,
         interval_ratio=half * TOLERANCE_RATIO / at.counts_loss_ratio,
-    )  # fmt: skip
+    )
 
 
 def _rounded_up(count: float) -> int:

@@ -1,7 +1,8 @@
 """Should what runs now be changed, and is what was counted enough to say so?
 
-At every batch and context the draft length in use stands beside the best of those that counters tell of, with what
-lengths that were never drafted could bring at most. Leaves out what to measure next (`next_run`).
+At every batch and context the draft length in use stands beside the best of those that counters
+tell of, with what lengths that were never drafted could bring at most. Leaves out what to measure
+next (`next_run`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ TOLERANCE_RATIO = 0.01
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The draft length in use beside the best at one batch and context; ratios are shares of tokens per second.
+    """The draft length in use beside the best at one batch and context; ratios are shares of tokens
+    per second.
 
     Args:
         batch: requests.
@@ -42,9 +44,10 @@ class Verdict:
         gain_interval: 80 % interval of the gain, by counts and cost model together.
         gain_interval_of_counts: by counts alone, as if the cost model were exact.
         faster_probability: that the best is faster than the length in use.
-        counts_loss_ratio: what the best may lose against another length that was counted, since few steps were: the
-            90th percentile.
-        unknown: K, of those that counters do not tell, that could gain most on the best; None where none could.
+        counts_loss_ratio: what the best may lose against another length that was counted, since few
+            steps were: the 90th percentile.
+        unknown: K, of those that counters do not tell, that could gain most on the best; None where
+            none could.
         unknown_gain_ratio: what that could gain at most.
         law_best: K that would be fastest if acceptance went on as it was.
         law_gain_ratio: what that gains on the best.
@@ -68,7 +71,9 @@ class Verdict:
 
     @property
     def answer(self) -> Answer:
-        """Keep the length in use where nothing counted gains enough; change it where the gain is beyond doubt."""
+        """Keep the length in use where nothing counted gains enough; change it where the gain is
+        beyond doubt.
+        """
         if self.best == self.in_use or self.gain_ratio < TOLERANCE_RATIO:
             return "keep"
         return "change" if self.gain_interval[0] > 0.0 else "unsure"
@@ -81,7 +86,8 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Speeds:
-    """Tokens per second of every length, shape [lengths, batches, contexts]; -inf where one is not allowed.
+    """Tokens per second of every length, shape [lengths, batches, contexts]; -inf where one is not
+    allowed.
 
     Args:
         point: at the tokens per step that were counted, or that their law gives.
@@ -95,7 +101,12 @@ class Speeds:
 
 
 def speeds(
-    contender: Contender, source: Source, lengths: Sequence[KnownLength], b: Array, c: Array, limits: Limits
+    contender: Contender,
+    source: Source,
+    lengths: Sequence[KnownLength],
+    b: Array,
+    c: Array,
+    limits: Limits,
 ) -> Speeds:
     """How fast every length is, at what is known of its tokens per step.
 
@@ -111,13 +122,16 @@ def speeds(
     chains = [rate_claim(source.entry, source.rates, each.draft_tokens) for each in lengths]
 
     def at(tokens: Sequence[float]) -> Array:
-        candidates = [replace(a, tokens_per_step=mean) for a, mean in zip(chains, tokens, strict=True)]
+        candidates = [
+            replace(a, tokens_per_step=mean) for a, mean in zip(chains, tokens, strict=True)
+        ]
         return rates_at(replace(contender, candidates=candidates), b, c, limits)
 
     return Speeds(
-        point=at([each.tokens_per_step for each in lengths]), least=at([each.least for each in lengths]),
+        point=at([each.tokens_per_step for each in lengths]),
+        least=at([each.least for each in lengths]),
         most=at([each.most for each in lengths]),
-    )  # fmt: skip
+    )
 
 
 def verdicts(
@@ -143,11 +157,23 @@ def verdicts(
         limits: latency limits.
         generator: of the cost model's errors.
     """
-    b, c = np.array(batches, dtype=np.float64)[:, None], np.array(contexts, dtype=np.float64)[None, :]
+    b, c = (
+        np.array(batches, dtype=np.float64)[:, None],
+        np.array(contexts, dtype=np.float64)[None, :],
+    )
     found = speeds(contender, source, lengths, b, c, limits or Limits())
     longest = max(each.draft_tokens for each in lengths if each.how != "beyond")
     return [
-        _verdict(contender, source, lengths, (found, row, column), (batch, context), in_use, longest, generator)
+        _verdict(
+            contender,
+            source,
+            lengths,
+            (found, row, column),
+            (batch, context),
+            in_use,
+            longest,
+            generator,
+        )
         for column, context in enumerate(contexts)
         for row, batch in enumerate(batches)
         if np.isfinite(found.point[: longest + 1, row, column]).any()
@@ -167,26 +193,46 @@ def _verdict(
     (found, row, column), (batch, context) = place, at
     point, least, most = (rates[:, row, column] for rates in (found.point, found.least, found.most))
     best = int(np.argmax(point[: longest + 1]))
-    drawn = np.stack([v * k.samples / k.tokens_per_step for v, k in zip(point, lengths, strict=True)])  # [K, draws]
+    drawn = np.stack(
+        [v * k.samples / k.tokens_per_step for v, k in zip(point, lengths, strict=True)]
+    )  # [K, draws]
     counted = drawn[: longest + 1]
-    of_counts = drawn[best] / drawn[in_use] - 1.0 if np.isfinite(point[in_use]) else np.full(counted.shape[1], np.inf)
+    of_counts = (
+        drawn[best] / drawn[in_use] - 1.0
+        if np.isfinite(point[in_use])
+        else np.full(counted.shape[1], np.inf)
+    )
     gain, together = np.inf, of_counts
     if np.isfinite(point[in_use]):
         gain = float(point[best] / point[in_use] - 1.0)
-        together = (1.0 + of_counts) * _model_errors(contender, source, in_use, best, at, of_counts.size, generator) - 1
+        together = (1.0 + of_counts) * _model_errors(
+            contender, source, in_use, best, at, of_counts.size, generator
+        ) - 1
         together = together + min(float(least[best] / point[best]) - 1.0, 0.0) * (best != in_use)
-    unsure = [k for k, each in enumerate(lengths) if each.how != "counted" and k != best and np.isfinite(point[k])]
+    unsure = [
+        k
+        for k, each in enumerate(lengths)
+        if each.how != "counted" and k != best and np.isfinite(point[k])
+    ]
     unknown = max(unsure, key=lambda k: most[k], default=None)
     could = 0.0 if unknown is None else max(float(most[unknown] / point[best] - 1.0), 0.0)
     return Verdict(
-        batch=batch, context=context, in_use=in_use, best=best, gain_ratio=gain,
-        in_use_tokens_per_s=max(float(point[in_use]), 0.0), best_tokens_per_s=float(point[best]),
-        gain_interval=_holding(together, gain), gain_interval_of_counts=_holding(of_counts, gain),
+        batch=batch,
+        context=context,
+        in_use=in_use,
+        best=best,
+        gain_ratio=gain,
+        in_use_tokens_per_s=max(float(point[in_use]), 0.0),
+        best_tokens_per_s=float(point[best]),
+        gain_interval=_holding(together, gain),
+        gain_interval_of_counts=_holding(of_counts, gain),
         faster_probability=float(np.mean(together > 0.0)) if best != in_use else 0.5,
         counts_loss_ratio=float(np.quantile(counted.max(axis=0) / counted[best] - 1.0, 0.9)),
-        unknown=unknown if could > 0.0 else None, unknown_gain_ratio=could,
-        law_best=int(np.argmax(point)), law_gain_ratio=float(point.max() / point[best] - 1.0),
-    )  # fmt: skip
+        unknown=unknown if could > 0.0 else None,
+        unknown_gain_ratio=could,
+        law_best=int(np.argmax(point)),
+        law_gain_ratio=float(point.max() / point[best] - 1.0),
+    )
 
 
 def _model_errors(

@@ -1,7 +1,9 @@
-"""Which drafter does a question start: a published one, the model or head that it names, or the one it describes?
+"""Which drafter does a question start: a published one, the model or head that it names, or the one
+it describes?
 
-The drafter that is costed is the one that every file names: it is settled here, once, and travels with the
-configuration. Leaves out where acceptance is known from (`costmodel.optimizers.drafters.sources`).
+The drafter that is costed is the one that every file names: it is settled here, once, and travels
+with the configuration. Leaves out where acceptance is known from
+(`costmodel.optimizers.drafters.sources`).
 """
 
 from __future__ import annotations
@@ -22,16 +24,17 @@ from hardware_profiles.errors import InputError
 def competing(question: DecodingConfiguration, sources: Sequence[Source]) -> list[Source]:
     """The drafters as they compete for a question.
 
-    A draft model that the question names drafts for every method that needs one, a head for the only method that has
-    one. A drafter that the question describes by its passes is the first of the sources, under a name of its own;
-    the others stay as they were published.
+    A draft model that the question names drafts for every method that needs one, a head for the
+    only method that has one. A drafter that the question describes by its passes is the first of
+    the sources, under a name of its own; the others stay as they were published.
 
     Args:
         question: its target is named.
         sources: drafters, in their order.
 
     Raises:
-        InputError: nothing that competes can load what is named, or no acceptance is known of what is described.
+        InputError: nothing that competes can load what is named, or no acceptance is known of what
+            is described.
     """
     known = [source.asked_on(question.deployment.model) for source in sources]
     if question.own_drafter is not None:
@@ -66,13 +69,21 @@ def _described(question: DecodingConfiguration, sources: Sequence[Source]) -> li
     first, *others = sources
     if first.kind == "published":
         rule = (
-            f"are of a drafter of its own, and {first.called}'s acceptance was published of another one; say what is "
-            "accepted of yours: --acceptance, --tokens-per-step, --trace or --drafter METHOD:SOURCE"
+            f"are of a drafter of its own, and {first.called}'s acceptance was published of another"
+            " one; say what is accepted of yours: --acceptance, --tokens-per-step, --trace or"
+            " --drafter METHOD:SOURCE"
         )
-        raise InputError(f"--draft-passes and --draft-bytes {rule}", key="draft_bytes", value=question.draft_bytes)
+        raise InputError(
+            f"--draft-passes and --draft-bytes {rule}",
+            key="draft_bytes",
+            value=question.draft_bytes,
+        )
     name = question.own_drafter
     if name in [source.called for source in others] or stands_for_a_model(name):
-        rule = "is the name of another drafter: one that is described by its bytes has a name of its own"
+        rule = (
+            "is the name of another drafter: one that is described by its bytes has a name of"
+            " its own"
+        )
         raise InputError(rule, key="draft_name", value=name)
     own = OwnDrafter(name=name, passes=question.draft_passes, pass_bytes=question.draft_bytes)
     return [replace(first, own=own, draft_model=question.draft_model), *others]
@@ -84,17 +95,28 @@ def _named(checkpoint: str, sources: Sequence[Source]) -> list[Source]:
     if not takers:
         names = ", ".join(dict.fromkeys(source.method for source in sources))
         if any(load_method(source.method).drafts_with_weights for source in sources):
-            rule = f"is a whole model, and of {names} none drafts with one; say what is accepted of it"
-            raise InputError(f"{rule}: --drafter speculative-decoding:0.7", key="draft", value=checkpoint)
-        raise InputError(f"{names} drafts without a model of its own", key="draft", value=checkpoint)
+            rule = (
+                f"is a whole model, and of {names} none drafts with one; say what is accepted of it"
+            )
+            raise InputError(
+                f"{rule}: --drafter speculative-decoding:0.7", key="draft", value=checkpoint
+            )
+        raise InputError(
+            f"{names} drafts without a model of its own", key="draft", value=checkpoint
+        )
     if not models and len(takers) > 1:
         rule = f"is one head, and {' and '.join(sorted(takers))} compete, whose heads differ"
         raise InputError(rule, key="draft", value=checkpoint)
-    return [_drafting_with(source, checkpoint) if source.method in takers else source for source in sources]
+    return [
+        _drafting_with(source, checkpoint) if source.method in takers else source
+        for source in sources
+    ]
 
 
 def _drafting_with(source: Source, checkpoint: str) -> Source:
-    """A drafter with another draft model, to which a figure that was published of its own is lent."""
+    """A drafter with another draft model, to which a figure that was published of its own is
+    lent.
+    """
     published = source.draft_model
     if source.kind != "published" or published is None or _is_same(checkpoint, published):
         return replace(source, draft_model=checkpoint)

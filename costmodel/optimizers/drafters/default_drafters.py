@@ -1,8 +1,8 @@
 """Which drafters does a question compare that names none?
 
-Those that exist for the target or its family: one of each kind that engines load, at the acceptance that was
-published of it, and n-gram, which every target can run. Our own recordings answer for the model that wrote them.
-Leaves out what a person names (`sources`).
+Those that exist for the target or its family: one of each kind that engines load, at the acceptance
+that was published of it, and n-gram, which every target can run. Our own recordings answer for the
+model that wrote them. Leaves out what a person names (`sources`).
 """
 
 from dataclasses import replace
@@ -35,11 +35,14 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
         question: what is asked; an empty model stands for `DEFAULT_MODEL`.
 
     Raises:
-        InputError: the question describes a drafter, of which nothing says what is accepted; or the installation has
-            lost its recordings.
+        InputError: the question describes a drafter, of which nothing says what is accepted; or the
+            installation has lost its recordings.
     """
     if question.own_drafter is not None:
-        rule = f"nothing says what is accepted of {question.own_drafter}: --acceptance, --tokens-per-step or --trace"
+        rule = (
+            f"nothing says what is accepted of {question.own_drafter}: --acceptance,"
+            " --tokens-per-step or --trace"
+        )
         raise InputError(rule, key="draft_bytes", value=question.draft_bytes)
     model = question.deployment.model or DEFAULT_MODEL
     named = replace(question, deployment=replace(question.deployment, model=model))
@@ -52,12 +55,13 @@ def recorded_drafters() -> list[Source]:
 
 
 def published_drafters(model: str) -> list[Source]:
-    """Trained drafters with acceptance published on a target or its family, one of each method, and n-gram.
+    """Trained drafters with acceptance published on a target or its family, one of each method, and
+    n-gram.
 
     Layers of the target's own checkpoint are among them where that checkpoint holds some.
 
-    How often n-gram finds its next tokens in the text depends on the text more than on the target, so its figure may be
-    of any.
+    How often n-gram finds its next tokens in the text depends on the text more than on the target,
+    so its figure may be of any.
 
     Args:
         model: target, by name or path.
@@ -66,9 +70,16 @@ def published_drafters(model: str) -> list[Source]:
 
     there = [method for method in PUBLISHED_METHODS if not brings_its_head(method, model)]
     matches = [(method, best_match(method, model)) for method in there]
-    chains = [(method, match) for method, match in matches if match and match.entry.shape == "chain"]
-    near = [published_source(method, model) for method, match in chains if match.kinship != "borrowed"]
-    return [*(source for source in near if _small_enough(source, model)), published_source(LOOKUP, model)]
+    chains = [
+        (method, match) for method, match in matches if match and match.entry.shape == "chain"
+    ]
+    near = [
+        published_source(method, model) for method, match in chains if match.kinship != "borrowed"
+    ]
+    return [
+        *(source for source in near if _small_enough(source, model)),
+        published_source(LOOKUP, model),
+    ]
 
 
 def _recorded_on(model: str) -> bool:
@@ -84,6 +95,9 @@ def _small_enough(source: Source, model: str) -> bool:
     if source.draft_model is None or "/" in source.draft_model:
         return True
     try:
-        return load_model(model).parameters >= SMALLEST_RATIO * load_model(source.draft_model).parameters
+        return (
+            load_model(model).parameters
+            >= SMALLEST_RATIO * load_model(source.draft_model).parameters
+        )
     except InputError:
         return True

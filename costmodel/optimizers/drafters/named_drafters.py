@@ -1,6 +1,8 @@
-"""Which drafter, and which source of acceptance, does a text name, and what is each called among several?
+"""Which drafter, and which source of acceptance, does a text name, and what is each called among
+several?
 
-`METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`. Leaves out what a source is (`costmodel.optimizers.drafters.sources`).
+`METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`. Leaves out what a source is
+(`costmodel.optimizers.drafters.sources`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
 from costmodel.method_library import load_method, method_names, require_priced
 from costmodel.optimizers.drafters.origin import assumed_share, proposal_share
-from costmodel.optimizers.drafters.sources import FORMS, Source, length_source, means_source, rates_source, trace_source
+from costmodel.optimizers.drafters.sources import (
+    FORMS,
+    Source,
+    length_source,
+    means_source,
+    rates_source,
+    trace_source,
+)
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.library import trace_file
 
@@ -36,9 +45,9 @@ def drafter_source(
         (0.78, 0.61, 0.48)
 
     Args:
-        text: a method's slug, then one rate, rates by position, `length=` tokens per step (`@K`: at that draft length),
-            several as `length=2.4@3,2.8@5`, or a trace; without a source the published figure that suits the model
-            best.
+        text: a method's slug, then one rate, rates by position, `length=` tokens per step (`@K`: at
+            that draft length), several as `length=2.4@3,2.8@5`, or a trace; without a source the
+            published figure that suits the model best.
         model: target, for published figures.
         lengths: draft lengths asked about; tokens per step without `@K` are those of the longest.
         match_rate: share of steps with a proposal, for drafters that may have none.
@@ -54,7 +63,9 @@ def drafter_source(
     if not separator:
         return published_source(method, model, match_rate=match_rate)
     if _RATES.fullmatch(given):
-        return rates_source(method, [float(part) for part in given.split(",")], match_rate=match_rate)
+        return rates_source(
+            method, [float(part) for part in given.split(",")], match_rate=match_rate
+        )
     if length := _LENGTH.fullmatch(given):
         at = [int(length["at"])] if length["at"] else lengths
         return length_source(method, float(length["tokens"]), at, match_rate=match_rate)
@@ -62,7 +73,9 @@ def drafter_source(
         return means_source(method, _means(several["all"], text), match_rate=match_rate)
     path = trace_file(given)
     if not given or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
-        raise InputError(f"names no trace that exists; a source is {FORMS}", key="drafter", value=text)
+        raise InputError(
+            f"names no trace that exists; a source is {FORMS}", key="drafter", value=text
+        )
     return trace_source(path, method, match_rate, lengths=lengths, override=True)
 
 
@@ -113,27 +126,37 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
     match = best_match(method, model)
     if match is None or match.entry.shape != "chain":
         found = (
-            "no acceptance of it was published" if match is None else f"was published for a {match.entry.shape} only"
+            "no acceptance of it was published"
+            if match is None
+            else f"was published for a {match.entry.shape} only"
         )
         forms = FORMS.replace("eagle-3:", f"{method}:")
         raise InputError(f"{found}; say what is known of it: {forms}", key="drafter", value=method)
     entry = match.entry
     alone = entry.counted == "proposals"
     rates = DepthRates(
-        by_depth=entry.depth_rates(entry.draft_tokens), measured=entry.draft_tokens,
+        by_depth=entry.depth_rates(entry.draft_tokens),
+        measured=entry.draft_tokens,
         proposal_ratio=proposal_share(method, match_rate) if alone else 1.0,
         remark=assumed_share(method, match_rate) if alone else _every_step(method),
         drafted_by=load_method(method).drafted_by,
-    )  # fmt: skip
+    )
     borrowed = match.kinship != "own"
     return Source(
-        method=method, kind="published", rates=rates, about=match.label, model=entry.published_target,
-        borrowed=borrowed, draft_model=_loaded_by_name(method, entry.drafter, own=not borrowed),
-    )  # fmt: skip
+        method=method,
+        kind="published",
+        rates=rates,
+        about=match.label,
+        model=entry.published_target,
+        borrowed=borrowed,
+        draft_model=_loaded_by_name(method, entry.drafter, own=not borrowed),
+    )
 
 
 def _loaded_by_name(method: str, drafter: str, *, own: bool) -> str | None:
-    """The draft model, by shipped name, or the target's own head, by hub id, of a figure; None for neither."""
+    """The draft model, by shipped name, or the target's own head, by hub id, of a figure; None for
+    neither.
+    """
     entry = load_method(method)
     if entry.needs_draft_model:
         try:
@@ -147,14 +170,23 @@ def _every_step(method: str) -> str:
     """What is assumed of means over all steps, for drafters that may have no proposal."""
     if not load_method(method).may_propose_nothing:
         return ""
-    return "the figure counts steps without a proposal, too; every step is taken to verify K draft tokens"
+    return (
+        "the figure counts steps without a proposal, too; every step is taken to verify K draft"
+        " tokens"
+    )
 
 
 def names_of(sources: Sequence[Source]) -> list[str]:
-    """A name for every drafter: what it is called, and in brackets where several share it, what sets it apart."""
+    """A name for every drafter: what it is called, and in brackets where several share it, what
+    sets it apart.
+    """
     called = [source.called for source in sources]
     apart = [
-        name if called.count(name) == 1 else f"{name} ({source.path.stem if source.path is not None else source.kind})"
+        (
+            name
+            if called.count(name) == 1
+            else f"{name} ({source.path.stem if source.path is not None else source.kind})"
+        )
         for name, source in zip(called, sources, strict=True)
     ]
     return [

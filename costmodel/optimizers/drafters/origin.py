@@ -1,4 +1,5 @@
-"""Does a recording tell of the drafter and the target that are asked about, and of steps without a proposal?
+"""Does a recording tell of the drafter and the target that are asked about, and of steps without a
+proposal?
 
 Leaves out what it tells (`costmodel.optimizers.drafters.sources`).
 """
@@ -10,7 +11,9 @@ from traces.kinds.acceptance import AcceptanceTrace
 
 
 def drafts_alike(one: str, other: str) -> bool:
-    """Whether two methods have the same kind of drafter, so that a recording of one tells of the other."""
+    """Whether two methods have the same kind of drafter, so that a recording of one tells of the
+    other.
+    """
     kinds = [tuple(stage.by for stage in load_method(slug).draft) for slug in (one, other)]
     return kinds[0] == kinds[1]
 
@@ -35,4 +38,7 @@ def assumed_share(method: str, match_rate: float | None) -> str:
     """What is assumed of counts that leave out steps without a proposal."""
     if match_rate is not None or not load_method(method).may_propose_nothing:
         return ""
-    return "counts hold for steps with a proposal, and every step is taken to have one; --match-rate states the share"
+    return (
+        "counts hold for steps with a proposal, and every step is taken to have one; --match-rate"
+        " states the share"
+    )

@@ -1,4 +1,6 @@
-"""What is known of a drafter that a person describes by its passes, in place of one that was published?"""
+"""What is known of a drafter that a person describes by its passes, in place of one that was
+published?
+"""
 
 from dataclasses import dataclass
 

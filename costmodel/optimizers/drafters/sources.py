@@ -1,7 +1,8 @@
 """Which drafters compete, and where is the acceptance of each one known from?
 
-A drafter is a method with a source of acceptance: a recording, an engine's counters, numbers that somebody states, or a
-published figure. Leaves out how it is named (`named_drafters`), and what acceptance emits and costs (`costmodel.laws`).
+A drafter is a method with a source of acceptance: a recording, an engine's counters, numbers that
+somebody states, or a published figure. Leaves out how it is named (`named_drafters`), and what
+acceptance emits and costs (`costmodel.laws`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.laws.refining import refine_of
 from costmodel.method import Method
 from costmodel.method_library import load_method
-from costmodel.optimizers.drafters.origin import assumed_share, drafts_alike, is_borrowed, proposal_share
+from costmodel.optimizers.drafters.origin import (
+    assumed_share,
+    drafts_alike,
+    is_borrowed,
+    proposal_share,
+)
 from costmodel.optimizers.drafters.own_drafter import OwnDrafter
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
@@ -30,8 +36,9 @@ PLAIN_DRAFTING = "speculative-decoding"
 Kind = Literal["recorded", "counted", "stated", "published"]
 
 FORMS = (
-    "one rate (eagle-3:0.72), rates by position (eagle-3:0.78,0.61,0.48), tokens per step (eagle-3:length=2.4, at K=3 "
-    "eagle-3:length=2.4@3, at several eagle-3:length=2.4@3,2.8@5), or a trace (eagle-3:trace.parquet)"
+    "one rate (eagle-3:0.72), rates by position (eagle-3:0.78,0.61,0.48), tokens per step"
+    " (eagle-3:length=2.4, at K=3 eagle-3:length=2.4@3, at several eagle-3:length=2.4@3,2.8@5), or"
+    " a trace (eagle-3:trace.parquet)"
 )
 
 
@@ -41,17 +48,22 @@ class Source:
 
     Args:
         method: slug of the method that drafts and verifies.
-        kind: `recorded` positions, `counted` by an engine (level 0), `stated` by the person who asks, `published`.
+        kind: `recorded` positions, `counted` by an engine (level 0), `stated` by the person who
+            asks, `published`.
         trace: recording of level 0 or more; None for numbers.
         path: file of the trace.
         rates: acceptance as numbers; None for positions, and where `own_tokens_per_step` says all.
-        own_tokens_per_step: stated tokens per step of the method's own shape, where no draft length was named.
+        own_tokens_per_step: stated tokens per step of the method's own shape, where no draft length
+            was named.
         about: where numbers come from, in words; empty for a trace.
-        model: target that it was recorded or published on; empty where unknown, or for stated numbers.
+        model: target that it was recorded or published on; empty where unknown, or for stated
+            numbers.
         borrowed: it belongs to another target than the one asked about.
-        draft_model: draft model or head that drafts, by name or checkpoint; None: the method's own, without a name.
+        draft_model: draft model or head that drafts, by name or checkpoint; None: the method's own,
+            without a name.
         own: the drafter as it was described in place of the method's; None: it was not.
-        refine: the policy by which a method that refines masked blocks reaches its tokens per step; None: its own rule.
+        refine: the policy by which a method that refines masked blocks reaches its tokens per step;
+            None: its own rule.
         canvas_tokens: of such a method; None: the entry's.
     """
 
@@ -84,7 +96,9 @@ class Source:
 
     @property
     def called(self) -> str:
-        """What it is called in a table: the name of its own, the method, or of the plain method its draft model."""
+        """What it is called in a table: the name of its own, the method, or of the plain method its
+        draft model.
+        """
         if self.own is not None:
             return self.own.name
         is_plain = self.method == PLAIN_DRAFTING and self.draft_model is not None
@@ -103,7 +117,11 @@ class Source:
         if self.kind == "published":
             return self.about
         how = "recorded" if self.kind == "recorded" else "counted by an engine"
-        return f"borrowed from {self.model or 'an unnamed model'}" if self.borrowed else f"{how} on this model"
+        return (
+            f"borrowed from {self.model or 'an unnamed model'}"
+            if self.borrowed
+            else f"{how} on this model"
+        )
 
     @property
     def recorded_as(self) -> str | None:
@@ -112,57 +130,86 @@ class Source:
 
     @property
     def match_rate(self) -> float | None:
-        """Share of steps with a proposal that stands in for what is not recorded; None where nothing does."""
+        """Share of steps with a proposal that stands in for what is not recorded; None where
+        nothing does.
+        """
         if self.rates is not None:
             return self.rates.proposal_ratio if self.rates.proposal_ratio < 1.0 else None
         return self.trace.match_rate if self.trace is not None else None
 
     @property
     def carried_rates(self) -> tuple[float, ...] | None:
-        """Rates by depth that a configuration states itself; None where it names a trace to read them from."""
+        """Rates by depth that a configuration states itself; None where it names a trace to read
+        them from.
+        """
         return self.rates.by_depth if self.rates is not None and self.path is None else None
 
     @property
     def known_tokens(self) -> int | None:
         """Draft tokens up to which carried rates are known; None where their number says so."""
-        if self.rates is None or self.path is not None or self.rates.measured == len(self.rates.by_depth) > 1:
+        if (
+            self.rates is None
+            or self.path is not None
+            or self.rates.measured == len(self.rates.by_depth) > 1
+        ):
             return None
         return self.rates.measured
 
     def remark_at(self, levels: int) -> str:
-        """What has to be said beside an answer whose longest draft has so many levels; empty for nothing."""
+        """What has to be said beside an answer whose longest draft has so many levels; empty for
+        nothing.
+        """
         return self.rates.remark_at(levels) if self.rates is not None and levels else ""
 
     def interval_covers(self, levels: int) -> str:
-        """What an interval holds beside the error of the cost model, whose longest draft has so many levels."""
+        """What an interval holds beside the error of the cost model, whose longest draft has so
+        many levels.
+        """
         if self.positions is not None:
             return "recorded requests and cost model"
         beyond = self.rates is not None and self.rates.goes_beyond(levels)
-        return "cost model, and how acceptance goes on beyond what is known" if beyond else "cost model alone"
+        return (
+            "cost model, and how acceptance goes on beyond what is known"
+            if beyond
+            else "cost model alone"
+        )
 
     @property
     def trained_layers(self) -> int | None:
-        """Layers that a draft pass ran where it was recorded; None where the recording does not tell."""
-        parameters = self.trace.provenance.extra.get("parameters") if self.trace is not None else None
+        """Layers that a draft pass ran where it was recorded; None where the recording does not
+        tell.
+        """
+        parameters = (
+            self.trace.provenance.extra.get("parameters") if self.trace is not None else None
+        )
         stated = parameters if isinstance(parameters, Mapping) else {}
         layers = stated.get("exit_layer", stated.get("draft_layers"))
         return layers if isinstance(layers, int) else None
 
     def asked_on(self, model: str) -> Source:
         """The same source for a question about a target."""
-        return self if self.trace is None else replace(self, borrowed=is_borrowed(self.trace, model))
+        return (
+            self if self.trace is None else replace(self, borrowed=is_borrowed(self.trace, model))
+        )
 
 
 def rates_source(
-    method: str, rates: Sequence[float], *, match_rate: float | None = None, known_tokens: int | None = None
+    method: str,
+    rates: Sequence[float],
+    *,
+    match_rate: float | None = None,
+    known_tokens: int | None = None,
 ) -> Source:
-    """Stated acceptance: one rate per token given those before it, or unconditional rates by position.
+    """Stated acceptance: one rate per token given those before it, or unconditional rates by
+    position.
 
     Args:
         method: slug.
-        rates: one rate, the geometric law; or the share of steps in which position 1, 2, .. was accepted.
+        rates: one rate, the geometric law; or the share of steps in which position 1, 2, .. was
+            accepted.
         match_rate: share of steps with a proposal.
-        known_tokens: draft tokens up to which they are known; None: as many as there are, of one rate any.
+        known_tokens: draft tokens up to which they are known; None: as many as there are, of one
+            rate any.
 
     Raises:
         InputError: rates outside [0, 1], or that increase.
@@ -178,9 +225,14 @@ def rates_source(
 
 
 def length_source(
-    method: str, tokens_per_step: float, lengths: Sequence[int] = (), *, match_rate: float | None = None
+    method: str,
+    tokens_per_step: float,
+    lengths: Sequence[int] = (),
+    *,
+    match_rate: float | None = None,
 ) -> Source:
-    """Stated tokens per step at the longest of some draft lengths; without any, of the method's own shape.
+    """Stated tokens per step at the longest of some draft lengths; without any, of the method's own
+    shape.
 
     Args:
         method: slug.
@@ -197,8 +249,12 @@ def length_source(
     if not entry.has_own_pace and not at and entry.shape.kind in ("chain", "window"):
         at = entry.shape.nodes
     if not at or entry.has_own_pace or entry.shape.kind == "state_trees":
-        return Source(method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about)
-    found = replace(length_rates(tokens_per_step, at, match_rate=share), drafted_by=entry.drafted_by)
+        return Source(
+            method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about
+        )
+    found = replace(
+        length_rates(tokens_per_step, at, match_rate=share), drafted_by=entry.drafted_by
+    )
     return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
 
 
@@ -220,7 +276,9 @@ def confidence_source(
     from traces.storage.confidence_file import read_confidence
 
     if not method:
-        raise InputError("a confidence trace needs the method that is asked about", file=path, key="--method")
+        raise InputError(
+            "a confidence trace needs the method that is asked about", file=path, key="--method"
+        )
     policy = refine or method_policy(load_method(method))
     trace = read_confidence(path)
     replay = replayed_refining(load_method(method), trace, policy)
@@ -231,16 +289,25 @@ def confidence_source(
     if words := replay.agreement.words:
         about += f", {words}"
     return Source(
-        method=method, kind="stated", own_tokens_per_step=replay.tokens_per_step,
-        about=f"{about}, by {policy.name}: {trace_name(path)}", path=path, refine=policy,
+        method=method,
+        kind="stated",
+        own_tokens_per_step=replay.tokens_per_step,
+        about=f"{about}, by {policy.name}: {trace_name(path)}",
+        path=path,
+        refine=policy,
         canvas_tokens=canvas_tokens or trace.canvas_tokens,
-    )  # fmt: skip
+    )
 
 
 def policy_source(
-    method: str, refine: RefinePolicy, tokens_per_step: float | None = None, *, canvas_tokens: int | None = None
+    method: str,
+    refine: RefinePolicy,
+    tokens_per_step: float | None = None,
+    *,
+    canvas_tokens: int | None = None,
 ) -> Source:
-    """Tokens per pass of a policy without a recording: stated, or those of a rule that commits by number alone.
+    """Tokens per pass of a policy without a recording: stated, or those of a rule that commits by
+    number alone.
 
     Args:
         method: slug.
@@ -252,17 +319,29 @@ def policy_source(
         InputError: a rule that depends on confidence, which nothing tells.
     """
     entry = refined_method(load_method(method), refine, canvas_tokens=canvas_tokens)
-    if tokens_per_step is None and not refine.rule.by_count and refine != method_policy(load_method(method)):
-        rule = "commits by confidence: give a confidence trace (--trace), or state --tokens-per-step"
+    if (
+        tokens_per_step is None
+        and not refine.rule.by_count
+        and refine != method_policy(load_method(method))
+    ):
+        rule = (
+            "commits by confidence: give a confidence trace (--trace), or state --tokens-per-step"
+        )
         raise InputError(rule, key="--commit", value=refine.name)
     tokens = refine_of(entry).tokens_per_pass if tokens_per_step is None else tokens_per_step
     return Source(
-        method=method, kind="stated", own_tokens_per_step=tokens, about=f"{tokens:g} tokens per pass, by {refine.name}",
-        refine=refine, canvas_tokens=canvas_tokens,
-    )  # fmt: skip
+        method=method,
+        kind="stated",
+        own_tokens_per_step=tokens,
+        about=f"{tokens:g} tokens per pass, by {refine.name}",
+        refine=refine,
+        canvas_tokens=canvas_tokens,
+    )
 
 
-def means_source(method: str, means: Mapping[int, float], *, match_rate: float | None = None) -> Source:
+def means_source(
+    method: str, means: Mapping[int, float], *, match_rate: float | None = None
+) -> Source:
     """Stated tokens per step of chains of several lengths.
 
     Args:
@@ -275,7 +354,9 @@ def means_source(method: str, means: Mapping[int, float], *, match_rate: float |
     """
     found = means_rates(means, match_rate=proposal_share(method, match_rate))
     found = replace(found, drafted_by=load_method(method).drafted_by)
-    about = ", ".join(f"{mean:g} at K={draft_tokens}" for draft_tokens, mean in sorted(means.items()))
+    about = ", ".join(
+        f"{mean:g} at K={draft_tokens}" for draft_tokens, mean in sorted(means.items())
+    )
     return Source(method=method, kind="stated", rates=found, about=f"tokens per step {about}")
 
 
@@ -292,14 +373,17 @@ def trace_source(
 
     Args:
         path: of a trace of any level.
-        method: slug that is asked about; empty: the trace's own. It must draft as the trace's own method does.
+        method: slug that is asked about; empty: the trace's own. It must draft as the trace's own
+            method does.
         match_rate: share of steps with a proposal, where the trace does not tell.
-        lengths: draft lengths asked about: a mean that was counted without one is that of the longest.
+        lengths: draft lengths asked about: a mean that was counted without one is that of the
+            longest.
         otherwise: slug for a trace that names no method; empty: one must be named.
         override: take `method` whatever the trace was recorded with.
 
     Raises:
-        InputError: no method is named, a method that drafts otherwise, or a trace without acceptance.
+        InputError: no method is named, a method that drafts otherwise, or a trace without
+            acceptance.
     """
     trace = read_trace(path)
     recorded_with = trace.provenance.method
@@ -307,13 +391,18 @@ def trace_source(
         own = method_of(recorded_with)
         if method and not drafts_alike(method, own):
             raise InputError(
-                f"the trace was recorded with {own}, which drafts in another way than {method}; to take its acceptance "
-                f"for {method} all the same, write --drafter {method}:{path}", file=path, key="--method", value=method,
-            )  # fmt: skip
+                f"the trace was recorded with {own}, which drafts in another way than {method}; to"
+                f" take its acceptance for {method} all the same, write --drafter {method}:{path}",
+                file=path,
+                key="--method",
+                value=method,
+            )
         method = method or own
     slug = method or otherwise
     if not slug or not load_method(slug).drafts:
-        raise InputError("the trace names no method; pass --method", file=path, key="method", value=slug or None)
+        raise InputError(
+            "the trace names no method; pass --method", file=path, key="method", value=slug or None
+        )
     model = trace.provenance.model
     if trace.level >= 1:
         replayed = with_match_rate(trace, slug, match_rate)
@@ -354,11 +443,23 @@ def counted_source(
     if rates is None and mean is not None and longest:
         rates = length_rates(1.0 + share * (mean - 1.0), longest, match_rate=share)
         remark = "; ".join(
-            part for part in (f"the mean was counted without a draft length, taken to be K={longest}", remark) if part
+            part
+            for part in (
+                f"the mean was counted without a draft length, taken to be K={longest}",
+                remark,
+            )
+            if part
         )
     if rates is None:
-        known = "no acceptance" if mean is None else f"a mean of {mean:.3g} tokens per step and no draft length"
-        rule = f"holds {known}; give --draft-tokens, or state what is known: {FORMS.replace('eagle-3', slug)}"
+        known = (
+            "no acceptance"
+            if mean is None
+            else f"a mean of {mean:.3g} tokens per step and no draft length"
+        )
+        rule = (
+            f"holds {known}; give --draft-tokens, or state what is known:"
+            f" {FORMS.replace('eagle-3', slug)}"
+        )
         raise InputError(rule, file=file, key="summary")
     rates = replace(rates, remark=remark, drafted_by=load_method(slug).drafted_by)
     return Source(method=slug, kind="counted", trace=trace, rates=rates, about=about, model=model)
@@ -368,23 +469,32 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
     """Where a configuration's acceptance is known from; None where it names nothing.
 
     Args:
-        chosen: its trace goes before rates, and those before tokens per step; its method is taken as it stands.
+        chosen: its trace goes before rates, and those before tokens per step; its method is taken
+            as it stands.
 
     Raises:
         InputError: a trace that cannot be read, or that holds no acceptance.
     """
     if chosen.trace is not None and is_confidence(trace_file(chosen.trace)):
         canvas = chosen.canvas_tokens
-        return confidence_source(trace_file(chosen.trace), chosen.method, refine=chosen.refine, canvas_tokens=canvas)
+        return confidence_source(
+            trace_file(chosen.trace), chosen.method, refine=chosen.refine, canvas_tokens=canvas
+        )
     if chosen.trace is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
         found = trace_source(
-            trace_file(chosen.trace), chosen.method, chosen.match_rate, lengths=lengths, override=True
-        )  # fmt: skip
+            trace_file(chosen.trace),
+            chosen.method,
+            chosen.match_rate,
+            lengths=lengths,
+            override=True,
+        )
         return found.asked_on(chosen.deployment.model)
     if chosen.refine is not None:
         canvas = chosen.canvas_tokens
-        return policy_source(chosen.method, chosen.refine, chosen.tokens_per_step, canvas_tokens=canvas)
+        return policy_source(
+            chosen.method, chosen.refine, chosen.tokens_per_step, canvas_tokens=canvas
+        )
     about = str(chosen.provenance.get("acceptance") or "")
     if chosen.acceptance_by_depth:
         found = rates_source(
@@ -396,7 +506,9 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         return replace(found, about=about or found.about)
     if chosen.tokens_per_step is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
-        return length_source(chosen.method, chosen.tokens_per_step, lengths, match_rate=chosen.match_rate)
+        return length_source(
+            chosen.method, chosen.tokens_per_step, lengths, match_rate=chosen.match_rate
+        )
     return None
 
 

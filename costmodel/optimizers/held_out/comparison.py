@@ -1,11 +1,11 @@
 """Does what we would run beat what was published, on text that neither was chosen on?
 
-A recording's requests are halved again and again; every policy decides on one half and runs on the other, both ways
-round. The published policy to beat is the one that does best over all halves, in hindsight. Above all stand two oracles
-that know the text. Leaves out traffic: batches are steady.
+A recording's requests are halved again and again; every policy decides on one half and runs on the
+other, both ways round. The published policy to beat is the one that does best over all halves, in
+hindsight. Above all stand two oracles that know the text. Leaves out traffic: batches are steady.
 
-Reference: Nadeau and Bengio 2003, Inference for the generalization error, section 3: the variance of a mean over
-halves that share requests, which holds what was chosen on and what was run on.
+Reference: Nadeau and Bengio 2003, Inference for the generalization error, section 3: the variance
+of a mean over halves that share requests, which holds what was chosen on and what was run on.
 """
 
 from collections.abc import Sequence
@@ -69,8 +69,9 @@ class Comparison:
         context: cached tokens per request.
         ours: what the search chose.
         published: every other policy that applies, the fastest over all halves first.
-        step_oracle: tokens per second if every step drafted what will be accepted, chains alone; every request's step
-            costs what a batch of such steps costs. None where the recording tells of one draft length alone.
+        step_oracle: tokens per second if every step drafted what will be accepted, chains alone;
+            every request's step costs what a batch of such steps costs. None where the recording
+            tells of one draft length alone.
         request_oracle: if every request drafted chains of the length that serves it best.
     """
 
@@ -93,13 +94,17 @@ class Comparison:
 
     @property
     def gain_interval(self) -> tuple[float, float]:
-        """80 % interval of the gain over what requests there might have been to choose on and to run on."""
+        """80 % interval of the gain over what requests there might have been to choose on and to
+        run on.
+        """
         half = half_width(self.ours.rates / self.best.rates)
         return self.gain_ratio - half, self.gain_ratio + half
 
     @property
     def half_gain_ratio(self) -> float:
-        """Gain over whichever published policy does best on each half by itself, which no one policy reaches."""
+        """Gain over whichever published policy does best on each half by itself, which no one
+        policy reaches.
+        """
         best = np.array([each.rates for each in self.published]).max(axis=0)
         return self.ours.tokens_per_s / float(_harmonic(best)) - 1.0
 
@@ -107,8 +112,8 @@ class Comparison:
 def half_width(values: Array) -> float:
     """Half of the 80 % interval of a mean over halves of the same requests.
 
-    Halves overlap, so their mean does not settle as that of independent draws would: its variance is (1 / halves +
-    tested / seen) times theirs, and as many requests are tested as seen.
+    Halves overlap, so their mean does not settle as that of independent draws would: its variance
+    is (1 / halves + tested / seen) times theirs, and as many requests are tested as seen.
 
     Example:
         >>> round(half_width(np.array([1.0, 1.2, 0.9, 1.1])), 3)
@@ -124,7 +129,13 @@ def half_width(values: Array) -> float:
 
 
 def compare_policies(
-    source: Source, setting: Setting, *, batches: Sequence[int], context: int, splits: int = SPLITS, seed: int = 0
+    source: Source,
+    setting: Setting,
+    *,
+    batches: Sequence[int],
+    context: int,
+    splits: int = SPLITS,
+    seed: int = 0,
 ) -> list[Comparison]:
     """Every policy on halves of a recording, at every batch.
 
@@ -141,7 +152,9 @@ def compare_policies(
     """
     trace = source.positions
     if trace is None:
-        raise InputError("policies need a recording with positions", key="trace", value=source.reference)
+        raise InputError(
+            "policies need a recording with positions", key="trace", value=source.reference
+        )
     if splits < 1:
         raise InputError("must be a whole number >= 1", key="splits", value=splits)
     generator = np.random.default_rng(seed)
@@ -155,18 +168,30 @@ def compare_policies(
     for place, batch in enumerate(batches):
         ours = _outcome(OURS, halves, place)
         assert ours is not None
-        published = [outcome for policy in PUBLISHED if (outcome := _outcome(policy, halves, place)) is not None]
+        published = [
+            outcome
+            for policy in PUBLISHED
+            if (outcome := _outcome(policy, halves, place)) is not None
+        ]
         published.sort(key=lambda outcome: -outcome.tokens_per_s)
         bounds = _oracles(halves[:2], place)
         found.append(
-            Comparison(batch=batch, context=context, ours=ours, published=published, step_oracle=bounds[0],
-                       request_oracle=bounds[1])
-        )  # fmt: skip
+            Comparison(
+                batch=batch,
+                context=context,
+                ours=ours,
+                published=published,
+                step_oracle=bounds[0],
+                request_oracle=bounds[1],
+            )
+        )
     return found
 
 
 def _outcome(policy: Policy, halves: Sequence[Half], place: int) -> Outcome | None:
-    """What a policy does on each half after seeing the other of its split; None where it does not apply."""
+    """What a policy does on each half after seeing the other of its split; None where it does not
+    apply.
+    """
     drafts, emitted, rates = [], [], []
     for index, other in enumerate(halves):
         try:
@@ -180,7 +205,9 @@ def _outcome(policy: Policy, halves: Sequence[Half], place: int) -> Outcome | No
                 raise
             return None  # what it runs is beyond the recording or the drafter
         drafts.append(chosen[0])
-    return Outcome(policy=policy, drafts=tuple(drafts), by_half=np.array(emitted), rates=np.array(rates))
+    return Outcome(
+        policy=policy, drafts=tuple(drafts), by_half=np.array(emitted), rates=np.array(rates)
+    )
 
 
 def _harmonic(values: Array) -> Array:
@@ -189,14 +216,18 @@ def _harmonic(values: Array) -> Array:
 
 
 def _oracles(halves: Sequence[Half], place: int) -> tuple[float | None, float | None]:
-    """Tokens per second of a batch whose steps, or requests, draft what is best for them; of one split's halves."""
+    """Tokens per second of a batch whose steps, or requests, draft what is best for them; of one
+    split's halves.
+    """
     if halves[0].one_length is not None:
         return None, None
     bounds = []
     for oracle in (step_oracle, request_oracle):
         rates = []
         for half in halves:
-            seconds = half.costs.chain_seconds(max(half.lengths) if half.law.by_matching else 0)[:, place]
+            seconds = half.costs.chain_seconds(max(half.lengths) if half.law.by_matching else 0)[
+                :, place
+            ]
             rates.append(half.costs.batches[place] * oracle(half.trace, seconds).tokens_per_cost)
         bounds.append(float(_harmonic(np.array(rates))))
     return bounds[0], bounds[1]

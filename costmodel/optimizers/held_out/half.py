@@ -1,7 +1,7 @@
 """What is one half of a recording worth under a draft, and what would steps of that draft cost?
 
-Whatever does not depend on the half (seconds of trees and of chains) is computed once for all halves. Leaves out who
-chooses the draft (`policies`).
+Whatever does not depend on the half (seconds of trees and of chains) is computed once for all
+halves. Leaves out who chooses the draft (`policies`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,11 @@ from costmodel.laws.controllers import ema_chain, goodput_chain
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
 from costmodel.laws.prompt_states import recorded_acceptance
 from costmodel.method import Method, Shape, Stop
-from costmodel.optimizers.candidates.static_candidates import CHAIN_LENGTHS, NGRAM_LENGTHS, TREE_SIZES
+from costmodel.optimizers.candidates.static_candidates import (
+    CHAIN_LENGTHS,
+    NGRAM_LENGTHS,
+    TREE_SIZES,
+)
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import candidates_of
 from costmodel.optimizers.trees.priced_tree import TreePrice
@@ -37,7 +41,8 @@ class Draft:
     """What a step drafts, as it can be run on any recording.
 
     Args:
-        shape: K of a chain, a static tree, trees with prompt tokens, or the numbers of a dynamic tree.
+        shape: K of a chain, a static tree, trees with prompt tokens, or the numbers of a dynamic
+            tree.
         stop: when a draft ends early; None: it does not.
     """
 
@@ -78,7 +83,9 @@ class Costs:
     def chain_seconds(self, most: int) -> Array:
         """Seconds of steps of chains of 0, 1, .. `most` tokens, [most + 1, batches]."""
         if most not in self._chains:
-            self._chains[most] = self.seconds([geometric(0.0, length) for length in range(most + 1)])
+            self._chains[most] = self.seconds(
+                [geometric(0.0, length) for length in range(most + 1)]
+            )
         return self._chains[most]
 
     def seconds(self, accepted: Sequence[Acceptance]) -> Array:
@@ -141,18 +148,27 @@ class Half:
     def searched(self) -> list[tuple[Draft, Array]]:
         """What `optimize` compares on this half alone, and its tokens per second, [batches].
 
-        Trees of recorded paths are scored on requests that did not choose them, so that none wins by what only this
-        half holds.
+        Trees of recorded paths are scored on requests that did not choose them, so that none wins
+        by what only this half holds.
         """
         source = replace(self.source, trace=self.trace)
         lengths = None if self.one_length is None else [self.one_length]
         sizes = TREE_SIZES if self.drafts_trees else ()
         setting, generator = self.costs.setting, np.random.default_rng(self.seed)
         found = candidates_of(source, setting, lengths, sizes, None, generator)
-        rates = self.costs.batches * np.array([[each.tokens_per_step] for each in found]) / self.costs.seconds(found)
-        drafts = [Draft(shape=each.tree or each.shape or each.draft_tokens, stop=each.stop) for each in found]
+        rates = (
+            self.costs.batches
+            * np.array([[each.tokens_per_step] for each in found])
+            / self.costs.seconds(found)
+        )
+        drafts = [
+            Draft(shape=each.tree or each.shape or each.draft_tokens, stop=each.stop)
+            for each in found
+        ]
         for draft, accepted, rate in zip(drafts, found, rates, strict=True):
-            if accepted.tree is None:  # a tree's score is that of others, which this half's parts chose
+            if (
+                accepted.tree is None
+            ):  # a tree's score is that of others, which this half's parts chose
                 self._replayed[draft, 0], self._rates[draft, 0] = accepted, rate
         return list(zip(drafts, rates, strict=True))
 
@@ -190,7 +206,10 @@ class Half:
             return accepted_by(self.trace, self.law, draft.shape, None)
         assert isinstance(draft.shape, int)
         if stop.rule == "goodput":
-            seconds, batch = self.costs.chain_seconds(draft.shape)[:, place], int(self.costs.batches[place])
+            seconds, batch = (
+                self.costs.chain_seconds(draft.shape)[:, place],
+                int(self.costs.batches[place]),
+            )
             return goodput_chain(self.trace, draft.shape, stop, None, seconds=seconds, batch=batch)
         if stop.rule == "ema":
             return ema_chain(self.trace, draft.shape, stop, None)

@@ -1,7 +1,9 @@
-"""Which ways of deciding what to draft have been published, and what does each run after seeing half of a recording?
+"""Which ways of deciding what to draft have been published, and what does each run after seeing
+half of a recording?
 
-A policy looks at the one half and names configurations: fixed ones where its authors or engines fixed numbers, chosen
-ones where it has a rule of its own. Leaves out running them on the other half (`comparison`).
+A policy looks at the one half and names configurations: fixed ones where its authors or engines
+fixed numbers, chosen ones where it has a rule of its own. Leaves out running them on the other half
+(`comparison`).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +22,14 @@ from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
 
 STOPS = (
-    Stop(rule="probability", at=0.3), Stop(rule="probability", at=0.6), Stop(rule="product", at=0.3),
-    Stop(rule="product", at=0.6), Stop(rule="product", at=0.9), Stop(rule="ema"),
+    Stop(rule="probability", at=0.3),
+    Stop(rule="probability", at=0.6),
+    Stop(rule="product", at=0.3),
+    Stop(rule="product", at=0.6),
+    Stop(rule="product", at=0.9),
+    Stop(rule="ema"),
     Stop(rule="goodput", least_tokens=0),
-)  # fmt: skip
+)
 """Early stops that our own choice compares beside chains and trees."""
 
 Decides = Callable[[Half, int], Sequence[Draft]]
@@ -36,8 +42,8 @@ class Policy:
     Args:
         name: as in a table.
         source: who published it, or which engine runs so; empty for ours.
-        drafts: what it runs, by the half that it sees and the place of the batch; empty where it does not apply to the
-            drafter or the recording.
+        drafts: what it runs, by the half that it sees and the place of the batch; empty where it
+            does not apply to the drafter or the recording.
     """
 
     name: str
@@ -57,9 +63,11 @@ def _dynamic(shape: Shape, stop: Stop | None = None) -> Decides:
         if trees is None or not trees.size:
             return ()
         cut = replace(
-            shape, nodes=min(shape.nodes, trees.nodes), depth=min(shape.depth, trees.depth),
+            shape,
+            nodes=min(shape.nodes, trees.nodes),
+            depth=min(shape.depth, trees.depth),
             width=min(shape.width, trees.width),
-        )  # fmt: skip
+        )
         return (Draft(shape=cut, stop=stop),)
 
     return drafts
@@ -67,7 +75,9 @@ def _dynamic(shape: Shape, stop: Stop | None = None) -> Decides:
 
 def _stopped(most: int, stop: Stop) -> Decides:
     def drafts(half: Half, place: int) -> Sequence[Draft]:
-        if half.one_length is not None or (half.trace.level < 3 and stop.rule in ("probability", "product")):
+        if half.one_length is not None or (
+            half.trace.level < 3 and stop.rule in ("probability", "product")
+        ):
             return ()
         return (Draft(shape=min(most, half.trace.depth or most), stop=stop),)
 
@@ -91,9 +101,14 @@ def _sequoia(half: Half, place: int) -> Sequence[Draft]:
         return ()
     price = half.costs.price(place)
     level_s = price.draft_s([1])
-    plain = TreePrice(plain_s=price.plain_s + level_s, verify_s=price.verify_s,
-                      draft_s=lambda widths: level_s * (len(widths) + 1))  # fmt: skip
-    return (Draft(shape=fastest_tree(np.stack(_vectors(half, MOST_NODES)), plain, TREE_DEPTH + 1).tree),)
+    plain = TreePrice(
+        plain_s=price.plain_s + level_s,
+        verify_s=price.verify_s,
+        draft_s=lambda widths: level_s * (len(widths) + 1),
+    )
+    return (
+        Draft(shape=fastest_tree(np.stack(_vectors(half, MOST_NODES)), plain, TREE_DEPTH + 1).tree),
+    )
 
 
 def _vectors(half: Half, width: int) -> list[Array]:
@@ -103,9 +118,14 @@ def _vectors(half: Half, width: int) -> list[Array]:
 
 
 def _ours(half: Half, place: int) -> Sequence[Draft]:
-    """The fastest on this half of what `optimize` compares, early stops, and whatever a published policy would run."""
+    """The fastest on this half of what `optimize` compares, early stops, and whatever a published
+    policy would run.
+    """
     if half.method.shape.kind == "state_trees" and half.trace.level >= 2:
-        drafts = [Draft(shape=0), *(Draft(shape=recorded_trees(half.trace, half.method, size)) for size in SIZES)]
+        drafts = [
+            Draft(shape=0),
+            *(Draft(shape=recorded_trees(half.trace, half.method, size)) for size in SIZES),
+        ]
         return (max(drafts, key=lambda draft: half.rate(draft, place)),)
     rated = [(float(rates[place]), draft) for draft, rates in half.searched]
     most = max(half.lengths)
@@ -122,7 +142,9 @@ def _ours(half: Half, place: int) -> Sequence[Draft]:
 
 
 def _priced(half: Half, place: int) -> Draft:
-    """The fastest tree of the half's vectors, which are too few numbers to fit more than the drafter."""
+    """The fastest tree of the half's vectors, which are too few numbers to fit more than the
+    drafter.
+    """
     vectors = np.stack(_vectors(half, MOST_NODES))
     return Draft(shape=fastest_tree(vectors, half.costs.price(place), TREE_DEPTH + 1).tree)
 
@@ -138,20 +160,45 @@ PUBLISHED: tuple[Policy, ...] = (
     Policy(name="Sequoia", source="arXiv:2402.12374", drafts=_sequoia),
     Policy(name="EAGLE-2, 60 nodes", source="arXiv:2406.16858", drafts=_dynamic(_LIKELIEST)),
     Policy(
-        name="SGLang, topk 4, 7 draft tokens", source="SGLang's defaults",
+        name="SGLang, topk 4, 7 draft tokens",
+        source="SGLang's defaults",
         drafts=_dynamic(Shape(kind="dynamic_tree", nodes=7, depth=5, width=4, beam=4)),
     ),
-    Policy(name="OPT-Tree, 60 nodes", source="arXiv:2406.17276",
-           drafts=_dynamic(replace(_LIKELIEST, depth=10, beam=0), Stop(rule="gain", at=0.5))),
-    Policy(name="DySpec, 64 nodes", source="arXiv:2410.11744",
-           drafts=_dynamic(replace(_LIKELIEST, nodes=64, depth=64, width=64, beam=0))),
-    Policy(name="Kangaroo, 0.6", source="arXiv:2404.18911", drafts=_stopped(6, Stop(rule="probability", at=0.6))),
-    Policy(name="Transformers, 0.4", source="Transformers' defaults",
-           drafts=_stopped(8, Stop(rule="probability", at=0.4))),
-    Policy(name="SpecDec++, 0.3", source="arXiv:2405.19715",
-           drafts=_stopped(8, Stop(rule="product", at=0.3, least_tokens=2))),
-    Policy(name="moving average", source="SGLang's adaptive steps", drafts=_stopped(7, Stop(rule="ema"))),
-    Policy(name="SmartSpec", source="arXiv:2406.14066",
-           drafts=_stopped(7, Stop(rule="goodput", least_tokens=0))),
-)  # fmt: skip
-"""Policies of papers and engines, with the numbers that they come with; plain decoding always competes."""
+    Policy(
+        name="OPT-Tree, 60 nodes",
+        source="arXiv:2406.17276",
+        drafts=_dynamic(replace(_LIKELIEST, depth=10, beam=0), Stop(rule="gain", at=0.5)),
+    ),
+    Policy(
+        name="DySpec, 64 nodes",
+        source="arXiv:2410.11744",
+        drafts=_dynamic(replace(_LIKELIEST, nodes=64, depth=64, width=64, beam=0)),
+    ),
+    Policy(
+        name="Kangaroo, 0.6",
+        source="arXiv:2404.18911",
+        drafts=_stopped(6, Stop(rule="probability", at=0.6)),
+    ),
+    Policy(
+        name="Transformers, 0.4",
+        source="Transformers' defaults",
+        drafts=_stopped(8, Stop(rule="probability", at=0.4)),
+    ),
+    Policy(
+        name="SpecDec++, 0.3",
+        source="arXiv:2405.19715",
+        drafts=_stopped(8, Stop(rule="product", at=0.3, least_tokens=2)),
+    ),
+    Policy(
+        name="moving average",
+        source="SGLang's adaptive steps",
+        drafts=_stopped(7, Stop(rule="ema")),
+    ),
+    Policy(
+        name="SmartSpec",
+        source="arXiv:2406.14066",
+        drafts=_stopped(7, Stop(rule="goodput", least_tokens=0)),
+    ),
+)
+"""Policies of papers and engines, with the numbers that they come with; plain decoding always
+competes."""

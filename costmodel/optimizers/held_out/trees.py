@@ -1,7 +1,7 @@
 """Does a tree chosen on a recording still win on text that it was not chosen on?
 
-Splits requests into halves of like composition, chooses on one and replays the other. Leaves out intervals:
-resample the requests of either half (`traces.replay.statistics`).
+Splits requests into halves of like composition, chooses on one and replays the other. Leaves out
+intervals: resample the requests of either half (`traces.replay.statistics`).
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,15 @@ class HeldOut:
 
     @property
     def gain_ratio(self) -> float:
-        """Tokens per step won by the trace tree on the other half, relative to the sibling-vector tree."""
+        """Tokens per step won by the trace tree on the other half, relative to the sibling-vector
+        tree.
+        """
         return self.tokens_per_step / self.dp_tokens_per_step - 1.0
 
 
-def split_halves(trace: AcceptanceTrace, generator: np.random.Generator) -> tuple[AcceptanceTrace, AcceptanceTrace]:
+def split_halves(
+    trace: AcceptanceTrace, generator: np.random.Generator
+) -> tuple[AcceptanceTrace, AcceptanceTrace]:
     """Two halves of a recording's requests, drawn within each prompt kind.
 
     Args:
@@ -50,7 +54,12 @@ def split_halves(trace: AcceptanceTrace, generator: np.random.Generator) -> tupl
     """
     trace.require(1, "splitting a trace")
     if trace.requests < 2:
-        raise InputError("two halves need at least two requests", file=trace.file, key="requests", value=trace.requests)
+        raise InputError(
+            "two halves need at least two requests",
+            file=trace.file,
+            key="requests",
+            value=trace.requests,
+        )
     kinds = np.unique(np.asarray(trace.prompt_kinds), return_inverse=True)[1]
     drawn = generator.permutation(trace.requests)
     by_kind = drawn[np.argsort(kinds[drawn], kind="stable")]

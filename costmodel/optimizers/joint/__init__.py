@@ -1,1 +1,3 @@
-"""Which method, draft, batch cap, token budget, layout, formats and devices together serve a load best?"""
+"""Which method, draft, batch cap, token budget, layout, formats and devices together serve a load
+best?
+"""

@@ -1,9 +1,10 @@
 """How likely is the winner the best, and what would it cost to be wrong?
 
-Errors of the cost model and of the acceptance are drawn together for all designs: those of one kind of device share the
-part of an operation's error that all passes share, those of one drafter the recorded requests that are drawn. A draw
-slows a design's passes or changes its tokens per step; it then runs at the best load within the limits that its batch
-cap allows. Leaves out errors that no residual shows, and of acceptance that was stated or published.
+Errors of the cost model and of the acceptance are drawn together for all designs: those of one kind
+of device share the part of an operation's error that all passes share, those of one drafter the
+recorded requests that are drawn. A draw slows a design's passes or changes its tokens per step; it
+then runs at the best load within the limits that its batch cap allows. Leaves out errors that no
+residual shows, and of acceptance that was stated or published.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +34,11 @@ class Comparison:
     Args:
         draws: of the objective, shape [designs, draws].
         intervals: 80 % interval of each design's objective.
-        beaten_probability: that the first design beats each one; of equals half counts. NaN for itself.
+        beaten_probability: that the first design beats each one; of equals half counts. NaN for
+            itself.
         best_probability: that each design is the best of all; equals share it.
-        expected_regret: mean of what the best design of a draw has more than the first, in units of the objective.
+        expected_regret: mean of what the best design of a draw has more than the first, in units of
+            the objective.
         regret_ratio: the same over the first design's mean.
     """
 
@@ -61,18 +64,24 @@ def compare_designs(
         question: what is asked.
         designs: the one that would be run first, at least one.
         seed: of all draws.
-        simulated: for each design, simulated over predicted objective by seed, the same seeds for all; None: as
-            predicted.
+        simulated: for each design, simulated over predicted objective by seed, the same seeds for
+            all; None: as predicted.
         draws: number of draws.
     """
     errors = _SharedErrors(seed, draws)
-    values = np.stack([_drawn(question, design, place, errors) for place, design in enumerate(designs)])
+    values = np.stack(
+        [_drawn(question, design, place, errors) for place, design in enumerate(designs)]
+    )
     if simulated is not None:
         runs = max((len(each) for each in simulated if each), default=1)
-        chosen = np.random.default_rng([seed, 1]).integers(0, runs, size=draws)  # of one seed the same for all designs
+        chosen = np.random.default_rng([seed, 1]).integers(
+            0, runs, size=draws
+        )  # of one seed the same for all designs
         for place, each in enumerate(simulated):
             if each:
-                values[place] *= np.asarray(each, dtype=np.float64)[np.minimum(chosen, len(each) - 1)]
+                values[place] *= np.asarray(each, dtype=np.float64)[
+                    np.minimum(chosen, len(each) - 1)
+                ]
     first, best = values[0], values.max(axis=0)
     wins = np.isclose(values, best, rtol=1e-9, atol=0.0)
     equal = np.isclose(values, first, rtol=1e-9, atol=0.0)
@@ -80,10 +89,13 @@ def compare_designs(
     beaten[0] = np.nan
     regret, mean = float(np.mean(best - first)), float(np.mean(first))
     return Comparison(
-        draws=values, intervals=[(float(low), float(high)) for low, high in map(interval, values)],
-        beaten_probability=beaten, best_probability=np.mean(wins / wins.sum(axis=0), axis=1), expected_regret=regret,
+        draws=values,
+        intervals=[(float(low), float(high)) for low, high in map(interval, values)],
+        beaten_probability=beaten,
+        best_probability=np.mean(wins / wins.sum(axis=0), axis=1),
+        expected_regret=regret,
         regret_ratio=regret / mean if mean > 0.0 else float("nan"),
-    )  # fmt: skip
+    )
 
 
 class _SharedErrors:
@@ -97,7 +109,9 @@ class _SharedErrors:
         return np.random.default_rng([self.seed, *(crc32(name.encode()) for name in names)])
 
     def operations(self, constants_from: str) -> Mapping[str, Array]:
-        """The part of every operation's error that passes on devices with the same constants share."""
+        """The part of every operation's error that passes on devices with the same constants
+        share.
+        """
         generator = self.generator("device", constants_from)
         return {name: generator.standard_normal((self.draws, 1)) for name in _NAMES}
 
@@ -108,17 +122,27 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
     device, setting = node.setting.device, node.setting
     at = estimate(setting, a, batch=float(design.batch), context=load.decode_context)
     steps = draw_steps(
-        at.plain, at.step, device.constants.residual_ratio, setting.overhead,
-        generator=errors.generator("design", str(place)), draws=errors.draws,
+        at.plain,
+        at.step,
+        device.constants.residual_ratio,
+        setting.overhead,
+        generator=errors.generator("design", str(place)),
+        draws=errors.draws,
         shared=errors.operations(device.constants_from),
-    )  # fmt: skip
+    )
     drawn_s = steps.step_s if a.draft_tokens else steps.plain_s
     slower = drawn_s[:, :1] / float(at.step_s)
     capped = node.up_to(float(design.batch))
     step_s = step_seconds(setting, [a], batch=capped.batch, context=load.decode_context)
     budget = np.array([[float(design.token_budget)]])
     curve, busy = law(
-        question, capped, step_s, budget, tokens_per_step=_tokens(design, errors), slower=slower, shapes=[a]
+        question,
+        capped,
+        step_s,
+        budget,
+        tokens_per_step=_tokens(design, errors),
+        slower=slower,
+        shapes=[a],
     )
     seen = Loaded(capped.batch, *busy[1:])
     if question.rate_stated:
@@ -129,14 +153,20 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
     if question.maximise == "tokens-per-joule":
         spread = np.log1p(power_model(device).spread_ratio) / HALF_WIDTH_SIGMA
         model = errors.generator("power", device.kind).standard_normal((errors.draws, 1))
-        watts = node_watts(question, capped, [a], step_s, busy.requests_per_s) * np.exp(spread * model)
-    value = served_value(question, node, busy.requests_per_s, np.asarray(float(design.replicas)), watts)
+        watts = node_watts(question, capped, [a], step_s, busy.requests_per_s) * np.exp(
+            spread * model
+        )
+    value = served_value(
+        question, node, busy.requests_per_s, np.asarray(float(design.replicas)), watts
+    )
     meets = capped.is_cap & question.slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)
     return np.asarray(np.max(np.where(meets, value, 0.0), axis=1))
 
 
 def _tokens(design: Design, errors: _SharedErrors) -> Array:
-    """Tokens per step in every draw, shape [draws, 1]; shapes of one drafter are drawn on the same requests."""
+    """Tokens per step in every draw, shape [draws, 1]; shapes of one drafter are drawn on the same
+    requests.
+    """
     a = design.acceptance
     if not a.samples.size:
         return np.full((errors.draws, 1), a.tokens_per_step)

@@ -1,8 +1,8 @@
 """What do all designs of a node reach, and how much at best?
 
-A node is a drafter on a placement. Its draft shapes, token budgets and batch caps are evaluated together, as arrays of
-shape [shapes, budgets, caps]. Leaves out which nodes are looked at (`search`) and how sure the numbers are
-(`comparison`).
+A node is a drafter on a placement. Its draft shapes, token budgets and batch caps are evaluated
+together, as arrays of shape [shapes, budgets, caps]. Leaves out which nodes are looked at
+(`search`) and how sure the numbers are (`comparison`).
 """
 
 from collections.abc import Sequence
@@ -42,8 +42,8 @@ class Node:
         setting: of the configuration.
         shapes: what is compared.
         source: place of the drafter among those asked about; None: plain decoding.
-        batch: requests in flight of a replica, rising: those of the batch caps, and further ones that say what a
-            replica does under a load.
+        batch: requests in flight of a replica, rising: those of the batch caps, and further ones
+            that say what a replica does under a load.
         is_cap: which of them are those of batch caps.
         floor: of the placement; None where there is none.
     """
@@ -75,13 +75,15 @@ class Evaluation:
     Args:
         node: whose designs.
         busy: a replica that is kept busy.
-        seen: what requests see: of the replicas under the stated rate, or of busy ones where none is stated.
+        seen: what requests see: of the replicas under the stated rate, or of busy ones where none
+            is stated.
         replicas: that are run.
         value: of the objective; -inf where a design does not fit or misses a limit.
         unlimited: of the objective, whether or not a design fits and meets the limits.
         fits: where memory and token budget hold it.
         carries: where the replicas carry the stated rate; everywhere where none is stated.
-        meets: where it also meets the limits, and carries a stated rate that is limited or whose price is asked about.
+        meets: where it also meets the limits, and carries a stated rate that is limited or whose
+            price is asked about.
     """
 
     node: Node
@@ -95,7 +97,8 @@ class Evaluation:
     meets: Mask
 
     def excess(self, slo: Limits) -> Array:
-        """By how much the limits would have to be multiplied to be met; infinite where a design does not fit.
+        """By how much the limits would have to be multiplied to be met; infinite where a design
+        does not fit.
 
         Args:
             slo: limits on means.
@@ -117,12 +120,17 @@ def budgeted(setting: Setting, token_budget: int) -> Setting:
     engine = setting.engine
     if engine.scheduler is None:
         return setting
-    return replace(setting, engine=replace(engine, scheduler=replace(engine.scheduler, batch_tokens=token_budget)))
+    return replace(
+        setting,
+        engine=replace(engine, scheduler=replace(engine.scheduler, batch_tokens=token_budget)),
+    )
 
 
 def node_steps(question: JointQuestion, node: Node) -> Array:
     """Seconds of a step of every shape with every batch, shape [shapes, caps]."""
-    return step_seconds(node.setting, node.shapes, batch=node.batch, context=question.load.decode_context)
+    return step_seconds(
+        node.setting, node.shapes, batch=node.batch, context=question.load.decode_context
+    )
 
 
 def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) -> Evaluation:
@@ -138,7 +146,9 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     curve, busy = law(question, node, steps[:, None, :], budgets)
     copies = node.placement.layout.data
     rows = np.array([step_rows(a) for a in node.shapes])[:, None, None]
-    most = np.array([[space.largest_batch for space in row] for row in _rooms(question, node)])[:, :, None]
+    most = np.array([[space.largest_batch for space in row] for row in _rooms(question, node)])[
+        :, :, None
+    ]
     tokens = np.array([a.tokens_per_step for a in node.shapes])[:, None, None]
     room_for = most_sharing(question.load, rows, budgets, question.load.output_tokens / tokens)
     fits = node.is_cap & (node.batch <= most) & (node.batch / copies <= room_for)
@@ -152,20 +162,35 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
         watts = node_watts(question, node, node.shapes, steps[:, None, :], busy.requests_per_s)
     value = served_value(question, node, busy.requests_per_s, replicas, watts)
     return Evaluation(
-        node=node, busy=busy, seen=seen, replicas=replicas, value=np.where(meets, value, -np.inf), unlimited=value,
-        fits=fits, carries=carries, meets=meets,
-    )  # fmt: skip
+        node=node,
+        busy=busy,
+        seen=seen,
+        replicas=replicas,
+        value=np.where(meets, value, -np.inf),
+        unlimited=value,
+        fits=fits,
+        carries=carries,
+        meets=meets,
+    )
 
 
-def _under_load(question: JointQuestion, node: Node, curve: Curve, busy: Speeds) -> tuple[Array, Mask, Loaded]:
+def _under_load(
+    question: JointQuestion, node: Node, curve: Curve, busy: Speeds
+) -> tuple[Array, Mask, Loaded]:
     """Replicas that are run, whether they carry a stated rate, and what requests see."""
     held = question.most_devices // node.placement.layout.devices
     shape = busy.requests_per_s.shape
     if not question.rate_stated:
         in_flight = np.broadcast_to(node.batch, shape)
-        return np.full(shape, float(held)), np.ones(shape, dtype=np.bool_), Loaded(in_flight, *busy[1:])
+        return (
+            np.full(shape, float(held)),
+            np.ones(shape, dtype=np.bool_),
+            Loaded(in_flight, *busy[1:]),
+        )
     rate = question.load.requests_per_s
-    least = least_replicas(curve, rate, node.batch, question.slo, utilisation=question.utilisation, most=held)
+    least = least_replicas(
+        curve, rate, node.batch, question.slo, utilisation=question.utilisation, most=held
+    )
     replicas = np.where(np.isfinite(least), least, float(held))
     planned = question.utilisation * busy.requests_per_s * (1.0 + 1e-9)
     carries = np.asarray(rate / replicas <= planned)
@@ -202,16 +227,28 @@ def law(
         tokens = np.array([a.tokens_per_step for a in drafted]).reshape(rows.shape)
     load, ratio = question.load, np.asarray(slower)
     prompts = replica_prompts(
-        node.setting, load, batch=node.batch, rows=rows, drafts=node.source is not None, token_budget=budgets
+        node.setting,
+        load,
+        batch=node.batch,
+        rows=rows,
+        drafts=node.source is not None,
+        token_budget=budgets,
     ).slower(ratio)
     speeds = replica_speeds(
-        node.setting, node.batch, step_s * ratio, prompts, output_tokens=load.output_tokens, tokens_per_step=tokens
+        node.setting,
+        node.batch,
+        step_s * ratio,
+        prompts,
+        output_tokens=load.output_tokens,
+        tokens_per_step=tokens,
     )
     if node.floor is not None:
         steps = load.output_tokens / tokens
         most = node.batch / (node.floor.stay_s(steps) * np.minimum(ratio, 1.0))
         least = node.floor.decode_s(steps) * np.minimum(ratio, 1.0) / load.output_tokens
-        speeds = Speeds(np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s)
+        speeds = Speeds(
+            np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s
+        )
     curve = curve_of(node.setting, node.batch, step_s * ratio, prompts, speeds)
     if question.rate_stated:  # a batch that is not filled is as fast as a smaller one
         speeds = speeds._replace(requests_per_s=curve.highest_per_s(node.batch))
@@ -234,12 +271,14 @@ def replicas_of(question: JointQuestion, node: Node, requests_per_s: Array) -> A
 
 def _needed(question: JointQuestion, requests_per_s: Array) -> Array:
     """Replicas that carry the stated rate."""
-    return np.asarray(np.ceil(question.load.requests_per_s / (question.utilisation * requests_per_s) - 1e-9))
+    return np.asarray(
+        np.ceil(question.load.requests_per_s / (question.utilisation * requests_per_s) - 1e-9)
+    )
 
 
 def served_value(
     question: JointQuestion, node: Node, requests_per_s: Array, replicas: Array, watts: Number
-) -> Array:  # fmt: skip
+) -> Array:
     """The objective of so many replicas.
 
     Args:
@@ -255,9 +294,13 @@ def served_value(
         idle = 1.0 - served / (replicas * requests_per_s)
         watts = (1.0 - idle) * watts + idle * idle_w(node.setting.device)
     return objective_value(
-        question.maximise, node.setting.device, requests_per_s=served, output_tokens=question.load.output_tokens,
-        devices=replicas * node.placement.layout.devices, watts=watts,
-    )  # fmt: skip
+        question.maximise,
+        node.setting.device,
+        requests_per_s=served,
+        output_tokens=question.load.output_tokens,
+        devices=replicas * node.placement.layout.devices,
+        watts=watts,
+    )
 
 
 def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
@@ -271,9 +314,14 @@ def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
 
 
 def node_watts(
-    question: JointQuestion, node: Node, shapes: Sequence[Acceptance], step_s: Array, requests_per_s: Array
-) -> Array:  # fmt: skip
-    """Mean draw of a busy device, W: decode steps for their share of the time, prompts for the rest.
+    question: JointQuestion,
+    node: Node,
+    shapes: Sequence[Acceptance],
+    step_s: Array,
+    requests_per_s: Array,
+) -> Array:
+    """Mean draw of a busy device, W: decode steps for their share of the time, prompts for the
+    rest.
 
     Args:
         question: what is asked.
@@ -284,8 +332,12 @@ def node_watts(
     """
     load, setting, axes = question.load, node.setting, (1,) * (step_s.ndim - 2)
     costs = [step_cost(setting, a, batch=node.batch, context=load.decode_context) for a in shapes]
-    decode_w = np.stack([np.broadcast_to(step_watts(setting, cost), node.batch.shape) for cost in costs])
+    decode_w = np.stack(
+        [np.broadcast_to(step_watts(setting, cost), node.batch.shape) for cost in costs]
+    )
     prompt_w = prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens).watts
     steps = np.array([load.output_tokens / a.tokens_per_step for a in shapes]).reshape(-1, *axes, 1)
     share = np.clip(steps * step_s * requests_per_s / node.batch, 0.0, 1.0)
-    return np.asarray(share * decode_w.reshape(-1, *axes, node.batch.size) + (1.0 - share) * prompt_w)
+    return np.asarray(
+        share * decode_w.reshape(-1, *axes, node.batch.size) + (1.0 - share) * prompt_w
+    )

@@ -1,9 +1,10 @@
 """What is the least time that a replica can need, whatever it drafts, however prompts are split?
 
-Roofs of the passes that every design of a placement makes: a plain step reads weights and caches, and every prompt and
-output token passes through the matrix products. Times are those of the bare roofs, divided by the highest share of a
-peak or bandwidth that the device's constants state and by the largest correction that a profile may hold. The law of
-a replica never goes below them, so that what they bound is bounded. Leaves out launches, exchanges, drafting.
+Roofs of the passes that every design of a placement makes: a plain step reads weights and caches,
+and every prompt and output token passes through the matrix products. Times are those of the bare
+roofs, divided by the highest share of a peak or bandwidth that the device's constants state and by
+the largest correction that a profile may hold. The law of a replica never goes below them, so that
+what they bound is bounded. Leaves out launches, exchanges, drafting.
 """
 
 from dataclasses import dataclass, replace
@@ -50,7 +51,10 @@ class Floor:
 
     def first(self, count: int) -> "Floor":
         """The floor of so many of the batches."""
-        arrays = {name: getattr(self, name)[:count] for name in ("step_s", "memory_s", "compute_s", "sharing")}
+        arrays = {
+            name: getattr(self, name)[:count]
+            for name in ("step_s", "memory_s", "compute_s", "sharing")
+        }
         return replace(self, **arrays)
 
     def stay_s(self, steps: Array | float) -> Array:
@@ -58,14 +62,18 @@ class Floor:
         return np.maximum(steps * self.step_s, self.sharing * self.tokens * self.row_s)
 
     def decode_s(self, steps: Array | float) -> Array:
-        """Least seconds from the first token to the last: the steps, and the other requests' share of the stay."""
+        """Least seconds from the first token to the last: the steps, and the other requests' share
+        of the stay.
+        """
         beside = np.maximum(1.0 - 1.0 / self.sharing, 0.0) * self.stay_s(steps)
         return np.maximum(steps * self.step_s, np.where(self.sharing > 1.0, beside, 0.0))
 
     def joules(self, device: Device, steps: Array | float, stay_s: Array) -> Array:
         """Least energy of a device while the batch stays so long, making so many steps."""
         m, decode = power_model(device), steps * self.step_s
-        drawn = m.idle_ratio * decode + steps * (m.memory_ratio * self.memory_s + m.compute_ratio * self.compute_s)
+        drawn = m.idle_ratio * decode + steps * (
+            m.memory_ratio * self.memory_s + m.compute_ratio * self.compute_s
+        )
         rest = m.idle_ratio * np.maximum(stay_s - decode, 0.0)
         return np.asarray(device.power_w * (rest + np.minimum(decode, drawn)))
 
@@ -79,30 +87,55 @@ def floor_of(setting: Setting, load: Load, batch: Array) -> Floor | None:
         batch: requests in flight of the replica.
     """
     d, plan = setting.deployment, setting.plan
-    known = d.fidelity != "measured" and d.architecture.encoder is None and d.text is None and d.schedule is None
-    known = known and d.sparse_attention is None and d.sparse_feed_forward is None and not d.shared_prefix_tokens
+    known = (
+        d.fidelity != "measured"
+        and d.architecture.encoder is None
+        and d.text is None
+        and d.schedule is None
+    )
+    known = (
+        known
+        and d.sparse_attention is None
+        and d.sparse_feed_forward is None
+        and not d.shared_prefix_tokens
+    )
     if not known or (plan is not None and (plan.pipeline > 1 or plan.context > 1)):
         return None
     copies = 1 if plan is None else plan.data
     sharing = batch / copies
-    bare = replace(d, fidelity="datasheet", tensor_parallel=d.tensor_parallel if plan is None else plan.tensor)
-    cost = pass_cost(bare, batch=sharing, query_tokens=1.0, context=load.decode_context, logits="none")
+    bare = replace(
+        d, fidelity="datasheet", tensor_parallel=d.tensor_parallel if plan is None else plan.tensor
+    )
+    cost = pass_cost(
+        bare, batch=sharing, query_tokens=1.0, context=load.decode_context, logits="none"
+    )
     best = _best_ratio(d.device, d.precision.activations)
     step, memory, compute = (np.zeros(batch.shape) for _ in range(3))
     for operation in cost.operations:
         if operation.name not in (*_PRODUCTS, *_READ):
             continue
         t, calls = operation.timing, operation.calls
-        apart = copies if operation.name == "moe" else 1  # experts are read by the devices of all copies together
+        apart = (
+            copies if operation.name == "moe" else 1
+        )  # experts are read by the devices of all copies together
         step += calls * np.maximum(t.compute_s, t.memory_s / apart)
         memory += calls * t.memory_s / apart
         compute += calls * t.compute_s
-    many = pass_cost(bare, batch=_MANY_ROWS, query_tokens=1.0, context=1.0, logits="none").operations
-    per_row = sum(float(each.calls * each.timing.compute_s) for each in many if each.name in _PRODUCTS) / _MANY_ROWS
+    many = pass_cost(
+        bare, batch=_MANY_ROWS, query_tokens=1.0, context=1.0, logits="none"
+    ).operations
+    per_row = (
+        sum(float(each.calls * each.timing.compute_s) for each in many if each.name in _PRODUCTS)
+        / _MANY_ROWS
+    )
     return Floor(
-        step_s=step / best, row_s=per_row / best, memory_s=memory, compute_s=compute, sharing=sharing,
+        step_s=step / best,
+        row_s=per_row / best,
+        memory_s=memory,
+        compute_s=compute,
+        sharing=sharing,
         tokens=load.mean_prompt_tokens + load.output_tokens,
-    )  # fmt: skip
+    )
 
 
 def _best_ratio(device: Device, activations: str) -> float:

@@ -1,7 +1,7 @@
 """Which designs trade speed for one user against throughput of a device without waste?
 
-The front of points that nothing else beats in both; its axes are the field's: tokens per second of one user, and of one
-device. Leaves out what the points are.
+The front of points that nothing else beats in both; its axes are the field's: tokens per second of
+one user, and of one device. Leaves out what the points are.
 """
 
 from collections.abc import Sequence
@@ -34,16 +34,26 @@ class Front:
             y: of the points.
             names: of the points.
         """
-        xs, ys, every = np.concatenate([self.x, x]), np.concatenate([self.y, y]), [*self.names, *names]
-        order = np.lexsort((np.arange(len(every)), -ys, -xs))  # from the fastest for a user; of equals the first
+        xs, ys, every = (
+            np.concatenate([self.x, x]),
+            np.concatenate([self.y, y]),
+            [*self.names, *names],
+        )
+        order = np.lexsort(
+            (np.arange(len(every)), -ys, -xs)
+        )  # from the fastest for a user; of equals the first
         best = np.maximum.accumulate(np.concatenate([[-np.inf], ys[order][:-1]]))
         chosen = order[ys[order] > best][::-1]
         self.x, self.y, self.names = xs[chosen], ys[chosen], [every[at] for at in chosen]
 
     def covers(self, x: Array, y: Array) -> bool:
-        """Whether every one of these points is beaten, or met, in both coordinates by a point of the front."""
+        """Whether every one of these points is beaten, or met, in both coordinates by a point of
+        the front.
+        """
         if not self.x.size:
             return False
-        at = np.searchsorted(self.x, x, side="left")  # the slowest point of the front that is as fast for a user
+        at = np.searchsorted(
+            self.x, x, side="left"
+        )  # the slowest point of the front that is as fast for a user
         known = np.append(self.y, -np.inf)
         return bool(np.all(known[np.minimum(at, self.x.size)] >= y))

@@ -15,9 +15,11 @@ from hardware_profiles.units import HOUR_S
 Maximise = Literal["tokens", "goodput", "tokens-per-dollar", "tokens-per-joule"]
 PER_COST: tuple[Maximise, ...] = ("tokens-per-dollar", "tokens-per-joule")
 UNITS: dict[Maximise, str] = {
-    "tokens": "output tokens/s", "goodput": "requests/s within the limits", "tokens-per-dollar": "output tokens/$",
+    "tokens": "output tokens/s",
+    "goodput": "requests/s within the limits",
+    "tokens-per-dollar": "output tokens/$",
     "tokens-per-joule": "output tokens/J",
-}  # fmt: skip
+}
 
 
 def objective_named(name: str) -> Maximise:
@@ -35,12 +37,21 @@ def objective_named(name: str) -> Maximise:
 def refusal(maximise: Maximise, device: Device) -> str:
     """Why an objective cannot be known on a device; empty where it can."""
     if maximise == "tokens-per-dollar" and device.price_usd_per_hour is None:
-        return f"the price of {device.name} is not known; state it: --set device.price_usd_per_hour=2.5"
+        return (
+            f"the price of {device.name} is not known; state it: --set"
+            " device.price_usd_per_hour=2.5"
+        )
     return ""
 
 
 def objective_value(
-    maximise: Maximise, device: Device, *, requests_per_s: Number, output_tokens: float, devices: Number, watts: Number
+    maximise: Maximise,
+    device: Device,
+    *,
+    requests_per_s: Number,
+    output_tokens: float,
+    devices: Number,
+    watts: Number,
 ) -> Array:
     """The objective of so many requests per second.
 
@@ -58,5 +69,7 @@ def objective_value(
     if maximise == "goodput":
         return np.asarray(requests_per_s, dtype=np.float64)
     if maximise == "tokens-per-dollar":
-        return np.asarray(tokens * HOUR_S / (np.asarray(devices) * (device.price_usd_per_hour or np.nan)))
+        return np.asarray(
+            tokens * HOUR_S / (np.asarray(devices) * (device.price_usd_per_hour or np.nan))
+        )
     return np.asarray(tokens / (np.asarray(devices) * watts))

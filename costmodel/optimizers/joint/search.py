@@ -1,8 +1,8 @@
 """Which design is the best of all, and which lie on the front, without looking at every one?
 
-Nodes are looked at in the order of what their floors allow at most. One is left out where that is less than what the
-best others reach, and where none of its batches could lie on the front: what is found is what looking at every node
-would find. Leaves out simulation (`app.answers.joint`).
+Nodes are looked at in the order of what their floors allow at most. One is left out where that is
+less than what the best others reach, and where none of its batches could lie on the front: what is
+found is what looking at every node would find. Leaves out simulation (`app.answers.joint`).
 """
 
 from collections.abc import Callable
@@ -50,7 +50,8 @@ class Design:
         batch_cap: most requests in flight of one scheduler.
         replicas: that are run.
         requests_per_s: that all replicas finish at most.
-        tpot_s: mean time per output token under the stated rate, or of busy replicas where none is stated.
+        tpot_s: mean time per output token under the stated rate, or of busy replicas where none is
+            stated.
         ttft_s: mean time to first token, of the same.
         value: of the objective, whether or not limits are met.
         meets: whether it meets the limits.
@@ -103,7 +104,8 @@ class JointOptimum:
     """Answer of a joint search.
 
     Args:
-        ranked: the best design of the best nodes, best first; the best node has its second-best shape, too.
+        ranked: the best design of the best nodes, best first; the best node has its second-best
+            shape, too.
         front: designs on the front, from the fastest for a user to the most of a device.
         unplaced: placements that cannot run.
         considered: designs of all nodes that can run.
@@ -127,11 +129,13 @@ class NoDesignError(InfeasibleError):
     Args:
         unplaced: placements that cannot run.
         message: what the rest misses; empty where there is no rest.
-        excess_ratio: by how much the limits would have to be multiplied for one design to meet them; infinite where
-            that would not help.
+        excess_ratio: by how much the limits would have to be multiplied for one design to meet
+            them; infinite where that would not help.
     """
 
-    def __init__(self, unplaced: list[Unplaced], message: str, excess_ratio: float = float("inf")) -> None:
+    def __init__(
+        self, unplaced: list[Unplaced], message: str, excess_ratio: float = float("inf")
+    ) -> None:
         super().__init__(message or unplaced[0].reason)
         self.unplaced = unplaced
         self.excess_ratio = excess_ratio
@@ -149,7 +153,8 @@ def joint_search(
     Args:
         question: what is asked.
         ranked: nodes whose best design is wanted.
-        prune: leave nodes out that cannot be among the best nor on the front; the answer is the same without.
+        prune: leave nodes out that cannot be among the best nor on the front; the answer is the
+            same without.
         progress: called with what is done, how many nodes of how many.
 
     Raises:
@@ -172,25 +177,36 @@ def joint_search(
             if value < best[ranked - 1][0] and front.covers(x, y):
                 continue
         seen[at] = found = evaluate(question, nodes[at], steps)
-        best = sorted([*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1]))
+        best = sorted(
+            [*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1])
+        )
         _enter(question, front, at, found)
     if not nodes and all(isinstance(one.error, InputError) for one in unplaced):
         raise unplaced[0].error
     if not best or best[0][0] == -np.inf:
         raise _no_design(question, unplaced, seen)
     sizes = {
-        at: len(node.shapes) * len(question.token_budgets) * int(node.is_cap.sum()) for at, node in enumerate(nodes)
+        at: len(node.shapes) * len(question.token_budgets) * int(node.is_cap.sum())
+        for at, node in enumerate(nodes)
     }
     return JointOptimum(
         ranked=_ranked(question, seen, [at for value, at in best[:ranked] if value > -np.inf]),
-        front=[design_at(question, seen[name[0]], name[1:], busy=True) for name in reversed(front.names)],
-        unplaced=unplaced, considered=sum(sizes.values()), evaluated=sum(sizes[at] for at in seen), nodes=len(nodes),
+        front=[
+            design_at(question, seen[name[0]], name[1:], busy=True)
+            for name in reversed(front.names)
+        ],
+        unplaced=unplaced,
+        considered=sum(sizes.values()),
+        evaluated=sum(sizes[at] for at in seen),
+        nodes=len(nodes),
         pruned=len(nodes) - len(seen),
-    )  # fmt: skip
+    )
 
 
 def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
-    """Every drafter on every placement that holds at least one request, and why other placements do not."""
+    """Every drafter on every placement that holds at least one request, and why other placements do
+    not.
+    """
     nodes: list[Node] = []
     unplaced = []
     for placement in question.placements():
@@ -202,8 +218,18 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
             for base, shapes, source in question.contenders:
                 asked = placement.asked(base)
                 setting = plain if source is None else build_setting(asked)
-                own.append(Node(placement=placement, asked=asked, setting=setting, shapes=shapes, source=source,
-                                batch=batch, is_cap=is_cap, floor=floor))  # fmt: skip
+                own.append(
+                    Node(
+                        placement=placement,
+                        asked=asked,
+                        setting=setting,
+                        shapes=shapes,
+                        source=source,
+                        batch=batch,
+                        is_cap=is_cap,
+                        floor=floor,
+                    )
+                )
         except UnknownNameError:
             raise
         except (InputError, InfeasibleError) as error:
@@ -214,7 +240,8 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
 
 
 def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> tuple[Array, Mask]:
-    """Requests in flight of a replica at every cap that memory holds with plain decoding, which takes the least.
+    """Requests in flight of a replica at every cap that memory holds with plain decoding, which
+    takes the least.
 
     Under a stated rate, smaller batches come with them, and a mask says which are caps.
 
@@ -225,11 +252,15 @@ def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> t
     if reason := refusal(question.maximise, plain.device):
         raise InputError(reason)
     require_positions(plain.target, question.load.longest_context, "prompt and output")
-    space = room(budgeted(plain, question.token_budgets[0]), PLAIN, context=question.load.longest_context)
+    space = room(
+        budgeted(plain, question.token_budgets[0]), PLAIN, context=question.load.longest_context
+    )
     require_room(plain, space)
     batch = batches_of(placement.layout, question.batch_caps)
     if batch[0] > space.largest_batch:
-        raise InfeasibleError(f"memory holds {space.largest_batch} requests, fewer than any of the batch caps")
+        raise InfeasibleError(
+            f"memory holds {space.largest_batch} requests, fewer than any of the batch caps"
+        )
     batch = batch[batch <= space.largest_batch]
     if not question.rate_stated:
         return batch, np.ones(batch.shape, dtype=np.bool_)
@@ -239,7 +270,9 @@ def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> t
 
 
 def _bound(question: JointQuestion, node: Node) -> tuple[float, Array, Array]:
-    """What no design of a node exceeds: the objective, and by batch what a user and what a device gets."""
+    """What no design of a node exceeds: the objective, and by batch what a user and what a device
+    gets.
+    """
     if node.floor is None:
         everything = np.full(node.batch.shape, np.inf)
         return np.inf, everything, everything
@@ -255,17 +288,26 @@ def _bound(question: JointQuestion, node: Node) -> tuple[float, Array, Array]:
 
 
 def _fastest(question: JointQuestion, tpot_s: Array) -> Array:
-    """The least time per token of every batch cap: under a stated rate, that of any smaller batch."""
+    """The least time per token of every batch cap: under a stated rate, that of any smaller
+    batch.
+    """
     return np.minimum.accumulate(tpot_s, axis=-1) if question.rate_stated else tpot_s
 
 
-def _bound_of_steps(question: JointQuestion, node: Node, steps: Array) -> tuple[float, Array, Array]:
-    """The same once the steps of its shapes are known: prompts take no less than nothing, nor than their floor."""
+def _bound_of_steps(
+    question: JointQuestion, node: Node, steps: Array
+) -> tuple[float, Array, Array]:
+    """The same once the steps of its shapes are known: prompts take no less than nothing, nor than
+    their floor.
+    """
     load = question.load
     count = np.array([load.output_tokens / a.tokens_per_step for a in node.shapes])[:, None]
     stay = decode = count * steps
     if node.floor is not None:
-        stay, decode = np.maximum(stay, node.floor.stay_s(count)), np.maximum(decode, node.floor.decode_s(count))
+        stay, decode = (
+            np.maximum(stay, node.floor.stay_s(count)),
+            np.maximum(decode, node.floor.decode_s(count)),
+        )
     rate, user = node.batch / stay, load.output_tokens / decode
     watts: Array | float = idle_w(node.setting.device)
     if node.floor is not None:
@@ -283,13 +325,22 @@ def _enter(question: JointQuestion, front: Front, at: int, evaluation: Evaluatio
         return
     speeds, fits = evaluation.busy, evaluation.fits
     devices = evaluation.node.placement.layout.devices
-    x, y = 1.0 / speeds.tpot_s[fits], speeds.requests_per_s[fits] * question.load.output_tokens / devices
-    front.add(x, y, [(at, *name) for name in zip(shape.tolist(), budget.tolist(), cap.tolist(), strict=True)])
+    x, y = (
+        1.0 / speeds.tpot_s[fits],
+        speeds.requests_per_s[fits] * question.load.output_tokens / devices,
+    )
+    front.add(
+        x,
+        y,
+        [(at, *name) for name in zip(shape.tolist(), budget.tolist(), cap.tolist(), strict=True)],
+    )
 
 
 def _ranked(question: JointQuestion, seen: dict[int, Evaluation], best: list[int]) -> list[Design]:
     """The best design of each of these nodes, and the next-best shape of the first of them."""
-    places = [(at, shape) for at in best for shape in _shapes(seen[at])[: 2 if at == best[0] else 1]]
+    places = [
+        (at, shape) for at in best for shape in _shapes(seen[at])[: 2 if at == best[0] else 1]
+    ]
     designs = [_best_design(question, seen[at], shape) for at, shape in places]
     return sorted(designs, key=lambda design: -design.value)
 
@@ -308,7 +359,9 @@ def _best_design(question: JointQuestion, evaluation: Evaluation, shape: int) ->
     return design_at(question, evaluation, (shape, int(budget), int(cap)))
 
 
-def design_at(question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...], *, busy: bool = False) -> Design:
+def design_at(
+    question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...], *, busy: bool = False
+) -> Design:
     """A design of an evaluated node.
 
     Args:
@@ -323,22 +376,41 @@ def design_at(question: JointQuestion, evaluation: Evaluation, name: tuple[int, 
     batch, layout = int(node.batch[cap]), node.placement.layout
     budget = question.token_budgets[name[1]]
     chosen = replace(
-        node.asked, draft_tokens=a.draft_tokens, shape=a.tree or a.shape, stop=a.stop or Stop(), max_batch=batch,
-        token_budget=budget, batch=batch, context=round(question.load.decode_context),
-    )  # fmt: skip
+        node.asked,
+        draft_tokens=a.draft_tokens,
+        shape=a.tree or a.shape,
+        stop=a.stop or Stop(),
+        max_batch=batch,
+        token_budget=budget,
+        batch=batch,
+        context=round(question.load.decode_context),
+    )
     replicas = int(evaluation.replicas[name])
     return Design(
-        node=node, acceptance=a, configuration=chosen, token_budget=budget, batch_cap=batch // layout.data,
-        replicas=replicas, requests_per_s=replicas * float(evaluation.busy.requests_per_s[name]),
-        tpot_s=float(times.tpot_s[name]), ttft_s=float(times.ttft_s[name]), value=float(evaluation.unlimited[name]),
-        meets=bool(evaluation.meets[name]), carries=bool(evaluation.carries[name]),
-    )  # fmt: skip
+        node=node,
+        acceptance=a,
+        configuration=chosen,
+        token_budget=budget,
+        batch_cap=batch // layout.data,
+        replicas=replicas,
+        requests_per_s=replicas * float(evaluation.busy.requests_per_s[name]),
+        tpot_s=float(times.tpot_s[name]),
+        ttft_s=float(times.ttft_s[name]),
+        value=float(evaluation.unlimited[name]),
+        meets=bool(evaluation.meets[name]),
+        carries=bool(evaluation.carries[name]),
+    )
 
 
-def _no_design(question: JointQuestion, unplaced: list[Unplaced], seen: dict[int, Evaluation]) -> NoDesignError:
+def _no_design(
+    question: JointQuestion, unplaced: list[Unplaced], seen: dict[int, Evaluation]
+) -> NoDesignError:
     if not seen:
         return NoDesignError(unplaced, "")
-    excess = min(float(np.where(each.carries, each.excess(question.slo), np.inf).min()) for each in seen.values())
+    excess = min(
+        float(np.where(each.carries, each.excess(question.slo), np.inf).min())
+        for each in seen.values()
+    )
     return NoDesignError(unplaced, _missed(question, seen), excess)
 
 
@@ -346,15 +418,21 @@ def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
     """What the designs that fit miss."""
     fitting = [found for found in seen.values() if found.fits.any()]
     if not fitting:
-        return "no design fits: every batch cap or token budget is beyond what memory and passes hold"
+        return (
+            "no design fits: every batch cap or token budget is beyond what memory and passes hold"
+        )
     served = [(each.replicas * each.busy.requests_per_s)[each.fits].max() for each in fitting]
     most, rate = question.utilisation * float(max(served)), question.load.requests_per_s
     if question.rate_stated and most < rate:
-        return (f"{rate:.4g} requests/s: no design carries them on {question.most_devices} devices of a kind, "
-                f"at most {most:.4g}")  # fmt: skip
+        return (
+            f"{rate:.4g} requests/s: no design carries them on {question.most_devices} devices of a"
+            f" kind, at most {most:.4g}"
+        )
     least = {
         "TTFT": min(float(found.seen.ttft_s[found.fits].min()) for found in fitting),
         "TPOT": min(float(found.seen.tpot_s[found.fits].min()) for found in fitting),
     }
     words = ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in least.items())
-    return f"SLO: no design meets the limits ({question.slo.words}); the least means of any: {words}"
+    return (
+        f"SLO: no design meets the limits ({question.slo.words}); the least means of any: {words}"
+    )

@@ -1,7 +1,9 @@
-"""Which designs compete: device kinds and counts, layouts, formats, drafters, batch caps and token budgets?
+"""Which designs compete: device kinds and counts, layouts, formats, drafters, batch caps and token
+budgets?
 
-A placement is a model in given formats on a layout of devices of one kind; with a drafter it is a node of the search,
-whose draft shapes, batch caps and token budgets are evaluated together. Leaves out what a node does (`evaluation`).
+A placement is a model in given formats on a layout of devices of one kind; with a drafter it is a
+node of the search, whose draft shapes, batch caps and token budgets are evaluated together. Leaves
+out what a node does (`evaluation`).
 """
 
 import re
@@ -44,16 +46,23 @@ def layout_named(text: str) -> Layout:
     """
     parts = _LAYOUT.findall(text)
     sizes = {name: int(size) for name, size in parts}
-    if "".join(name + size for name, size in parts) != text or len(sizes) != len(parts) or 0 in sizes.values():
+    if (
+        "".join(name + size for name, size in parts) != text
+        or len(sizes) != len(parts)
+        or 0 in sizes.values()
+    ):
         raise InputError("must be layouts such as tp2 or tp2dp4ep8", key="--layouts", value=text)
     layout = Layout(sizes.get("tp", 1), sizes.get("dp", 1), sizes.get("ep", 1), sizes.get("pp", 1))
     if not text or layout.devices % layout.expert or layout.devices > MOST_DEVICES:
-        raise InputError("must spread experts over devices of the layout", key="--layouts", value=text)
+        raise InputError(
+            "must spread experts over devices of the layout", key="--layouts", value=text
+        )
     return layout
 
 
 def usual_layouts(model: str, most: int) -> list[Layout]:
-    """Powers of two of tensor devices up to `most`; of a model with experts also spread experts and data copies.
+    """Powers of two of tensor devices up to `most`; of a model with experts also spread experts and
+    data copies.
 
     Args:
         model: target, by name or path.
@@ -82,7 +91,8 @@ class JointQuestion:
         batch_caps: most requests in flight of one scheduler, rising.
         token_budgets: most query tokens of an iteration of one scheduler, rising.
         load: requests to serve; without a stated rate its rate does not count.
-        rate_stated: the load's rate is to be served, by as few replicas as can; else all replicas are kept busy.
+        rate_stated: the load's rate is to be served, by as few replicas as can; else all replicas
+            are kept busy.
         slo: limits on means.
         maximise: the objective.
         utilisation: share of a replica's highest rate to plan with, where a rate is stated.
@@ -111,18 +121,31 @@ class JointQuestion:
 
     def __post_init__(self) -> None:
         if not 1 <= self.most_devices <= MOST_DEVICES:
-            raise InputError(f"must lie in 1..{MOST_DEVICES}", key="--devices", value=self.most_devices)
+            raise InputError(
+                f"must lie in 1..{MOST_DEVICES}", key="--devices", value=self.most_devices
+            )
         if not 0.0 < self.utilisation < 1.0:
-            raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=self.utilisation)
-        for key, values in (("--batch-caps", self.batch_caps), ("--token-budgets", self.token_budgets)):
+            raise InputError(
+                "must lie between 0 and 1, both excluded",
+                key="--utilisation",
+                value=self.utilisation,
+            )
+        for key, values in (
+            ("--batch-caps", self.batch_caps),
+            ("--token-budgets", self.token_budgets),
+        ):
             if not values or values[0] < 1 or sorted(set(values)) != list(values):
                 raise InputError("must be whole numbers >= 1, rising", key=key, value=list(values))
         if not [each for each in self.layouts if each.devices <= self.most_devices]:
-            raise InputError("no layout takes so few devices", key="--devices", value=self.most_devices)
+            raise InputError(
+                "no layout takes so few devices", key="--devices", value=self.most_devices
+            )
 
     @cached_property
     def contenders(self) -> "list[tuple[DecodingConfiguration, list[Acceptance], int | None]]":
-        """What is asked of each drafter, its draft shapes, and its place among the sources; plain decoding first."""
+        """What is asked of each drafter, its draft shapes, and its place among the sources; plain
+        decoding first.
+        """
         plain = replace(
             self.question,
             method="plain-decoding",
@@ -131,11 +154,15 @@ class JointQuestion:
             draft_passes=None,
             draft_bytes=None,
         )
-        found: list[tuple[DecodingConfiguration, list[Acceptance], int | None]] = [(plain, [PLAIN], None)]
+        found: list[tuple[DecodingConfiguration, list[Acceptance], int | None]] = [
+            (plain, [PLAIN], None)
+        ]
         seeds = np.random.SeedSequence(self.seed).spawn(len(self.sources))
         for place, source in enumerate(self.sources):
             generator = np.random.default_rng(seeds[place])
-            shapes = candidates_of(source, None, self.draft_tokens, self.tree_sizes, None, generator)
+            shapes = candidates_of(
+                source, None, self.draft_tokens, self.tree_sizes, None, generator
+            )
             asked = drafter_question(self.question, source)
             found.append((asked, [each for each in shapes if each.draft_tokens], place))
         return found
@@ -150,7 +177,9 @@ class JointQuestion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement:
-    """A model on devices: the kind, the layout of one replica, and the formats of weights and cache."""
+    """A model on devices: the kind, the layout of one replica, and the formats of weights and
+    cache.
+    """
 
     device: str
     layout: Layout
@@ -159,7 +188,9 @@ class Placement:
 
     def asked(self, base: DecodingConfiguration) -> DecodingConfiguration:
         """A configuration that is placed so."""
-        where = replace(base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache)
+        where = replace(
+            base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache
+        )
         return self.layout.on(replace(base, deployment=where))
 
 

@@ -1,7 +1,7 @@
 """Which policies of masked decoding are worth trying on what was recorded?
 
-Thresholds from a rule's range, blocks that divide the canvas, caches that a trace was recorded with. Leaves out what
-they do (`refining_search`).
+Thresholds from a rule's range, blocks that divide the canvas, caches that a trace was recorded
+with. Leaves out what they do (`refining_search`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,8 @@ Thresholds = Mapping[str, float]
 
 
 def threshold_values(threshold: Threshold) -> tuple[float, ...]:
-    """Values of a threshold to try where none are stated: shares from a half on, else multiples of the default.
+    """Values of a threshold to try where none are stated: shares from a half on, else multiples of
+    the default.
 
     Example:
         >>> threshold_values(COMMIT_RULES["entropy"].at["entropy"])
@@ -35,7 +36,9 @@ def threshold_values(threshold: Threshold) -> tuple[float, ...]:
 
 
 def usual_thresholds(rule: str) -> list[Thresholds]:
-    """Settings of a rule to try where none are stated: its first threshold varies, the others keep their defaults."""
+    """Settings of a rule to try where none are stated: its first threshold varies, the others keep
+    their defaults.
+    """
     name, first = next(iter(COMMIT_RULES[rule].at.items()))
     return [{name: value} for value in threshold_values(first)]
 
@@ -54,13 +57,16 @@ def policy_grid(
         own: the method's, whose rule is tried where none is stated.
         recorded: anchors by the cache that they were recorded with.
         rules: commit rules with thresholds; empty: the own rule's usual ones.
-        blocks: tokens of a block; empty: without a cache all divisors of the canvas, else the recorded blocks.
+        blocks: tokens of a block; empty: without a cache all divisors of the canvas, else the
+            recorded blocks.
         caches: empty: those that were recorded.
     """
     tried = rules or [(own.commit, at) for at in usual_thresholds(own.commit)]
     found = []
     for cache in caches or [each for each in ("none", "prefix", "dual") if each in recorded]:
-        sizes = blocks or (_blocks(recorded[cache], cache) if cache in recorded else (own.block_tokens,))
+        sizes = blocks or (
+            _blocks(recorded[cache], cache) if cache in recorded else (own.block_tokens,)
+        )
         found += [
             RefinePolicy(commit=rule, at=at, block_tokens=block, cache=cache)
             for (rule, at), block in product(tried, sizes)
@@ -72,4 +78,6 @@ def _blocks(anchors: Anchors, cache: str) -> list[int]:
     if cache != "none":
         return sorted({policy.block_tokens for policy in anchors.policies})
     length = anchors.canvas_tokens
-    return [size for size in range(min(LEAST_BLOCK_TOKENS, length), length + 1) if length % size == 0]
+    return [
+        size for size in range(min(LEAST_BLOCK_TOKENS, length), length + 1) if length % size == 0
+    ]

@@ -1,8 +1,9 @@
 """Which threshold, block and cache should a masked decoder run with, at a floor of quality?
 
-Every policy is replayed on confidence traces and costed at every batch and context. Quality is agreement with what one
-token a pass writes; speed is set beside the autoregressive twin, the same model decoded token by token with a KV
-cache. Leaves out which policies are tried (`refining_grid`), traffic, and what a text is worth.
+Every policy is replayed on confidence traces and costed at every batch and context. Quality is
+agreement with what one token a pass writes; speed is set beside the autoregressive twin, the same
+model decoded token by token with a KV cache. Leaves out which policies are tried (`refining_grid`),
+traffic, and what a text is worth.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ from traces.replay.confidence.anchors import Anchors, pooled
 from traces.replay.confidence.grid import replay_policies
 from traces.replay.confidence.walk import RefineReplay
 
-QUALITY = "share of canvas positions that hold the token which one token a pass puts there, mean over prompts"
+QUALITY = (
+    "share of canvas positions that hold the token which one token a pass puts there, mean over"
+    " prompts"
+)
 ESTIMATED = (
-    "of rules that were not recorded it is estimated, between what replay says, which is too much, and what the "
-    "anchors say of replay's error (a small model's live passes were .05 off in the mean of fourteen rules, .11 at "
-    "most; the form of the estimate was chosen on these): check a choice live, as `rooftree validate --method` does"
+    "of rules that were not recorded it is estimated, between what replay says, which is too much,"
+    " and what the anchors say of replay's error (a small model's live passes were .05 off in the"
+    " mean of fourteen rules, .11 at most; the form of the estimate was chosen on these): check a"
+    " choice live, as `rooftree validate --method` does"
 )
 _DOES_NOT_FIT = "does not fit the memory"
 _DRAWS = 400
@@ -107,8 +112,9 @@ class RefiningSearch:
         floor: least agreement.
         prompts: that were replayed, by the cache of their recording.
         canvas_tokens: of the recordings.
-        points: every policy at every batch and context; within a batch and context those that meet the floor come
-            first, fastest first, then the others, fastest first, then those without an answer.
+        points: every policy at every batch and context; within a batch and context those that meet
+            the floor come first, fastest first, then the others, fastest first, then those without
+            an answer.
     """
 
     floor: float
@@ -137,8 +143,12 @@ def anchors_by_cache(traces: Sequence[ConfidenceTrace]) -> dict[str, Anchors]:
     groups: dict[str, list[ConfidenceTrace]] = {}
     for trace in traces:
         if trace.canvas_tokens != traces[0].canvas_tokens:
-            raise InputError(f"must be {traces[0].canvas_tokens}, as in {traces[0].file or 'the first trace'}",
-                             file=trace.file, key="canvas_tokens", value=trace.canvas_tokens)  # fmt: skip
+            raise InputError(
+                f"must be {traces[0].canvas_tokens}, as in {traces[0].file or 'the first trace'}",
+                file=trace.file,
+                key="canvas_tokens",
+                value=trace.canvas_tokens,
+            )
         groups.setdefault(trace.policies[0].cache, []).append(trace)
     return {cache: pooled(group) for cache, group in groups.items()}
 
@@ -165,7 +175,8 @@ def search_policies(
         contexts: cached tokens per request before the canvas.
         floor: least agreement, 0 to 1.
         seed: of the bootstrap over prompts.
-        played: what the policies do on the recordings (`played_policies`), in their order; None: they are replayed.
+        played: what the policies do on the recordings (`played_policies`), in their order; None:
+            they are replayed.
         progress: called with a line of text as work goes on.
 
     Raises:
@@ -183,17 +194,23 @@ def search_policies(
         raise InputError(played[0].reason)
     if progress:
         progress("costing")
-    asked = replace(question, canvas_tokens=question.canvas_tokens or anchors.canvas_tokens, trace=None)
+    asked = replace(
+        question, canvas_tokens=question.canvas_tokens or anchors.canvas_tokens, trace=None
+    )
     rows = _Costs(asked, tuple(batches), tuple(contexts), floor)
     points = [point for each in played for point in rows.points(each)]
     ordered = [
         point
         for context in contexts
         for batch in batches
-        for point in _ranked([each for each in points if (each.batch, each.context) == (batch, context)])
+        for point in _ranked(
+            [each for each in points if (each.batch, each.context) == (batch, context)]
+        )
     ]
     prompts = {cache: len(each.prompts) for cache, each in recorded.items()}
-    return RefiningSearch(floor=floor, prompts=prompts, canvas_tokens=anchors.canvas_tokens, points=ordered)
+    return RefiningSearch(
+        floor=floor, prompts=prompts, canvas_tokens=anchors.canvas_tokens, points=ordered
+    )
 
 
 def played_policies(
@@ -211,11 +228,19 @@ def played_policies(
         mine = [policy for policy in policies if policy.cache == cache]
         if cache not in recorded:
             reason = f"no trace was recorded with this cache; recorded: {', '.join(recorded)}"
-            found |= {each: Played(policy=each, replay=None, reason=f"cache: {reason}, got {cache!r}") for each in mine}
+            found |= {
+                each: Played(policy=each, replay=None, reason=f"cache: {reason}, got {cache!r}")
+                for each in mine
+            }
             continue
         replays = replay_policies(recorded[cache], mine)
-        draws = request_draws(recorded[cache].prompt_kinds, generator=np.random.default_rng(seed), draws=_DRAWS)
-        found |= {policy: _played(policy, replay, draws) for policy, replay in zip(mine, replays, strict=True)}
+        draws = request_draws(
+            recorded[cache].prompt_kinds, generator=np.random.default_rng(seed), draws=_DRAWS
+        )
+        found |= {
+            policy: _played(policy, replay, draws)
+            for policy, replay in zip(mine, replays, strict=True)
+        }
     return [found[policy] for policy in policies]
 
 
@@ -233,13 +258,22 @@ def _played(policy: RefinePolicy, replay: RefineReplay | InputError, draws: Requ
 
 
 class _Costs:
-    """Speeds of policies over batches and contexts; what depends on rule, block and cache alone is built once."""
+    """Speeds of policies over batches and contexts; what depends on rule, block and cache alone is
+    built once.
+    """
 
     def __init__(
-        self, asked: DecodingConfiguration, batches: tuple[int, ...], contexts: tuple[int, ...], floor: float
+        self,
+        asked: DecodingConfiguration,
+        batches: tuple[int, ...],
+        contexts: tuple[int, ...],
+        floor: float,
     ) -> None:
         self._asked, self._batches, self._contexts, self._floor = asked, batches, contexts, floor
-        self._grid = np.array(batches, dtype=np.float64)[:, None], np.array(contexts, dtype=np.float64)[None, :]
+        self._grid = (
+            np.array(batches, dtype=np.float64)[:, None],
+            np.array(contexts, dtype=np.float64)[None, :],
+        )
         self._built: dict[object, Setting] = {}
         self._fits: dict[object, Array] = {}
         self._plain: StepCost | None = None
@@ -259,24 +293,37 @@ class _Costs:
         self._plain = result.plain
         key = self._key(played.policy)
         if key not in self._fits:
-            self._fits[key] = np.broadcast_to(fits(setting, pace, batch=b, context=c), result.step_s.shape)
+            self._fits[key] = np.broadcast_to(
+                fits(setting, pace, batch=b, context=c), result.step_s.shape
+            )
         meets = played.agreement is not None and played.agreement >= self._floor
         chosen = replace(chosen, tokens_per_step=pace.tokens_per_step)
         return [
             PolicyPoint(
-                played=played, configuration=replace(chosen, batch=batch, context=context), setting=setting,
-                batch=batch, context=context, reason="" if self._fits[key][row, column] else _DOES_NOT_FIT,
-                step_s=float(result.step_s[row, column]), tokens_per_s=float(result.tokens_per_s[row, column]),
-                twin_tokens_per_s=float(result.tokens_per_s[row, column] / result.speedup[row, column]),
+                played=played,
+                configuration=replace(chosen, batch=batch, context=context),
+                setting=setting,
+                batch=batch,
+                context=context,
+                reason="" if self._fits[key][row, column] else _DOES_NOT_FIT,
+                step_s=float(result.step_s[row, column]),
+                tokens_per_s=float(result.tokens_per_s[row, column]),
+                twin_tokens_per_s=float(
+                    result.tokens_per_s[row, column] / result.speedup[row, column]
+                ),
                 meets=meets and bool(self._fits[key][row, column]),
             )
             for column, context in enumerate(self._contexts)
             for row, batch in enumerate(self._batches)
-        ]  # fmt: skip
+        ]
 
-    def _unanswered(self, played: Played, chosen: DecodingConfiguration, reason: str) -> list[PolicyPoint]:
+    def _unanswered(
+        self, played: Played, chosen: DecodingConfiguration, reason: str
+    ) -> list[PolicyPoint]:
         return [
-            PolicyPoint(played=played, configuration=chosen, setting=None, batch=b, context=c, reason=reason)
+            PolicyPoint(
+                played=played, configuration=chosen, setting=None, batch=b, context=c, reason=reason
+            )
             for c in self._contexts
             for b in self._batches
         ]
@@ -293,7 +340,9 @@ class _Costs:
 
 
 def _ranked(points: Sequence[PolicyPoint]) -> list[PolicyPoint]:
-    """The points of one batch and context in order, those on the Pareto front of speed and agreement marked."""
+    """The points of one batch and context in order, those on the Pareto front of speed and
+    agreement marked.
+    """
     able = sorted((each for each in points if each.answered), key=lambda each: -each.tokens_per_s)
     best, marked = -1.0, []
     for each in able:

@@ -1,10 +1,11 @@
 """Which request of a batch should get which draft tokens, and how many are worth their verify pass?
 
-Every request has a gain for each further token it may draft: the probability that a chain's next token is accepted, or
-what the best tree of one node more emits beyond the best without it. Where a request's gains fall, taking the largest
-gains of the whole batch is the best split of every total, and one sort answers for all totals at once. Gains that rise
-somewhere take an exact max-plus search over the requests. A step's seconds choose the total. Leaves out where gains
-come from (`tree_gains` for vectors), and requests whose tokens cost unlike amounts.
+Every request has a gain for each further token it may draft: the probability that a chain's next
+token is accepted, or what the best tree of one node more emits beyond the best without it. Where a
+request's gains fall, taking the largest gains of the whole batch is the best split of every total,
+and one sort answers for all totals at once. Gains that rise somewhere take an exact max-plus search
+over the requests. A step's seconds choose the total. Leaves out where gains come from (`tree_gains`
+for vectors), and requests whose tokens cost unlike amounts.
 """
 
 from dataclasses import dataclass
@@ -32,8 +33,8 @@ class BatchSplit:
         draft_tokens: int64[requests].
         tokens_per_step: expected emitted tokens of the batch, one bonus token per request included.
         step_s: seconds of the step; None where no cost was weighed.
-        certificate: how far the best split can be above this one, in tokens per step, or in tokens per second where
-            a cost was weighed.
+        certificate: how far the best split can be above this one, in tokens per step, or in tokens
+            per second where a cost was weighed.
     """
 
     draft_tokens: Whole
@@ -55,8 +56,8 @@ def split_budget(gains: Array, total: int, *, exact: bool = True) -> BatchSplit:
         [2, 1]
 
     Args:
-        gains: float64 [requests, tokens], >= 0: what each further draft token of a request adds to the expected emitted
-            tokens; -inf where a request can have no more.
+        gains: float64 [requests, tokens], >= 0: what each further draft token of a request adds to
+            the expected emitted tokens; -inf where a request can have no more.
         total: draft tokens of the whole batch, 0 or more, no more than there are gains.
         exact: search where gains rise; otherwise the greedy split, with the gap to a bound.
 
@@ -66,7 +67,9 @@ def split_budget(gains: Array, total: int, *, exact: bool = True) -> BatchSplit:
     _check(gains)
     possible = int(np.isfinite(gains).sum())
     if not 0 <= total <= possible:
-        raise InputError(f"must lie in 0..{possible}, the gains there are", key="total", value=total)
+        raise InputError(
+            f"must lie in 0..{possible}, the gains there are", key="total", value=total
+        )
     order = _order(_falling(gains))
     bound = gains.shape[0] + float(_falling(gains).reshape(-1)[order[:total]].sum())
     if _falls(gains):
@@ -74,35 +77,47 @@ def split_budget(gains: Array, total: int, *, exact: bool = True) -> BatchSplit:
     if exact:
         rows = _prefixes(gains, total)
         counts = _read_back(rows, gains, total)
-        return BatchSplit(draft_tokens=counts, tokens_per_step=gains.shape[0] + float(rows[-1][total]))
+        return BatchSplit(
+            draft_tokens=counts, tokens_per_step=gains.shape[0] + float(rows[-1][total])
+        )
     counts = _counted(order[:total], gains)
     value = gains.shape[0] + _worth(gains, counts)
-    return BatchSplit(draft_tokens=counts, tokens_per_step=value, certificate=_certificate(bound - value))
+    return BatchSplit(
+        draft_tokens=counts, tokens_per_step=value, certificate=_certificate(bound - value)
+    )
 
 
 def fastest_split(gains: Array, step_s: Array) -> BatchSplit:
     """The split that emits most tokens per second, over all totals and all longest drafts.
 
-    Exact where every request's gains fall; otherwise the best of the greedy splits, with the gap to a bound.
+    Exact where every request's gains fall; otherwise the best of the greedy splits, with the gap to
+    a bound.
 
     Args:
         gains: as for `split_budget`.
-        step_s: seconds of a step, shape [longest + 1, total + 1]: where no request drafts more than so many tokens
-            (their draft passes) and the batch verifies so many in all; any shape of curve. Or [total + 1], where
-            drafts take no time of their own. Totals beyond its end are not considered.
+        step_s: seconds of a step, shape [longest + 1, total + 1]: where no request drafts more than
+            so many tokens (their draft passes) and the batch verifies so many in all; any shape of
+            curve. Or [total + 1], where drafts take no time of their own. Totals beyond its end are
+            not considered.
 
     Raises:
         InputError: gains or seconds out of range.
 
     Reference:
-        Wu et al. 2025, TETRIS (arXiv:2502.15197), takes the largest gains of a total that is set by hand.
+        Wu et al. 2025, TETRIS (arXiv:2502.15197), takes the largest gains of a total that is set by
+        hand.
     """
     _check(gains)
     requests, most = gains.shape
     seconds = np.asarray(step_s, dtype=np.float64)
     if seconds.ndim == 1:
         seconds = np.broadcast_to(seconds, (most + 1, seconds.size))
-    if seconds.ndim != 2 or seconds.shape[0] != most + 1 or not seconds.size or not np.all(seconds > 0):
+    if (
+        seconds.ndim != 2
+        or seconds.shape[0] != most + 1
+        or not seconds.size
+        or not np.all(seconds > 0)
+    ):
         rule = f"needs seconds > 0 of shape [{most + 1}, totals] or [totals]"
         raise InputError(rule, key="step_s", value=list(np.shape(step_s)))
     hull = _falling(gains).reshape(-1)
@@ -120,13 +135,16 @@ def fastest_split(gains: Array, step_s: Array) -> BatchSplit:
         if rates[total] > best * (1.0 + _EQUAL):
             best, chosen, place = float(rates[total]), within[:total], (longest, total)
     return BatchSplit(
-        draft_tokens=_counted(chosen, gains), tokens_per_step=requests + float(gains.reshape(-1)[chosen].sum()),
-        step_s=float(seconds[place]), certificate=EXACT if _falls(gains) else _certificate(bound - best),
-    )  # fmt: skip
+        draft_tokens=_counted(chosen, gains),
+        tokens_per_step=requests + float(gains.reshape(-1)[chosen].sum()),
+        step_s=float(seconds[place]),
+        certificate=EXACT if _falls(gains) else _certificate(bound - best),
+    )
 
 
 def tree_gains(acceptance: AcceptanceVectors, draft_tokens: int, depth: int) -> Array:
-    """What every further node of a request's best tree adds, float64 [draft tokens]; -inf behind the largest tree.
+    """What every further node of a request's best tree adds, float64 [draft tokens]; -inf behind
+    the largest tree.
 
     Args:
         acceptance: sibling vector, or one vector per draft depth.
@@ -140,10 +158,14 @@ def tree_gains(acceptance: AcceptanceVectors, draft_tokens: int, depth: int) -> 
 
 def _check(gains: Array) -> None:
     if gains.ndim != 2 or not gains.size or gains.size > MOST_CELLS:
-        raise InputError("needs gains of shape [requests, tokens]", key="gains", value=list(gains.shape))
+        raise InputError(
+            "needs gains of shape [requests, tokens]", key="gains", value=list(gains.shape)
+        )
     possible = gains > INFEASIBLE
     if not np.all(gains[possible] >= -_EQUAL) or np.any(possible[:, 1:] & ~possible[:, :-1]):
-        raise InputError("gains must be >= 0, and -inf from the first impossible one on", key="gains")
+        raise InputError(
+            "gains must be >= 0, and -inf from the first impossible one on", key="gains"
+        )
 
 
 def _falls(gains: Array) -> bool:
@@ -151,7 +173,9 @@ def _falls(gains: Array) -> bool:
 
 
 def _falling(gains: Array) -> Array:
-    """The gains of the least concave curve over each request's own: a bound at every share, equal where they fall."""
+    """The gains of the least concave curve over each request's own: a bound at every share, equal
+    where they fall.
+    """
     if _falls(gains):
         return gains
     hull = gains.copy()
@@ -171,7 +195,9 @@ def _falling(gains: Array) -> Array:
 
 
 def _order(gains: Array) -> Whole:
-    """Places of the gains, the largest first; of equals, earlier requests first, and their tokens in order."""
+    """Places of the gains, the largest first; of equals, earlier requests first, and their tokens
+    in order.
+    """
     return np.argsort(-gains.reshape(-1), kind="stable")[: int(np.isfinite(gains).sum())]
 
 
@@ -190,7 +216,9 @@ def _certificate(gap: float) -> Certificate:
 def _prefixes(gains: Array, total: int) -> list[Array]:
     """Best worth of the first 0, 1, ... requests by how many tokens they share."""
     if gains.shape[0] * (total + 1) > MOST_CELLS:
-        raise InputError(f"requests times tokens must not exceed {MOST_CELLS}; ask without `exact`", key="total")
+        raise InputError(
+            f"requests times tokens must not exceed {MOST_CELLS}; ask without `exact`", key="total"
+        )
     first = np.full(total + 1, INFEASIBLE)
     first[0] = 0.0
     rows = [first]

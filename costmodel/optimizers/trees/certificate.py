@@ -9,8 +9,8 @@ class Certificate:
 
     Args:
         kind: `exact`, or a `bound`.
-        gap: most that the best one can be above it, in the unit of what is maximised (tokens per step, or tokens per
-            second where a cost is weighed); None where it is exact.
+        gap: most that the best one can be above it, in the unit of what is maximised (tokens per
+            step, or tokens per second where a cost is weighed); None where it is exact.
     """
 
     kind: str

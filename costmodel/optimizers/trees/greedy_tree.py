@@ -1,9 +1,11 @@
-"""How good is the tree that takes the likeliest open node again and again, and when is it the best of all?
+"""How good is the tree that takes the likeliest open node again and again, and when is it the best
+of all?
 
-A node opens when its parent and its elder sibling are taken. Where every vector falls (no sibling is likelier than an
-elder one), no open node hides a likelier one, and the tree of every size is the best. Elsewhere the same walk over the
-sorted vectors is a bound: what any tree needs of siblings in order, it needs no longer. Time grows with the nodes
-alone, whatever the depth and the width. Leaves out the exact search for vectors that rise (`static_tree`).
+A node opens when its parent and its elder sibling are taken. Where every vector falls (no sibling
+is likelier than an elder one), no open node hides a likelier one, and the tree of every size is the
+best. Elsewhere the same walk over the sorted vectors is a bound: what any tree needs of siblings in
+order, it needs no longer. Time grows with the nodes alone, whatever the depth and the width. Leaves
+out the exact search for vectors that rise (`static_tree`).
 """
 
 import heapq
@@ -20,12 +22,17 @@ _MOST_ROUNDING = 1e-12  # tokens per step
 
 
 def falls(vectors: Sequence[Vector]) -> bool:
-    """Whether no sibling is likelier than an elder one, at any depth: the condition of the greedy tree."""
+    """Whether no sibling is likelier than an elder one, at any depth: the condition of the greedy
+    tree.
+    """
     return all(bool(np.all(vector[1:] <= vector[:-1])) for vector in vectors)
 
 
-def greedy_trees(vectors: Sequence[Vector], nodes: Sequence[int]) -> list[tuple[Tree, float, Certificate]] | None:
-    """The greedy tree of every size with its expected tokens per step, and how far it can be from the best one.
+def greedy_trees(
+    vectors: Sequence[Vector], nodes: Sequence[int]
+) -> list[tuple[Tree, float, Certificate]] | None:
+    """The greedy tree of every size with its expected tokens per step, and how far it can be from
+    the best one.
 
     Example:
         >>> (tree, tokens, certificate), = greedy_trees([np.array([0.6, 0.3]), np.array([0.5, 0.1])], [4])
@@ -33,15 +40,17 @@ def greedy_trees(vectors: Sequence[Vector], nodes: Sequence[int]) -> list[tuple[
         (((0,), (1,), (0, 0)), 2.2, 'exact')
 
     Args:
-        vectors: sibling vector of every draft depth; probabilities that the k-th sibling is the accepted one.
+        vectors: sibling vector of every draft depth; probabilities that the k-th sibling is the
+            accepted one.
         nodes: tree sizes, root included, each at least 1.
 
     Returns:
-        One tree per size in level order, sibling-closed; None where the largest does not fit the vectors.
+        One tree per size in level order, sibling-closed; None where the largest does not fit the
+        vectors.
 
     Reference:
-        Cai et al. 2024, Medusa (arXiv:2401.10774), section 2.3.3, which grows its trees so; the heap over falling
-        estimates is that of DySpec, Xiong et al. 2024 (arXiv:2410.11744).
+        Cai et al. 2024, Medusa (arXiv:2401.10774), section 2.3.3, which grows its trees so; the
+        heap over falling estimates is that of DySpec, Xiong et al. 2024 (arXiv:2410.11744).
     """
     most = max(nodes)
     parents, ranks, values = _grown(vectors, most)
@@ -55,15 +64,21 @@ def greedy_trees(vectors: Sequence[Vector], nodes: Sequence[int]) -> list[tuple[
     for count in nodes:
         gap = float(bounds[count - 1] - sums[count - 1])
         certificate = EXACT if gap <= _MOST_ROUNDING else Certificate(kind="bound", gap=gap)
-        trees.append((_in_level_order(parents[:count], ranks[:count]), float(sums[count - 1]), certificate))
+        trees.append(
+            (_in_level_order(parents[:count], ranks[:count]), float(sums[count - 1]), certificate)
+        )
     return trees
 
 
 def _grown(vectors: Sequence[Vector], nodes: int) -> tuple[list[int], list[int], Vector]:
-    """Parents, ranks and values of the nodes in the order in which they are taken, the root first."""
+    """Parents, ranks and values of the nodes in the order in which they are taken, the root
+    first.
+    """
     chances = [vector.tolist() for vector in vectors]
     parents, ranks, levels, values = [-1], [0], [0], [1.0]
-    open_: list[tuple[float, int, int, int]] = []  # value, level, parent, rank: ties go to shallower, elder nodes
+    open_: list[
+        tuple[float, int, int, int]
+    ] = []  # value, level, parent, rank: ties go to shallower, elder nodes
     node = 0
     while len(values) < nodes:
         level = levels[node]

@@ -1,8 +1,8 @@
 """The max-plus convolution: which split of a budget over two parts is worth most?
 
-Trees (children of a node share its budget) and batches (requests share a step's budget) are the same
-question. Leaves out which split it was: a caller that needs it recomputes the argmax along the chosen path
-with `best_share`.
+Trees (children of a node share its budget) and batches (requests share a step's budget) are the
+same question. Leaves out which split it was: a caller that needs it recomputes the argmax along the
+chosen path with `best_share`.
 """
 
 from collections.abc import Callable
@@ -23,15 +23,19 @@ def _compiled() -> Callable[[Values, Values, Values], None]:
     from hardware_profiles.machine_code import cached_njit
 
     # nnan and nsz let the maximum become one vector instruction; infinities keep their meaning
-    compiled: Callable[[Values, Values, Values], None] = cached_njit(__file__, fastmath={"nnan", "nsz"})(_raise_to_best)
+    compiled: Callable[[Values, Values, Values], None] = cached_njit(
+        __file__, fastmath={"nnan", "nsz"}
+    )(_raise_to_best)
     return compiled
 
 
 # slices keep sums out of the index, whose possible sign would keep the loop scalar
 def _raise_to_best(best: Values, rest: Values, gains: Values) -> None:
-    """Raise `best[n]` to every `rest[n - y] + gains[y]`, four shares y a sweep to spare loads and stores.
+    """Raise `best[n]` to every `rest[n - y] + gains[y]`, four shares y a sweep to spare loads and
+    stores.
 
-    `rest` carries three infeasible entries in front, so that the four shifted reads stay inside the array.
+    `rest` carries three infeasible entries in front, so that the four shifted reads stay inside the
+    array.
     """
     for y in range(0, gains.size, 4):
         first, second, third, fourth = gains[y], gains[y + 1], gains[y + 2], gains[y + 3]
@@ -48,11 +52,14 @@ def _raise_to_best(best: Values, rest: Values, gains: Values) -> None:
 def max_plus(rest: Values, gains: Values) -> Values:
     """Best total over every split of a budget: `out[n] = max over y of rest[n - y] + gains[y]`.
 
-    Sums and maxima are the same to the last bit, in numpy for small budgets and compiled for large ones.
+    Sums and maxima are the same to the last bit, in numpy for small budgets and compiled for large
+    ones.
 
     Args:
-        rest: float64 [size], value of the other parts by budget; -inf where no such choice exists, no NaN.
-        gains: float64 [at most size], value of this part by its share y = 0, 1, ...; -inf: not possible; no NaN.
+        rest: float64 [size], value of the other parts by budget; -inf where no such choice exists,
+            no NaN.
+        gains: float64 [at most size], value of this part by its share y = 0, 1, ...; -inf: not
+            possible; no NaN.
 
     Returns:
         float64 [size], -inf where no split exists.

@@ -1,9 +1,10 @@
 """Which is the best tree that an engine can run, and what is lost against the best of all trees?
 
-Engines take fewer trees than there are: chains; the same number of children at every node of a level (vLLM's token
-trees keep nothing else); the likeliest nodes of a beam (EAGLE-2, EAGLE-3, SGLang and TensorRT-LLM: `topk`, steps and
-draft tokens). The best of each form is exact for sibling vectors. A beam ranks nodes by what the drafter says at a
-step, here by the vectors, as if all steps were alike: its tree is the one that the engine draws at the average step.
+Engines take fewer trees than there are: chains; the same number of children at every node of a
+level (vLLM's token trees keep nothing else); the likeliest nodes of a beam (EAGLE-2, EAGLE-3,
+SGLang and TensorRT-LLM: `topk`, steps and draft tokens). The best of each form is exact for sibling
+vectors. A beam ranks nodes by what the drafter says at a step, here by the vectors, as if all steps
+were alike: its tree is the one that the engine draws at the average step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +30,8 @@ class RuntimeTree:
 
     Attributes:
         form: `chain`, `level_uniform` or `beam`.
-        settings: what an engine is told: draft tokens of a chain; children per level; `topk`, `steps` and
-            `draft_tokens` of a beam. Draft tokens leave the root out.
+        settings: what an engine is told: draft tokens of a chain; children per level; `topk`,
+            `steps` and `draft_tokens` of a beam. Draft tokens leave the root out.
         tree: its shape.
         tokens_per_step: expected emitted tokens, bonus included.
     """
@@ -70,7 +71,8 @@ def runtime_trees(acceptance: AcceptanceVectors, nodes: int, depth: int) -> list
 
 
 def expected_tokens(tree: Tree, vectors: Sequence[Vector]) -> float:
-    """Tokens per step of a tree: the sum over its nodes of the probability that their path is accepted.
+    """Tokens per step of a tree: the sum over its nodes of the probability that their path is
+    accepted.
 
     Args:
         tree: any tree; what lies beyond the vectors is never accepted.
@@ -89,15 +91,18 @@ def _chain(vectors: Sequence[Vector]) -> RuntimeTree:
     """As long as it may be: a longer chain never emits less."""
     tree = chain_tree(len(vectors))
     return RuntimeTree(
-        form="chain", settings={"draft_tokens": len(vectors)}, tree=tree, tokens_per_step=expected_tokens(tree, vectors)
+        form="chain",
+        settings={"draft_tokens": len(vectors)},
+        tree=tree,
+        tokens_per_step=expected_tokens(tree, vectors),
     )
 
 
 def level_uniform(vectors: Sequence[Vector], nodes: int) -> RuntimeTree:
     """The best tree of at most `nodes` nodes in which all nodes of a level have as many children.
 
-    W(l, s), the most that s descendants below a node of level l add, is max over b of S_l(b) (1 + W(l + 1, s / b - 1))
-    with the sum S_l(b) of the first b siblings: exact, in O(depth n log n).
+    W(l, s), the most that s descendants below a node of level l add, is max over b of S_l(b) (1 +
+    W(l + 1, s / b - 1)) with the sum S_l(b) of the first b siblings: exact, in O(depth n log n).
 
     Args:
         vectors: sibling vector of every draft depth, at least one.
@@ -126,9 +131,11 @@ def level_uniform(vectors: Sequence[Vector], nodes: int) -> RuntimeTree:
         left = left // children_by_level[-1] - 1
     tree = uniform_tree(children_by_level)
     return RuntimeTree(
-        form="level_uniform", settings={"children": children_by_level}, tree=tree,
+        form="level_uniform",
+        settings={"children": children_by_level},
+        tree=tree,
         tokens_per_step=expected_tokens(tree, vectors),
-    )  # fmt: skip
+    )
 
 
 def uniform_tree(children_by_level: Sequence[int]) -> Tree:
@@ -139,8 +146,11 @@ def uniform_tree(children_by_level: Sequence[int]) -> Tree:
     return Tree(parents=tuple(parents), ranks=tuple(ranks))
 
 
-def best_beam(vectors: Sequence[Vector], nodes: int, *, most_top_k: int = MOST_TOP_K) -> RuntimeTree:
-    """The best of the trees that a beam draws with at most `nodes` nodes, over `topk` and the number of steps.
+def best_beam(
+    vectors: Sequence[Vector], nodes: int, *, most_top_k: int = MOST_TOP_K
+) -> RuntimeTree:
+    """The best of the trees that a beam draws with at most `nodes` nodes, over `topk` and the
+    number of steps.
 
     Args:
         vectors: sibling vector of every draft depth, at least one.
@@ -156,9 +166,11 @@ def best_beam(vectors: Sequence[Vector], nodes: int, *, most_top_k: int = MOST_T
                 best, settings, drawn = value, (top_k, steps), pool
     tree = drawn.tree(nodes - 1)
     return RuntimeTree(
-        form="beam", settings={"topk": settings[0], "steps": settings[1], "draft_tokens": tree.draft_tokens},
-        tree=tree, tokens_per_step=best,
-    )  # fmt: skip
+        form="beam",
+        settings={"topk": settings[0], "steps": settings[1], "draft_tokens": tree.draft_tokens},
+        tree=tree,
+        tokens_per_step=best,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -177,11 +189,15 @@ class _Pool:
         """What the likeliest candidates emit, the bonus token included."""
         candidates = self.values[1:]
         if candidates.size > draft_tokens:
-            candidates = np.partition(candidates, candidates.size - draft_tokens)[candidates.size - draft_tokens :]
+            candidates = np.partition(candidates, candidates.size - draft_tokens)[
+                candidates.size - draft_tokens :
+            ]
         return 1.0 + float(candidates.sum())
 
     def tree(self, draft_tokens: int) -> Tree:
-        """The likeliest candidates; a node is never likelier than its parent, which stands before it."""
+        """The likeliest candidates; a node is never likelier than its parent, which stands before
+        it.
+        """
         taken = np.sort(1 + np.argsort(-self.values[1:], kind="stable")[:draft_tokens])
         place = np.zeros(self.values.size, dtype=np.int64)
         place[taken] = np.arange(1, taken.size + 1)

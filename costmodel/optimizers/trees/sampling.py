@@ -1,9 +1,11 @@
-"""Is a tree chosen on few recorded tokens the right one, which one is safer, and how many tokens would be enough?
+"""Is a tree chosen on few recorded tokens the right one, which one is safer, and how many tokens
+would be enough?
 
-Vectors are drawn as other recordings of the same size would have given them: whole requests of a recording, so that the
-correlation of each text stays, or counts of stated size. A safe tree is the one whose tokens per step at the low end of
-the draws are most. Enough are the tokens on which a tree chosen loses less than a share of the best with a stated
-probability, the recording standing in for the truth. Leaves out seconds, and trees of recorded paths (`trace_tree`).
+Vectors are drawn as other recordings of the same size would have given them: whole requests of a
+recording, so that the correlation of each text stays, or counts of stated size. A safe tree is the
+one whose tokens per step at the low end of the draws are most. Enough are the tokens on which a
+tree chosen loses less than a share of the best with a stated probability, the recording standing in
+for the truth. Leaves out seconds, and trees of recorded paths (`trace_tree`).
 """
 
 from collections.abc import Callable, Sequence
@@ -33,13 +35,15 @@ class SampledChoice:
 
     Attributes:
         tree: the best tree of the vectors as they are.
-        safe_tree: of the best trees of all draws the one with most tokens per step at the low end of the draws.
+        safe_tree: of the best trees of all draws the one with most tokens per step at the low end
+            of the draws.
         low: tokens per step of `tree` that nine draws of ten exceed.
         safe_low: of `safe_tree`, never less.
         mean_regret_ratio: what `tree` loses on average against the best tree of each draw.
-        regret_by_tokens: recorded tokens, and the regret that a tree chosen on so many keeps below with probability
-            0.9.
-        enough_tokens: the fewest of these with a regret of at most 0.01; None where none of them is enough.
+        regret_by_tokens: recorded tokens, and the regret that a tree chosen on so many keeps below
+            with probability 0.9.
+        enough_tokens: the fewest of these with a regret of at most 0.01; None where none of them is
+            enough.
     """
 
     tree: Tree
@@ -51,7 +55,9 @@ class SampledChoice:
     enough_tokens: int | None
 
 
-def sampled_choice(vectors: Vectors, draw: Draw, *, tokens: int, nodes: int, depth: int) -> SampledChoice:
+def sampled_choice(
+    vectors: Vectors, draw: Draw, *, tokens: int, nodes: int, depth: int
+) -> SampledChoice:
     """Choose a tree under the sampling error of its vectors.
 
     Args:
@@ -75,16 +81,26 @@ def sampled_choice(vectors: Vectors, draw: Draw, *, tokens: int, nodes: int, dep
     curve = []
     for share in _SIZES:
         trees = [_best(each, nodes, depth) for each in draw(share)]
-        lost = 1.0 - np.array([emitted_by(each, [vectors])[0] for each in trees]) / emitted_by(tree, [vectors])[0]
+        lost = (
+            1.0
+            - np.array([emitted_by(each, [vectors])[0] for each in trees])
+            / emitted_by(tree, [vectors])[0]
+        )
         curve.append((round(tokens * share), max(float(np.quantile(lost, PROBABILITY)), 0.0)))
     return SampledChoice(
-        tree=tree, safe_tree=candidates[safe], low=float(low[0]), safe_low=float(low[safe]),
-        mean_regret_ratio=max(float(np.mean(1.0 - emitted[0] / own)), 0.0), regret_by_tokens=tuple(curve),
+        tree=tree,
+        safe_tree=candidates[safe],
+        low=float(low[0]),
+        safe_low=float(low[safe]),
+        mean_regret_ratio=max(float(np.mean(1.0 - emitted[0] / own)), 0.0),
+        regret_by_tokens=tuple(curve),
         enough_tokens=_enough(curve),
-    )  # fmt: skip
+    )
 
 
-def recorded_draws(trace: AcceptanceTrace, levels: int, width: int, generator: np.random.Generator) -> Draw:
+def recorded_draws(
+    trace: AcceptanceTrace, levels: int, width: int, generator: np.random.Generator
+) -> Draw:
     """Vectors of recordings of other requests: those at hand, drawn with replacement.
 
     Args:
@@ -101,7 +117,9 @@ def recorded_draws(trace: AcceptanceTrace, levels: int, width: int, generator: n
 
     def draw(share: float) -> list[Vectors]:
         requests = max(round(trace.requests * share), 1)
-        times = generator.multinomial(requests, np.full(trace.requests, 1.0 / trace.requests), size=_DRAWS)
+        times = generator.multinomial(
+            requests, np.full(trace.requests, 1.0 / trace.requests), size=_DRAWS
+        )
         found = np.tensordot(times.astype(np.float64), counts, axes=1)
         vectors = found[..., 1:-1] / np.maximum(found.sum(axis=-1, keepdims=True), 1.0)
         return [_levels(list(each), levels) for each in vectors]
@@ -129,7 +147,9 @@ def counted_draws(vectors: Vectors, tokens: int, generator: np.random.Generator)
         rows = []
         for vector in vectors[:1] if alike else vectors:
             sure = np.clip(np.append(vector, 1.0 - vector.sum()), 0.0, 1.0)
-            rows.append(generator.multinomial(count, sure / sure.sum(), size=_DRAWS)[:, :-1] / count)
+            rows.append(
+                generator.multinomial(count, sure / sure.sum(), size=_DRAWS)[:, :-1] / count
+            )
         return [_levels([row[place] for row in rows], len(vectors)) for place in range(_DRAWS)]
 
     return draw
@@ -151,7 +171,9 @@ def emitted_by(tree: Tree, drawn: Sequence[Vectors]) -> NDArray[np.float64]:
 
 def _best(vectors: Vectors, nodes: int, depth: int) -> Tree:
     alike = all(vector is vectors[0] for vector in vectors)
-    return optimal_trees(vectors[0] if alike else [each.tolist() for each in vectors], [nodes], depth)[0].tree
+    return optimal_trees(
+        vectors[0] if alike else [each.tolist() for each in vectors], [nodes], depth
+    )[0].tree
 
 
 def _levels(rows: list[Values], levels: int) -> Vectors:
@@ -160,9 +182,11 @@ def _levels(rows: list[Values], levels: int) -> Vectors:
 
 
 def _rank_counts(trace: AcceptanceTrace, levels: int, width: int) -> NDArray[np.float64]:
-    """How often every rank was the true one, by request and level; the last column counts positions outside `width`.
+    """How often every rank was the true one, by request and level; the last column counts positions
+    outside `width`.
 
-    Shape [requests, levels, 1 + width + 1], of which the first column, of ranks outside the candidates, counts too.
+    Shape [requests, levels, 1 + width + 1], of which the first column, of ranks outside the
+    candidates, counts too.
     """
     assert trace.rank is not None
     lengths = trace.output_tokens

@@ -1,13 +1,15 @@
-"""Which candidates and prompt tokens emit most tokens per step, if every step's tree depends on the one before?
+"""Which candidates and prompt tokens emit most tokens per step, if every step's tree depends on the
+one before?
 
-One tree per state within a budget of candidates and prompt tokens. Policy iteration over the states (Howard): the
-worth of a state is what the steps from it on emit more than those from the last state; given these worths the best
-tree of a state, prompt tokens included, follows by max-plus convolutions over levels, siblings and the budget. It ends
-where no state's tree can be better, which makes the trees the best of all. The paper fixes the first tree's size and
-takes prompt tokens away greedily. Leaves out what a pass costs (`costmodel.optimizers.search` weighs sizes by it).
+One tree per state within a budget of candidates and prompt tokens. Policy iteration over the states
+(Howard): the worth of a state is what the steps from it on emit more than those from the last
+state; given these worths the best tree of a state, prompt tokens included, follows by max-plus
+convolutions over levels, siblings and the budget. It ends where no state's tree can be better,
+which makes the trees the best of all. The paper fixes the first tree's size and takes prompt tokens
+away greedily. Leaves out what a pass costs (`costmodel.optimizers.search` weighs sizes by it).
 
-Reference: Chen et al. 2024, "Hardware-Aware Parallel Prompt Decoding" (arXiv:2405.18628), section 4.2; Howard,
-Dynamic Programming and Markov Processes (1960).
+Reference: Chen et al. 2024, "Hardware-Aware Parallel Prompt Decoding" (arXiv:2405.18628), section
+4.2; Howard, Dynamic Programming and Markov Processes (1960).
 """
 
 from collections.abc import Sequence
@@ -44,7 +46,8 @@ class _Level:
 
     Args:
         by_prompts: value if the top carries 1, 2, .. m prompt tokens, shape [m, size + 1].
-        forests: per number of prompt tokens of the top the best siblings below it from each rank on; empty at the end.
+        forests: per number of prompt tokens of the top the best siblings below it from each rank
+            on; empty at the end.
     """
 
     by_prompts: Values
@@ -65,10 +68,12 @@ def best_state_trees(acceptance: AcceptanceVectors, size: int, levels: int) -> S
         ((6, 6), 1.933)
 
     Args:
-        acceptance: sibling vector, or one vector per level; probabilities in [0, 1], each vector's sum at most 1.
-        size: most candidates of a tree and prompt tokens behind them, 2..1024; the root and its own left out.
-        levels: prompt tokens m behind the root, and most behind a candidate, 1..16; fewer where fewer vectors are
-            known.
+        acceptance: sibling vector, or one vector per level; probabilities in [0, 1], each vector's
+            sum at most 1.
+        size: most candidates of a tree and prompt tokens behind them, 2..1024; the root and its own
+            left out.
+        levels: prompt tokens m behind the root, and most behind a candidate, 1..16; fewer where
+            fewer vectors are known.
 
     Raises:
         InputError: a value out of range.
@@ -82,44 +87,64 @@ def best_state_trees(acceptance: AcceptanceVectors, size: int, levels: int) -> S
     gain, worth = -np.inf, np.zeros(len(vectors))
     for _ in range(_MOST_ROUNDS):
         states, law = _improved(vectors, worth, size, ties=0.0)
-        if np.all(law.emitted + law.moves @ worth - worth <= gain + _EQUAL):  # no state's tree is better than before
+        if np.all(
+            law.emitted + law.moves @ worth - worth <= gain + _EQUAL
+        ):  # no state's tree is better than before
             fewest, same = _improved(vectors, worth, size, ties=_EQUAL)
             if same.tokens_per_step >= law.tokens_per_step - _EQUAL:
                 states, law = fewest, same
             return StateChoice(states=states, law=law, certificate=EXACT)
         gain, worth = _worth(law)
-    raise InfeasibleError("no best trees were found: acceptance leaves states apart", key="acceptance")
+    raise InfeasibleError(
+        "no best trees were found: acceptance leaves states apart", key="acceptance"
+    )
 
 
-def _improved(vectors: Sequence[Values], worth: Values, size: int, *, ties: float) -> tuple[StateTrees, StateLaw]:
-    """Every state's best tree at these worths, the smallest of those within `ties` tokens per step, and their law."""
+def _improved(
+    vectors: Sequence[Values], worth: Values, size: int, *, ties: float
+) -> tuple[StateTrees, StateLaw]:
+    """Every state's best tree at these worths, the smallest of those within `ties` tokens per step,
+    and their law.
+    """
     best = [_best_tree(vectors[:state], worth, size, ties) for state in range(1, len(vectors) + 1)]
-    states = StateTrees(trees=tuple(tree for tree, _ in best), prompt_tokens=tuple(prompts for _, prompts in best))
+    states = StateTrees(
+        trees=tuple(tree for tree, _ in best), prompt_tokens=tuple(prompts for _, prompts in best)
+    )
     return states, state_law(states, vectors)
 
 
 def _worth(law: StateLaw) -> tuple[float, Values]:
-    """Tokens per step, and what the steps from each state on emit more than those from the last one."""
+    """Tokens per step, and what the steps from each state on emit more than those from the last
+    one.
+    """
     count = len(law.emitted)
     equations = np.column_stack([np.ones(count), (np.eye(count) - law.moves)[:, :-1]])
     gain, *others = np.linalg.lstsq(equations, law.emitted, rcond=None)[0].tolist()
     return gain, np.array([*others, 0.0])
 
 
-def _best_tree(vectors: Sequence[Values], worth: Values, size: int, ties: float) -> tuple[Tree, tuple[int, ...]]:
-    """A state's best tree with at least one candidate, and the prompt tokens behind each candidate."""
+def _best_tree(
+    vectors: Sequence[Values], worth: Values, size: int, ties: float
+) -> tuple[Tree, tuple[int, ...]]:
+    """A state's best tree with at least one candidate, and the prompt tokens behind each
+    candidate.
+    """
     tables: list[_Level] = []
     for vector in [*vectors[1:], None][::-1]:
         tables.append(_level(vector, tables[-1].best if tables else None, worth, size))
     tables.reverse()
-    roots = _forests(vectors[0], tables[0].best, 0.0, size)  # the root leads to the last state, which is worth nothing
+    roots = _forests(
+        vectors[0], tables[0].best, 0.0, size
+    )  # the root leads to the last state, which is worth nothing
     values = roots[0][1:]
     used = 1 + int(np.argmax(values >= values.max() - ties))
     return _grow(vectors, tables, roots, worth, used)
 
 
 def _level(vector: Values | None, below: Values | None, worth: Values, size: int) -> _Level:
-    """Subtrees with their top on a level; `vector` and `below` are of the level beneath, None at the last."""
+    """Subtrees with their top on a level; `vector` and `below` are of the level beneath, None at
+    the last.
+    """
     by_prompts = np.full((worth.size, size + 1), INFEASIBLE)
     forests = []
     for prompts, value in enumerate(worth.tolist(), 1):
@@ -131,7 +156,8 @@ def _level(vector: Values | None, below: Values | None, worth: Values, size: int
 
 
 def _forests(vector: Values, subtrees: Values, worth: float, size: int) -> tuple[Values, ...]:
-    """Best value of siblings b, b + 1, ... that use exactly n tokens: row b of width + 1, column n <= size.
+    """Best value of siblings b, b + 1, ... that use exactly n tokens: row b of width + 1, column n
+    <= size.
 
     `worth` is that of the state in which the step would end at their parent.
     """
@@ -154,15 +180,23 @@ def _gains(probability: float, subtrees: Values, worth: float) -> Values:
 
 
 def _grow(
-    vectors: Sequence[Values], tables: Sequence[_Level], roots: tuple[Values, ...], worth: Values, used: int
+    vectors: Sequence[Values],
+    tables: Sequence[_Level],
+    roots: tuple[Values, ...],
+    worth: Values,
+    used: int,
 ) -> tuple[Tree, tuple[int, ...]]:
-    """Read a tree back in level order: at every node a best share for each child in turn, then its prompt tokens."""
+    """Read a tree back in level order: at every node a best share for each child in turn, then its
+    prompt tokens.
+    """
     parents, ranks, prompts = [-1], [0], [0]
     waiting = [(0, used, roots, 0.0)]  # level, tokens below, their table, worth of ending here
     for node, (level, tokens, rows, value) in enumerate(waiting):
         left, rank = tokens, 0
         while left:
-            share = best_share(rows[rank + 1], _gains(vectors[level][rank], tables[level].best, value), left)
+            share = best_share(
+                rows[rank + 1], _gains(vectors[level][rank], tables[level].best, value), left
+            )
             chosen = 1 + int(np.argmax(tables[level].by_prompts[:, share]))
             parents.append(node)
             ranks.append(rank)

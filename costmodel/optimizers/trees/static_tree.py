@@ -1,13 +1,15 @@
-"""Which tree of exactly n nodes emits most tokens per step, if siblings are accepted by their rank alone?
+"""Which tree of exactly n nodes emits most tokens per step, if siblings are accepted by their rank
+alone?
 
-Exact for a sibling acceptance vector (p[k] = probability that the k-th sibling is the accepted one) and for
-one such vector per depth, noisy and non-monotone ones with zeros included. A node's value is the product of p
-along its path; a tree's is the sum over its nodes, the root counting 1 for the bonus token. Trees are
-sibling-closed. Vectors in which no sibling is likelier than an elder one need no search: the greedy tree is the best
-(`greedy_tree`), and where the search would need more memory than there is, it is the answer with a bound.
+Exact for a sibling acceptance vector (p[k] = probability that the k-th sibling is the accepted one)
+and for one such vector per depth, noisy and non-monotone ones with zeros included. A node's value
+is the product of p along its path; a tree's is the sum over its nodes, the root counting 1 for the
+bonus token. Trees are sibling-closed. Vectors in which no sibling is likelier than an elder one
+need no search: the greedy tree is the best (`greedy_tree`), and where the search would need more
+memory than there is, it is the answer with a bound.
 
-Node and level counts here include the root, as published trees count them. Leaves out correlation between
-depths (see `trace_tree`) and what a level or a node costs (see `search`).
+Node and level counts here include the root, as published trees count them. Leaves out correlation
+between depths (see `trace_tree`) and what a level or a node costs (see `search`).
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from costmodel.optimizers.acceptance_vectors import AcceptanceVectors, acceptance_levels, read_acceptance
+from costmodel.optimizers.acceptance_vectors import (
+    AcceptanceVectors,
+    acceptance_levels,
+    read_acceptance,
+)
 from costmodel.optimizers.trees.certificate import EXACT, Certificate
 from costmodel.optimizers.trees.greedy_tree import falls, greedy_trees
 from costmodel.optimizers.trees.max_plus import INFEASIBLE, Values, best_share, max_plus
@@ -37,7 +43,9 @@ class _TooManyCellsError(InputError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TreeChoice:
-    """A tree with its expected emitted tokens per step; `nodes` and `depth` (the limit) include the root."""
+    """A tree with its expected emitted tokens per step; `nodes` and `depth` (the limit) include the
+    root.
+    """
 
     tree: Tree
     nodes: int
@@ -46,34 +54,39 @@ class TreeChoice:
     certificate: Certificate
 
 
-def optimal_trees(acceptance: AcceptanceVectors, nodes: Sequence[int] = (64, 256), depth: int = 10) -> list[TreeChoice]:
-    """Best tree of exactly n nodes and at most `depth` levels, for every n of `nodes`, in one search.
+def optimal_trees(
+    acceptance: AcceptanceVectors, nodes: Sequence[int] = (64, 256), depth: int = 10
+) -> list[TreeChoice]:
+    """Best tree of exactly n nodes and at most `depth` levels, for every n of `nodes`, in one
+    search.
 
     Example:
         >>> choice, = optimal_trees([0.6, 0.3], nodes=[4], depth=3)
         >>> choice.tree.parents, choice.tree.ranks, round(choice.tokens_per_step, 3)
         ((-1, 0, 0, 1), (0, 0, 1, 0), 2.26)
 
-    T(n, l) = 1 + max over splits of n - 1 nodes over children b of sum p_b T(n_b, l - 1), by max-plus
-    convolution, O(n^2 depth width); structure is read back along the chosen path only. Falling vectors: O(n log n).
+    T(n, l) = 1 + max over splits of n - 1 nodes over children b of sum p_b T(n_b, l - 1), by
+    max-plus convolution, O(n^2 depth width); structure is read back along the chosen path only.
+    Falling vectors: O(n log n).
 
     Args:
-        acceptance: sibling vector, or one vector per draft depth (then at most `len + 1` levels are used);
-            probabilities in [0, 1], each vector's sum at most 1.
+        acceptance: sibling vector, or one vector per draft depth (then at most `len + 1` levels are
+            used); probabilities in [0, 1], each vector's sum at most 1.
         nodes: node counts, root included, 1..4096.
         depth: most levels, root included, 1..4096.
 
     Returns:
-        One choice per entry of `nodes`, in that order; each tree in level order and sibling-closed. Exact, but for
-        noisy vectors of so many levels and siblings that the tables exceed memory: then greedy, with the gap.
+        One choice per entry of `nodes`, in that order; each tree in level order and sibling-closed.
+        Exact, but for noisy vectors of so many levels and siblings that the tables exceed memory:
+        then greedy, with the gap.
 
     Raises:
         InputError: a value is out of range.
         InfeasibleError: no tree of that many nodes fits the depth and the width of the vectors.
 
     Reference:
-        Sequoia, Chen et al. 2024 (arXiv 2402.12374), tree construction; one vector per depth as in Medusa,
-        Cai et al. 2024 (arXiv 2401.10774).
+        Sequoia, Chen et al. 2024 (arXiv 2402.12374), tree construction; one vector per depth as in
+        Medusa, Cai et al. 2024 (arXiv 2401.10774).
     """
     largest = _checked_nodes(nodes)
     vectors, _ = acceptance_levels(acceptance, _checked_depth(depth, largest))
@@ -87,7 +100,8 @@ def optimal_trees(acceptance: AcceptanceVectors, nodes: Sequence[int] = (64, 256
 
 
 def optimal_values(acceptance: AcceptanceVectors, nodes: int, depth: int) -> Values:
-    """Expected tokens per step of the best tree for every node count up to `nodes` and depth up to `depth`.
+    """Expected tokens per step of the best tree for every node count up to `nodes` and depth up to
+    `depth`.
 
     Args:
         acceptance: as in `optimal_trees`.
@@ -95,8 +109,8 @@ def optimal_values(acceptance: AcceptanceVectors, nodes: int, depth: int) -> Val
         depth: largest number of levels, root included, 1..4096.
 
     Returns:
-        float64 [nodes + 1, depth + 1], indexed [n, levels]; -inf where there is no such tree, as in row
-        and column 0.
+        float64 [nodes + 1, depth + 1], indexed [n, levels]; -inf where there is no such tree, as in
+        row and column 0.
 
     Raises:
         InputError: a value is out of range.
@@ -125,14 +139,17 @@ def _greedy(vectors: list[Values], nodes: Sequence[int], depth: int) -> list[Tre
 
 
 def _no_such_tree(nodes: int, depth: int) -> InfeasibleError:
-    rule = f"no tree has that many nodes within {depth} levels and siblings up to the vectors' width"
+    rule = (
+        f"no tree has that many nodes within {depth} levels and siblings up to the vectors' width"
+    )
     return InfeasibleError(rule, key="nodes", value=nodes)
 
 
 def tree_tables(
     vectors: Sequence[Values], nodes: int, expansion_price: float = 0.0
 ) -> tuple[list[Values], list[Forests]]:
-    """Best subtree values for 1, 2, ... levels, and the forest tables behind the levels from the second on.
+    """Best subtree values for 1, 2, ... levels, and the forest tables behind the levels from the
+    second on.
 
     Args:
         vectors: sibling vector of every draft depth; equal ones as the same object.
@@ -140,8 +157,8 @@ def tree_tables(
         expansion_price: what a node other than the root loses by having children, in tokens.
 
     Returns:
-        Values, whose entry j is the best tree of j + 1 nodes and which end at the largest tree that there is; tables,
-        for `grown_tree`.
+        Values, whose entry j is the best tree of j + 1 nodes and which end at the largest tree that
+        there is; tables, for `grown_tree`.
 
     Raises:
         InputError: more table cells than memory should hold.
@@ -154,7 +171,10 @@ def tree_tables(
             break  # one vector for all depths, and one more level changed nothing: none will
         cells += (vector.size + 1) * nodes
         if cells > MAX_TABLE_CELLS:
-            rule = f"the search needs more than {MAX_TABLE_CELLS} table cells: lower the depth or the width"
+            rule = (
+                f"the search needs more than {MAX_TABLE_CELLS} table cells: lower the depth or the"
+                " width"
+            )
             raise _TooManyCellsError(rule, key="nodes", value=nodes)
         tables.append(_forests(vector, values[-1], nodes))
         feasible = tables[-1][0] > INFEASIBLE
@@ -164,13 +184,17 @@ def tree_tables(
 
 
 def _forests(vector: Values, subtrees: Values, nodes: int) -> Forests:
-    """Best value of siblings b, b + 1, ... holding exactly m nodes: row b of width + 1, column m < nodes."""
+    """Best value of siblings b, b + 1, ... holding exactly m nodes: row b of width + 1, column m <
+    nodes.
+    """
     nothing = np.full(nodes, INFEASIBLE)
     nothing[0] = 0.0
     rows = [nothing]
     for probability in vector[::-1]:
         row = np.zeros(nodes)
-        if probability == 0.0 and subtrees.size >= nodes - 1:  # worth nothing at any share: whatever the others leave
+        if (
+            probability == 0.0 and subtrees.size >= nodes - 1
+        ):  # worth nothing at any share: whatever the others leave
             np.maximum.accumulate(rows[-1][:-1], out=row[1:])
         else:
             row[1:] = max_plus(rows[-1][:-1], probability * subtrees[: nodes - 1])
@@ -178,15 +202,21 @@ def _forests(vector: Values, subtrees: Values, nodes: int) -> Forests:
     return rows[::-1]
 
 
-def _choice(vectors: list[Values], values: list[Values], forests: list[Forests], n: int, depth: int) -> TreeChoice:
+def _choice(
+    vectors: list[Values], values: list[Values], forests: list[Forests], n: int, depth: int
+) -> TreeChoice:
     if n > values[-1].size:
         raise _no_such_tree(n, depth)
     tree = grown_tree(vectors, values, forests, n)
     tokens_per_step = float(values[-1][n - 1])
-    return TreeChoice(tree=tree, nodes=n, depth=depth, tokens_per_step=tokens_per_step, certificate=EXACT)
+    return TreeChoice(
+        tree=tree, nodes=n, depth=depth, tokens_per_step=tokens_per_step, certificate=EXACT
+    )
 
 
-def grown_tree(vectors: Sequence[Values], values: Sequence[Values], forests: Sequence[Forests], n: int) -> Tree:
+def grown_tree(
+    vectors: Sequence[Values], values: Sequence[Values], forests: Sequence[Forests], n: int
+) -> Tree:
     """Read a best tree back in level order: at every node, a best share for each sibling in turn.
 
     Args:
@@ -213,7 +243,9 @@ def grown_tree(vectors: Sequence[Values], values: Sequence[Values], forests: Seq
 def _checked_nodes(nodes: Sequence[int]) -> int:
     for n in nodes:
         if not 1 <= n <= MAX_NODES:
-            raise InputError(f"a node count must be 1..{MAX_NODES}, root included", key="nodes", value=n)
+            raise InputError(
+                f"a node count must be 1..{MAX_NODES}, root included", key="nodes", value=n
+            )
     if not nodes:
         raise InputError("at least one node count is needed", key="nodes", value=nodes)
     return max(nodes)
@@ -222,5 +254,7 @@ def _checked_nodes(nodes: Sequence[int]) -> int:
 def _checked_depth(depth: int, nodes: int) -> int:
     """The levels that a tree of `nodes` nodes can use."""
     if not 1 <= depth <= MAX_NODES:
-        raise InputError(f"depth must be 1..{MAX_NODES} levels, root included", key="depth", value=depth)
+        raise InputError(
+            f"depth must be 1..{MAX_NODES} levels, root included", key="depth", value=depth
+        )
     return min(depth, nodes)

@@ -1,10 +1,11 @@
 """Which tree emits most tokens per step on a recorded text, correlations and all?
 
-The n most frequent rank paths at the positions where steps start are the best n-node tree for those starts,
-with no independence assumed. Starts depend on the tree, so trees are iterated until one repeats, the best
-replayed one is returned (the sibling-vector tree among them), and leaves are swapped while a full replay says
-that it helps. Exact for candidates that are deterministic given the true prefix. Leaves out what nodes and
-levels cost, and how the tree does on other text: `held_out` chooses on one half and replays the other.
+The n most frequent rank paths at the positions where steps start are the best n-node tree for those
+starts, with no independence assumed. Starts depend on the tree, so trees are iterated until one
+repeats, the best replayed one is returned (the sibling-vector tree among them), and leaves are
+swapped while a full replay says that it helps. Exact for candidates that are deterministic given
+the true prefix. Leaves out what nodes and levels cost, and how the tree does on other text:
+`held_out` chooses on one half and replays the other.
 """
 
 import math
@@ -24,7 +25,9 @@ from traces.replay.statistics import sibling_vector, sibling_vectors
 MAX_ITERATIONS = 50
 MAX_SWAPS = 64
 MOST_SWAP_CANDIDATES = 16
-SWAP_POSITIONS = 20_000_000  # positions replayed per swap at most; fewer pairs are tried on long recordings
+SWAP_POSITIONS = (
+    20_000_000  # positions replayed per swap at most; fewer pairs are tried on long recordings
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,17 +35,20 @@ class TraceTreeResult:
     """A tree chosen on a recording, beside the sibling-vector tree of as many nodes.
 
     Attributes:
-        draft_tokens: nodes asked for, root excluded. The tree has fewer where the recording knows no more
-            paths.
+        draft_tokens: nodes asked for, root excluded. The tree has fewer where the recording knows
+            no more paths.
         tree: the tree chosen; it may skip siblings.
-        tokens_per_step: its pooled emitted tokens per step, replayed on the recording it was chosen on.
+        tokens_per_step: its pooled emitted tokens per step, replayed on the recording it was chosen
+            on.
         dp_tree: the best tree for the recording's sibling vectors.
         dp_tokens_per_step: the same replay of that tree.
-        iterations: trees replayed until one repeated (at most 50), the sibling-vector tree included.
-        cycle_length: 1 where the iteration reached a fixed point, more where it cycles, 0 where neither happened.
+        iterations: trees replayed until one repeated (at most 50), the sibling-vector tree
+            included.
+        cycle_length: 1 where the iteration reached a fixed point, more where it cycles, 0 where
+            neither happened.
         swaps: leaf swaps made.
-        certificate: how far above `tokens_per_step` any tree of that size and depth could be on this
-            recording.
+        certificate: how far above `tokens_per_step` any tree of that size and depth could be on
+            this recording.
     """
 
     draft_tokens: int
@@ -84,19 +90,28 @@ def trace_tree(
         InfeasibleError: no tree of that many nodes fits the depth and the recorded candidates.
     """
     if not draft_tokens or min(draft_tokens) < 1:
-        raise InputError("tree sizes must be 1 or more", key="draft_tokens", value=list(draft_tokens))
+        raise InputError(
+            "tree sizes must be 1 or more", key="draft_tokens", value=list(draft_tokens)
+        )
     trie = build_trie(trace, depth)
     if trie.tokens == 0:
-        raise InputError("the trace has no decoding step to choose on", file=trace.file, key="requests")
+        raise InputError(
+            "the trace has no decoding step to choose on", file=trace.file, key="requests"
+        )
     vectors = measured_vectors(trace, trie.depth, max(draft_tokens))
     dp_choices = optimal_trees(vectors, [count + 1 for count in draft_tokens], depth=trie.depth + 1)
-    return [_searched(trie, count, choice.tree) for count, choice in zip(draft_tokens, dp_choices, strict=True)]
+    return [
+        _searched(trie, count, choice.tree)
+        for count, choice in zip(draft_tokens, dp_choices, strict=True)
+    ]
 
 
 def most_frequent(frequencies: Counts, count: int) -> Chosen:
-    """The `count` most frequent nodes; ties go to the shallower, then to the lexicographically first.
+    """The `count` most frequent nodes; ties go to the shallower, then to the lexicographically
+    first.
 
-    A node is never more frequent than its parent, and nodes are numbered parents first: the set is a tree.
+    A node is never more frequent than its parent, and nodes are numbered parents first: the set is
+    a tree.
 
     Args:
         frequencies: int64[t] by node number.
@@ -111,7 +126,8 @@ def most_frequent(frequencies: Counts, count: int) -> Chosen:
 
 
 def measured_vectors(trace: AcceptanceTrace, depth: int, width: int) -> AcceptanceVectors:
-    """The sibling vector over all positions, as published ones are; one per depth if the drafter drifts.
+    """The sibling vector over all positions, as published ones are; one per depth if the drafter
+    drifts.
 
     Args:
         trace: level 2 or more.
@@ -147,7 +163,9 @@ def _searched(trie: Trie, count: int, dp_tree: Tree) -> TraceTreeResult:
         iterations=len(seen),
         cycle_length=len(seen) - seen.get(candidate.tobytes(), len(seen)),
         swaps=swaps,
-        certificate=Certificate(kind="bound", gap=trie.tokens / trie.least_steps(count) - tokens_per_step),
+        certificate=Certificate(
+            kind="bound", gap=trie.tokens / trie.least_steps(count) - tokens_per_step
+        ),
     )
 
 
@@ -165,9 +183,13 @@ def _polished(trie: Trie, chosen: Chosen, steps: int) -> tuple[Chosen, int, int]
 
 
 def _swap_candidates(trie: Trie, chosen: Chosen) -> tuple[Counts, Counts]:
-    """The least frequent nodes that nothing needs, and the most frequent open ones, where steps start now."""
+    """The least frequent nodes that nothing needs, and the most frequent open ones, where steps
+    start now.
+    """
     frequencies = trie.frequencies(chosen)
-    candidates = max(2, min(MOST_SWAP_CANDIDATES, math.isqrt(SWAP_POSITIONS // max(1, trie.tokens))))
+    candidates = max(
+        2, min(MOST_SWAP_CANDIDATES, math.isqrt(SWAP_POSITIONS // max(1, trie.tokens)))
+    )
     needed = np.zeros(trie.nodes + 1, dtype=np.bool_)
     needed[trie.parents[chosen]] = True
     open_for = np.append(chosen, True)[trie.parents] & ~chosen  # the root, -1, reads the last entry

@@ -1,8 +1,8 @@
 """Which rank paths did a recorded text follow, and how many steps does a set of them take?
 
 Every position's path of true-token ranks, as deep as a step that starts there could be accepted,
-is a walk down one trie. A tree is then a set of trie nodes, a replay is a scan with one look-up per token,
-and a swap of two nodes is two writes. Leaves out how sets are chosen (`trace_tree`).
+is a walk down one trie. A tree is then a set of trie nodes, a replay is a scan with one look-up per
+token, and a swap of two nodes is two writes. Leaves out how sets are chosen (`trace_tree`).
 """
 
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Trie:
     """The rank paths of a recording; nodes are numbered shallower first, then lexicographically.
 
     Attributes:
-        paths: int32[n, depth], node reached after 1, 2, ... accepted tokens of a step that starts at a
-            position; -1 from the first true token outside the candidates (or past the proposal or the text)
-            on.
+        paths: int32[n, depth], node reached after 1, 2, ... accepted tokens of a step that starts
+            at a position; -1 from the first true token outside the candidates (or past the proposal
+            or the text) on.
         parents: int32[t], -1 for nodes of the first draft level.
         ranks: int32[t].
         offsets: int64[r+1], where requests begin and end.
@@ -62,7 +62,9 @@ class Trie:
         return int(_loops().count_steps(self.paths, self.offsets, self.first, chosen))
 
     def frequencies(self, chosen: Chosen) -> Counts:
-        """How often each node's path is the true one where the steps of that set start, int64[t]."""
+        """How often each node's path is the true one where the steps of that set start,
+        int64[t].
+        """
         counts: Counts = _loops().frequencies(self.paths, self.offsets, self.first, chosen)
         return counts
 
@@ -76,17 +78,21 @@ class Trie:
     def least_steps(self, count: int) -> int:
         """Steps below which no tree of `count` draft tokens can go: the larger of two bounds.
 
-        Whatever the size, a step passes over no more than its path; whatever the starts, a node saves no more
-        steps than it has occurrences that do not overlap.
+        Whatever the size, a step passes over no more than its path; whatever the starts, a node
+        saves no more steps than it has occurrences that do not overlap.
         """
-        savings = np.sort(_loops().most_savings(self.paths, self.offsets, self.first, self.nodes))[::-1]
+        savings = np.sort(_loops().most_savings(self.paths, self.offsets, self.first, self.nodes))[
+            ::-1
+        ]
         unlimited = int(_loops().least_steps(self.paths, self.offsets, self.first))
         return max(unlimited, self.tokens - int(savings[:count].sum()))
 
     def chosen(self, tree: Tree) -> Chosen:
         """The nodes of a tree that the recording knows; the others cannot be accepted in it."""
         width = int(self.ranks.max(initial=0)) + 1
-        keys = (self.parents.astype(np.int64) + 1) * width + self.ranks  # ascending, by the numbering
+        keys = (
+            self.parents.astype(np.int64) + 1
+        ) * width + self.ranks  # ascending, by the numbering
         found = [-1]
         for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
             key = (found[parent] + 1) * width + rank
@@ -109,8 +115,9 @@ class Trie:
 def build_trie(trace: AcceptanceTrace, depth: int) -> Trie:
     """The trie of a recording's rank paths.
 
-    A step that starts e positions before the end of the text is followed for e - 1 draft tokens only, because
-    its bonus token emits the last one anyway: a node's frequency is then exactly the steps that it saves.
+    A step that starts e positions before the end of the text is followed for e - 1 draft tokens
+    only, because its bonus token emits the last one anyway: a node's frequency is then exactly the
+    steps that it saves.
 
     Args:
         trace: level 2 or more.
@@ -141,7 +148,9 @@ def build_trie(trace: AcceptanceTrace, depth: int) -> Trie:
 
 
 def _number(paths: Ids, width: int) -> tuple[Ids, Ids]:
-    """Replace the ranks in `paths` by node numbers, level by level; return the nodes' parents and ranks."""
+    """Replace the ranks in `paths` by node numbers, level by level; return the nodes' parents and
+    ranks.
+    """
     parents: list[NDArray[np.int64]] = []
     ranks: list[NDArray[np.int64]] = []
     known = 0

@@ -1,8 +1,9 @@
-"""How many tokens per step could any tree emit on a recording, were it chosen with the text in hand?
+"""How many tokens per step could any tree emit on a recording, were it chosen with the text in
+hand?
 
-Three bounds above every tree of so many draft tokens: one tree for all steps, one for every request, and a tree of its
-own at every step. Who chooses without knowing the text lies below all of them. Leaves out seconds, and which tree comes
-near (`trace_tree`).
+Three bounds above every tree of so many draft tokens: one tree for all steps, one for every
+request, and a tree of its own at every step. Who chooses without knowing the text lies below all of
+them. Leaves out seconds, and which tree comes near (`trace_tree`).
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,9 @@ class TreeBounds:
     tree_per_step: float
 
 
-def tree_bounds(trace: AcceptanceTrace, draft_tokens: Sequence[int], depth: int) -> list[TreeBounds]:
+def tree_bounds(
+    trace: AcceptanceTrace, draft_tokens: Sequence[int], depth: int
+) -> list[TreeBounds]:
     """Bounds for trees of several sizes.
 
     Args:

@@ -1,8 +1,9 @@
 """What do trees cost on a device, level by level and node by node, and which one is fastest there?
 
-Seconds come from the cost model: a verify pass of every number of nodes, draft passes as wide as a level's parents, and
-the engine's share. Engines that replay captured graphs run the next larger captured number of rows. Leaves out the
-search (`priced_tree`), and everything that is not a static tree (`costmodel.optimizers.search`).
+Seconds come from the cost model: a verify pass of every number of nodes, draft passes as wide as a
+level's parents, and the engine's share. Engines that replay captured graphs run the next larger
+captured number of rows. Leaves out the search (`priced_tree`), and everything that is not a static
+tree (`costmodel.optimizers.search`).
 """
 
 from bisect import bisect_left
@@ -28,35 +29,58 @@ def tree_price(
         batch: requests, at least 1.
         context: cached tokens per request.
         nodes: most nodes, root included, at least 2.
-        captured_rows: query tokens of a whole batch for which the engine has captured graphs, increasing; a verify pass
-            takes the time of the next larger one, and beyond the last its own. Empty: passes are as large as they are.
+        captured_rows: query tokens of a whole batch for which the engine has captured graphs,
+            increasing; a verify pass takes the time of the next larger one, and beyond the last its
+            own. Empty: passes are as large as they are.
 
     Raises:
-        InputError: numbers out of range, a plan over several groups, or a drafter that drafts no trees.
+        InputError: numbers out of range, a plan over several groups, or a drafter that drafts no
+            trees.
     """
     if batch < 1 or nodes < 2 or any(rows < 1 for rows in captured_rows):
-        raise InputError("needs a batch of 1, 2 nodes and captured rows of 1 or more", key="batch", value=batch)
+        raise InputError(
+            "needs a batch of 1, 2 nodes and captured rows of 1 or more", key="batch", value=batch
+        )
     if setting.plan is not None:
         raise InputError("trees are priced on one tensor-parallel group", key="plan")
     parts = setting.deployment, setting.drafter
     sizes = np.array([_rows(batch * n, captured_rows) / batch for n in range(1, nodes + 1)])
     verify = verify_passes(
-        *parts, batch=batch, draft_tokens=sizes - 1.0, context=context, speculates=np.ones(nodes, dtype=np.bool_)
+        *parts,
+        batch=batch,
+        draft_tokens=sizes - 1.0,
+        context=context,
+        speculates=np.ones(nodes, dtype=np.bool_),
     )
-    step = total_cost([], verify, setting.drafter, setting.overhead, speculates=np.ones(nodes, dtype=np.bool_),
-                      requests=batch)  # fmt: skip
-    plain = float(step_cost(setting, geometric(0.0, 0), batch=float(batch), context=float(context)).total_s)
+    step = total_cost(
+        [],
+        verify,
+        setting.drafter,
+        setting.overhead,
+        speculates=np.ones(nodes, dtype=np.bool_),
+        requests=batch,
+    )
+    plain = float(
+        step_cost(setting, geometric(0.0, 0), batch=float(batch), context=float(context)).total_s
+    )
 
     def draft_s(widths: Sequence[int]) -> float:
         passes = tree_draft(
-            *parts, widths, batch=float(batch), context=float(context), reread_tokens=float(len(widths))
+            *parts,
+            widths,
+            batch=float(batch),
+            context=float(context),
+            reread_tokens=float(len(widths)),
         )
         return float(sum(often * cost.total_s for often, cost in passes))
 
     return TreePrice(
-        plain_s=plain, verify_s=np.asarray(step.total_s, dtype=np.float64), draft_s=draft_s,
-        accepted_s=setting.overhead.accepted_s * batch, requests=batch,
-    )  # fmt: skip
+        plain_s=plain,
+        verify_s=np.asarray(step.total_s, dtype=np.float64),
+        draft_s=draft_s,
+        accepted_s=setting.overhead.accepted_s * batch,
+        requests=batch,
+    )
 
 
 def _rows(rows: int, captured: Sequence[int]) -> int:

@@ -1,8 +1,8 @@
 """How long does each operation take on a device?
 
-Two fidelities. `datasheet`: the larger of the two roofs, nothing else. `calibrated`: launch times, achieved
-fractions, tiles and waves, with the constants of the device profile. Leaves out operands that are still in the
-cache when an operation starts.
+Two fidelities. `datasheet`: the larger of the two roofs, nothing else. `calibrated`: launch times,
+achieved fractions, tiles and waves, with the constants of the device profile. Leaves out operands
+that are still in the cache when an operation starts.
 """
 
 from costmodel.passes.kernels.attention import (

@@ -1,7 +1,8 @@
 """How long does attention take: decode, verification, prompt processing, and latent attention?
 
-Work is cut into units of 64 query rows; a unit walks its part of the cache tile by tile, and units share the
-processors in waves. Leaves out tree masks, which add no bytes, and the compaction of rejected tokens.
+Work is cut into units of 64 query rows; a unit walks its part of the cache tile by tile, and units
+share the processors in waves. Leaves out tree masks, which add no bytes, and the compaction of
+rejected tokens.
 """
 
 import numpy as np
@@ -29,14 +30,16 @@ def split_attention(
     dtype: str,
     head_dim: Number = HEAD_DIM,
 ) -> Timing:
-    """Decode or verify attention with split-KV: the n query rows of a request share one read of its cache.
+    """Decode or verify attention with split-KV: the n query rows of a request share one read of its
+    cache.
 
-    R = n·heads/kv_heads packed rows make ⌈R/64⌉ tiles per key/value head; U = b·kv_heads·tiles units are split
-    s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, or not at all where that is faster (as with a few more
-    units, for which no processor is left), in w = max(1, U·s/P) waves, rounded up in part:
-    ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, (tu + ⌈context/64s⌉·t_tile)·w), roofs derated. One
-    query token per request takes the decode constants, several take those of `verify`. Where `verify` has constants of
-    its own, several never take less time than one: the two may have been measured with kernels of different libraries.
+    R = n·heads/kv_heads packed rows make ⌈R/64⌉ tiles per key/value head; U = b·kv_heads·tiles
+    units are split s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, or not at all where
+    that is faster (as with a few more units, for which no processor is left), in w = max(1, U·s/P)
+    waves, rounded up in part: ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, (tu +
+    ⌈context/64s⌉·t_tile)·w), roofs derated. One query token per request takes the decode constants,
+    several take those of `verify`. Where `verify` has constants of its own, several never take less
+    time than one: the two may have been measured with kernels of different libraries.
 
     Args:
         device: profile.
@@ -50,8 +53,8 @@ def split_attention(
         head_dim: width of a head.
 
     Returns:
-        Launch, one term per wave of work units, the combination of splits, and the larger of bandwidth,
-        padded arithmetic and the tile loop.
+        Launch, one term per wave of work units, the combination of splits, and the larger of
+        bandwidth, padded arithmetic and the tile loop.
     """
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     several = n > 1.0
@@ -62,13 +65,17 @@ def split_attention(
     if True not in forms:
         return forms[False]
     alone = Work(work.flops / n, work.bytes)
-    one = _split(device, alone, b, np.ones_like(n), ctx, heads, kv_heads, dtype, head_dim, verify=False)
+    one = _split(
+        device, alone, b, np.ones_like(n), ctx, heads, kv_heads, dtype, head_dim, verify=False
+    )
     verify = chosen(forms[True].seconds >= one.seconds, forms[True], one)
     return chosen(several, verify, forms[False]) if False in forms else verify
 
 
 def _needed(device: Device, several: Mask) -> tuple[bool, ...]:
-    """Which constants a call needs: decode's (False), verify's (True), or both where they differ."""
+    """Which constants a call needs: decode's (False), verify's (True), or both where they
+    differ.
+    """
     if not several.any() or _alike(device):
         return (False,)
     return (True,) if several.all() else (False, True)
@@ -79,11 +86,21 @@ def chosen(condition: Mask, yes: Timing, no: Timing) -> Timing:
     return Timing(*(np.where(condition, y, x) for y, x in zip(yes, no, strict=True)))
 
 
-_PAIRS = ("launch_s", "wave_s", "combine_s", "bandwidth_efficiency", "compute_efficiency", "tile_s", "wave_ratio")
+_PAIRS = (
+    "launch_s",
+    "wave_s",
+    "combine_s",
+    "bandwidth_efficiency",
+    "compute_efficiency",
+    "tile_s",
+    "wave_ratio",
+)
 
 
 def _alike(device: Device) -> bool:
-    """Whether verification was given the constants of decoding, for want of its own: then it is timed as decoding."""
+    """Whether verification was given the constants of decoding, for want of its own: then it is
+    timed as decoding.
+    """
     c = device.constants
     same = all(getattr(c, f"attention_{name}") == getattr(c, f"verify_{name}") for name in _PAIRS)
     return same and c.verify_mask_ratio == 0.5
@@ -109,7 +126,9 @@ def _split(
     rows = n * heads / kv_heads
     tiles = np.ceil(rows / ROW_TILE - 1e-9)
     units = np.maximum(b * kv_heads * tiles, 1e-9)
-    splits = np.clip(np.floor(device.processors / units), 1.0, np.maximum(np.ceil(ctx / SPLIT_CONTEXT), 1.0))
+    splits = np.clip(
+        np.floor(device.processors / units), 1.0, np.maximum(np.ceil(ctx / SPLIT_CONTEXT), 1.0)
+    )
     padding = 1.0 + c.attention_padding_ratio * (tiles * ROW_TILE / rows - 1.0)
     if verify:
         padding = padding * (ctx + c.verify_mask_ratio * n) / (ctx + 0.5 * n)
@@ -124,7 +143,9 @@ def _split(
         if c.attention_unit_s and not verify:
             loop = loop + waves * c.attention_unit_s
         launch = launch_s + per_wave * waves + np.where(parts > 1, combine_s, 0.0)
-        return Timing(launch + np.maximum(np.maximum(compute, memory), loop), compute, memory, launch)
+        return Timing(
+            launch + np.maximum(np.maximum(compute, memory), loop), compute, memory, launch
+        )
 
     split = in_parts(splits)
     if not combine_s or np.all(splits == 1.0):
@@ -143,9 +164,13 @@ def _mean_tiles(context: Array, query_tokens: Array, row_tile: float, block_toke
         block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
     """
     blocks = np.ceil(query_tokens / row_tile - 1e-9)
-    seen = np.maximum(row_tile, np.minimum(query_tokens, float(block_tokens)) if block_tokens else query_tokens)
+    seen = np.maximum(
+        row_tile, np.minimum(query_tokens, float(block_tokens)) if block_tokens else query_tokens
+    )
     longest = np.ceil((context + query_tokens) / ROW_TILE)
-    return np.asarray(np.minimum(context / ROW_TILE + (blocks * row_tile + seen) / (2.0 * ROW_TILE), longest))
+    return np.asarray(
+        np.minimum(context / ROW_TILE + (blocks * row_tile + seen) / (2.0 * ROW_TILE), longest)
+    )
 
 
 def unsplit_attention(
@@ -161,13 +186,15 @@ def unsplit_attention(
     beside: tuple[Number, Number] | None = None,
     block_tokens: int = 1,
 ) -> Timing:
-    """Attention whose kernel cannot split a request's cache: one unit walks the whole context tile by tile.
+    """Attention whose kernel cannot split a request's cache: one unit walks the whole context tile
+    by tile.
 
-    A unit is one head's block of 64 query tokens; it takes tu + t_tile per 64 cached or new tokens before it.
-    With ℓ the longest unit and L all units together, the walk takes ℓ·max(1, L/(P·ℓ)), rounded up in part.
-    Heads of a group read the same cache; they find it in the last-level cache unless so many requests are in
-    flight that a head's turn ends before the next one's begins, and then the cache is read up to once per head:
-    bytes·(1 + (heads/kv_heads - 1)·min(1, κ·blocks/P)·(1 - exp(-KV of a head/cache))).
+    A unit is one head's block of 64 query tokens; it takes tu + t_tile per 64 cached or new tokens
+    before it. With ℓ the longest unit and L all units together, the walk takes ℓ·max(1, L/(P·ℓ)),
+    rounded up in part. Heads of a group read the same cache; they find it in the last-level cache
+    unless so many requests are in flight that a head's turn ends before the next one's begins, and
+    then the cache is read up to once per head: bytes·(1 + (heads/kv_heads - 1)·min(1,
+    κ·blocks/P)·(1 - exp(-KV of a head/cache))).
 
     Args:
         device: profile.
@@ -178,8 +205,8 @@ def unsplit_attention(
         heads: query heads of one device.
         kv_heads: key/value heads of one device.
         dtype: format that the matrix units compute in.
-        beside: requests and cached tokens of requests with one query token in the same call; their traffic is to
-            be part of `work`.
+        beside: requests and cached tokens of requests with one query token in the same call; their
+            traffic is to be part of `work`.
         block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
     """
     c = device.constants
@@ -217,11 +244,12 @@ def prefill_attention(
     head_dim: Number = HEAD_DIM,
     block_tokens: int = 1,
 ) -> Timing:
-    """Attention over a prompt or chunk: ta + append + ‖walk of the tiles, the larger of the two roofs‖ₚ.
+    """Attention over a prompt or chunk: ta + append + ‖walk of the tiles, the larger of the two
+    roofs‖ₚ.
 
-    The walk is that of `unsplit_attention`, with constants of prompt kernels: blocks of their own number of query
-    rows, and tiles of which only a part of the time grows with the head. New keys and values may be written into the
-    cache by a kernel of its own beforehand.
+    The walk is that of `unsplit_attention`, with constants of prompt kernels: blocks of their own
+    number of query rows, and tiles of which only a part of the time grows with the head. New keys
+    and values may be written into the cache by a kernel of its own beforehand.
 
     Args:
         device: profile.
@@ -239,10 +267,14 @@ def prefill_attention(
     blocks = np.ceil(n / c.context_row_tile - 1e-9)
     longest = np.ceil((ctx + n) / ROW_TILE)
     mean = _mean_tiles(ctx, n, c.context_row_tile, block_tokens)
-    tile_s = c.context_tile_s * (1.0 + c.context_width_ratio * (np.asarray(head_dim) / HEAD_DIM - 1.0))
+    tile_s = c.context_tile_s * (
+        1.0 + c.context_width_ratio * (np.asarray(head_dim) / HEAD_DIM - 1.0)
+    )
     unit_s = c.context_unit_s + longest * tile_s
     total_s = b * heads * blocks * (c.context_unit_s + mean * tile_s)
-    walk = unit_s * rounded(total_s / np.maximum(device.processors * unit_s, 1e-300), c.context_wave_ratio)
+    walk = unit_s * rounded(
+        total_s / np.maximum(device.processors * unit_s, 1e-300), c.context_wave_ratio
+    )
     compute = work.flops / (device.peak(dtype) * c.context_compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.context_bandwidth_efficiency)
     append = work.written_bytes * (c.context_append_ratio / device.bandwidth_bytes_per_s)
@@ -254,11 +286,12 @@ def prefill_attention(
 def latent_attention(
     device: Device, work: Work, dtype: str, *, context: Number, requests: Number, rows: Number
 ) -> Timing:
-    """Absorbed multi-head latent attention: ta + tw·waves + ‖the larger derated roof, ⌈context/64⌉·t_tile‖ₚ.
+    """Absorbed multi-head latent attention: ta + tw·waves + ‖the larger derated roof,
+    ⌈context/64⌉·t_tile‖ₚ.
 
-    The last term is one unit's walk over a cache that its kernel does not split; about 0 where it does. Fewer than 64
-    query rows of a request run in tiles of 16, each of which reads part of the cache from memory again; 64 and more
-    run together. A wave is one tile for every processor.
+    The last term is one unit's walk over a cache that its kernel does not split; about 0 where it
+    does. Fewer than 64 query rows of a request run in tiles of 16, each of which reads part of the
+    cache from memory again; 64 and more run together. A wave is one tile for every processor.
 
     Args:
         device: profile.
@@ -269,7 +302,9 @@ def latent_attention(
         rows: query rows that share a request's cache: heads of one device times query tokens.
     """
     c = device.constants
-    tiles = np.where(np.asarray(rows) < ROW_TILE, np.ceil(np.asarray(rows) / LATENT_TILE - 1e-9), 1.0)
+    tiles = np.where(
+        np.asarray(rows) < ROW_TILE, np.ceil(np.asarray(rows) / LATENT_TILE - 1e-9), 1.0
+    )
     walk = np.ceil(np.asarray(context, dtype=np.float64) / ROW_TILE) * c.mla_tile_s
     compute = work.flops / (device.peak(dtype) * c.mla_compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.mla_bandwidth_efficiency)
@@ -277,4 +312,6 @@ def latent_attention(
         memory = memory * (1.0 + c.mla_reread_ratio * (tiles - 1.0))
     waves = np.maximum(np.asarray(requests, dtype=np.float64) * tiles / device.processors, 1.0)
     launch = np.asarray(c.mla_launch_s + c.mla_wave_s * waves if c.mla_wave_s else c.mla_launch_s)
-    return Timing(launch + joined(np.maximum(compute, memory), walk, c.mla_norm), compute, memory, launch)
+    return Timing(
+        launch + joined(np.maximum(compute, memory), walk, c.mla_norm), compute, memory, launch
+    )

@@ -1,7 +1,7 @@
 """How long does an all-reduce take, by the library that runs it?
 
-Small messages go through an engine's own kernels, large ones through NCCL. Leaves out links shared with other
-traffic and groups that span several servers.
+Small messages go through an engine's own kernels, large ones through NCCL. Leaves out links shared
+with other traffic and groups that span several servers.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ VLLM_MOST_BYTES = 16 * 2**20  # messages of this size and more leave vLLM's own 
 class Reductions:
     """Whose all-reduce kernels an engine runs, and up to how many devices.
 
-    An engine's own kernels write into the memory of every peer. Where more devices take part than have direct links
-    to each other (NVLink, Infinity Fabric), engines leave the call to NCCL.
+    An engine's own kernels write into the memory of every peer. Where more devices take part than
+    have direct links to each other (NVLink, Infinity Fabric), engines leave the call to NCCL.
 
     Args:
         backend: library of the calls that are not left to NCCL.
@@ -43,7 +43,11 @@ class Reductions:
     def on(self, device: Device, devices: int) -> Backend:
         """The library that reduces over `devices` devices of a kind."""
         direct = device.direct_devices
-        return self.backend if direct is None or devices <= max(self.most_over_host, direct) else "nccl"
+        return (
+            self.backend
+            if direct is None or devices <= max(self.most_over_host, direct)
+            else "nccl"
+        )
 
 
 def allreduce(
@@ -55,7 +59,8 @@ def allreduce(
     backend: Backend = "vllm",
     one_shot: Mask | None = None,
 ) -> Timing:
-    """All-reduce over `devices`: the cheaper of one-shot and two-shot kernels, or NCCL's ring for large messages.
+    """All-reduce over `devices`: the cheaper of one-shot and two-shot kernels, or NCCL's ring for
+    large messages.
 
     Args:
         device: profile of each participant.
@@ -63,12 +68,13 @@ def allreduce(
         devices: participants N; 1 costs nothing.
         graphs: captured in a graph; outside of one no call is shorter than its launch on the host.
         backend: whose kernels: vLLM's, TensorRT-LLM's, or NCCL alone.
-        one_shot: calls that run the one-shot kernel although another one may be faster; None: none do.
+        one_shot: calls that run the one-shot kernel although another one may be faster; None: none
+            do.
 
     Returns:
-        min[a + b·log2 N + (N-1)B/(e1·link), a + g + b·log2 N + 2(N-1)/N·B/(e2·link)] below the backend's largest
-        message, and from there on a' + b'·N + 2(N-1)/N·B/(e'·link). A message just below takes no longer than that
-        largest one, to which an engine may pad it.
+        min[a + b·log2 N + (N-1)B/(e1·link), a + g + b·log2 N + 2(N-1)/N·B/(e2·link)] below the
+        backend's largest message, and from there on a' + b'·N + 2(N-1)/N·B/(e'·link). A message
+        just below takes no longer than that largest one, to which an engine may pad it.
 
     Raises:
         InputError: an unknown backend.
@@ -95,7 +101,9 @@ def allreduce(
 def _ring(device: Device, size: Array, devices: int) -> tuple[Array, Array]:
     c = device.constants
     launch = np.asarray(c.nccl_launch_s + c.nccl_hop_s * devices)
-    return launch, 2.0 * (devices - 1) / devices * size / (c.nccl_efficiency * device.link_bytes_per_s)
+    return launch, 2.0 * (devices - 1) / devices * size / (
+        c.nccl_efficiency * device.link_bytes_per_s
+    )
 
 
 def _own_kernels(

@@ -27,11 +27,12 @@ def by_size(
     form: Callable[[Array], Timing],
     padded: Array,
 ) -> Timing:
-    """A matrix product's time, corrected by its rows, outputs and inputs where the profile has a table.
+    """A matrix product's time, corrected by its rows, outputs and inputs where the profile has a
+    table.
 
-    More rows never take less than fewer: kernels of several sizes were measured, each with an error of its own, and a
-    table that falls by that error from node to node would verify in less time than a plain pass takes. Nor do fewer
-    take more than the sizes that they can be padded to.
+    More rows never take less than fewer: kernels of several sizes were measured, each with an error
+    of its own, and a table that falls by that error from node to node would verify in less time
+    than a plain pass takes. Nor do fewer take more than the sizes that they can be padded to.
 
     Args:
         device: profile.
@@ -50,10 +51,16 @@ def by_size(
         sizes = [np.log(size) * _PER_OCTAVE for size in (outputs, inputs)]
         logs, at_padded = (interpolated(correction, at, *sizes) for at in (x, above))
         nodes = list(correction.axes[0][:-1])
-        at_nodes = interpolated(correction, np.array(nodes).reshape(-1, *(1 for _ in np.shape(logs))), *sizes)
+        at_nodes = interpolated(
+            correction, np.array(nodes).reshape(-1, *(1 for _ in np.shape(logs))), *sizes
+        )
     else:
-        column = _along_rows(correction, float(np.reshape(outputs, ())), float(np.reshape(inputs, ())))
-        logs, at_padded = (np.asarray(np.interp(at, correction.axes[0], column)) for at in (x, above))
+        column = _along_rows(
+            correction, float(np.reshape(outputs, ())), float(np.reshape(inputs, ()))
+        )
+        logs, at_padded = (
+            np.asarray(np.interp(at, correction.axes[0], column)) for at in (x, above)
+        )
         falls = _before_falls(correction.axes[0], column, float(above.max(initial=0.0)))
         nodes = [correction.axes[0][at] for at in falls]
         at_nodes = np.array([column[at] for at in falls]).reshape(-1, *(1 for _ in np.shape(logs)))
@@ -84,13 +91,19 @@ def _along_rows(correction: Correction, outputs: float, inputs: float) -> list[f
 
 
 def _before_falls(axis: tuple[float, ...], column: list[float], most: float) -> list[int]:
-    """Which nodes along rows lie higher than a later part of the correction, up to the most rows."""
+    """Which nodes along rows lie higher than a later part of the correction, up to the most
+    rows.
+    """
     end = bisect.bisect_left(axis, most) + 1  # the node that ends the part with the most rows
-    return [at for at in range(end - 1) if at < len(axis) - 1 and column[at] > min(column[at + 1 : end])]
+    return [
+        at for at in range(end - 1) if at < len(axis) - 1 and column[at] > min(column[at + 1 : end])
+    ]
 
 
 def by_share(device: Device, timing: Timing, operation: str) -> Timing:
-    """A time corrected by its shares of launches and of arithmetic where the profile has a table."""
+    """A time corrected by its shares of launches and of arithmetic where the profile has a
+    table.
+    """
     correction = device.constants.corrections.get(operation)
     if correction is None:
         return timing
@@ -100,16 +113,22 @@ def by_share(device: Device, timing: Timing, operation: str) -> Timing:
 
 
 def interpolated(correction: Correction, *at: Array) -> Array:
-    """Corrections, as logarithms, at coordinates that broadcast; beyond the ends the last value holds."""
+    """Corrections, as logarithms, at coordinates that broadcast; beyond the ends the last value
+    holds.
+    """
     values = correction.grid
     axes = list(correction.axes)
-    while axes and np.size(at[len(axes) - 1]) == 1:  # sizes of weights are single numbers, rows seldom
+    while (
+        axes and np.size(at[len(axes) - 1]) == 1
+    ):  # sizes of weights are single numbers, rows seldom
         values = _between(values, axes.pop(), float(np.reshape(at[len(axes)], ())))
     if not axes:
         return np.asarray(values)
     if len(axes) == 1:
         return np.asarray(np.interp(at[0], axes[0], values))
-    return _multilinear(values, [np.asarray(axis) for axis in axes], np.broadcast_arrays(*at[: len(axes)]))
+    return _multilinear(
+        values, [np.asarray(axis) for axis in axes], np.broadcast_arrays(*at[: len(axes)])
+    )
 
 
 def _between(values: Array, axis: tuple[float, ...], x: float) -> Array:
@@ -130,5 +149,8 @@ def _multilinear(values: Array, axes: list[Array], at: list[Array] | tuple[Array
         weight = np.ones(())
         for up, part in zip(corner, share, strict=True):
             weight = weight * (part if up else 1.0 - part)
-        total = total + weight * values[tuple(index + up for index, up in zip(below, corner, strict=True))]
+        total = (
+            total
+            + weight * values[tuple(index + up for index, up in zip(below, corner, strict=True))]
+        )
     return total

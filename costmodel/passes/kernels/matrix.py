@@ -21,7 +21,8 @@ PREFILL_ROWS = 4096.0
 
 
 def gemm_efficiency(device: Device, rows: Number) -> Array:
-    """Share of the peak that a matrix product reaches: the decode constant to 1024 rows, prefill's from 4096.
+    """Share of the peak that a matrix product reaches: the decode constant to 1024 rows, prefill's
+    from 4096.
 
     Between them it moves linearly in the logarithm of the rows.
     """
@@ -29,8 +30,13 @@ def gemm_efficiency(device: Device, rows: Number) -> Array:
     if np.size(rows) and np.max(rows) <= LARGEST_DECODE_ROWS:
         return np.asarray(c.gemm_compute_efficiency)
     span = np.log(PREFILL_ROWS / LARGEST_DECODE_ROWS)
-    position = np.clip(np.log(np.maximum(rows, 1.0) * (1.0 / LARGEST_DECODE_ROWS)) * (1.0 / span), 0.0, 1.0)
-    return np.asarray(c.gemm_compute_efficiency + position * (c.prefill_compute_efficiency - c.gemm_compute_efficiency))
+    position = np.clip(
+        np.log(np.maximum(rows, 1.0) * (1.0 / LARGEST_DECODE_ROWS)) * (1.0 / span), 0.0, 1.0
+    )
+    return np.asarray(
+        c.gemm_compute_efficiency
+        + position * (c.prefill_compute_efficiency - c.gemm_compute_efficiency)
+    )
 
 
 def gemm(
@@ -44,14 +50,15 @@ def gemm(
 ) -> Timing:
     """Matrix product: t0 + ‖tiles, bytes‖ₚ, with the best of the output tiles of 16 to 128 rows.
 
-    With m rows in tiles of r, the arithmetic is that of ⌈m/r⌉·r rows at the share of the peak that the device
-    reaches, times 1 + ρ·((128/r + 1)/2 - 1) because small tiles read their operands more often, and times the
-    waves of ⌈m/r⌉·⌈N/128⌉ tiles over the processors, rounded up in part. On a processor without such tiles (a
-    CPU) rows are not rounded, but those that fill no block may take longer. Outputs are written at a share of the
-    bandwidth of their own. Where the profile has a table of what measurements leave of this form, the time is
-    corrected by interpolation in it, and is no less than the corrected time of fewer rows at the table's nodes and no
-    more than that of the rows that whole tiles have. Nor do further rows of tiles, which
-    occupy idle processors, take less than fewer.
+    With m rows in tiles of r, the arithmetic is that of ⌈m/r⌉·r rows at the share of the peak that
+    the device reaches, times 1 + ρ·((128/r + 1)/2 - 1) because small tiles read their operands more
+    often, and times the waves of ⌈m/r⌉·⌈N/128⌉ tiles over the processors, rounded up in part. On a
+    processor without such tiles (a CPU) rows are not rounded, but those that fill no block may take
+    longer. Outputs are written at a share of the bandwidth of their own. Where the profile has a
+    table of what measurements leave of this form, the time is corrected by interpolation in it, and
+    is no less than the corrected time of fewer rows at the table's nodes and no more than that of
+    the rows that whole tiles have. Nor do further rows of tiles, which occupy idle processors, take
+    less than fewer.
 
     Args:
         device: profile.
@@ -77,7 +84,11 @@ def gemm(
         return _form(device, _of_other(work, rows, m, n, moved), rows, dtype, n)
 
     most_rows = float(np.max(m, initial=0.0))
-    fewer = _partly_idle_rows(device, float(np.reshape(n, ())), most_rows, dimensions) if fills else None
+    fewer = (
+        _partly_idle_rows(device, float(np.reshape(n, ())), most_rows, dimensions)
+        if fills
+        else None
+    )
     if fewer is not None and fewer.size:
         least = np.where(fewer < m, form(fewer).seconds, 0.0).max(axis=0)
         longer = np.maximum(least / timing.seconds, 1.0)
@@ -87,14 +98,18 @@ def gemm(
 
 
 def _partly_idle_rows(device: Device, outputs: float, most: float, dimensions: int) -> Array:
-    """Rows of whole tiles, up to the most rows, beyond which idle processors take part; [sizes, 1, ...].
+    """Rows of whole tiles, up to the most rows, beyond which idle processors take part; [sizes, 1,
+    ...].
 
-    The form was fitted to few rows of tiles. That more of them were faster is not in the tables: on B200 the step past
-    128 rows takes 1.02 (fp4) and 1.17 times (fp8) as long, medians of 56 and 62 narrow products.
+    The form was fitted to few rows of tiles. That more of them were faster is not in the tables: on
+    B200 the step past 128 rows takes 1.02 (fp4) and 1.17 times (fp8) as long, medians of 56 and 62
+    narrow products.
     """
     idle = np.ceil(device.processors / np.ceil(outputs / COLUMN_TILE))
     count = min(idle, np.ceil(most / COLUMN_TILE), MOST_TILE_ROWS)
-    return np.asarray(COLUMN_TILE * np.arange(1.0, count)).reshape(-1, *(1 for _ in range(dimensions)))
+    return np.asarray(COLUMN_TILE * np.arange(1.0, count)).reshape(
+        -1, *(1 for _ in range(dimensions))
+    )
 
 
 def _form(device: Device, work: Work, m: Array, dtype: str, outputs: Number | None) -> Timing:
@@ -114,7 +129,8 @@ def _form(device: Device, work: Work, m: Array, dtype: str, outputs: Number | No
 
 
 def _of_other(work: Work, other: Array, rows: Array, outputs: Array, read: Array) -> Work:
-    """The work of the same weights for other rows: what they read and write follows them, the weights do not.
+    """The work of the same weights for other rows: what they read and write follows them, the
+    weights do not.
 
     Args:
         work: at `rows`.
@@ -127,8 +143,10 @@ def _of_other(work: Work, other: Array, rows: Array, outputs: Array, read: Array
         work, rows = Work(*(np.asarray(each.flat[0]) for each in work)), np.asarray(rows.flat[0])
     written = work.written_bytes / rows
     return Work(
-        work.flops / rows * other, work.bytes - (rows - other) * written * (1.0 + read / outputs), written * other
-    )  # fmt: skip
+        work.flops / rows * other,
+        work.bytes - (rows - other) * written * (1.0 + read / outputs),
+        written * other,
+    )
 
 
 def _inputs(work: Work, rows: Array, outputs: Array) -> Array:
@@ -141,8 +159,8 @@ def _inputs(work: Work, rows: Array, outputs: Array) -> Array:
 def _rounding(device: Device, m: Array, dtype: str, outputs: Number | None) -> Array:
     """How much longer arithmetic takes because rows do not fill the tiles or blocks of a kernel.
 
-    Where a format has no higher rate than the vector units, products of few rows run on these, which take rows as
-    they are: tiles are of matrix units.
+    Where a format has no higher rate than the vector units, products of few rows run on these,
+    which take rows as they are: tiles are of matrix units.
     """
     if device.kind == "cpu":
         return _single_factor(device, m)
@@ -174,24 +192,34 @@ def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:
 
 @lru_cache(maxsize=256)
 def _row_tiles(tile_ratio: float, dimensions: int) -> tuple[Array, Array]:
-    """Of every tile: how many a row takes, and the rows of the largest that cost as much; [tiles, 1, ...]."""
+    """Of every tile: how many a row takes, and the rows of the largest that cost as much; [tiles,
+    1, ...].
+    """
     tile = _TILES.reshape(-1, *(1 for _ in range(dimensions)))
     return 1.0 / tile, tile * (1.0 + tile_ratio * (COLUMN_TILE / tile - 1.0) / 2.0)
 
 
 def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
     """How much longer traffic takes because fewer tiles than processors ask for it."""
-    tiles = np.ceil(m / COLUMN_TILE - 1e-9) * np.ceil(np.asarray(outputs, dtype=np.float64) / COLUMN_TILE)
-    return np.asarray(1.0 + device.constants.gemm_fill_ratio * (np.maximum(device.processors / tiles, 1.0) - 1.0))
+    tiles = np.ceil(m / COLUMN_TILE - 1e-9) * np.ceil(
+        np.asarray(outputs, dtype=np.float64) / COLUMN_TILE
+    )
+    return np.asarray(
+        1.0 + device.constants.gemm_fill_ratio * (np.maximum(device.processors / tiles, 1.0) - 1.0)
+    )
 
 
 def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
-    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two roofs."""
+    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two
+    roofs.
+    """
     c = device.constants
     compute = work.flops / (device.peak(dtype) * c.moe_compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.moe_bandwidth_efficiency)
     launch = c.moe_launch_s + c.moe_expert_s * np.asarray(visited, dtype=np.float64)
-    return by_share(device, Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch), "moe")
+    return by_share(
+        device, Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch), "moe"
+    )
 
 
 def elementwise(device: Device, work: Work, *, fused: int = 0) -> Timing:
@@ -200,7 +228,8 @@ def elementwise(device: Device, work: Work, *, fused: int = 0) -> Timing:
     Args:
         device: profile.
         work: bytes of all of them.
-        fused: kernels that are part of another operation: their bytes still move, nothing is launched for them.
+        fused: kernels that are part of another operation: their bytes still move, nothing is
+            launched for them.
     """
     c = device.constants
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)

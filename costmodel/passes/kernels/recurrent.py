@@ -1,7 +1,7 @@
 """How long does the update of recurrent states take?
 
-Leaves out a fit: no table of such kernels was at hand, so the launches and the bandwidth are those of the
-device's elementwise kernels, which read and write as much as they compute.
+Leaves out a fit: no table of such kernels was at hand, so the launches and the bandwidth are those
+of the device's elementwise kernels, which read and write as much as they compute.
 """
 
 import numpy as np

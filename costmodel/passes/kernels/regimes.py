@@ -1,7 +1,7 @@
 """How far may a predicted time be off, in the regime that it lies in?
 
-Looks up the intervals of a device profile by the shares of launches and arithmetic and by the sizes of a call. Leaves
-out how they were found.
+Looks up the intervals of a device profile by the shares of launches and arithmetic and by the sizes
+of a call. Leaves out how they were found.
 """
 
 import math
@@ -16,7 +16,9 @@ from hardware_profiles.fitted.residuals import SIZES, Regimes, Residuals
 
 
 class Place(NamedTuple):
-    """Where a call lies among the regimes of its operation: shares of its time and sizes, arrays that broadcast."""
+    """Where a call lies among the regimes of its operation: shares of its time and sizes, arrays
+    that broadcast.
+    """
 
     axes: Mapping[str, Array]
     shape: tuple[int, ...]
@@ -27,23 +29,35 @@ class Place(NamedTuple):
 
 
 def place(timing: Timing, sizes: Mapping[str, Number] | None = None) -> Place:
-    """Where a call lies, by its predicted time and by those of its sizes that regimes may be distinguished by."""
+    """Where a call lies, by its predicted time and by those of its sizes that regimes may be
+    distinguished by.
+    """
     where = shares(timing)
-    known = {name: np.asarray(size, dtype=np.float64) for name, size in (sizes or {}).items() if name in SIZES}
+    known = {
+        name: np.asarray(size, dtype=np.float64)
+        for name, size in (sizes or {}).items()
+        if name in SIZES
+    }
     shape = np.broadcast_shapes(where.launch.shape, *(each.shape for each in known.values()))
     return Place({"launch": where.launch, "compute": where.compute, **known}, shape)
 
 
 def holds(regimes: Regimes, where: Place) -> Mask:
-    """Which regimes a call lies in, [regimes, *shape]; none that is bounded by a size that is not known."""
+    """Which regimes a call lies in, [regimes, *shape]; none that is bounded by a size that is not
+    known.
+    """
     inside = np.ones((len(regimes), *[1] * len(where.shape)), dtype=bool)
     for axis, span in zip(regimes.axes, regimes.spans, strict=True):
         if axis not in where.axes:
-            inside = inside & (span == (0.0, np.inf)).all(axis=1).reshape(-1, *[1] * len(where.shape))
+            inside = inside & (span == (0.0, np.inf)).all(axis=1).reshape(
+                -1, *[1] * len(where.shape)
+            )
             continue
         at = where.axes[axis]
         low, high = span.T.reshape(2, -1, *[1] * at.ndim)
-        inside = inside & ((at >= low) & (at < high)).reshape(len(regimes), *_padded(at.shape, len(where.shape)))
+        inside = inside & ((at >= low) & (at < high)).reshape(
+            len(regimes), *_padded(at.shape, len(where.shape))
+        )
     return np.broadcast_to(inside, (len(regimes), *where.shape))
 
 
@@ -63,7 +77,9 @@ def log_bounds(residuals: Residuals, operation: str, where: Place) -> tuple[Arra
     if regimes is None:
         return np.full(where.shape, -half), np.full(where.shape, half)
     if math.prod(where.shape) == 1:  # comparing numbers is faster than arrays of one entry
-        low, high = _ends_at(regimes, {name: values.item() for name, values in where.axes.items()}) or (-half, half)
+        low, high = _ends_at(
+            regimes, {name: values.item() for name, values in where.axes.items()}
+        ) or (-half, half)
         return np.full(where.shape, low), np.full(where.shape, high)
     inside = holds(regimes, where)
     which = np.where(inside.any(axis=0), inside.argmax(axis=0), len(regimes))

@@ -21,7 +21,9 @@ class Timing(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What distinguishes the regimes of an operation: launches in its time, arithmetic in arithmetic plus traffic."""
+    """What distinguishes the regimes of an operation: launches in its time, arithmetic in
+    arithmetic plus traffic.
+    """
 
     launch: Array
     compute: Array
@@ -32,9 +34,14 @@ class Shares(NamedTuple):
 
 
 def shares(timing: Timing) -> Shares:
-    """Shares of a predicted time, broadcast together; that of arithmetic is 0 where there is neither."""
+    """Shares of a predicted time, broadcast together; that of arithmetic is 0 where there is
+    neither.
+    """
     seconds, compute, memory, launch = timing
-    if not seconds.shape == compute.shape == memory.shape or launch.shape not in ((), seconds.shape):
+    if not seconds.shape == compute.shape == memory.shape or launch.shape not in (
+        (),
+        seconds.shape,
+    ):
         seconds, compute, memory, launch = np.broadcast_arrays(*timing)
     work = compute + memory
     return Shares(
@@ -69,10 +76,11 @@ def joined(x: Array, y: Array, p: float) -> Array:
 
 
 def rounded(waves: Array, share: float) -> Array:
-    """Waves of work units over the processors, at least one; `share` of the way to the next whole wave.
+    """Waves of work units over the processors, at least one; `share` of the way to the next whole
+    wave.
 
-    A share of 1 is a kernel whose last, partly filled wave takes as long as a full one; 0 one whose units are
-    spread evenly.
+    A share of 1 is a kernel whose last, partly filled wave takes as long as a full one; 0 one whose
+    units are spread evenly.
     """
     if share == 0.0:
         return np.maximum(1.0, waves)

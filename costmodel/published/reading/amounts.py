@@ -1,7 +1,7 @@
 """Which numbers stand in the words of a published table?
 
-Plain numbers, ranges, and counts of tokens as people write them (`1K shared prefix`, `ctx 8192`, `5.12M`). Leaves out
-what a number is of (`table`, `shapes`, `stated`).
+Plain numbers, ranges, and counts of tokens as people write them (`1K shared prefix`, `ctx 8192`,
+`5.12M`). Leaves out what a number is of (`table`, `shapes`, `stated`).
 """
 
 import math
@@ -20,7 +20,8 @@ _SECONDS = re.compile(rf"({_NUMBER})\s*s", re.IGNORECASE)
 
 
 def number(text: str) -> float | None:
-    """The number that a cell holds, the middle of a range; None where it holds none or more than that.
+    """The number that a cell holds, the middle of a range; None where it holds none or more than
+    that.
 
     >>> number("60.23-66.63"), number("~24.2"), number("2.04/2.26/2.23"), number("")
     (63.43, 24.2, None, None)
@@ -49,7 +50,9 @@ def token_count(text: str) -> int | None:
     """
     between = _COUNT_RANGE.search(text)
     if between:
-        return round((_scaled(between[1], between[2] or between[4]) + _scaled(between[3], between[4])) / 2.0)
+        return round(
+            (_scaled(between[1], between[2] or between[4]) + _scaled(between[3], between[4])) / 2.0
+        )
     found = _COUNT.search(text)
     return None if found is None else round(_scaled(found[1], found[2]))
 

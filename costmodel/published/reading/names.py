@@ -1,7 +1,8 @@
 """What do the names in a published table stand for: its systems, models, engines and prompts?
 
-Titles and slugs of the catalogue and names of shipped models first; what those do not tell stands in `sources.toml`.
-Devices are recognised by `hardware_profiles.recognition`. Leaves out numbers (`shapes`, `stated`).
+Titles and slugs of the catalogue and names of shipped models first; what those do not tell stands
+in `sources.toml`. Devices are recognised by `hardware_profiles.recognition`. Leaves out numbers
+(`shapes`, `stated`).
 """
 
 import re
@@ -20,9 +21,15 @@ from hardware_profiles.errors import UnknownNameError
 
 ASSUMED_CONTEXT = 512
 _ENGINE_WORDS: Mapping[str, str] = {
-    "gpt-fast": "none", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm", "trt-llm": "tensorrt-llm", "vllm": "vllm",
-    "hf transformers": "transformers", "hf vanilla": "transformers", "transformers": "transformers",
-}  # fmt: skip
+    "gpt-fast": "none",
+    "sglang": "sglang",
+    "tensorrt-llm": "tensorrt-llm",
+    "trt-llm": "tensorrt-llm",
+    "vllm": "vllm",
+    "hf transformers": "transformers",
+    "hf vanilla": "transformers",
+    "transformers": "transformers",
+}
 _PARENTHESES = re.compile(r"\s*\([^()]*\)")
 _CONTEXT_SUFFIX = re.compile(r"-\d+[km]$", re.IGNORECASE)
 _FAMILY = re.compile(r"^(llama|codellama)(?=\d)", re.IGNORECASE)
@@ -50,26 +57,38 @@ def method_of_system(text: str) -> tuple[Method, str]:
     """The entry that a system's name stands for, and what has to be said of it.
 
     Raises:
-        UnknownNameError: neither a title, a slug nor a name of `sources.toml`; the nearest titles are offered.
+        UnknownNameError: neither a title, a slug nor a name of `sources.toml`; the nearest titles
+            are offered.
     """
     name = system_name(text)
     listed = _table()["systems"].get(name)
     if listed is not None:
         own = load_method(listed.get("method") or listed["like"])
-        return own, f"priced as {own.title}, whose passes are of the same kind" if "like" in listed else ""
+        return (
+            own,
+            f"priced as {own.title}, whose passes are of the same kind" if "like" in listed else "",
+        )
     known = _titles()
     slug = known.get(_plain(name)) or known.get(_plain(text))
     if slug is None:
-        raise UnknownNameError("system", name[:200], [load_method(each).title for each in method_names()])
+        raise UnknownNameError(
+            "system", name[:200], [load_method(each).title for each in method_names()]
+        )
     return load_method(slug), ""
 
 
 @cache
 def _titles() -> Mapping[str, str]:
-    """Slugs by title, by slug and by the systems that an entry stands for, without case and punctuation."""
+    """Slugs by title, by slug and by the systems that an entry stands for, without case and
+    punctuation.
+    """
     entries = {slug: load_method(slug) for slug in method_names()}
     systems = {_plain(name): slug for slug, method in entries.items() for name in method.systems}
-    return systems | {_plain(method.title): slug for slug, method in entries.items()} | {_plain(s): s for s in entries}
+    return (
+        systems
+        | {_plain(method.title): slug for slug, method in entries.items()}
+        | {_plain(s): s for s in entries}
+    )
 
 
 def _plain(text: str) -> str:
@@ -100,7 +119,9 @@ def _model_of(wanted: str) -> Named | tuple[str, ...]:
             return Named(found["model"], "" if found["because"] == "stated" else remark)
     known: tuple[str, ...] = ()
     for each in _spellings(wanted):
-        if each != wanted and any(each.casefold() == name.casefold() for name in _table()["models"]):
+        if each != wanted and any(
+            each.casefold() == name.casefold() for name in _table()["models"]
+        ):
             return _model_of(each)
         try:
             return Named(named_model(each).name, "")
@@ -120,7 +141,9 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 def engine_of(row: PublishedRow) -> Named:
-    """The engine that a row was measured on: named by the row, else by what is known of its source, else none."""
+    """The engine that a row was measured on: named by the row, else by what is known of its source,
+    else none.
+    """
     for text in (row.notes, f"{row.system} {row.draft} {row.baseline_unit}", row.source):
         found = [engine for word, engine in _ENGINE_WORDS.items() if word in text.casefold()]
         if found:
@@ -128,11 +151,15 @@ def engine_of(row: PublishedRow) -> Named:
     for each in _table()["engines"]:
         if any(word.casefold() in row.source.casefold() for word in each["words"]):
             return Named(each["engine"], "")
-    return Named("none", "the source's engine is not known: passes alone, without any engine's overhead")
+    return Named(
+        "none", "the source's engine is not known: passes alone, without any engine's overhead"
+    )
 
 
 def captures_drafts(row: PublishedRow) -> bool:
-    """Whether a source replays its draft passes from captured graphs while its target runs layer by layer."""
+    """Whether a source replays its draft passes from captured graphs while its target runs layer by
+    layer.
+    """
     return any(
         each.get("captured_drafts", False)
         for each in _table()["engines"]
@@ -141,7 +168,9 @@ def captures_drafts(row: PublishedRow) -> bool:
 
 
 class Offloaded(NamedTuple):
-    """Shares of the cache that lie in the host's memory: of a row, and of what it is compared with (None: unknown)."""
+    """Shares of the cache that lie in the host's memory: of a row, and of what it is compared with
+    (None: unknown).
+    """
 
     row: float
     baseline: float | None
@@ -149,7 +178,8 @@ class Offloaded(NamedTuple):
 
 
 def offloaded_cache(row: PublishedRow, devices: int) -> Offloaded | None:
-    """What is known of how much of the cache a row's source keeps in the host's memory; None: nothing.
+    """What is known of how much of the cache a row's source keeps in the host's memory; None:
+    nothing.
 
     Args:
         row: whose source is looked up.
@@ -179,5 +209,8 @@ def context_of(row: PublishedRow, output_tokens: int) -> tuple[int, str]:
         return stated + output_tokens // 2, ""
     usual = lengths.get(row.data)
     if usual is not None:
-        return usual, f"the prompts' length is not stated: {usual} tokens, as the data set has on average"
+        return (
+            usual,
+            f"the prompts' length is not stated: {usual} tokens, as the data set has on average",
+        )
     return ASSUMED_CONTEXT, f"the context is not stated: {ASSUMED_CONTEXT} tokens ASSUMED"

@@ -1,8 +1,10 @@
-"""What do a publication's words for a draft's shape mean: how many tokens are drafted, and in how many levels?
+"""What do a publication's words for a draft's shape mean: how many tokens are drafted, and in how
+many levels?
 
-Chains (`gamma=7 chain`, `K=4`), chains side by side (`5x8`), trees by size and depth (`tree size=64 depth=7`, the root
-counted; `dynamic tree 60 nodes depth 7 top-k 10`) or by level (`static tree 25 nodes (4/8/8/3/2)`), and the windows of
-lookahead decoding. Leaves out what is accepted of them (`stated`).
+Chains (`gamma=7 chain`, `K=4`), chains side by side (`5x8`), trees by size and depth (`tree size=64
+depth=7`, the root counted; `dynamic tree 60 nodes depth 7 top-k 10`) or by level (`static tree 25
+nodes (4/8/8/3/2)`), and the windows of lookahead decoding. Leaves out what is accepted of them
+(`stated`).
 """
 
 import re
@@ -18,7 +20,8 @@ ASSUMED_LEVELS = 7  # of 64 nodes: 6 to 10 in Sequoia's table 4, root counted
 ASSUMED_NODES = 63  # Medusa's
 ASSUMED_CHAIN = 5  # what Transformers' assisted generation begins with
 _CHAIN = re.compile(
-    r"(?<![\w-])(?:gamma|k|k_infer)\s*=\s*(\d+)|block\s*(?:<=)?\s*(\d+)\s+chain|chain max (\d+)", re.IGNORECASE
+    r"(?<![\w-])(?:gamma|k|k_infer)\s*=\s*(\d+)|block\s*(?:<=)?\s*(\d+)\s+chain|chain max (\d+)",
+    re.IGNORECASE,
 )
 _GRID = re.compile(r"(?:^|\s)(\d+)\s*x\s*(\d+)(?=\s|$)")
 _SIZE = re.compile(r"tree size\s*=\s*(\d+)(?:\s+depth\s*=\s*(\d+))?", re.IGNORECASE)
@@ -31,8 +34,10 @@ _DEPTH = re.compile(r"depth\s*=?\s*(\d+)", re.IGNORECASE)
 _WIDTH = re.compile(r"top-?k\s*=?\s*(\d+)", re.IGNORECASE)
 _LEVELS = re.compile(r"[\[(](\d+(?:\s*[/,]\s*\d+)+)[\])]")
 _BARE_TREE = re.compile(r"tree\s*(?:size\s*)?(\d+)", re.IGNORECASE)
-_WINDOW = re.compile(r"(?:n\s*=\s*|level\s+)(\d+),?\s*(?:w\s*=\s*|window\s+)(\d+),?\s*(?:g\s*=\s*|guess\s+)(\d+)",
-                     re.IGNORECASE)  # fmt: skip
+_WINDOW = re.compile(
+    r"(?:n\s*=\s*|level\s+)(\d+),?\s*(?:w\s*=\s*|window\s+)(\d+),?\s*(?:g\s*=\s*|guess\s+)(\d+)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +66,11 @@ class StatedShape:
         """Draft levels; 0 where nothing is known."""
         if self.chain is not None:
             return self.chain
-        return self.tree.depth - 1 if self.tree is not None else (self.shape.depth if self.shape is not None else 0)
+        return (
+            self.tree.depth - 1
+            if self.tree is not None
+            else (self.shape.depth if self.shape is not None else 0)
+        )
 
 
 def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedShape:
@@ -70,7 +79,8 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
     Args:
         text: words of a table.
         method: whose draft it is; says what a tree without further words is.
-        least_levels: levels that a tree of unknown depth has at least, so that it can emit what is stated.
+        least_levels: levels that a tree of unknown depth has at least, so that it can emit what is
+            stated.
 
     Raises:
         InputError: a shape too large to price.
@@ -83,14 +93,22 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
     """
     if window := _WINDOW.search(text):
         level, width, guess = (int(each) for each in window.groups())
-        own = replace(method.shape, kind="window", nodes=_bounded(level - 1), guesses=_bounded(guess),
-                      riding=_bounded(width * (level - 1)))  # fmt: skip
+        own = replace(
+            method.shape,
+            kind="window",
+            nodes=_bounded(level - 1),
+            guesses=_bounded(guess),
+            riding=_bounded(width * (level - 1)),
+        )
         return StatedShape(chain=level - 1, shape=own)
     if states := _STATES.search(text):
         trees, inputs = ([int(each) for each in part.split(",")] for part in states.groups())
         remark = "every step is taken to be in the last state, the one with most prompt tokens"
-        # inputs are candidates and prompt tokens behind them; the code puts the root and its prompt tokens on top
-        shape = Shape(kind="state_trees", nodes=_bounded(inputs[-1]), depth=len(trees), riding=len(trees))
+        # inputs are candidates and prompt tokens behind them; the code puts the root and its prompt
+        # tokens on top
+        shape = Shape(
+            kind="state_trees", nodes=_bounded(inputs[-1]), depth=len(trees), riding=len(trees)
+        )
         return StatedShape(shape=shape, remark=remark)
     for reads in (_dynamic, _levelled, _by_size, _of_unknown_size):
         tree = reads(text, method, least_levels)
@@ -99,7 +117,9 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
     if found := _CHAIN.search(text):
         length = _bounded(int(next(each for each in found.groups() if each)))
         if method.shape.kind == "window":  # one block, without guesses beside it
-            return StatedShape(chain=length, shape=replace(method.shape, nodes=length, guesses=1, riding=0))
+            return StatedShape(
+                chain=length, shape=replace(method.shape, nodes=length, guesses=1, riding=0)
+            )
         return StatedShape(chain=length)
     return _own(text, method, least_levels)
 
@@ -109,16 +129,22 @@ def _dynamic(text: str, method: Method, least_levels: int) -> StatedShape | None
     nodes, depth, width = _NODES.search(text), _DEPTH.search(text), _WIDTH.search(text)
     if "dynamic" not in text or nodes is None or _MOST.search(text):
         return None
-    kept = _bounded(int(nodes[1]) - ("nodes" in nodes[0]))  # `60 nodes` count the root, draft tokens do not
+    kept = _bounded(
+        int(nodes[1]) - ("nodes" in nodes[0])
+    )  # `60 nodes` count the root, draft tokens do not
     beam = int(width[1]) if width else method.shape.beam
     levels = int(depth[1]) if depth else max(method.shape.depth, least_levels)
-    return StatedShape(shape=Shape(kind="dynamic_tree", nodes=kept, depth=levels, width=beam, beam=beam))
+    return StatedShape(
+        shape=Shape(kind="dynamic_tree", nodes=kept, depth=levels, width=beam, beam=beam)
+    )
 
 
 def _levelled(text: str, method: Method, least_levels: int) -> StatedShape | None:
     """A tree of which every level is known."""
     if levels := _LEVELS.search(text):
-        return StatedShape(tree=tree_of_levels([int(each) for each in re.split(r"[/,]", levels[1])]))
+        return StatedShape(
+            tree=tree_of_levels([int(each) for each in re.split(r"[/,]", levels[1])])
+        )
     grid = _GRID.search(text) or _GRID_SAID.search(text)
     return StatedShape(tree=side_by_side(int(grid[1]), int(grid[2]))) if grid else None
 
@@ -126,14 +152,24 @@ def _levelled(text: str, method: Method, least_levels: int) -> StatedShape | Non
 def _by_size(text: str, method: Method, least_levels: int) -> StatedShape | None:
     """A static tree of which the number of tokens is known."""
     if sized := _SIZE.search(text):
-        return _sized(int(sized[1]) - 1, int(sized[2]) - 1 if sized[2] else None, least_levels)  # the root is counted
+        return _sized(
+            int(sized[1]) - 1, int(sized[2]) - 1 if sized[2] else None, least_levels
+        )  # the root is counted
     if most := _MOST.search(text):
         return _sized(int(most[1]), None, least_levels)
     nodes, depth = _NODES.search(text), _DEPTH.search(text)
-    bare = nodes if nodes and "tree" in text else None if _CHAIN.search(text) else _BARE_TREE.search(text)
+    bare = (
+        nodes
+        if nodes and "tree" in text
+        else None
+        if _CHAIN.search(text)
+        else _BARE_TREE.search(text)
+    )
     if bare is None:
         return None
-    return _sized(int(bare[1]), int(depth[1]) if depth else method.shape.depth or None, least_levels)
+    return _sized(
+        int(bare[1]), int(depth[1]) if depth else method.shape.depth or None, least_levels
+    )
 
 
 def _of_unknown_size(text: str, method: Method, least_levels: int) -> StatedShape | None:
@@ -153,7 +189,9 @@ def _of_unknown_size(text: str, method: Method, least_levels: int) -> StatedShap
 def side_by_side(chains: int, length: int) -> Tree:
     """Chains of so many tokens that start from the root, one beside the other."""
     _bounded(chains * length)
-    return Tree.from_paths([(chain, *[0] * level) for chain in range(chains) for level in range(length)])
+    return Tree.from_paths(
+        [(chain, *[0] * level) for chain in range(chains) for level in range(length)]
+    )
 
 
 def _sized(nodes: int, depth: int | None, least_levels: int) -> StatedShape:
@@ -161,7 +199,9 @@ def _sized(nodes: int, depth: int | None, least_levels: int) -> StatedShape:
     nodes = _bounded(nodes)
     levels = depth if depth is not None else min(max(ASSUMED_LEVELS, least_levels), nodes)
     remark = "" if depth is not None else f"the tree's depth is not stated: {levels} levels ASSUMED"
-    return StatedShape(shape=Shape(kind="static_tree", nodes=nodes, depth=max(levels, 1)), remark=remark)
+    return StatedShape(
+        shape=Shape(kind="static_tree", nodes=nodes, depth=max(levels, 1)), remark=remark
+    )
 
 
 def _own(text: str, method: Method, least_levels: int) -> StatedShape:
@@ -169,7 +209,9 @@ def _own(text: str, method: Method, least_levels: int) -> StatedShape:
     own = method.shape
     if not own.nodes or (own.kind not in ("chain", "window") and "chain" in text):
         length = max(ASSUMED_CHAIN, least_levels)
-        return StatedShape(chain=length, remark=f"the draft length is not stated: {length} tokens ASSUMED")
+        return StatedShape(
+            chain=length, remark=f"the draft length is not stated: {length} tokens ASSUMED"
+        )
     remark = "the row states no shape: the entry's own"
     if own.kind in ("chain", "window"):
         return StatedShape(chain=max(own.nodes, least_levels), shape=own, remark=remark)
@@ -178,10 +220,11 @@ def _own(text: str, method: Method, least_levels: int) -> StatedShape:
 
 
 def tree_of_levels(counts: Sequence[int]) -> Tree:
-    """A tree with so many nodes at each level; a level's nodes are shared out among the first of the level above.
+    """A tree with so many nodes at each level; a level's nodes are shared out among the first of
+    the level above.
 
-    Parents take as many children as they must and no more, so that few of them have any: the drafts are as cheap as
-    such a tree allows.
+    Parents take as many children as they must and no more, so that few of them have any: the drafts
+    are as cheap as such a tree allows.
 
     Raises:
         InputError: no node on a level, or too many in all.
@@ -190,7 +233,9 @@ def tree_of_levels(counts: Sequence[int]) -> Tree:
     (-1, 0, 0, 1, 1, 2)
     """
     if not counts or min(counts) < 1:
-        raise InputError("a tree has at least one node on every level", key="tree_or_gamma", value=list(counts))
+        raise InputError(
+            "a tree has at least one node on every level", key="tree_or_gamma", value=list(counts)
+        )
     _bounded(sum(counts))
     paths: list[tuple[int, ...]] = [()]
     above: list[tuple[int, ...]] = [()]
@@ -205,13 +250,15 @@ def tree_of_levels(counts: Sequence[int]) -> Tree:
 def assisted_length(tokens_per_step: float) -> int:
     """Draft tokens at which the schedule of Transformers' assisted generation settles.
 
-    Two more after a step that keeps all of them, one fewer after any other: at a third of steps of the first kind it
-    stays where it is, so that a^K = 1/3 for tokens that are kept with the same probability a.
+    Two more after a step that keeps all of them, one fewer after any other: at a third of steps of
+    the first kind it stays where it is, so that a^K = 1/3 for tokens that are kept with the same
+    probability a.
 
     Args:
         tokens_per_step: emitted there, > 1.
 
-    Reference: transformers/generation/candidate_generator.py, num_assistant_tokens_schedule "heuristic".
+    Reference: transformers/generation/candidate_generator.py, num_assistant_tokens_schedule
+    "heuristic".
 
     >>> assisted_length(2.28)
     3
@@ -221,10 +268,14 @@ def assisted_length(tokens_per_step: float) -> int:
         rate = (1.0 / 3.0) ** (1.0 / length)
         return float(sum(rate**depth for depth in range(length + 1)))
 
-    return min(range(1, MOST_ASSISTED + 1), key=lambda length: abs(emitted(length) - tokens_per_step))
+    return min(
+        range(1, MOST_ASSISTED + 1), key=lambda length: abs(emitted(length) - tokens_per_step)
+    )
 
 
 def _bounded(tokens: int) -> int:
     if not 1 <= tokens < MAX_NODES:
-        raise InputError(f"must be 1 to {MAX_NODES - 1} draft tokens", key="tree_or_gamma", value=tokens)
+        raise InputError(
+            f"must be 1 to {MAX_NODES - 1} draft tokens", key="tree_or_gamma", value=tokens
+        )
     return tokens

@@ -1,7 +1,8 @@
 """What do a publication's words say of acceptance, and of what drafting takes?
 
-Tokens per step (`tau=3.58 (tokens/step)`, `S=1.96`, `TPF 5.01`), rates (`alpha=0.75`, per-position rates, `1-alpha .93,
-4-alpha .90`), and costs (`0.5 ms/token`, `c=0.02`, `draft 8.91 ms`). Leaves out the shape (`shapes`).
+Tokens per step (`tau=3.58 (tokens/step)`, `S=1.96`, `TPF 5.01`), rates (`alpha=0.75`, per-position
+rates, `1-alpha .93, 4-alpha .90`), and costs (`0.5 ms/token`, `c=0.02`, `draft 8.91 ms`). Leaves
+out the shape (`shapes`).
 """
 
 import re
@@ -11,7 +12,9 @@ from itertools import pairwise
 _NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
 _TAU = re.compile(rf"(?:\btau|\bS|\bTPF)\s*=?\s*{_NUMBER}")
 _RATE = re.compile(rf"(?<![\w-])alpha\s*=\s*{_NUMBER}\s*(%?)", re.IGNORECASE)
-_POSITIONS = re.compile(r"per-position alpha(?:\s+[\d.]+)?\s*=\s*((?:\.\d+|\d+\.\d+)(?:\s+(?:\.\d+|\d+\.\d+))*)")
+_POSITIONS = re.compile(
+    r"per-position alpha(?:\s+[\d.]+)?\s*=\s*((?:\.\d+|\d+\.\d+)(?:\s+(?:\.\d+|\d+\.\d+))*)"
+)
 _FIRST = re.compile(rf"(?<!\d)(\d+)-alpha\s*{_NUMBER}")
 _WITHOUT_BONUS = re.compile(r"excluding bonus|excl\. bonus|exclude the bonus", re.IGNORECASE)
 _ROWS_WITHOUT_BONUS = re.compile(r"(\w[\w-]*) rows exclude the bonus", re.IGNORECASE)
@@ -41,19 +44,23 @@ class StatedAcceptance:
     @property
     def known(self) -> bool:
         """Whether anything is stated."""
-        return self.tokens_per_step is not None or self.rate is not None or bool(self.by_depth or self.siblings)
+        return (
+            self.tokens_per_step is not None
+            or self.rate is not None
+            or bool(self.by_depth or self.siblings)
+        )
 
 
 def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> StatedAcceptance:
     """The acceptance that a cell states; a mean that leaves out the bonus token is one more here.
 
-    Per-position rates are conditional there and unconditional here. `4-alpha` is the mean over the first four positions
-    of a greedy chain, so that each of them has it.
+    Per-position rates are conditional there and unconditional here. `4-alpha` is the mean over the
+    first four positions of a greedy chain, so that each of them has it.
 
     Args:
         text: the cell.
-        notes: of the row; vectors of siblings stand there, and whose rows leave out the bonus token in tables that mix
-            two ways to count.
+        notes: of the row; vectors of siblings stand there, and whose rows leave out the bonus token
+            in tables that mix two ways to count.
         system: whose row it is.
 
     >>> stated_acceptance("tau=2.98 EXCLUDING bonus (step yields 3.98)").tokens_per_step
@@ -74,11 +81,17 @@ def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> Stated
         depths = _unconditional(_spread({int(at): float(mean) for at, mean in firsts}))
     value = float(rate[1]) / (100.0 if rate[2] else 1.0) if rate and not depths else None
     vector = _VECTOR.search(notes)
-    siblings = tuple(float(each) for each in vector[1].strip(" ,").split(",")) if vector and not text else ()
+    siblings = (
+        tuple(float(each) for each in vector[1].strip(" ,").split(","))
+        if vector and not text
+        else ()
+    )
     return StatedAcceptance(
-        tokens_per_step=tokens, rate=value if value is None or value <= 1.0 else None, by_depth=depths,
+        tokens_per_step=tokens,
+        rate=value if value is None or value <= 1.0 else None,
+        by_depth=depths,
         siblings=siblings,
-    )  # fmt: skip
+    )
 
 
 def _unconditional(rates: list[float]) -> tuple[float, ...]:
@@ -91,7 +104,9 @@ def _unconditional(rates: list[float]) -> tuple[float, ...]:
 
 
 def _spread(means: dict[int, float]) -> list[float]:
-    """Rates by position whose means over the first n positions are those given; constant between known lengths."""
+    """Rates by position whose means over the first n positions are those given; constant between
+    known lengths.
+    """
     found: list[float] = []
     for before, after in pairwise([0, *sorted(means)]):
         total = means[after] * after - (means[before] * before if before else 0.0)
@@ -101,13 +116,15 @@ def _spread(means: dict[int, float]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedDraftCost:
-    """What a step takes beside the target's pass, as stated; at most one of drafting's times is known.
+    """What a step takes beside the target's pass, as stated; at most one of drafting's times is
+    known.
 
     Args:
         ratio: of a draft pass to a plain step.
         pass_s: seconds of a draft pass.
         step_s: seconds of all drafting of a step.
-        verify_s: seconds of verifying a step's draft beside the target's pass: choosing the path, moving its cache.
+        verify_s: seconds of verifying a step's draft beside the target's pass: choosing the path,
+            moving its cache.
     """
 
     ratio: float | None = None
@@ -119,7 +136,11 @@ class StatedDraftCost:
         """Seconds of drafting in a step of so many draft passes; None where nothing is stated."""
         if self.step_s is not None:
             return self.step_s
-        each = self.pass_s if self.pass_s is not None else (None if self.ratio is None else self.ratio * plain_s)
+        each = (
+            self.pass_s
+            if self.pass_s is not None
+            else (None if self.ratio is None else self.ratio * plain_s)
+        )
         return None if each is None else passes * each
 
 

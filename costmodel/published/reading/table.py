@@ -1,8 +1,8 @@
 """What stands in a table of published numbers?
 
-CSV files of two kinds: decoding by drafting, serving and compressed models (`target`, `tree_or_gamma`, `value`), and
-refining of masked blocks (`model`, `steps`, `tps`). Both become rows of one type, in words as published. Leaves out
-what the words mean (`shapes`, `stated`, `names`).
+CSV files of two kinds: decoding by drafting, serving and compressed models (`target`,
+`tree_or_gamma`, `value`), and refining of masked blocks (`model`, `steps`, `tps`). Both become rows
+of one type, in words as published. Leaves out what the words mean (`shapes`, `stated`, `names`).
 """
 
 import csv
@@ -19,25 +19,67 @@ from traces.importers.files import read_text
 
 Group = Literal["full", "partial", "headline"]
 GROUPS: tuple[Group, ...] = ("full", "partial", "headline")
-_STEP = re.compile(r"latency \S+ at bs1 => (\d+(?:\.\d+)?) ms/step|latency \S+ => (\d+(?:\.\d+)?) ms/step")
+_STEP = re.compile(
+    r"latency \S+ at bs1 => (\d+(?:\.\d+)?) ms/step|latency \S+ => (\d+(?:\.\d+)?) ms/step"
+)
 MOST_ROWS = 100_000
 MOST_CHARACTERS = 1 << 16  # of a cell
-_SHARED = ("system", "source", "hardware", "precision", "batch", "prompt_len", "dataset", "speedup", "notes",
-           "completeness")  # fmt: skip
-_DRAFTING = ("target", "draft", "n_gpus", "output_len", "temperature", "tree_or_gamma", "alpha_or_tau", "draft_cost",
-             "baseline_value", "baseline_unit", "value", "unit")  # fmt: skip
-_REFINING = ("model", "gen_len", "block_len", "steps_baseline", "steps", "tps_baseline", "tps", "accuracy_baseline",
-             "accuracy")  # fmt: skip
-COLUMNS: Mapping[str, tuple[str, ...]] = {"drafting": (*_SHARED, *_DRAFTING), "refining": (*_SHARED, *_REFINING)}
+_SHARED = (
+    "system",
+    "source",
+    "hardware",
+    "precision",
+    "batch",
+    "prompt_len",
+    "dataset",
+    "speedup",
+    "notes",
+    "completeness",
+)
+_DRAFTING = (
+    "target",
+    "draft",
+    "n_gpus",
+    "output_len",
+    "temperature",
+    "tree_or_gamma",
+    "alpha_or_tau",
+    "draft_cost",
+    "baseline_value",
+    "baseline_unit",
+    "value",
+    "unit",
+)
+_REFINING = (
+    "model",
+    "gen_len",
+    "block_len",
+    "steps_baseline",
+    "steps",
+    "tps_baseline",
+    "tps",
+    "accuracy_baseline",
+    "accuracy",
+)
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "drafting": (*_SHARED, *_DRAFTING),
+    "refining": (*_SHARED, *_REFINING),
+}
 _GROUPS: Mapping[str, Group] = {
-    "full": "full", "high": "full", "partial": "partial", "medium": "partial",
-    "abstract": "headline", "low": "headline", "headline": "headline",
-}  # fmt: skip
+    "full": "full",
+    "high": "full",
+    "partial": "partial",
+    "medium": "partial",
+    "abstract": "headline",
+    "low": "headline",
+    "headline": "headline",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedRow:
-    """One published number with its inputs, in the words of its source; what is not stated is empty.
+    """One published number with its inputs, in the words of its source; what is not stated is
+    empty.
 
     Args:
         line: of the file, from 2; 0 for a row that no file holds.
@@ -106,11 +148,16 @@ class PublishedRow:
         """What `published` is."""
         if self.value is not None:
             return self.unit or "value"
-        return "speedup" if self.speedup is not None or self.baseline is None else f"baseline, {self.baseline_unit}"
+        return (
+            "speedup"
+            if self.speedup is not None or self.baseline is None
+            else f"baseline, {self.baseline_unit}"
+        )
 
 
 def read_rows(path: Path) -> list[PublishedRow]:
-    """The rows of a file of either kind, in order; rows that cannot be read say why and end nothing.
+    """The rows of a file of either kind, in order; rows that cannot be read say why and end
+    nothing.
 
     Raises:
         InputError: no regular file, more than 100,000 rows, or columns that are unknown or missing.
@@ -149,43 +196,79 @@ def _kind(header: Sequence[str], path: Path) -> str:
             raise InputError("stands there more than once", file=path, key=name)
     for name in wanted:
         if name not in header:
-            raise InputError(f"lacks the column; needed are {', '.join(wanted)}", file=path, key=name)
+            raise InputError(
+                f"lacks the column; needed are {', '.join(wanted)}", file=path, key=name
+            )
     return kind
 
 
 def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> PublishedRow:
-    given = {name: cell.strip()[:MOST_CHARACTERS] for name, cell in zip(header, cells, strict=False)}
+    given = {
+        name: cell.strip()[:MOST_CHARACTERS] for name, cell in zip(header, cells, strict=False)
+    }
     of = given.get
     shared: dict[str, Any] = {
-        "line": line, "kind": kind, "system": of("system", ""), "source": of("source", ""),
-        "group": _GROUPS.get(of("completeness", "").casefold().replace("-", " ").partition(" ")[0], "headline"),
-        "hardware": of("hardware", ""), "precision": of("precision", ""), "batch": of("batch", ""),
-        "prompt": of("prompt_len", ""), "data": of("dataset", ""), "notes": of("notes", ""),
-        "speedup": number(of("speedup", "")), "problem": _problem(header, cells, given),
-    }  # fmt: skip
+        "line": line,
+        "kind": kind,
+        "system": of("system", ""),
+        "source": of("source", ""),
+        "group": _GROUPS.get(
+            of("completeness", "").casefold().replace("-", " ").partition(" ")[0], "headline"
+        ),
+        "hardware": of("hardware", ""),
+        "precision": of("precision", ""),
+        "batch": of("batch", ""),
+        "prompt": of("prompt_len", ""),
+        "data": of("dataset", ""),
+        "notes": of("notes", ""),
+        "speedup": number(of("speedup", "")),
+        "problem": _problem(header, cells, given),
+    }
     if kind == "refining":
-        if shared["group"] == "full" and not _states_prompt(of("prompt_len", ""), of("dataset", "")):
+        if shared["group"] == "full" and not _states_prompt(
+            of("prompt_len", ""), of("dataset", "")
+        ):
             shared["group"] = "partial"  # every forward computes the prompt, or attends to it
         step = _STEP.search(shared["notes"])
         if step:  # time at batch 1 beside images per second of another batch, or alone
             shared |= {"batch": "1"} if step[1] else {}
             return PublishedRow(
-                **shared, target=of("model", ""), output=of("gen_len", ""), shape=of("block_len", ""),
-                plain_steps=of("steps_baseline", ""), acceptance=of("steps", ""), value=float(step[1] or step[2]),
+                **shared,
+                target=of("model", ""),
+                output=of("gen_len", ""),
+                shape=of("block_len", ""),
+                plain_steps=of("steps_baseline", ""),
+                acceptance=of("steps", ""),
+                value=float(step[1] or step[2]),
                 unit="ms/step",
-            )  # fmt: skip
+            )
         return PublishedRow(
-            **shared, target=of("model", ""), output=of("gen_len", ""), shape=of("block_len", ""),
-            plain_steps=of("steps_baseline", ""), acceptance=of("steps", ""), value=number(of("tps", "")),
-            unit="tok/s" if of("tps") else "", baseline=number(of("tps_baseline", "")),
+            **shared,
+            target=of("model", ""),
+            output=of("gen_len", ""),
+            shape=of("block_len", ""),
+            plain_steps=of("steps_baseline", ""),
+            acceptance=of("steps", ""),
+            value=number(of("tps", "")),
+            unit="tok/s" if of("tps") else "",
+            baseline=number(of("tps_baseline", "")),
             baseline_unit="tok/s" if of("tps_baseline") else "",
-        )  # fmt: skip
+        )
     return PublishedRow(
-        **shared, target=of("target", ""), draft=of("draft", ""), devices=of("n_gpus", ""), output=of("output_len", ""),
-        temperature=of("temperature", ""), shape=of("tree_or_gamma", ""), acceptance=of("alpha_or_tau", ""),
-        draft_cost=of("draft_cost", ""), baseline=number(of("baseline_value", "")),
-        baseline_unit=of("baseline_unit", ""), value=number(of("value", "")), unit=of("unit", ""),
-    )  # fmt: skip
+        **shared,
+        target=of("target", ""),
+        draft=of("draft", ""),
+        devices=of("n_gpus", ""),
+        output=of("output_len", ""),
+        temperature=of("temperature", ""),
+        shape=of("tree_or_gamma", ""),
+        acceptance=of("alpha_or_tau", ""),
+        draft_cost=of("draft_cost", ""),
+        baseline=number(of("baseline_value", "")),
+        baseline_unit=of("baseline_unit", ""),
+        value=number(of("value", "")),
+        unit=of("unit", ""),
+    )
 
 
 def _states_prompt(prompt: str, data: str) -> bool:

@@ -1,1 +1,3 @@
-"""Tables that no single decoding step answers: shared prefixes, prices of tokens, single layers, long prompts."""
+"""Tables that no single decoding step answers: shared prefixes, prices of tokens, single layers,
+long prompts.
+"""

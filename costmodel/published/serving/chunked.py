@@ -1,8 +1,9 @@
 """What do tokens and requests cost in decode-only, prefill-only and mixed passes: rows of SARATHI?
 
-A decode token that rides on a chunk of a prompt costs what it adds to the pass. A whole schedule is the passes of B
-requests: prompts in chunks with decodes on top, against prompts and decodes in passes of their own. Leaves out requests
-that arrive over time, which the simulator plays, and pipelines.
+A decode token that rides on a chunk of a prompt costs what it adds to the pass. A whole schedule is
+the passes of B requests: prompts in chunks with decodes on top, against prompts and decodes in
+passes of their own. Leaves out requests that arrive over time, which the simulator plays, and
+pipelines.
 
 Reference: Agrawal et al. 2023, "SARATHI" (arXiv:2308.16369), sections 3 to 5.
 """
@@ -45,22 +46,33 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
         InputError: a model, batch, length or chunk that the row does not state.
     """
     model, (device, count, remark) = model_of(row.target), device_of(row)
-    names = DeploymentNames(model=model.name, device=device, engine="transformers", dtype=dtype_of(row),
-                            tensor_parallel=count)  # fmt: skip
+    names = DeploymentNames(
+        model=model.name,
+        device=device,
+        engine="transformers",
+        dtype=dtype_of(row),
+        tensor_parallel=count,
+    )
     setting = build_setting(DecodingConfiguration(deployment=names))
     context = token_count(row.prompt)
     if context is None:
         raise InputError("states no length of the requests", key="prompt_len", value=row.prompt)
-    told = tuple(filter(None, (model.remark, remark, "run layer by layer, as the source's own system")))
+    told = tuple(
+        filter(None, (model.remark, remark, "run layer by layer, as the source's own system"))
+    )
     if row.unit.startswith("ms/token"):
         return Prediction(row=row, predicted=1e3 * _token_s(setting, row, context), remarks=told)
     schedule, assumed = _schedule(row, context)
     if row.data.startswith("decode speedup"):
-        return Prediction(row=row, predicted=_decode_speedup(setting, schedule, context), remarks=told)
+        return Prediction(
+            row=row, predicted=_decode_speedup(setting, schedule, context), remarks=told
+        )
     told = (*told, *assumed)
     separate, mixed = _separate_s(setting, schedule), _mixed_s(setting, schedule)
     if row.unit == "s":
-        return Prediction(row=row, predicted=mixed, speedup=separate / mixed, baseline=separate, remarks=told)
+        return Prediction(
+            row=row, predicted=mixed, speedup=separate / mixed, baseline=separate, remarks=told
+        )
     return Prediction(row=row, predicted=separate / mixed, remarks=told)
 
 
@@ -100,11 +112,14 @@ def _schedule(row: PublishedRow, length: int) -> tuple[_Schedule, tuple[str, ...
     """The schedule that a row describes, and what was assumed of it.
 
     Raises:
-        InputError: neither a chunk nor a ratio of prompt to answer, or a chunk that leaves no room for a prompt.
+        InputError: neither a chunk nor a ratio of prompt to answer, or a chunk that leaves no room
+            for a prompt.
     """
     batch, chunk, ratio = batch_of(row), _CHUNK.search(row.data), _RATIO.search(row.prompt)
     if chunk is None and ratio is None:
-        raise InputError("states neither a chunk nor a ratio of prompt to answer", key="dataset", value=row.data)
+        raise InputError(
+            "states neither a chunk nor a ratio of prompt to answer", key="dataset", value=row.data
+        )
     if batch < 2:
         raise InputError("a chunk and a decode are two requests", key="batch", value=batch)
     assumed = []
@@ -113,14 +128,26 @@ def _schedule(row: PublishedRow, length: int) -> tuple[_Schedule, tuple[str, ...
     else:
         assert chunk is not None
         parts = int(chunk[1]) / (batch - 1)
-        assumed.append(f"prompts ASSUMED {parts:.3g} times as long as answers, so that chunks and decodes end together")
-    tokens = int(chunk[1]) if chunk is not None else _TILE * max(round(parts * (batch - 1) / _TILE), 1)
+        assumed.append(
+            f"prompts ASSUMED {parts:.3g} times as long as answers, so that chunks and decodes end"
+            " together"
+        )
+    tokens = (
+        int(chunk[1]) if chunk is not None else _TILE * max(round(parts * (batch - 1) / _TILE), 1)
+    )
     if chunk is None:
-        assumed.append(f"the chunk is not stated: {tokens} tokens ASSUMED, with which chunks and decodes end together")
+        assumed.append(
+            f"the chunk is not stated: {tokens} tokens ASSUMED, with which chunks and decodes end"
+            " together"
+        )
     if tokens <= batch:
-        raise InputError("leaves no room for a prompt beside the decodes", key="dataset", value=row.data)
+        raise InputError(
+            "leaves no room for a prompt beside the decodes", key="dataset", value=row.data
+        )
     output = length / (1.0 + parts)
-    return _Schedule(batch=batch, pass_tokens=tokens, prompt=length - output, output=output), tuple(assumed)
+    return _Schedule(batch=batch, pass_tokens=tokens, prompt=length - output, output=output), tuple(
+        assumed
+    )
 
 
 def _separate_s(setting: Setting, s: _Schedule) -> float:
@@ -130,10 +157,14 @@ def _separate_s(setting: Setting, s: _Schedule) -> float:
 
 
 def _mixed_s(setting: Setting, s: _Schedule) -> float:
-    """Seconds of all requests whose decodes ride on the chunks of prompts, as long as there are any."""
+    """Seconds of all requests whose decodes ride on the chunks of prompts, as long as there are
+    any.
+    """
     context = s.prompt + s.output / 2.0
     each = _decode_s(setting, s.decodes, context)
-    each += float(mixed_prefill_s(setting, prompt_tokens=float(s.chunk), decode_rows=s.decodes, drafts=False))
+    each += float(
+        mixed_prefill_s(setting, prompt_tokens=float(s.chunk), decode_rows=s.decodes, drafts=False)
+    )
     each += _reread_s(setting, float(s.chunk), max(s.prompt - s.chunk, 0.0) / 2.0)
     left = max(s.batch * s.output - s.chunks * s.decodes, 0.0) / s.batch
     return s.chunks * each + left * _decode_s(setting, float(s.batch), context)
@@ -159,7 +190,11 @@ def _riding_token_s(setting: Setting, chunk: int, decodes: int, context: int) ->
     """What each decode token adds to a pass with a chunk."""
     whole = float(prefill_s(setting, prompt_tokens=float(chunk), drafts=False))
     alone = _decode_s(setting, float(decodes), float(context))
-    beside = float(mixed_prefill_s(setting, prompt_tokens=float(chunk), decode_rows=float(decodes), drafts=False))
+    beside = float(
+        mixed_prefill_s(
+            setting, prompt_tokens=float(chunk), decode_rows=float(decodes), drafts=False
+        )
+    )
     return (alone + beside - whole) / decodes
 
 
@@ -171,7 +206,14 @@ def _decode_s(setting: Setting, batch: float, context: float) -> float:
 def _reread_s(setting: Setting, chunk: float, before: float) -> float:
     """Seconds in which the attention of a chunk reads what stands before it in its prompt."""
     reads, fresh = (
-        pass_cost(setting.deployment, batch=1.0, query_tokens=chunk, context=each, logits="none", prefill=True).seconds
+        pass_cost(
+            setting.deployment,
+            batch=1.0,
+            query_tokens=chunk,
+            context=each,
+            logits="none",
+            prefill=True,
+        ).seconds
         for each in (before, 0.0)
     )
     return float(reads["attention"] - fresh["attention"])

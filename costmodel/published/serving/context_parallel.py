@@ -1,8 +1,9 @@
-"""How long do prompts and tokens of Llama 3 405B take on nodes that share a context: rows of Context Parallelism?
+"""How long do prompts and tokens of Llama 3 405B take on nodes that share a context: rows of
+Context Parallelism?
 
-What the paper says of its machines is stated here: H100 of 96 GB at 2.4 TB/s and a peak of 800 TFLOP/s, 400 Gbit/s a
-device between nodes, FlashAttention 3 at 540 TFLOP/s, feed-forward layers in fp8, collectives of PyTorch. Leaves out
-other papers' clusters.
+What the paper says of its machines is stated here: H100 of 96 GB at 2.4 TB/s and a peak of 800
+TFLOP/s, 400 Gbit/s a device between nodes, FlashAttention 3 at 540 TFLOP/s, feed-forward layers in
+fp8, collectives of PyTorch. Leaves out other papers' clusters.
 """
 
 import re
@@ -53,12 +54,21 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     Raises:
         InputError: a length that the row does not state.
 
-    Reference: Yang et al., "Context Parallelism for Scalable Million-Token Inference" (arXiv:2411.01783).
+    Reference: Yang et al., "Context Parallelism for Scalable Million-Token Inference"
+    (arXiv:2411.01783).
     """
     parts, tensor = _PARTS.search(f"{row.notes} {row.data}"), _TENSOR.search(row.notes)
-    plan = ParallelPlan(context=int(parts[1]) if parts else 1, tensor=int(tensor[1]) if tensor else 8, backend="nccl")
+    plan = ParallelPlan(
+        context=int(parts[1]) if parts else 1,
+        tensor=int(tensor[1]) if tensor else 8,
+        backend="nccl",
+    )
     seconds = _token_s(row, plan) if row.unit.startswith("ms TTIT") else _prompt_s(row, plan)
-    return Prediction(row=row, predicted=1e3 * seconds, remarks=("machines as the source's section 4.1 states them",))
+    return Prediction(
+        row=row,
+        predicted=1e3 * seconds,
+        remarks=("machines as the source's section 4.1 states them",),
+    )
 
 
 def _token_s(row: PublishedRow, plan: ParallelPlan) -> float:
@@ -66,7 +76,8 @@ def _token_s(row: PublishedRow, plan: ParallelPlan) -> float:
     if None in ends:
         raise InputError("states no context", key="prompt_len", value=row.prompt)
     times = [
-        _pass_s(plan, (), batch=1.0, query_tokens=1.0, context=float(end or 0), combination="ring") for end in ends
+        _pass_s(plan, (), batch=1.0, query_tokens=1.0, context=float(end or 0), combination="ring")
+        for end in ends
     ]
     return float(np.mean(times))
 
@@ -85,7 +96,14 @@ def _prompt_s(row: PublishedRow, plan: ParallelPlan) -> float:
         raise InputError("states no length of the prompt", key="prompt_len", value=row.prompt)
     ring = "pass_q" if "pass-q" in row.notes.casefold() else "pass_kv"
     return _pass_s(
-        plan, _FLASH_ATTENTION_3, batch=1.0, query_tokens=new, context=old, logits="last", prefill=True, ring=ring
+        plan,
+        _FLASH_ATTENTION_3,
+        batch=1.0,
+        query_tokens=new,
+        context=old,
+        logits="last",
+        prefill=True,
+        ring=ring,
     )
 
 
@@ -96,7 +114,11 @@ def _pass_s(plan: ParallelPlan, overrides: tuple[str, ...], **arguments: object)
     """
     device, model = load_device("h100-sxm", [*_MACHINES, *overrides]), load_model("llama-3.1-405b")
     wide, narrow = (
-        plan_cost(Deployment(architecture=model, device=device, precision=form), plan, **arguments).operations  # type: ignore[arg-type]
+        plan_cost(
+            Deployment(architecture=model, device=device, precision=form),
+            plan,
+            **arguments,  # type: ignore[arg-type]
+        ).operations
         for form in (Precision(), Precision(weights="fp8", activations="fp8", kv="bf16"))
     )
     chosen = [op for op in wide if op.role not in _QUANTISED]

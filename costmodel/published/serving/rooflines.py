@@ -1,6 +1,8 @@
-"""How much longer does a pass over a block take than one over a token, at the roofs that a row states?
+"""How much longer does a pass over a block take than one over a token, at the roofs that a row
+states?
 
-Rows of step-time ratios with peaks and bandwidth in words (Set Block Decoding). Leaves out kernels: bare roofs.
+Rows of step-time ratios with peaks and bandwidth in words (Set Block Decoding). Leaves out kernels:
+bare roofs.
 """
 
 import re
@@ -20,13 +22,14 @@ from hardware_profiles.recognition import stated_device
 _PEAK = re.compile(r"fp8 (\d+(?:\.\d+)?)T")
 _ATTENTION = re.compile(r"attention (\d+(?:\.\d+)?)T")
 _BANDWIDTH = re.compile(r"(\d+(?:\.\d+)?)\*1024\^4 B/s")
-# arXiv:2509.04185, appendix A.2: its listing makes the feed-forward layer 4096 * 16384 wide, not 4 * 4096 as its text
-# says; the table follows the listing
+# arXiv:2509.04185, appendix A.2: its listing makes the feed-forward layer 4096 * 16384 wide, not 4
+# * 4096 as its text says; the table follows the listing
 _HIDDEN, _HEADS, _KV_HEADS = 4096, 32, 8
 _LAYER = Block(
     attention=Attention(heads=_HEADS, kv_heads=_KV_HEADS, head_dim=128),
-    feed_forward=FeedForward(width=4096 * 16_384, gated=False), norms=2,
-)  # fmt: skip
+    feed_forward=FeedForward(width=4096 * 16_384, gated=False),
+    norms=2,
+)
 _BLOCK = re.compile(r"block\s*=\s*(\d+)")
 
 
@@ -51,7 +54,9 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     bandwidth, block = _BANDWIDTH.search(row.hardware), _BLOCK.search(row.shape)
     context = token_count(row.prompt)
     if not (peak and attention and bandwidth and block) or context is None:
-        raise InputError("states no peaks, bandwidth, block or context", key="hardware", value=row.hardware)
+        raise InputError(
+            "states no peaks, bandwidth, block or context", key="hardware", value=row.hardware
+        )
     overrides = [
         f"device.peak_flops_per_s.fp8={float(peak[1]) * 1e12}",
         f"device.peak_flops_per_s.bf16={float(attention[1]) * 1e12}",
@@ -71,12 +76,24 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
 def _layer_s(device: Device, batch: int, tokens: int, context: int) -> float:
     """Seconds of the products and the attention of one layer at the bare roofs."""
     work = [
-        (ops.gemm(float(batch * tokens), outputs, inputs, weight_bytes=1.0, activation_bytes=1.0), "fp8")
+        (
+            ops.gemm(
+                float(batch * tokens), outputs, inputs, weight_bytes=1.0, activation_bytes=1.0
+            ),
+            "fp8",
+        )
         for _, outputs, inputs in _LAYER.projections(_HIDDEN)
     ]
     attention = ops.attention(
-        float(batch), float(tokens), float(context), heads=_HEADS, kv_heads=_KV_HEADS, head_dim=128, window=None,
-        kv_bytes=1.0, activation_bytes=1.0,
-    )  # fmt: skip
+        float(batch),
+        float(tokens),
+        float(context),
+        heads=_HEADS,
+        kv_heads=_KV_HEADS,
+        head_dim=128,
+        window=None,
+        kv_bytes=1.0,
+        activation_bytes=1.0,
+    )
     parts = [*work, (attention, "bf16")]
     return float(sum(float(kernels.roofline(device, each, dtype).seconds) for each, dtype in parts))

@@ -1,4 +1,5 @@
-"""How long does one attention layer take, and what does a deployment of attention apart from feed-forward layers serve?
+"""How long does one attention layer take, and what does a deployment of attention apart from
+feed-forward layers serve?
 
 Rows of Step-3's layer times and deployments. Leaves out the prices of tokens (`token_cost`).
 """
@@ -30,8 +31,12 @@ _MICRO_BATCHES = 3  # section 4: three circulate between attention and feed-forw
 
 
 def answers(row: PublishedRow) -> bool:
-    """Whether a row asks for one attention layer, or for a deployment of attention and feed-forward nodes."""
-    return row.unit == "us/layer" or (row.unit == "tok/s/GPU" and _NODES.search(row.notes) is not None)
+    """Whether a row asks for one attention layer, or for a deployment of attention and feed-forward
+    nodes.
+    """
+    return row.unit == "us/layer" or (
+        row.unit == "tok/s/GPU" and _NODES.search(row.notes) is not None
+    )
 
 
 def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
@@ -63,7 +68,9 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
 
 
 def _deployed(row: PublishedRow, context: float, device: Device) -> float:
-    """Tokens per second and device of attention nodes beside feed-forward nodes, `3A2F` in the notes."""
+    """Tokens per second and device of attention nodes beside feed-forward nodes, `3A2F` in the
+    notes.
+    """
     nodes = _NODES.search(row.notes)
     assert nodes is not None
     attention, feed_forward, batch = int(nodes[1]), int(nodes[2]), batch_of(row)
@@ -72,27 +79,49 @@ def _deployed(row: PublishedRow, context: float, device: Device) -> float:
     requests = batch / _MICRO_BATCHES / (_NODE_DEVICES * attention)
     attention_s = _attention_s(name, requests, context, precision, device)
     model, _ = _expert_layer(name)
-    d = Deployment(architecture=model, device=device, precision=precision, tensor_parallel=_NODE_DEVICES * feed_forward)
-    operations = pass_cost(d, batch=batch / _MICRO_BATCHES, query_tokens=1.0, context=1.0, logits="none").operations
-    parts = [op for op in operations if op.name == "moe" or op.role.startswith(("shared", "router"))]
+    d = Deployment(
+        architecture=model,
+        device=device,
+        precision=precision,
+        tensor_parallel=_NODE_DEVICES * feed_forward,
+    )
+    operations = pass_cost(
+        d, batch=batch / _MICRO_BATCHES, query_tokens=1.0, context=1.0, logits="none"
+    ).operations
+    parts = [
+        op for op in operations if op.name == "moe" or op.role.startswith(("shared", "router"))
+    ]
     feed_forward_s = float(sum(float(op.timing.seconds) for op in parts))
     link = ParallelPlan().link(device, 2 * _NODE_DEVICES)
     message_s = link.latency_s + requests * model.hidden * 2.0 / link.bytes_per_s
     split = split_layers(
-        attention_s, feed_forward_s, message_s, layers=load_model(name).layers, micro_batches=_MICRO_BATCHES,
+        attention_s,
+        feed_forward_s,
+        message_s,
+        layers=load_model(name).layers,
+        micro_batches=_MICRO_BATCHES,
         requests=float(batch),
-    )  # fmt: skip
+    )
     return float(split.tokens_per_s) / (_NODE_DEVICES * (attention + feed_forward))
 
 
-def _attention_s(name: str, requests: float, context: float, precision: Precision, device: Device) -> float:
+def _attention_s(
+    name: str, requests: float, context: float, precision: Precision, device: Device
+) -> float:
     """Seconds of one layer's attention with the products around it."""
     model, block = _expert_layer(name)
     d = Deployment(architecture=model, device=device, precision=precision)
     roles = {role for role, _, _ in block.attention.projections(model.hidden)}
-    operations = pass_cost(d, batch=requests, query_tokens=1.0, context=context, logits="none").operations
-    return float(sum(float(op.timing.seconds) for op in operations
-                     if op.name in ("attention", "mla") or op.role in roles))  # fmt: skip
+    operations = pass_cost(
+        d, batch=requests, query_tokens=1.0, context=context, logits="none"
+    ).operations
+    return float(
+        sum(
+            float(op.timing.seconds)
+            for op in operations
+            if op.name in ("attention", "mla") or op.role in roles
+        )
+    )
 
 
 def _expert_layer(name: str) -> tuple[Architecture, Block]:

@@ -1,7 +1,7 @@
 """What does a decoded token need and cost at the roofs: rows of Step-3's cost tables?
 
-Bytes and FLOPs of attention per token, and dollars of attention and feed-forward layers on devices whose prices and
-peaks the row states. Leaves out everything that keeps a device from its roofs.
+Bytes and FLOPs of attention per token, and dollars of attention and feed-forward layers on devices
+whose prices and peaks the row states. Leaves out everything that keeps a device from its roofs.
 """
 
 import re
@@ -22,7 +22,9 @@ from hardware_profiles.recognition import stated_device
 UNITS = ("bytes/token", "flops/token", "$/1m tokens")
 _FP8 = Precision(weights="fp8", activations="fp8", kv="fp8")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|\.\d+")
-_WHOLE_LATENT = "2507.19427"  # its tables count both products of latent attention over the whole cached vector
+_WHOLE_LATENT = (
+    "2507.19427"  # its tables count both products of latent attention over the whole cached vector
+)
 _MIXED = "llama-4-maverick"  # 16-bit caches in its unchunked layers there (section 4.1)
 
 
@@ -51,10 +53,17 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     mixed = model.name == _MIXED
     whole = _WHOLE_LATENT in row.source
     work = token_work(
-        load_model(model.name), replace(_FP8, kv="bf16") if mixed else _FP8, float(context or 0),
-        windowed_kv="fp8" if mixed else None, whole_latent=whole,
-    )  # fmt: skip
-    told = ["8-bit caches and products", "as the source counts latent attention" if whole else "", model.remark]
+        load_model(model.name),
+        replace(_FP8, kv="bf16") if mixed else _FP8,
+        float(context or 0),
+        windowed_kv="fp8" if mixed else None,
+        whole_latent=whole,
+    )
+    told = [
+        "8-bit caches and products",
+        "as the source counts latent attention" if whole else "",
+        model.remark,
+    ]
     unit = row.unit.casefold()
     if unit.startswith("bytes"):
         predicted = float(work.cache_bytes)
@@ -63,11 +72,14 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     else:
         price = token_price(work, _priced(row), "fp8")
         predicted = 1e6 * float(price.feed_forward_usd if feed_forward else price.attention_usd)
-    return Prediction(row=row, predicted=predicted, remarks=tuple(each for each in told if each), computed=True)
+    return Prediction(
+        row=row, predicted=predicted, remarks=tuple(each for each in told if each), computed=True
+    )
 
 
 def _priced(row: PublishedRow) -> Device:
-    """The row's device with the price, peak and bandwidth that its notes give: `H20 $.8 148/296/4.0`.
+    """The row's device with the price, peak and bandwidth that its notes give: `H20 $.8
+    148/296/4.0`.
 
     Raises:
         InputError: the notes do not price it.
@@ -75,10 +87,15 @@ def _priced(row: PublishedRow) -> Device:
     found = re.search(rf"{re.escape(row.hardware)} \$(\d*\.?\d+)(?:/h)?\s+([^,;]*)", row.notes)
     rates = _NUMBERS.findall(re.sub(r"\([^)]*\)", "", found[2])) if found else []
     if found is None or len(rates) < 2:
-        raise InputError("states no price, peak and bandwidth of the device", key="notes", value=row.hardware)
+        raise InputError(
+            "states no price, peak and bandwidth of the device", key="notes", value=row.hardware
+        )
     peak, bandwidth = float(rates[-2]) * 1e12, float(rates[-1]) * 1e12
     return load_device(
         stated_device(row.hardware).profile,
-        [f"device.price_usd_per_hour={float(found[1])}", f"device.peak_flops_per_s.fp8={peak}",
-         f"device.bandwidth_bytes_per_s={bandwidth}"],
-    )  # fmt: skip
+        [
+            f"device.price_usd_per_hour={float(found[1])}",
+            f"device.peak_flops_per_s.fp8={peak}",
+            f"device.bandwidth_bytes_per_s={bandwidth}",
+        ],
+    )

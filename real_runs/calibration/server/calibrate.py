@@ -1,9 +1,10 @@
 """What are the constants of this engine on this machine? The front door: measure, fit, write.
 
-Three files come of it: a device profile, a kernel trace of whole steps and prompts beside it, and an engine file. They
-belong together: the steps hold all that lies between two tokens, so the engine's own overheads are 0 and say so, but
-for what a prompt takes before and after its pass, and what every accepted draft token adds. Each alone, beside another
-profile or engine, counts something twice or not at all.
+Three files come of it: a device profile, a kernel trace of whole steps and prompts beside it, and
+an engine file. They belong together: the steps hold all that lies between two tokens, so the
+engine's own overheads are 0 and say so, but for what a prompt takes before and after its pass, and
+what every accepted draft token adds. Each alone, beside another profile or engine, counts something
+twice or not at all.
 """
 
 from __future__ import annotations
@@ -40,7 +41,13 @@ from real_runs.models.processor import cpu_title
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
 from real_runs.servers.identify import identify
-from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, read_kernels, write_kernels
+from traces.storage.kernels import (
+    KernelProvenance,
+    KernelRow,
+    KernelTrace,
+    read_kernels,
+    write_kernels,
+)
 
 ENGINE_FILE = "engine.toml"
 _USERS = (1, 2, 4, 8, 16)  # at a time, where a server does not say how many it serves
@@ -111,14 +118,17 @@ def calibrate_server(
 ) -> ServerCalibration:
     """Measure a server, and write its profile, its passes and its engine file.
 
-    A draft model is measured as a server of its own, into the same folder and before its target: the trace keeps passes
-    of other models and numbers of layers, the profile and the engine file are those of the last one.
+    A draft model is measured as a server of its own, into the same folder and before its target:
+    the trace keeps passes of other models and numbers of layers, the profile and the engine file
+    are those of the last one.
 
     Args:
         out: folder for all files.
         server: address of one that runs; None starts llama.cpp's for every draft length.
-        model: GGUF file or name of the model; None: the one that the server names, or SmolLM2-135M as installed.
-        plan: shapes; None: those that the budget allows, for as many requests as a running server has slots.
+        model: GGUF file or name of the model; None: the one that the server names, or SmolLM2-135M
+            as installed.
+        plan: shapes; None: those that the budget allows, for as many requests as a running server
+            has slots.
         threads: CPU threads of a server that is started.
         budget_s: wall time, > 0; the round under way is finished block by block.
         base: profile to start from; None: this machine's where the server runs on it with a CPU.
@@ -126,19 +136,28 @@ def calibrate_server(
         progress: called with what is under way.
 
     Raises:
-        InputError: no such server, model or profile, a folder with a part of another calibration, or too little was
-            measured.
+        InputError: no such server, model or profile, a folder with a part of another calibration,
+            or too little was measured.
     """
     started = time.monotonic()
     chosen = plan or Plan.within(budget_s)
-    target = _running(server, model, chosen, own=plan) if server else _started(model, chosen, out, threads)
+    target = (
+        _running(server, model, chosen, own=plan)
+        if server
+        else _started(model, chosen, out, threads)
+    )
     start = load_device(base or _base(server, target.engine, threads))
     setup = {
-        "what": "server calibration", "engine": target.engine, "model": target.architecture.name,
-        "dtype": target.architecture.dtype, "layers": target.architecture.layers, "threads": threads,
-        "contexts": list(target.plan.contexts), "requests": list(target.plan.requests),
+        "what": "server calibration",
+        "engine": target.engine,
+        "model": target.architecture.name,
+        "dtype": target.architecture.dtype,
+        "layers": target.architecture.layers,
+        "threads": threads,
+        "contexts": list(target.plan.contexts),
+        "requests": list(target.plan.requests),
         "drafts": list(target.plan.drafts),
-    }  # fmt: skip
+    }
     out.mkdir(parents=True, exist_ok=True)
     part = out / f"samples-{target.architecture.name}-{target.architecture.layers}-layers.part"
     with RecordingLog(part, setup, resume=resume) as log:
@@ -159,15 +178,23 @@ def _started(model: str | None, plan: Plan, out: Path, threads: int) -> Target:
 
     def launch(drafts: int, accepts: bool) -> AbstractContextManager[LiveClient]:
         return launched_llama_cpp(
-            path, drafts, accepts, slots=max(plan.requests), context=context, folder=out, threads=threads,
+            path,
+            drafts,
+            accepts,
+            slots=max(plan.requests),
+            context=context,
+            folder=out,
+            threads=threads,
             vocabulary=architecture.vocab,
-        )  # fmt: skip
+        )
 
     return Target(architecture=architecture, engine="llama.cpp", launch=launch, plan=plan)
 
 
 def _running(url: str, model: str | None, usual: Plan, *, own: Plan | None) -> Target:
-    """A server that somebody else runs: its draft length is what it is, and is read off its answers."""
+    """A server that somebody else runs: its draft length is what it is, and is read off its
+    answers.
+    """
     named = model or identify(Address.parse(url, "--server")).model
     try:
         architecture = load_model(named)
@@ -190,13 +217,21 @@ def _running(url: str, model: str | None, usual: Plan, *, own: Plan | None) -> T
 def _base(server: str | None, engine: str, threads: int) -> str:
     local = server is None or Address.parse(server, "--server").host in _LOCAL
     if not local or engine != "llama.cpp":
-        raise InputError("must name the profile of the device that the server runs on", key="--base")
+        raise InputError(
+            "must name the profile of the device that the server runs on", key="--base"
+        )
     own = profile_name(cpu_title(), threads)
     return own if own in device_names() else _CPU_BASE
 
 
 def written(
-    samples: list[Sample], target: Target, base: Device, out: Path, *, threads: int = 1, server: str | None = None
+    samples: list[Sample],
+    target: Target,
+    base: Device,
+    out: Path,
+    *,
+    threads: int = 1,
+    server: str | None = None,
 ) -> ServerCalibration:
     """Fit what was measured and write the three files; arguments as in `calibrate_server`.
 
@@ -211,13 +246,18 @@ def written(
     intake_s, accepted_s = prompt_intake_s(samples), accepted_token_s(samples)
     rows = rows_of(samples, plain, intake_s=intake_s)
     law = step_law(rows)
-    name = engine_profile_name(base.name if server else profile_name(cpu_title(), threads), target.engine)
+    name = engine_profile_name(
+        base.name if server else profile_name(cpu_title(), threads), target.engine
+    )
     about = f"{target.engine} with {architecture.name} in {architecture.dtype}"
     device, score = fit_profile(base, rows, architecture, formats, name=name, about=about)
     trace, profile, engine_file = out / "kernels.parquet", out / f"{name}.toml", out / ENGINE_FILE
     _write_trace(rows, trace, device, target, threads)
     write_device(device, profile)
-    passes = f"in the passes of {name}, measured whole between two tokens of a stream, but for accepted tokens"
+    passes = (
+        f"in the passes of {name}, measured whole between two tokens of a stream, but for accepted"
+        " tokens"
+    )
     overhead = Overhead(
         engine=target.engine,
         versions="",
@@ -229,18 +269,38 @@ def written(
     host = Host(prompt_s=intake_s, source="time to the first token of a cached prompt, less a step")
     write_engine_file(engine_file, like=target.engine, overheads={ANY: overhead}, host=host)
     return ServerCalibration(
-        device=device, engine=target.engine, law=law, weight_bytes=architecture.weight_values * formats.weight_bytes,
-        prompt_s=intake_s, accepted_s=accepted_s, score=score, profile=profile, engine_file=engine_file, trace=trace,
+        device=device,
+        engine=target.engine,
+        law=law,
+        weight_bytes=architecture.weight_values * formats.weight_bytes,
+        prompt_s=intake_s,
+        accepted_s=accepted_s,
+        score=score,
+        profile=profile,
+        engine_file=engine_file,
+        trace=trace,
         seconds=0.0,
-    )  # fmt: skip
+    )
 
 
-def _write_trace(rows: list[KernelRow], place: Path, device: Device, target: Target, threads: int) -> None:
+def _write_trace(
+    rows: list[KernelRow], place: Path, device: Device, target: Target, threads: int
+) -> None:
     """Write the rows beside those of other models that the trace holds already."""
     own = (target.architecture.name, target.architecture.layers)
-    others = [row for row in read_kernels(place).rows if (row.model, row.layers) != own] if place.exists() else []
+    others = (
+        [row for row in read_kernels(place).rows if (row.model, row.layers) != own]
+        if place.exists()
+        else []
+    )
     provenance = KernelProvenance(
-        device=cpu_title(), profile=device.name, threads=threads, recorder_version="rooftree",
-        notes=f"whole steps and prompts of {target.engine}, as a client sees them; the faster half of all rounds",
-    )  # fmt: skip
+        device=cpu_title(),
+        profile=device.name,
+        threads=threads,
+        recorder_version="rooftree",
+        notes=(
+            f"whole steps and prompts of {target.engine}, as a client sees them; the faster half of"
+            " all rounds"
+        ),
+    )
     write_kernels(KernelTrace(rows=(*others, *rows), provenance=provenance), place)

@@ -1,7 +1,7 @@
 """How is a calibration's request sent: to a server that runs, or to one that is started for it?
 
-Streamed answers give the times; llama.cpp's slots are saved and restored, so that a long prompt is computed once and
-not at every start. Leaves out what is asked for (`shapes`).
+Streamed answers give the times; llama.cpp's slots are saved and restored, so that a long prompt is
+computed once and not at every start. Leaves out what is asked for (`shapes`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Client(Protocol):
         ...
 
 
-Launch = Callable[[int, bool], AbstractContextManager[Client]]  # draft tokens per step, and whether they are accepted
+Launch = Callable[
+    [int, bool], AbstractContextManager[Client]
+]  # draft tokens per step, and whether they are accepted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +104,9 @@ def posted(address: Address, path: str, body: object) -> dict[str, Any]:
     return value
 
 
-def connected(url: str, *, vocabulary: int, model: str | None = None, keeps: bool = False) -> LiveClient:
+def connected(
+    url: str, *, vocabulary: int, model: str | None = None, keeps: bool = False
+) -> LiveClient:
     """A client of a server that runs.
 
     Args:
@@ -119,15 +123,29 @@ def connected(url: str, *, vocabulary: int, model: str | None = None, keeps: boo
         found = posted(server.address, "/tokenize", {"content": SENTENCE}).get("tokens")
         ids = [each for each in found if type(each) is int] if isinstance(found, list) else []
     else:  # any ids will do where nothing is looked up in the prompt
-        ids = random.Random(_SENTENCE_SEED).sample(range(vocabulary // 10, vocabulary // 2), _SENTENCE_TOKENS)
+        ids = random.Random(_SENTENCE_SEED).sample(
+            range(vocabulary // 10, vocabulary // 2), _SENTENCE_TOKENS
+        )
     if len(ids) < 8:
-        raise InputError("must give the token ids of a sentence", key=f"{server.address}/tokenize", value=len(ids))
+        raise InputError(
+            "must give the token ids of a sentence",
+            key=f"{server.address}/tokenize",
+            value=len(ids),
+        )
     return LiveClient(server=server, sentence=tuple(ids), keeps=keeps)
 
 
 @contextmanager
 def launched_llama_cpp(
-    model: Path, drafts: int, accepts: bool, *, slots: int, context: int, folder: Path, threads: int, vocabulary: int
+    model: Path,
+    drafts: int,
+    accepts: bool,
+    *,
+    slots: int,
+    context: int,
+    folder: Path,
+    threads: int,
+    vocabulary: int,
 ) -> Iterator[LiveClient]:
     """llama.cpp's server of one draft length, for as long as the block lasts.
 
@@ -146,11 +164,26 @@ def launched_llama_cpp(
     """
     kept = folder / "slots"
     kept.mkdir(parents=True, exist_ok=True)
-    arguments = ["--model", str(model), "--ctx-size", str(slots * context), "--parallel", str(slots), "--slots"]
+    arguments = [
+        "--model",
+        str(model),
+        "--ctx-size",
+        str(slots * context),
+        "--parallel",
+        str(slots),
+        "--slots",
+    ]
     arguments += ["--slot-save-path", str(kept)]
     if drafts:
         sizes = {"draft-n-max": drafts, "ngram-simple-size-n": 1, "ngram-simple-size-m": drafts}
-        arguments += ["--spec-type", "ngram-simple", "--spec-synth-rates", ",".join([str(int(accepts))] * drafts)]
-        arguments += [word for flag, value in sizes.items() for word in (f"--spec-{flag}", str(value))]
+        arguments += [
+            "--spec-type",
+            "ngram-simple",
+            "--spec-synth-rates",
+            ",".join([str(int(accepts))] * drafts),
+        ]
+        arguments += [
+            word for flag, value in sizes.items() for word in (f"--spec-{flag}", str(value))
+        ]
     with launched(arguments, folder=folder, threads=threads) as running:
         yield connected(running.url, vocabulary=vocabulary, keeps=True)

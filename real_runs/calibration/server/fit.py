@@ -1,9 +1,10 @@
 """Which device profile says what a server's passes take?
 
-Starts from the profile of the device and fits, to whole passes, what decides them: the shares of bandwidth and
-arithmetic that matrix products reach with weights of this format, attention's time per tile, and what a pass costs
-beside. The products' shares are the format's own (`[formats.q4_1.gemm]`) where weights are in blocks of GGUF. Leaves
-out what measured passes leave of these forms, which the fidelity `measured` interpolates.
+Starts from the profile of the device and fits, to whole passes, what decides them: the shares of
+bandwidth and arithmetic that matrix products reach with weights of this format, attention's time
+per tile, and what a pass costs beside. The products' shares are the format's own
+(`[formats.q4_1.gemm]`) where weights are in blocks of GGUF. Leaves out what measured passes leave
+of these forms, which the fidelity `measured` interpolates.
 """
 
 from __future__ import annotations
@@ -38,32 +39,48 @@ _PARAMETERS = (
     Parameter(name="sampler_launch_s", low=0.0, high=0.05, start=1e-3),
     Parameter(name="sampler_row_s", low=0.0, high=5e-3, start=1e-4),
 )
-# On a CPU both roofs of a product add up, attention takes query rows one by one, and nothing is launched. Products of
-# llama.cpp take four rows together and what is left row by row (`ggml_gemm_*` and `ggml_gemv_*`, ggml-cpu/repack.cpp).
+# On a CPU both roofs of a product add up, attention takes query rows one by one, and nothing is
+# launched. Products of llama.cpp take four rows together and what is left row by row (`ggml_gemm_*`
+# and `ggml_gemv_*`, ggml-cpu/repack.cpp).
 _ON_CPU = {
-    "gemm_norm": 1.0, "gemm_launch_s": 0.0, "gemm_block_rows": 4.0, "attention_padding_ratio": 0.0,
+    "gemm_norm": 1.0,
+    "gemm_launch_s": 0.0,
+    "gemm_block_rows": 4.0,
+    "attention_padding_ratio": 0.0,
     **dict.fromkeys(
-        (f"attention_{name}" for name in ("launch_s", "wave_s", "short_wave_s", "combine_s", "tile_s", "unit_s")), 0.0
+        (
+            f"attention_{name}"
+            for name in ("launch_s", "wave_s", "short_wave_s", "combine_s", "tile_s", "unit_s")
+        ),
+        0.0,
     ),
     **dict.fromkeys((f"context_{name}" for name in ("launch_s", "tile_s", "unit_s")), 0.0),
-}  # fmt: skip
+}
 # a call of several query tokens runs the kernel of decoding there
 _LIKE_DECODING = (
-    "launch_s", "wave_s", "combine_s", "bandwidth_efficiency", "compute_efficiency", "tile_s", "wave_ratio",
-)  # fmt: skip
+    "launch_s",
+    "wave_s",
+    "combine_s",
+    "bandwidth_efficiency",
+    "compute_efficiency",
+    "tile_s",
+    "wave_ratio",
+)
 _GROUPS = ("gemm", "attention", "verify", "context", "sampler", "prefill")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FitScore:
-    """How far passes that were not fitted stand from the profile's forms, and how well measured ones interpolate.
+    """How far passes that were not fitted stand from the profile's forms, and how well measured
+    ones interpolate.
 
     Attributes:
         rows: passes.
         rows_fitted: of which constants were fitted.
         median: of |predicted / measured - 1| over the others.
         p90: its ninetieth percentile.
-        interpolated: half width of the 80 % interval of a pass between measured ones, from leaving each out.
+        interpolated: half width of the 80 % interval of a pass between measured ones, from leaving
+            each out.
     """
 
     rows: int
@@ -74,7 +91,13 @@ class FitScore:
 
 
 def fit_profile(
-    base: Device, rows: Sequence[KernelRow], architecture: Architecture, precision: Precision, *, name: str, about: str
+    base: Device,
+    rows: Sequence[KernelRow],
+    architecture: Architecture,
+    precision: Precision,
+    *,
+    name: str,
+    about: str,
 ) -> tuple[Device, FitScore]:
     """Fit to every other pass, score on the others.
 
@@ -90,7 +113,9 @@ def fit_profile(
         InputError: fewer than `LEAST_ROWS` passes.
     """
     if len(rows) < LEAST_ROWS:
-        rule = f"too little was measured: {len(rows)} shapes, at least {LEAST_ROWS}; raise the budget"
+        rule = (
+            f"too little was measured: {len(rows)} shapes, at least {LEAST_ROWS}; raise the budget"
+        )
         raise InputError(rule, key="--budget")
     form = main_format(precision.weights)
     start = _start(base, form)
@@ -99,32 +124,47 @@ def fit_profile(
     def predict(device: Device, chosen: Sequence[KernelRow]) -> Array:
         return predicted(device, chosen, architecture, precision)
 
-    order = np.lexsort(([row.query_tokens for row in rows], [row.context for row in rows], [row.mask for row in rows]))
+    order = np.lexsort(
+        (
+            [row.query_tokens for row in rows],
+            [row.context for row in rows],
+            [row.mask for row in rows],
+        )
+    )
     aside = np.zeros(len(rows), dtype=bool)
     aside[order[::2]] = True
     fitted = [row for row, chosen in zip(rows, aside, strict=True) if chosen]
-    values, _ = search(start, _PARAMETERS, seconds[aside], lambda device: predict(_verifying(device), fitted))
+    values, _ = search(
+        start, _PARAMETERS, seconds[aside], lambda device: predict(_verifying(device), fitted)
+    )
     values["prefill_compute_efficiency"] = min(values["gemm_compute_efficiency"], 1.0)
     fresh = _verifying(with_constants(start, values))
     guess, measured = predict(fresh, rows)[~aside], seconds[~aside]
     error, residual = np.abs(guess / measured - 1.0), np.abs(measured / guess - 1.0)
     known = fit_grids(rows, fresh, architecture, precision)
     score = FitScore(
-        rows=len(rows), rows_fitted=len(fitted), median=float(np.median(error)), p90=float(np.quantile(error, 0.9)),
+        rows=len(rows),
+        rows_fitted=len(fitted),
+        median=float(np.median(error)),
+        p90=float(np.quantile(error, 0.9)),
         interpolated=known.spread_ratio if known is not None else float("nan"),
-    )  # fmt: skip
+    )
     source = (
-        f"fitted to {score.rows_fitted} of {score.rows} passes and prompts of {about}; on the others median error "
-        f"{score.median:.1%}, ninetieth percentile {score.p90:.1%}"
+        f"fitted to {score.rows_fitted} of {score.rows} passes and prompts of {about}; on the"
+        f" others median error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
     )
     origin = Provenance(kind="measured", source=source[:1000])
     spread = float(np.clip(np.quantile(residual, 0.8), _LEAST_RATIO, _MOST_RATIO))
     return _profile(base, fresh, form, origin, spread, name=name, about=about), score
 
 
-def predicted(device: Device, rows: Sequence[KernelRow], architecture: Architecture, precision: Precision) -> Array:
+def predicted(
+    device: Device, rows: Sequence[KernelRow], architecture: Architecture, precision: Precision
+) -> Array:
     """Seconds of every row by the calibrated forms, in the order of the rows."""
-    deployment = Deployment(architecture=architecture, device=device, precision=precision, fidelity="calibrated")
+    deployment = Deployment(
+        architecture=architecture, device=device, precision=precision, fidelity="calibrated"
+    )
     found = np.zeros(len(rows))
     for prompt in (False, True):
         places = [place for place, row in enumerate(rows) if (row.mask == PROMPT) == prompt]
@@ -134,54 +174,89 @@ def predicted(device: Device, rows: Sequence[KernelRow], architecture: Architect
                 for key in ("requests", "query_tokens", "context")
             )
             found[places] = pass_cost(
-                deployment, batch=b, query_tokens=n, context=c, prefill=prompt, logits="last" if prompt else "all"
+                deployment,
+                batch=b,
+                query_tokens=n,
+                context=c,
+                prefill=prompt,
+                logits="last" if prompt else "all",
             ).total_s
     return found
 
 
 def _start(base: Device, form: str) -> Device:
-    """The profile before the fit: without constants of the format, and on a CPU with forms that hold there."""
+    """The profile before the fit: without constants of the format, and on a CPU with forms that
+    hold there.
+    """
     formats = {name: groups for name, groups in base.formats.items() if name != form}
-    corrections = {name: each for name, each in base.constants.corrections.items() if name != "gemm"}
+    corrections = {
+        name: each for name, each in base.constants.corrections.items() if name != "gemm"
+    }
     own = replace(base, formats=formats, constants=replace(base.constants, corrections=corrections))
     return with_constants(own, _ON_CPU) if base.kind == "cpu" else own
 
 
 def _verifying(device: Device) -> Device:
-    """The device whose verification takes the constants of decoding, where that is the same kernel."""
+    """The device whose verification takes the constants of decoding, where that is the same
+    kernel.
+    """
     if device.kind != "cpu":
         return device
-    alike = {f"verify_{name}": getattr(device.constants, f"attention_{name}") for name in _LIKE_DECODING}
+    alike = {
+        f"verify_{name}": getattr(device.constants, f"attention_{name}") for name in _LIKE_DECODING
+    }
     return with_constants(device, {**alike, "verify_mask_ratio": 0.5})
 
 
 def _profile(
-    base: Device, fresh: Device, form: str, origin: Provenance, spread: float, *, name: str, about: str
+    base: Device,
+    fresh: Device,
+    form: str,
+    origin: Provenance,
+    spread: float,
+    *,
+    name: str,
+    about: str,
 ) -> Device:
     """The fitted constants in their places, with where they come from."""
     own = form in WEIGHT_FORMATS
     constants, provenance = fresh.constants, dict(base.provenance)
     residuals = {each: constants.residual_ratio[each] for each in constants.residual_ratio}
-    residuals |= dict.fromkeys((each for each in _GROUPS if not (own and each in ("gemm", "prefill"))), spread)
+    residuals |= dict.fromkeys(
+        (each for each in _GROUPS if not (own and each in ("gemm", "prefill"))), spread
+    )
     formats = dict(fresh.formats)
     apart = [each for each in CONSTANT_NAMES if own and each.startswith(("gemm_", "prefill_"))]
     if own:
         formats[form] = {
             group: FormatGroup(
-                values={each: getattr(constants, each) for each in apart if each.startswith(f"{group}_")},
+                values={
+                    each: getattr(constants, each) for each in apart if each.startswith(f"{group}_")
+                },
                 residual_ratio=spread,
             )
             for group in ("gemm", "prefill")
         }
         constants = replace(constants, **{each: getattr(base.constants, each) for each in apart})
         provenance |= {f"formats.{form}.{each}": origin for each in apart}
-        provenance |= {f"formats.{form}.residual_ratio.{group}": origin for group in ("gemm", "prefill")}
-    changed = [name for name in CONSTANT_NAMES if getattr(constants, name) != getattr(base.constants, name)]
+        provenance |= {
+            f"formats.{form}.residual_ratio.{group}": origin for group in ("gemm", "prefill")
+        }
+    changed = [
+        name for name in CONSTANT_NAMES if getattr(constants, name) != getattr(base.constants, name)
+    ]
     fitted = [*(each.name for each in _PARAMETERS), "prefill_compute_efficiency", *changed]
     provenance |= {f"constants.{each}": origin for each in fitted if each not in apart}
     groups = [each for each in _GROUPS if not (own and each in ("gemm", "prefill"))]
     provenance |= {f"constants.residual_ratio.{group}": origin for group in groups}
     return replace(
-        base, name=name, title=f"{base.title}, {about}"[:1000], constants=replace(constants, residual_ratio=residuals),
-        formats=formats, provenance=provenance, constants_from=name, driver_names=(), calibrated=False,
-    )  # fmt: skip
+        base,
+        name=name,
+        title=f"{base.title}, {about}"[:1000],
+        constants=replace(constants, residual_ratio=residuals),
+        formats=formats,
+        provenance=provenance,
+        constants_from=name,
+        driver_names=(),
+        calibrated=False,
+    )

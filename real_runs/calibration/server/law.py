@@ -1,8 +1,10 @@
-"""What does a step of this engine cost per step, per request and per token, in numbers that a reader can hold?
+"""What does a step of this engine cost per step, per request and per token, in numbers that a
+reader can hold?
 
-A sum of terms that are never negative, fitted to relative errors, a second time without steps that stand out (other
-work held up most rounds of them): for reports and for judging a machine. Predictions take the device profile and the
-measured passes. Leaves out everything that is no such sum.
+A sum of terms that are never negative, fitted to relative errors, a second time without steps that
+stand out (other work held up most rounds of them): for reports and for judging a machine.
+Predictions take the device profile and the measured passes. Leaves out everything that is no such
+sum.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class StepLaw:
         token_s: every query token.
         cached_s: every cached token of a request.
         pair_s: every query token and cached token.
-        prompt_token_s: every token of a prompt, over the longest prompts without anything cached; 0: none was seen.
+        prompt_token_s: every token of a prompt, over the longest prompts without anything cached;
+            0: none was seen.
         error_ratio: median of |law / measured - 1| over the steps.
         steps: rows that were fitted.
     """
@@ -49,7 +52,11 @@ class StepLaw:
 
     def seconds(self, requests: float, query_tokens: float, context: float) -> float:
         """A step's time."""
-        each = self.request_s + query_tokens * self.token_s + context * (self.cached_s + query_tokens * self.pair_s)
+        each = (
+            self.request_s
+            + query_tokens * self.token_s
+            + context * (self.cached_s + query_tokens * self.pair_s)
+        )
         return self.step_s + requests * each
 
     def bytes_per_s(self, weight_bytes: float) -> float:
@@ -80,7 +87,13 @@ def step_law(rows: Sequence[KernelRow]) -> StepLaw:
     prompts = [row for row in rows if row.mask == PROMPT and row.context == 0]
     longest = max(prompts, key=lambda row: row.query_tokens, default=None)
     return StepLaw(
-        **dict(zip(("step_s", "request_s", "token_s", "cached_s", "pair_s"), parts.tolist(), strict=True)),
+        **dict(
+            zip(
+                ("step_s", "request_s", "token_s", "cached_s", "pair_s"),
+                parts.tolist(),
+                strict=True,
+            )
+        ),
         prompt_token_s=longest.median_s / longest.query_tokens if longest else 0.0,
         error_ratio=float(np.median(error)),
         steps=len(steps),

@@ -1,7 +1,8 @@
 """How long did each step and each prompt take, round after round, until the budget is spent?
 
-Rounds go through all shapes, because what else runs on a machine comes and goes; every finished block is on disk, so
-that a calibration goes on after Ctrl-C or a kill. Leaves out what follows from the times (`rows`).
+Rounds go through all shapes, because what else runs on a machine comes and goes; every finished
+block is on disk, so that a calibration goes on after Ctrl-C or a kill. Leaves out what follows from
+the times (`rows`).
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def measure(
     started, done = clock(), {_place(each) for each in log.finished}
     for turn in range(plan.rounds):
         for drafts, accepts in plan.visits:
-            todo = [c for c in _blocks(plan, drafts, accepts) if (turn, drafts, accepts, c) not in done]
+            todo = [
+                c for c in _blocks(plan, drafts, accepts) if (turn, drafts, accepts, c) not in done
+            ]
             if not todo:
                 continue
             left = budget_s - (clock() - started)
@@ -72,7 +75,12 @@ def measure(
             tell(f"round {turn + 1}, {what}, {max(left, 0.0):.0f} s left")
             with launch(drafts, accepts) as client:
                 for context, samples in _visit(client, plan, drafts, accepts, todo):
-                    place = {"round": turn, "drafts": drafts, "accepts": accepts, "context": context}
+                    place = {
+                        "round": turn,
+                        "drafts": drafts,
+                        "accepts": accepts,
+                        "context": context,
+                    }
                     log.append(place | {"samples": [asdict(each) for each in samples]})
     return _samples(log)
 
@@ -99,7 +107,9 @@ def _visit(
 
 
 def _growing(client: Client, plan: Plan) -> list[Sample]:
-    """Prompts of one slot that grow piece by piece, kept at every context, and fresh ones in other slots."""
+    """Prompts of one slot that grow piece by piece, kept at every context, and fresh ones in other
+    slots.
+    """
     found: list[Sample] = []
     for length in prompt_lengths(plan.contexts):
         found += _prompt(client, repeated(client.sentence, length), slot=0)
@@ -157,7 +167,9 @@ def _decoding(client: Client, context: int, several: tuple[int, ...], drafts: in
 
 
 def _accepting(client: Client, context: int, drafts: int) -> list[Sample]:
-    """Steps of one request whose drafts are all accepted: from the last token of a burst to that of the next."""
+    """Steps of one request whose drafts are all accepted: from the last token of a burst to that of
+    the next.
+    """
     client.restore(0, _name(context))
     tokens = 1 + ACCEPTED_STEPS * (1 + drafts)
     asked = replace(_decode(client, context, 0, drafts), max_tokens=tokens)
@@ -167,19 +179,30 @@ def _accepting(client: Client, context: int, drafts: int) -> list[Sample]:
         return []
     seconds = median(b - a for a, b in pairwise(answer.token_times_s[:: 1 + drafts]))
     middle = context + (tokens - 1 - drafts) // 2
-    return [Sample(part="accepted", requests=1, query_tokens=1 + drafts, context=middle, seconds=seconds)]
+    return [
+        Sample(
+            part="accepted", requests=1, query_tokens=1 + drafts, context=middle, seconds=seconds
+        )
+    ]
 
 
 def _decode(client: Client, context: int, user: int, drafts: int) -> Completion:
     if not client.keeps:
         return Completion(prompt=repeated(client.sentence, context, user), max_tokens=DECODED)
     # the answer keeps to the sentence, so that there always is something to copy
-    options = {"id_slot": user, "stop": [STOP], "logit_bias": [[each, _FAVOUR] for each in set(client.sentence)]}
-    return Completion(prompt=repeated(client.sentence, context), max_tokens=DECODED + drafts, options=options)
+    options = {
+        "id_slot": user,
+        "stop": [STOP],
+        "logit_bias": [[each, _FAVOUR] for each in set(client.sentence)],
+    }
+    return Completion(
+        prompt=repeated(client.sentence, context), max_tokens=DECODED + drafts, options=options
+    )
 
 
 def decoded(answers: list[Answer], drafts: int | None, context: int) -> Sample | None:
-    """The step of requests that decode together; None where they did not for long enough, or drafts were missing.
+    """The step of requests that decode together; None where they did not for long enough, or drafts
+    were missing.
 
     Steps count while all requests decode: from the last one's first token to the first one's last.
 
@@ -203,11 +226,19 @@ def decoded(answers: list[Answer], drafts: int | None, context: int) -> Sample |
         return None
     tokens = 1 + (drafts if drafts is not None else round(per_step))
     middle = context + (_STOPPED if drafts is not None else DECODED) // 2
-    return Sample(part="causal", requests=len(answers), query_tokens=tokens, context=middle, seconds=median(steps))
+    return Sample(
+        part="causal",
+        requests=len(answers),
+        query_tokens=tokens,
+        context=middle,
+        seconds=median(steps),
+    )
 
 
 def _drafted(answers: list[Answer]) -> float:
-    """Draft tokens per step of the requests, as llama.cpp states them; 0 where nothing is stated."""
+    """Draft tokens per step of the requests, as llama.cpp states them; 0 where nothing is
+    stated.
+    """
     drafted = steps = 0.0
     for each in answers:
         said: Mapping[str, Any] = each.timings or {}

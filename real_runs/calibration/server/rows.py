@@ -1,10 +1,11 @@
 """What does a machine need for a pass, when other work on it held up some of the times?
 
-The faster half of the rounds of every shape, as rows of a kernel trace: whole steps under the mask "causal", prompts
-under the mask "prompt". A step's row holds all that lies between two tokens of a stream: pass, sampling, drafting by
-lookup, detokenising and sending one token. So the engine's own overheads are 0 beside such rows, but for what prompts
-take beyond their pass (`prompt_intake_s`) and further tokens of a step add (`accepted_token_s`): nothing counts twice.
-Leaves out what the passes are made of (`fit`).
+The faster half of the rounds of every shape, as rows of a kernel trace: whole steps under the mask
+"causal", prompts under the mask "prompt". A step's row holds all that lies between two tokens of a
+stream: pass, sampling, drafting by lookup, detokenising and sending one token. So the engine's own
+overheads are 0 beside such rows, but for what prompts take beyond their pass (`prompt_intake_s`)
+and further tokens of a step add (`accepted_token_s`): nothing counts twice. Leaves out what the
+passes are made of (`fit`).
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ from traces.storage.kernels import KernelRow
 
 
 def faster_half(seconds: Sequence[float]) -> list[float]:
-    """The faster half of repeats, rounded up, ascending: what was held up by other work is always slower."""
+    """The faster half of repeats, rounded up, ascending: what was held up by other work is always
+    slower.
+    """
     return sorted(seconds)[: -(-len(seconds) // 2)]
 
 
 def prompt_intake_s(samples: Sequence[Sample]) -> float:
-    """What a prompt takes beyond its pass: parsing, choosing a slot, sampling and sending the first token.
+    """What a prompt takes beyond its pass: parsing, choosing a slot, sampling and sending the first
+    token.
 
-    The time to the first token of a prompt that is cached but for one token, less a step of one request there; 0 where
-    no such prompt was seen.
+    The time to the first token of a prompt that is cached but for one token, less a step of one
+    request there; 0 where no such prompt was seen.
     """
     one_step: dict[int, list[float]] = defaultdict(list)
     cached: list[tuple[int, float]] = []
@@ -45,15 +49,19 @@ def prompt_intake_s(samples: Sequence[Sample]) -> float:
     if not cached or not one_step:
         return 0.0
     steps = {context: median(faster_half(seconds)) for context, seconds in one_step.items()}
-    beyond = [seconds - steps[min(steps, key=lambda known: abs(known - context))] for context, seconds in cached]
+    beyond = [
+        seconds - steps[min(steps, key=lambda known: abs(known - context))]
+        for context, seconds in cached
+    ]
     return max(0.0, median(faster_half(beyond)))
 
 
 def accepted_token_s(samples: Sequence[Sample]) -> float:
-    """What an accepted draft token takes beside its place in the pass: sampling, detokenising and sending it.
+    """What an accepted draft token takes beside its place in the pass: sampling, detokenising and
+    sending it.
 
-    The step of one request whose drafts are all accepted, less the same step whose drafts are not, by draft token; 0
-    where either was not seen.
+    The step of one request whose drafts are all accepted, less the same step whose drafts are not,
+    by draft token; 0 where either was not seen.
     """
     accepted = [each for each in samples if each.part == "accepted"]
     if not accepted:
@@ -66,12 +74,16 @@ def accepted_token_s(samples: Sequence[Sample]) -> float:
     if not rejected:
         return 0.0
     contexts = sorted(rejected)
-    alike = np.interp(shape.context, contexts, [median(faster_half(rejected[each])) for each in contexts])
+    alike = np.interp(
+        shape.context, contexts, [median(faster_half(rejected[each])) for each in contexts]
+    )
     beyond = median(faster_half([each.seconds for each in accepted])) - float(alike)
     return max(0.0, beyond / (shape.query_tokens - 1))
 
 
-def rows_of(samples: Sequence[Sample], deployment: Deployment, *, intake_s: float) -> list[KernelRow]:
+def rows_of(
+    samples: Sequence[Sample], deployment: Deployment, *, intake_s: float
+) -> list[KernelRow]:
     """Rows of a kernel trace, one per shape.
 
     Args:
@@ -83,7 +95,9 @@ def rows_of(samples: Sequence[Sample], deployment: Deployment, *, intake_s: floa
     for each in samples:
         if each.part in ("causal", "prompt"):
             beyond = intake_s if each.part == "prompt" else 0.0
-            times[each.part, each.requests, each.query_tokens, each.context].append(each.seconds - beyond)
+            times[each.part, each.requests, each.query_tokens, each.context].append(
+                each.seconds - beyond
+            )
     rows = []
     for (part, requests, tokens, context), seconds in sorted(times.items()):
         kept = [each for each in faster_half(seconds) if each > 0.0]
@@ -94,20 +108,49 @@ def rows_of(samples: Sequence[Sample], deployment: Deployment, *, intake_s: floa
 
 
 def _row(
-    deployment: Deployment, mask: str, requests: int, tokens: int, context: int, seconds: list[float], seen: int
+    deployment: Deployment,
+    mask: str,
+    requests: int,
+    tokens: int,
+    context: int,
+    seconds: list[float],
+    seen: int,
 ) -> KernelRow:
     a: Architecture = deployment.architecture
     prompt = mask == PROMPT
     cost = pass_cost(
-        deployment, batch=requests, query_tokens=tokens, context=context, prefill=prompt,
+        deployment,
+        batch=requests,
+        query_tokens=tokens,
+        context=context,
+        prefill=prompt,
         logits="last" if prompt else "all",
-    )  # fmt: skip
+    )
     layer = max(a.blocks, key=lambda pair: pair[1])[0].attention
     return KernelRow(
-        job="server", operation="step", implementation="server", dtype=main_format(deployment.precision.weights),
-        mask=mask, requests=requests, query_tokens=tokens, context=context, heads=layer.heads, kv_heads=layer.kv_heads,
-        head_dim=layer.head_dim, rows=requests * tokens, outputs=a.vocab, inputs=a.hidden, model=a.name,
+        job="server",
+        operation="step",
+        implementation="server",
+        dtype=main_format(deployment.precision.weights),
+        mask=mask,
+        requests=requests,
+        query_tokens=tokens,
+        context=context,
+        heads=layer.heads,
+        kv_heads=layer.kv_heads,
+        head_dim=layer.head_dim,
+        rows=requests * tokens,
+        outputs=a.vocab,
+        inputs=a.hidden,
+        model=a.name,
         layers=a.layers,
-        median_s=median(seconds), low_s=min(seconds), high_s=max(seconds), repeats=len(seconds),
-        discarded=seen - len(seconds), cold=True, graph=False, flops=float(cost.flops), bytes=float(cost.bytes),
-    )  # fmt: skip
+        median_s=median(seconds),
+        low_s=min(seconds),
+        high_s=max(seconds),
+        repeats=len(seconds),
+        discarded=seen - len(seconds),
+        cold=True,
+        graph=False,
+        flops=float(cost.flops),
+        bytes=float(cost.bytes),
+    )

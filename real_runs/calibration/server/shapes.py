@@ -1,11 +1,12 @@
 """Which steps and prompts is a server asked for, so that its constants follow?
 
-Every step is one pass of `requests` slots with the same number of query tokens each: drafts are copied from a prompt
-that repeats one sentence, and synthetic acceptance of 0 keeps one token a step, so that passes of 2 to 17 query tokens
-are seen whole. What an accepted token costs beside, sampled and sent, is the difference to a run that accepts all.
-Slots whose drafts differ in length are not asked for: llama.cpp cuts such a batch into one pass per length
-(`split_equal` of a cache that is not unified, llama-batch.cpp), which costs what those passes cost. Leaves out how
-requests are sent (`client`) and when to stop (`measure`).
+Every step is one pass of `requests` slots with the same number of query tokens each: drafts are
+copied from a prompt that repeats one sentence, and synthetic acceptance of 0 keeps one token a
+step, so that passes of 2 to 17 query tokens are seen whole. What an accepted token costs beside,
+sampled and sent, is the difference to a run that accepts all. Slots whose drafts differ in length
+are not asked for: llama.cpp cuts such a batch into one pass per length (`split_equal` of a cache
+that is not unified, llama-batch.cpp), which costs what those passes cost. Leaves out how requests
+are sent (`client`) and when to stop (`measure`).
 """
 
 from __future__ import annotations
@@ -16,17 +17,30 @@ from dataclasses import dataclass, replace
 from hardware_profiles.errors import InputError
 
 SENTENCE = (
-    " The quick brown fox jumps over a lazy dog while seven old wizards pack my box with five dozen jugs before dawn."
+    " The quick brown fox jumps over a lazy dog while seven old wizards pack my box with five dozen"
+    " jugs before dawn."
 )
 STOP = "over"  # ends an answer after five steps; a limit of tokens would shorten the last drafts
 DECODED = 24  # most tokens of an answer beside those of its last draft
-CHUNK = 512  # tokens of a prompt that a server computes in one pass: llama.cpp's default `--ubatch-size`
+# tokens of a prompt that a server computes in one pass: llama.cpp's default `--ubatch-size`
+CHUNK = 512
 FRESH = (256, 512)  # prompts without anything cached
 
-# validation keeps away from these contexts; drafts in an order of which every beginning spreads over the range
+# validation keeps away from these contexts; drafts in an order of which every beginning spreads
+# over the range
 CONTEXTS = (128, 700, 1900)
 DRAFTS = (0, 4, 16, 1, 8, 2, 12, 3, 6)
-EVERY_DRAFT = (*DRAFTS, 5, 7, 10, 14, 9, 11, 13, 15)  # products of few rows are uneven in their number
+EVERY_DRAFT = (
+    *DRAFTS,
+    5,
+    7,
+    10,
+    14,
+    9,
+    11,
+    13,
+    15,
+)  # products of few rows are uneven in their number
 REQUESTS = (1, 2, 4)
 _MIDDLING = 8
 ACCEPTED_STEPS = 8  # of a run whose drafts are all accepted
@@ -52,12 +66,22 @@ class Plan:
     rounds: int = 6
 
     def __post_init__(self) -> None:
-        for key, least, most in (("contexts", 32, 1 << 20), ("drafts", 0, 64), ("requests", 1, 512)):
+        for key, least, most in (
+            ("contexts", 32, 1 << 20),
+            ("drafts", 0, 64),
+            ("requests", 1, 512),
+        ):
             values = getattr(self, key)
             if not values or not all(least <= each <= most for each in values):
-                raise InputError(f"must hold numbers from {least} to {most}", key=key, value=list(values))
+                raise InputError(
+                    f"must hold numbers from {least} to {most}", key=key, value=list(values)
+                )
         if self.drafts[0] != 0:
-            raise InputError("must begin with 0: prompts are computed there", key="drafts", value=list(self.drafts))
+            raise InputError(
+                "must begin with 0: prompts are computed there",
+                key="drafts",
+                value=list(self.drafts),
+            )
 
     @property
     def visits(self) -> list[tuple[int, bool]]:
@@ -70,7 +94,8 @@ class Plan:
 
     @classmethod
     def within(cls, budget_s: float) -> Plan:
-        """The plan of which a budget allows a round or more on one core of a server CPU with a model of 135M weights.
+        """The plan of which a budget allows a round or more on one core of a server CPU with a
+        model of 135M weights.
 
         Args:
             budget_s: wall time.
@@ -96,8 +121,9 @@ class Sample:
     """One time that was seen.
 
     Attributes:
-        part: "causal": a step of requests that decode; "prompt": a prompt until its first token; "intake": the same of
-            a prompt of which all but the last token was cached; "accepted": a step whose drafts were all accepted.
+        part: "causal": a step of requests that decode; "prompt": a prompt until its first token;
+            "intake": the same of a prompt of which all but the last token was cached; "accepted": a
+            step whose drafts were all accepted.
         requests: that decode together.
         query_tokens: of each in the pass.
         context: cached tokens of each before it.
@@ -119,7 +145,8 @@ def repeated(sentence: Sequence[int], length: int, shift: int = 0) -> tuple[int,
 
 
 def prompt_lengths(contexts: Sequence[int]) -> list[int]:
-    """Lengths at which a growing prompt is asked for: every context, at most `CHUNK` tokens from one to the next.
+    """Lengths at which a growing prompt is asked for: every context, at most `CHUNK` tokens from
+    one to the next.
 
     >>> prompt_lengths([125, 700, 1900])
     [62, 125, 637, 700, 1212, 1724, 1900]

@@ -1,7 +1,8 @@
 """How does a live masked model decode several canvases together, and what does every forward take?
 
-The loop of `loop`, many canvases a pass: those that compute the same positions share a forward, and a canvas that is
-done leaves. Nothing but times is kept of a forward. Leaves out recordings of what it saw (`loop`).
+The loop of `loop`, many canvases a pass: those that compute the same positions share a forward, and
+a canvas that is done leaves. Nothing but times is kept of a forward. Leaves out recordings of what
+it saw (`loop`).
 """
 
 from __future__ import annotations
@@ -55,14 +56,23 @@ class MaskedBatch:
     """
 
     def __init__(
-        self, model: MaskedModel, prompts: Sequence[Sequence[int]], *, canvas_tokens: int, mask_id: int
+        self,
+        model: MaskedModel,
+        prompts: Sequence[Sequence[int]],
+        *,
+        canvas_tokens: int,
+        mask_id: int,
     ) -> None:
         self._before = len(prompts[0])
         if any(len(each) != self._before for each in prompts):
             raise InputError("must be equally long to share passes", key="prompts")
         total = self._before + canvas_tokens
         if total > model.shape.positions:
-            raise InputError(f"must leave room in {model.shape.positions} positions", key="canvas_tokens", value=total)
+            raise InputError(
+                f"must leave room in {model.shape.positions} positions",
+                key="canvas_tokens",
+                value=total,
+            )
         self._model, self._length, self._mask = model, canvas_tokens, mask_id
         self._prompts = np.array(prompts, dtype=np.int64)
         self._cache = KeyValueCache(model.shape, batch=len(prompts), tokens=total)
@@ -75,16 +85,23 @@ class MaskedBatch:
             requests: names, of which a random order depends.
 
         Raises:
-            InputError: a block that does not divide the canvas, or a rule that looks beyond what the cache leaves.
+            InputError: a block that does not divide the canvas, or a rule that looks beyond what
+                the cache leaves.
         """
         if policy.commit == "gap" and policy.cache != "none":
-            raise InputError("reads all masked positions, which passes beside a cache do not compute", key="commit",
-                             value=policy.commit)  # fmt: skip
+            raise InputError(
+                "reads all masked positions, which passes beside a cache do not compute",
+                key="commit",
+                value=policy.commit,
+            )
         forwards: list[Forward] = []
 
         def look(asked: Pass) -> Seen:
             ids = np.zeros(asked.tokens.shape, dtype=np.int32)
-            values = {name: np.zeros(ids.shape, dtype=np.float32) for name in ("doubt", "entropy", "logit_gap")}
+            values = {
+                name: np.zeros(ids.shape, dtype=np.float32)
+                for name in ("doubt", "entropy", "logit_gap")
+            }
             for span, rows in spans(policy, asked).items():
                 began = time.perf_counter()
                 said = self._said(asked.tokens[rows], rows, span, cached=policy.cache != "none")
@@ -92,7 +109,13 @@ class MaskedBatch:
                 ids[at] = said["top_ids"]
                 for name, whole in values.items():
                     whole[at] = said[name]
-                forwards.append((len(rows), *counts(span, self._before, self._length), time.perf_counter() - began))
+                forwards.append(
+                    (
+                        len(rows),
+                        *counts(span, self._before, self._length),
+                        time.perf_counter() - began,
+                    )
+                )
             return Seen(ids=ids, doubt=values.pop("doubt"), fields=values)
 
         done = decode(policy, requests, look, canvas_tokens=self._length, mask_id=self._mask)
@@ -108,7 +131,9 @@ class MaskedBatch:
             computed, first = np.concatenate([self._prompts[rows], computed], axis=1), 0
         with torch.inference_mode():
             memory = self._cache.of(rows) if cached else None
-            logits = self._model(torch.from_numpy(computed), start=first, cache=memory)[:, -(end - start) :]
+            logits = self._model(torch.from_numpy(computed), start=first, cache=memory)[
+                :, -(end - start) :
+            ]
             said = said_of(logits.flatten(0, 1), self._mask)
         return {name: value.reshape(len(rows), end - start) for name, value in said.items()}
 

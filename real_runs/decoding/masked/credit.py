@@ -1,9 +1,12 @@
-"""How does a live masked model decode with credit of every token, as CreditDecoding's code keeps it?
+"""How does a live masked model decode with credit of every token, as CreditDecoding's code keeps
+it?
 
-A recording names the likeliest token of a position alone, and the rule `credit` follows that token's credit. Here every
-entry of the vocabulary has its own, added to the logits before anything is decided. Leaves out caches.
+A recording names the likeliest token of a position alone, and the rule `credit` follows that
+token's credit. Here every entry of the vocabulary has its own, added to the logits before anything
+is decided. Leaves out caches.
 
-Reference: Wang et al. 2025, CreditDecoding, arXiv 2510.06133; `CreditThresholdParallelDecoder` of dInfer.
+Reference: Wang et al. 2025, CreditDecoding, arXiv 2510.06133; `CreditThresholdParallelDecoder` of
+dInfer.
 """
 
 from __future__ import annotations
@@ -19,7 +22,12 @@ from traces.kinds.refine_policy import RefinePolicy
 
 
 def credited(
-    model: MaskedModel, prompt: Sequence[int], policy: RefinePolicy, *, canvas_tokens: int, mask_id: int
+    model: MaskedModel,
+    prompt: Sequence[int],
+    policy: RefinePolicy,
+    *,
+    canvas_tokens: int,
+    mask_id: int,
 ) -> tuple[NDArray[np.int32], int]:
     """Decode a canvas.
 
@@ -40,10 +48,14 @@ def credited(
         credit: torch.Tensor | None = None
         while bool((masked := tokens[here] == mask_id).any()):
             with torch.inference_mode():
-                logits = model(torch.tensor([[*prompt, *tokens.tolist()]]))[0, len(prompt) :][here].double()
+                logits = model(torch.tensor([[*prompt, *tokens.tolist()]]))[0, len(prompt) :][
+                    here
+                ].double()
             logits = logits.clone().index_fill(1, torch.tensor([mask_id]), -torch.inf)
             top, ids = logits.softmax(dim=-1).max(dim=-1)
-            grown = torch.zeros_like(logits).scatter(1, ids[:, None], (top ** at["power"] * masked)[:, None])
+            grown = torch.zeros_like(logits).scatter(
+                1, ids[:, None], (top ** at["power"] * masked)[:, None]
+            )
             credit = grown if credit is None else credit * at["decay"] + grown
             sure, ids = (logits + at["weight"] * credit.log1p()).softmax(dim=-1).max(dim=-1)
             sure = torch.where(masked, sure, -torch.inf)

@@ -1,7 +1,9 @@
-"""How does a live masked model confirm its own drafts of later states, so that the text stays that of one token a pass?
+"""How does a live masked model confirm its own drafts of later states, so that the text stays that
+of one token a pass?
 
-The surest tokens of a state are drafted one after the other, the states behind one, two and more of them are computed
-in one forward, and those stay of which every next token is the draft's. Leaves out caches: states are computed whole.
+The surest tokens of a state are drafted one after the other, the states behind one, two and more of
+them are computed in one forward, and those stay of which every next token is the draft's. Leaves
+out caches: states are computed whole.
 
 Reference: FreeDave (its public code); Gao et al. 2025, SSD, arXiv 2510.04147.
 """
@@ -23,7 +25,12 @@ from traces.kinds.refine_policy import RefinePolicy
 
 
 def self_verified(
-    model: MaskedModel, prompt: Sequence[int], policy: RefinePolicy, *, canvas_tokens: int, mask_id: int
+    model: MaskedModel,
+    prompt: Sequence[int],
+    policy: RefinePolicy,
+    *,
+    canvas_tokens: int,
+    mask_id: int,
 ) -> BatchRun:
     """Decode a canvas, several tokens a pass where drafts are confirmed.
 
@@ -35,10 +42,13 @@ def self_verified(
         mask_id: of the model.
 
     Raises:
-        InputError: a policy of another rule or beside a cache, or a block that does not divide the canvas.
+        InputError: a policy of another rule or beside a cache, or a block that does not divide the
+            canvas.
     """
     if policy.commit != "self_verified" or policy.cache != "none":
-        raise InputError("must confirm its own drafts, and compute whole states", key="policy", value=policy.name)
+        raise InputError(
+            "must confirm its own drafts, and compute whole states", key="policy", value=policy.name
+        )
     policy.check_canvas(canvas_tokens)
     block, drafts = policy.block_tokens, int(policy.at["drafts"])
     tokens, forwards = np.full(canvas_tokens, mask_id, dtype=np.int32), list[Forward]()
@@ -64,7 +74,11 @@ def self_verified(
 
 
 def _surest(
-    model: MaskedModel, prompt: Sequence[int], canvases: NDArray[np.int32], mask_id: int, forwards: list[Forward]
+    model: MaskedModel,
+    prompt: Sequence[int],
+    canvases: NDArray[np.int32],
+    mask_id: int,
+    forwards: list[Forward],
 ) -> list[list[tuple[int, int]]]:
     """Masked positions of every canvas with their likeliest tokens, surest first."""
     began, (states, length) = time.perf_counter(), canvases.shape

@@ -1,11 +1,13 @@
 """How does a live masked model decode a canvas, and what does every pass see?
 
-The loop is the one that recordings are replayed by (`traces.replay.confidence.decode`); here a model answers it. With
-no cache every pass computes prompt and canvas; with caches a block's first pass does, and the others compute the
-canvas from the block on (`prefix`) or the block (`dual`) and read the rest's keys and values as the first pass left
-them. Decisions are made on values as coarse as recorded ones. Leaves out sampling: the likeliest token is taken.
+The loop is the one that recordings are replayed by (`traces.replay.confidence.decode`); here a
+model answers it. With no cache every pass computes prompt and canvas; with caches a block's first
+pass does, and the others compute the canvas from the block on (`prefix`) or the block (`dual`) and
+read the rest's keys and values as the first pass left them. Decisions are made on values as coarse
+as recorded ones. Leaves out sampling: the likeliest token is taken.
 
-Reference: Wu et al. 2025, Fast-dLLM, arXiv 2505.22618, sec. 3.2; a block that its first pass finishes takes no second.
+Reference: Wu et al. 2025, Fast-dLLM, arXiv 2505.22618, sec. 3.2; a block that its first pass
+finishes takes no second.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class MaskedRun:
     Attributes:
         tokens: int32[L].
         committed_at: int32[L], pass that committed the position; s where none did.
-        steps: arrays over passes by name, as in `ConfidenceTrace`: forward, block_start, block_end, computed_tokens,
-            cached_tokens, wall_s.
+        steps: arrays over passes by name, as in `ConfidenceTrace`: forward, block_start, block_end,
+            computed_tokens, cached_tokens, wall_s.
         cells: arrays over cells by name: top_ids, doubt, second_prob, logit_gap, entropy.
     """
 
@@ -64,11 +66,22 @@ class MaskedLoop:
         InputError: no room.
     """
 
-    def __init__(self, model: MaskedModel, prompt: Sequence[int], *, canvas_tokens: int, mask_id: int) -> None:
+    def __init__(
+        self, model: MaskedModel, prompt: Sequence[int], *, canvas_tokens: int, mask_id: int
+    ) -> None:
         total = len(prompt) + canvas_tokens
         if total > model.shape.positions:
-            raise InputError(f"must leave room in {model.shape.positions} positions", key="canvas_tokens", value=total)
-        self._model, self._prompt, self._length, self._mask = model, list(prompt), canvas_tokens, mask_id
+            raise InputError(
+                f"must leave room in {model.shape.positions} positions",
+                key="canvas_tokens",
+                value=total,
+            )
+        self._model, self._prompt, self._length, self._mask = (
+            model,
+            list(prompt),
+            canvas_tokens,
+            mask_id,
+        )
         self._cache = KeyValueCache(model.shape, batch=1, tokens=total)
 
     def run(self, policy: RefinePolicy, request: str, *, end_id: int | None = None) -> MaskedRun:
@@ -80,11 +93,15 @@ class MaskedLoop:
             end_id: that ends a text; None: there is none.
 
         Raises:
-            InputError: a block that does not divide the canvas, or a rule that looks beyond what the cache leaves.
+            InputError: a block that does not divide the canvas, or a rule that looks beyond what
+                the cache leaves.
         """
         if policy.commit == "gap" and policy.cache != "none":
-            raise InputError("reads all masked positions, which passes beside a cache do not compute", key="commit",
-                             value=policy.commit)  # fmt: skip
+            raise InputError(
+                "reads all masked positions, which passes beside a cache do not compute",
+                key="commit",
+                value=policy.commit,
+            )
         steps: dict[str, list[Any]] = {name: [] for name in _STEP_TYPES}
         cells: dict[str, list[NDArray[Any]]] = {name: [] for name in _CELL_TYPES}
         committed_at = np.full(self._length, -1, dtype=np.int32)
@@ -93,10 +110,19 @@ class MaskedLoop:
             forward, start, end = span_of(policy, asked, 0, self._length)
             began = time.perf_counter()
             said = self._said(asked.tokens[0], forward, start, end)
-            row = (FORWARDS.index(forward), int(asked.start[0]), int(asked.end[0]), *self._counts(forward, start, end))
+            row = (
+                FORWARDS.index(forward),
+                int(asked.start[0]),
+                int(asked.end[0]),
+                *self._counts(forward, start, end),
+            )
             for name, value in zip(_STEP_TYPES, (*row, time.perf_counter() - began), strict=True):
                 steps[name].append(value)
-            computed = asked.masked[0] & (np.arange(self._length) >= start) & (np.arange(self._length) < end)
+            computed = (
+                asked.masked[0]
+                & (np.arange(self._length) >= start)
+                & (np.arange(self._length) < end)
+            )
             for name, values in said.items():
                 cells[name].append(values[computed[start:end]])
             return _seen(said, start, end, self._length)
@@ -105,16 +131,31 @@ class MaskedLoop:
             committed_at[chosen[0]] = len(steps["forward"]) - 1
 
         done = decode(
-            policy, (request,), look, canvas_tokens=self._length, mask_id=self._mask, end_id=end_id, after=after
+            policy,
+            (request,),
+            look,
+            canvas_tokens=self._length,
+            mask_id=self._mask,
+            end_id=end_id,
+            after=after,
         )
         return MaskedRun(
             tokens=done.tokens[0],
-            committed_at=np.where(committed_at < 0, len(steps["forward"]), committed_at).astype(np.int32),
-            steps={name: np.array(values, dtype=_STEP_TYPES[name]) for name, values in steps.items()},
-            cells={name: np.concatenate(values).astype(_CELL_TYPES[name]) for name, values in cells.items()},
+            committed_at=np.where(committed_at < 0, len(steps["forward"]), committed_at).astype(
+                np.int32
+            ),
+            steps={
+                name: np.array(values, dtype=_STEP_TYPES[name]) for name, values in steps.items()
+            },
+            cells={
+                name: np.concatenate(values).astype(_CELL_TYPES[name])
+                for name, values in cells.items()
+            },
         )
 
-    def _said(self, tokens: NDArray[np.int32], forward: str, start: int, end: int) -> dict[str, NDArray[Any]]:
+    def _said(
+        self, tokens: NDArray[np.int32], forward: str, start: int, end: int
+    ) -> dict[str, NDArray[Any]]:
         """What a pass says of canvas positions start..end-1, by name."""
         before = len(self._prompt)
         canvas = tokens[start:end].tolist()
@@ -123,7 +164,9 @@ class MaskedLoop:
         else:
             rows, first = canvas, before + start
         with torch.inference_mode():
-            logits = self._model(torch.tensor([rows]), start=first, cache=self._cache)[0, -(end - start) :]
+            logits = self._model(torch.tensor([rows]), start=first, cache=self._cache)[
+                0, -(end - start) :
+            ]
             return said_of(logits, self._mask)
 
     def _counts(self, forward: str, start: int, end: int) -> tuple[int, int]:
@@ -134,16 +177,25 @@ class MaskedLoop:
 
 
 _STEP_TYPES: dict[str, Any] = {
-    "forward": np.int8, "block_start": np.int32, "block_end": np.int32, "computed_tokens": np.int32,
-    "cached_tokens": np.int32, "wall_s": np.float32,
-}  # fmt: skip
+    "forward": np.int8,
+    "block_start": np.int32,
+    "block_end": np.int32,
+    "computed_tokens": np.int32,
+    "cached_tokens": np.int32,
+    "wall_s": np.float32,
+}
 _CELL_TYPES: dict[str, Any] = {
-    "top_ids": np.int32, "doubt": np.float16, "second_prob": np.float16, "logit_gap": np.float16, "entropy": np.float16,
-}  # fmt: skip
+    "top_ids": np.int32,
+    "doubt": np.float16,
+    "second_prob": np.float16,
+    "logit_gap": np.float16,
+    "entropy": np.float16,
+}
 
 
 def said_of(logits: torch.Tensor, mask_id: int) -> dict[str, NDArray[Any]]:
-    """Likeliest token, doubt, second probability, gap and entropy of positions, in the precision of a recording.
+    """Likeliest token, doubt, second probability, gap and entropy of positions, in the precision of
+    a recording.
 
     Args:
         logits: float32[n, vocabulary].
@@ -161,21 +213,32 @@ def said_of(logits: torch.Tensor, mask_id: int) -> dict[str, NDArray[Any]]:
         "logit_gap": best.values[:, 0] - best.values[:, 1],
         "entropy": -(probs * logs.clamp(min=-1e4)).sum(dim=-1),
     }
-    halves = {name: value.clamp(0.0, _LARGEST_HALF).numpy().astype(np.float16) for name, value in values.items()}
+    halves = {
+        name: value.clamp(0.0, _LARGEST_HALF).numpy().astype(np.float16)
+        for name, value in values.items()
+    }
     return {"top_ids": best.indices[:, 0].numpy().astype(np.int32), **halves}
 
 
 def span_of(policy: RefinePolicy, asked: Pass, canvas: int, length: int) -> tuple[str, int, int]:
-    """What a pass computes of one canvas of `length` positions: the kind of forward, and its first and last + 1."""
+    """What a pass computes of one canvas of `length` positions: the kind of forward, and its first
+    and last + 1.
+    """
     if policy.cache == "none" or asked.begins[canvas]:
         return "full", 0, length
     start = int(asked.start[canvas])
-    return ("suffix", start, length) if policy.cache == "prefix" else ("block", start, int(asked.end[canvas]))
+    return (
+        ("suffix", start, length)
+        if policy.cache == "prefix"
+        else ("block", start, int(asked.end[canvas]))
+    )
 
 
 def _seen(said: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:
     """The answer over the whole canvas."""
-    whole = {name: np.zeros((1, length), dtype=np.float32) for name in ("doubt", "entropy", "logit_gap")}
+    whole = {
+        name: np.zeros((1, length), dtype=np.float32) for name in ("doubt", "entropy", "logit_gap")
+    }
     ids = np.zeros((1, length), dtype=np.int32)
     ids[0, start:end] = said["top_ids"]
     for name, values in whole.items():

@@ -1,8 +1,8 @@
 """How is a small draft model made out of the target alone?
 
-A few of the target's layers between its own embedding and head, trained to the target's distribution on text that
-the target wrote, and written as a folder that any loader of such models reads. Leaves out the text (`head_data`)
-and drafting (`draft_model`).
+A few of the target's layers between its own embedding and head, trained to the target's
+distribution on text that the target wrote, and written as a folder that any loader of such models
+reads. Leaves out the text (`head_data`) and drafting (`draft_model`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ from real_runs.drafters.heads.decoder_layer import (
     rotation,
 )
 from real_runs.drafters.heads.head_data import HeadText
-from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining, Labels, cross_entropy, train
+from real_runs.drafters.heads.head_training import (
+    HeadRecipe,
+    HeadTraining,
+    Labels,
+    cross_entropy,
+    train,
+)
 from real_runs.models.bridge import unit_rms
 from real_runs.models.config import LlamaConfig
 from real_runs.models.llama import Llama
@@ -43,18 +49,25 @@ class DraftStack(nn.Module):
 
     Args:
         model: the target.
-        layers: how many; all but the last are the target's first ones to begin with, the last is its last.
+        layers: how many; all but the last are the target's first ones to begin with, the last is
+            its last.
 
     Raises:
-        InputError: as many layers as the target has or more, or a family whose layers cannot be trained here.
+        InputError: as many layers as the target has or more, or a family whose layers cannot be
+            trained here.
     """
 
     def __init__(self, model: Llama, *, layers: int = LAYERS) -> None:
         super().__init__()
         if not 1 <= layers < model.config.layers:
-            raise InputError(f"must lie in 1..{model.config.layers - 1}", key="layers", value=layers)
+            raise InputError(
+                f"must lie in 1..{model.config.layers - 1}", key="layers", value=layers
+            )
         if not has_plain_layers(model.config):
-            raise InputError("only plain Llama layers, without query norms or biases, can be trained", key="model")
+            raise InputError(
+                "only plain Llama layers, without query norms or biases, can be trained",
+                key="model",
+            )
         self.config = layer_config(model.config, layers)
         self.layers = nn.ModuleList(DecoderLayer(self.config) for _ in range(layers))
         for place, layer in enumerate(self.layers):
@@ -93,9 +106,13 @@ def fit_draft_model(
 
     def loss(rows: torch.Tensor, words: torch.Tensor, labels: Labels) -> torch.Tensor:
         places, probabilities = labels.rows(rows, words)
-        made = stack(embedded(model, text.tokens[rows]))[:, 1:]  # the first token's state is of another kind
+        made = stack(embedded(model, text.tokens[rows]))[
+            :, 1:
+        ]  # the first token's state is of another kind
         wanted = text.states[model.config.layers][rows, 1:].float()
-        entropy = cross_entropy(head_logits(model, made, words), places[:, 1:], probabilities[:, 1:])
+        entropy = cross_entropy(
+            head_logits(model, made, words), places[:, 1:], probabilities[:, 1:]
+        )
         distance: torch.Tensor = functional.smooth_l1_loss(unit_rms(made), wanted)
         return entropy + _STATE_WEIGHT * distance
 
@@ -104,7 +121,8 @@ def fit_draft_model(
 
 
 def save_draft_model(model: Llama, stack: DraftStack, recipe: HeadRecipe, folder: Path) -> None:
-    """Write a folder with config.json and model.safetensors (float16) that `load_draft_model` reads.
+    """Write a folder with config.json and model.safetensors (float16) that `load_draft_model`
+    reads.
 
     The weights are written last and whole or not at all: a folder without them is no model.
 
@@ -119,7 +137,10 @@ def save_draft_model(model: Llama, stack: DraftStack, recipe: HeadRecipe, folder
     make_folder(folder)
     with whole_file(folder / "config.json") as part:
         part.write_text(json.dumps(hf_config(stack.config), indent=2) + "\n", encoding="utf-8")
-    tensors = {name: value.to("cpu", torch.float16).contiguous() for name, value in _tensors(model, stack).items()}
+    tensors = {
+        name: value.to("cpu", torch.float16).contiguous()
+        for name, value in _tensors(model, stack).items()
+    }
     with whole_file(folder / _WEIGHTS) as part:
         part.write_bytes(save(tensors, _metadata(recipe)))
 
@@ -191,7 +212,9 @@ def _tensors(model: Llama, stack: DraftStack) -> dict[str, torch.Tensor]:
             "mlp.up_proj": up,
             "mlp.down_proj": layer.down,
         }
-        tensors |= {f"model.layers.{place}.{name}.weight": value.detach() for name, value in names.items()}
+        tensors |= {
+            f"model.layers.{place}.{name}.weight": value.detach() for name, value in names.items()
+        }
     return tensors
 
 

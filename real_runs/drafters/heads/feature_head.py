@@ -1,12 +1,13 @@
 """Which tokens does one layer over the target's own states predict?
 
-The head reads a token together with the state that the target had before it; its result stands for the state
-after it, which the target's own norm and output head turn into logits. Where the target has read the text, the
-head is given the target's states; below, drafts are read with the head's own. It keeps keys and values of its
-own: what was accepted is read again with the target's states. Leaves out training (`feature_head_fit`).
+The head reads a token together with the state that the target had before it; its result stands for
+the state after it, which the target's own norm and output head turn into logits. Where the target
+has read the text, the head is given the target's states; below, drafts are read with the head's
+own. It keeps keys and values of its own: what was accepted is read again with the target's states.
+Leaves out training (`feature_head_fit`).
 
-Reference: Li et al., EAGLE, arXiv 2401.15077, sec. 4.1; EAGLE-3, arXiv 2503.01840, sec. 3.1 (states of several
-layers).
+Reference: Li et al., EAGLE, arXiv 2401.15077, sec. 4.1; EAGLE-3, arXiv 2503.01840, sec. 3.1 (states
+of several layers).
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from torch.nn import functional
 
 from hardware_profiles.errors import InputError
 from real_runs.drafters.expansion import NodeBatch
-from real_runs.drafters.heads.decoder_layer import DecoderLayer, Rotation, embedded, initial, layer_config, rotation
+from real_runs.drafters.heads.decoder_layer import (
+    DecoderLayer,
+    Rotation,
+    embedded,
+    initial,
+    layer_config,
+    rotation,
+)
 from real_runs.models.bridge import unit_rms
 from real_runs.models.cache import KVCache
 from real_runs.models.config import LlamaConfig
@@ -31,7 +39,8 @@ class FeatureHead(nn.Module):
 
     Args:
         config: the target's shape.
-        capture: layer counts whose states are read, ascending; the last one is the number of layers.
+        capture: layer counts whose states are read, ascending; the last one is the number of
+            layers.
         generator: of the initial weights.
 
     Raises:
@@ -39,7 +48,11 @@ class FeatureHead(nn.Module):
     """
 
     def __init__(
-        self, config: LlamaConfig, *, capture: Sequence[int], generator: torch.Generator | None = None
+        self,
+        config: LlamaConfig,
+        *,
+        capture: Sequence[int],
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.capture = tuple(capture)
@@ -53,11 +66,17 @@ class FeatureHead(nn.Module):
         self.layer = DecoderLayer(self.config, generator)
 
     def fused_own(self, embeddings: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """What the layer is given below the text, of an embedding and the head's own state before it."""
-        return functional.linear(torch.cat([unit_rms(embeddings), unit_rms(states)], dim=-1), self.own_in)
+        """What the layer is given below the text, of an embedding and the head's own state before
+        it.
+        """
+        return functional.linear(
+            torch.cat([unit_rms(embeddings), unit_rms(states)], dim=-1), self.own_in
+        )
 
     def fused_true(self, embeddings: torch.Tensor, states: Sequence[torch.Tensor]) -> torch.Tensor:
-        """What the layer is given in the text, of an embedding and the target's captured states before it."""
+        """What the layer is given in the text, of an embedding and the target's captured states
+        before it.
+        """
         parts = [unit_rms(embeddings), *(unit_rms(each) for each in states)]
         return functional.linear(torch.cat(parts, dim=-1), self.true_in)
 
@@ -77,29 +96,44 @@ class _Slots:
         self.results = torch.zeros(capacity, head.config.width)
 
     @torch.inference_mode()
-    def read_true(self, tokens: Sequence[int] | torch.Tensor, states: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Read and keep true tokens; `states` are the target's before each of them, [T, width] by layer."""
+    def read_true(
+        self, tokens: Sequence[int] | torch.Tensor, states: Sequence[torch.Tensor]
+    ) -> torch.Tensor:
+        """Read and keep true tokens; `states` are the target's before each of them, [T, width] by
+        layer.
+        """
         start, count = self.cache.length, len(tokens)
         ids = torch.as_tensor(tokens)
         mask = torch.arange(start + count) <= torch.arange(start, start + count)[:, None]
         fused = self._head.fused_true(embedded(self._model, ids), states)
-        made = self._read(fused, start, rotation(self._head.config, torch.arange(start, start + count)), mask)
+        made = self._read(
+            fused, start, rotation(self._head.config, torch.arange(start, start + count)), mask
+        )
         self.cache.commit(count)
         return made
 
     @torch.inference_mode()
     def read_nodes(
-        self, tokens: torch.Tensor, parents: torch.Tensor, start: int, positions: torch.Tensor, mask: torch.Tensor
+        self,
+        tokens: torch.Tensor,
+        parents: torch.Tensor,
+        start: int,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Read drafted tokens with the results of the slots of their parents."""
         fused = self._head.fused_own(embedded(self._model, tokens), self.results[parents])
         return self._read(fused, start, rotation(self._head.config, positions), mask)
 
-    def _read(self, x: torch.Tensor, start: int, turned: Rotation, mask: torch.Tensor) -> torch.Tensor:
+    def _read(
+        self, x: torch.Tensor, start: int, turned: Rotation, mask: torch.Tensor
+    ) -> torch.Tensor:
         layer, stop = self._head.layer, start + len(x)
         q, k, v = layer.heads(x[None], turned)
         self.cache.write(0, start, k, v)
-        made = layer.mixed(x[None], q, self.cache.keys[0, :, :, :stop], self.cache.values[0, :, :, :stop], mask)[0]
+        made = layer.mixed(
+            x[None], q, self.cache.keys[0, :, :, :stop], self.cache.values[0, :, :, :stop], mask
+        )[0]
         self.results[start:stop] = made
         return made
 
@@ -118,10 +152,19 @@ class FeatureHeadReader:
         self._seen: list[dict[int, torch.Tensor]] = []
         self._last = torch.zeros(0)
 
-    def watch(self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]) -> None:
-        """Take the states of the tokens that stay; they are read when the next draft is asked for."""
+    def watch(
+        self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]
+    ) -> None:
+        """Take the states of the tokens that stay; they are read when the next draft is asked
+        for.
+        """
         rows = torch.tensor(list(accepted))
-        self._seen.append({layer: hidden[layer][rows.to(hidden[layer].device)].float().cpu() for layer in self.capture})
+        self._seen.append(
+            {
+                layer: hidden[layer][rows.to(hidden[layer].device)].float().cpu()
+                for layer in self.capture
+            }
+        )
 
     def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
         """Logits after the last known id; reads what it has not read yet.
@@ -137,7 +180,13 @@ class FeatureHeadReader:
         return self._model.head(self._last.to(self._model.device, self._model.dtype))
 
     def after_nodes(
-        self, tokens: Sequence[int], cache: KVCache, *, start: int, positions: torch.Tensor, mask: torch.Tensor
+        self,
+        tokens: Sequence[int],
+        cache: KVCache,
+        *,
+        start: int,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits after nodes; a node's parent is the last slot that it sees before its own."""
         made = self._slots.read_nodes(
@@ -146,16 +195,26 @@ class FeatureHeadReader:
         return self._model.head(made.to(self._model.device, self._model.dtype))
 
     def _states_before(self, count: int) -> list[torch.Tensor]:
-        """The states before the last `count` known tokens; there are none before a text's first token."""
+        """The states before the last `count` known tokens; there are none before a text's first
+        token.
+        """
         first = self._slots.cache.length == 0
         needed = count - int(first)
-        seen = [torch.cat([rows[layer] for rows in self._seen]) for layer in self.capture] if self._seen else []
+        seen = (
+            [torch.cat([rows[layer] for rows in self._seen]) for layer in self.capture]
+            if self._seen
+            else []
+        )
         if not seen or len(seen[0]) < needed:
-            raise InputError("must have watched every pass of the target", key="states", value=needed)
+            raise InputError(
+                "must have watched every pass of the target", key="states", value=needed
+            )
         self._seen = []
         # what was seen of an earlier request and never read comes before it
         rows = [each[len(each) - needed :] for each in seen]
-        return [torch.cat([torch.zeros(1, each.shape[1]), each]) for each in rows] if first else rows
+        return (
+            [torch.cat([torch.zeros(1, each.shape[1]), each]) for each in rows] if first else rows
+        )
 
 
 def parent_slots(mask: torch.Tensor, start: int) -> torch.Tensor:
@@ -178,12 +237,16 @@ class FeatureHeadText:
         self._slots = _Slots(model, head, 1)
 
     def read_text(self, prompt: Sequence[int], output: Sequence[int], scratch: int) -> torch.Tensor:
-        """Logits [n, vocabulary] before every output token; the target reads the text once for its states."""
+        """Logits [n, vocabulary] before every output token; the target reads the text once for its
+        states.
+        """
         text = [*prompt, *output[:-1]]
         cache = self._model.new_cache(len(text))
         hidden = self._model.forward(text, cache, logits="none", capture=self._head.capture).hidden
         before = [
-            torch.cat([torch.zeros(1, self._model.config.width), hidden[layer][0, :-1].float().cpu()])
+            torch.cat(
+                [torch.zeros(1, self._model.config.width), hidden[layer][0, :-1].float().cpu()]
+            )
             for layer in self._head.capture
         ]
         self._slots = _Slots(self._model, self._head, len(text) + scratch)
@@ -192,7 +255,9 @@ class FeatureHeadText:
     def read_nodes(self, nodes: NodeBatch) -> torch.Tensor:
         """Logits [F, vocabulary] after the nodes."""
         return self._logits(
-            self._slots.read_nodes(nodes.tokens, nodes.parents, nodes.start, nodes.positions, nodes.mask)
+            self._slots.read_nodes(
+                nodes.tokens, nodes.parents, nodes.start, nodes.positions, nodes.mask
+            )
         )
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:

@@ -1,11 +1,12 @@
 """How is the one-layer head trained to predict what the target predicts?
 
-It starts as the target's own last layer behind a least-squares guess of that layer's input, and is then trained
-on text that the target wrote: to the target's distribution and to its states, with the target's states given and
-then, several levels deep, with its own. Leaves out the text (`head_data`) and storage (`head_training`).
+It starts as the target's own last layer behind a least-squares guess of that layer's input, and is
+then trained on text that the target wrote: to the target's distribution and to its states, with the
+target's states given and then, several levels deep, with its own. Leaves out the text (`head_data`)
+and storage (`head_training`).
 
-Reference: Li et al., EAGLE, arXiv 2401.15077, sec. 4.2 (the two losses); EAGLE-3, arXiv 2503.01840, sec. 3.2
-(training-time test).
+Reference: Li et al., EAGLE, arXiv 2401.15077, sec. 4.2 (the two losses); EAGLE-3, arXiv 2503.01840,
+sec. 3.2 (training-time test).
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def _start(model: Llama, head: FeatureHead, text: HeadText) -> None:
     wanted = [scale * each.float() for each in text.states[layers - 1][:, 2:]]
     for weight, captured in ((head.true_in, head.capture), (head.own_in, head.capture[-1:])):
         before = [
-            torch.cat([row, *(text.states[layer][index, 1:-1].float() for layer in captured)], dim=-1)
+            torch.cat(
+                [row, *(text.states[layer][index, 1:-1].float() for layer in captured)], dim=-1
+            )
             for index, row in enumerate(tokens)
         ]
         with torch.no_grad():
@@ -109,7 +112,9 @@ def _loss(
     turned = rotation(head.config, torch.arange(length))
     places, probabilities = labels.rows(rows, words)
     wanted = text.states[head.capture[-1]][rows].float()
-    states = [functional.pad(text.states[each][rows, :-1].float(), (0, 0, 1, 0)) for each in head.capture]
+    states = [
+        functional.pad(text.states[each][rows, :-1].float(), (0, 0, 1, 0)) for each in head.capture
+    ]
     x = head.fused_true(tokens, states)
     keys, values = [], []
     total = torch.zeros(())
@@ -117,8 +122,12 @@ def _loss(
         q, k, v = layer.heads(x, turned)
         keys.append(k)
         values.append(v)
-        made = layer.mixed(x, q, torch.cat(keys, dim=2), torch.cat(values, dim=2), level_mask(level, length))
-        first = level + 1  # the first token's state is of another kind, and so is all that follows from it
+        made = layer.mixed(
+            x, q, torch.cat(keys, dim=2), torch.cat(values, dim=2), level_mask(level, length)
+        )
+        first = (
+            level + 1
+        )  # the first token's state is of another kind, and so is all that follows from it
         logits = head_logits(model, made[:, first:], words)
         entropy = cross_entropy(logits, places[:, first:], probabilities[:, first:])
         distance = functional.smooth_l1_loss(unit_rms(made[:, first:]), wanted[:, first:])
@@ -131,8 +140,8 @@ def _loss(
 def level_mask(level: int, length: int) -> torch.Tensor:
     """What the nodes of a level see, bool [length, (level + 1) · length].
 
-    The node that stands at token t on level d belongs to the step whose root is token t - d: it sees the text up
-    to the root, the step's nodes on the levels between, and itself.
+    The node that stands at token t on level d belongs to the step whose root is token t - d: it
+    sees the text up to the root, the step's nodes on the levels between, and itself.
     """
     at, slots = torch.arange(length)[:, None], torch.arange(length)
     parts = [slots <= at - level] + [slots == at - (level - above) for above in range(1, level + 1)]

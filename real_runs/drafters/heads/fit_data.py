@@ -1,7 +1,7 @@
 """On which text is an early exit's bridge fitted?
 
-Help topics of the Python standard library, and the model's own answers to questions reserved for this:
-text of both sorts, none of which is recorded. Leaves out the fit itself (`bridge_fit`).
+Help topics of the Python standard library, and the model's own answers to questions reserved for
+this: text of both sorts, none of which is recorded. Leaves out the fit itself (`bridge_fit`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class FitData:
     """Text for one fit.
 
     Attributes:
-        questions: each is answered `answers` times at temperature 1, in up to `ANSWER_TOKENS` tokens.
+        questions: each is answered `answers` times at temperature 1, in up to `ANSWER_TOKENS`
+            tokens.
         answers: answers per question; 0 for help text alone.
         help_characters: help text taken, in whole topics.
         seed: of the answers.
@@ -41,13 +42,22 @@ class FitData:
     def title(self) -> str:
         """The data in words."""
         own = f"{self.answers} own answers to each of {len(self.questions)} questions"
-        topics = f"{self.help_characters} characters of pydoc_data.topics of Python {platform.python_version()}"
+        topics = (
+            f"{self.help_characters} characters of pydoc_data.topics of Python"
+            f" {platform.python_version()}"
+        )
         return f"{own}; {topics}"
 
     @property
     def sha256(self) -> str:
         """Digest of the texts and of what the answers depend on."""
-        parts = [self.questions, self.answers, ANSWER_TOKENS, self.seed, help_topics(self.help_characters)]
+        parts = [
+            self.questions,
+            self.answers,
+            ANSWER_TOKENS,
+            self.seed,
+            help_topics(self.help_characters),
+        ]
         return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
 
     def sequences(
@@ -66,14 +76,19 @@ class FitData:
         generator = torch.Generator().manual_seed(self.seed)
         for done, question in enumerate(self.questions if self.answers else (), start=1):
             prompt = tokenizer.chat_ids(question)
-            made += [prompt + answer for answer in sampled_answers(model, prompt, self.answers, generator)]
+            made += [
+                prompt + answer
+                for answer in sampled_answers(model, prompt, self.answers, generator)
+            ]
             if report:
                 report(done, len(self.questions))
         return made
 
 
 def help_topics(characters: int) -> list[str]:
-    """The standard library's help topics, alphabetically, each in full, until `characters` are reached."""
+    """The standard library's help topics, alphabetically, each in full, until `characters` are
+    reached.
+    """
     from pydoc_data.topics import topics
 
     texts: list[str] = []
@@ -92,7 +107,8 @@ def sampled_answers(
     *,
     tokens: int = ANSWER_TOKENS,
 ) -> list[list[int]]:
-    """Several answers to one prompt in one batch, at temperature 1, each cut after its end-of-sequence token.
+    """Several answers to one prompt in one batch, at temperature 1, each cut after its
+    end-of-sequence token.
 
     Args:
         model: the target.
@@ -108,7 +124,9 @@ def sampled_answers(
         logits = model.forward(pending, cache, logits="last").logits
         cache.commit(pending.shape[1])
         assert logits is not None
-        pending = torch.multinomial(torch.softmax(logits[:, 0].cpu(), dim=-1), 1, generator=generator)
+        pending = torch.multinomial(
+            torch.softmax(logits[:, 0].cpu(), dim=-1), 1, generator=generator
+        )
         drawn.append(pending)
     return [_cut(row, model.config.eos_ids) for row in torch.cat(drawn, dim=1).tolist()]
 

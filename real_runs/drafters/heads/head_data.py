@@ -1,10 +1,11 @@
-"""On which text are drafting heads trained, and which states and probabilities did the target have while it wrote it?
+"""On which text are drafting heads trained, and which states and probabilities did the target have
+while it wrote it?
 
-The model writes both sides of short conversations: questions that it makes up after its own chat template's
-opening, questions reserved for fitting, and its answers to either, at several temperatures. Some rows are help
-text of the standard library, only read. All rows grow together, one token a pass, so that the states and the
-likeliest tokens that heads learn from are read from the same passes. Nothing that is recorded is among it. Leaves
-out the training.
+The model writes both sides of short conversations: questions that it makes up after its own chat
+template's opening, questions reserved for fitting, and its answers to either, at several
+temperatures. Some rows are help text of the standard library, only read. All rows grow together,
+one token a pass, so that the states and the likeliest tokens that heads learn from are read from
+the same passes. Nothing that is recorded is among it. Leaves out the training.
 
 Reference: Xu et al., Magpie, arXiv 2406.08464, sec. 2 (questions from a template's opening alone).
 """
@@ -57,7 +58,8 @@ class HeadData:
             "rows": 0 <= self.rows <= 100_000,
             "help_rows": 0 <= self.help_rows <= 100_000 and self.rows + self.help_rows >= 1,
             "row_tokens": 8 <= self.row_tokens <= 8192,
-            "temperatures": bool(self.temperatures) and all(0 < each < 100 for each in self.temperatures),
+            "temperatures": bool(self.temperatures)
+            and all(0 < each < 100 for each in self.temperatures),
         }
         for key, holds in rules.items():
             if not holds:
@@ -68,7 +70,9 @@ class HeadData:
         """The data in words."""
         written = f"{self.rows} rows of {self.row_tokens} tokens of own questions and answers"
         temperatures = "/".join(f"{each:g}" for each in self.temperatures)
-        return f"{written} at temperatures {temperatures}; {self.help_rows} rows of pydoc_data.topics"
+        return (
+            f"{written} at temperatures {temperatures}; {self.help_rows} rows of pydoc_data.topics"
+        )
 
     @property
     def sha256(self) -> str:
@@ -84,8 +88,10 @@ class HeadText:
 
     Attributes:
         tokens: ids, int64 [R, T].
-        states: by layer count, float16 [R, T, width]: states after every token, at a root mean square of 1.
-        likeliest: the target's `LIKELIEST` likeliest next tokens after every token, int32 [R, T, likeliest].
+        states: by layer count, float16 [R, T, width]: states after every token, at a root mean
+            square of 1.
+        likeliest: the target's `LIKELIEST` likeliest next tokens after every token, int32 [R, T,
+            likeliest].
         probabilities: theirs at temperature 1, float16 [R, T, likeliest].
     """
 
@@ -123,7 +129,9 @@ def write_text(
     rows = data.rows + data.help_rows
     needed = 2 * rows * data.row_tokens * model.config.width * len(layers)
     if needed > _MOST_STATE_BYTES:
-        raise InputError(f"states must fit into {_MOST_STATE_BYTES} bytes", key="rows", value=needed)
+        raise InputError(
+            f"states must fit into {_MOST_STATE_BYTES} bytes", key="rows", value=needed
+        )
     script = _Script(model, tokenizer, data)
     generator = torch.Generator().manual_seed(data.seed)
     parts, read = [], 0
@@ -135,7 +143,9 @@ def write_text(
             if report:
                 report(before + tokens, rows * data.row_tokens)
 
-        parts.append(_written(model, script, given, heats, layers, data.row_tokens, generator, passed))
+        parts.append(
+            _written(model, script, given, heats, layers, data.row_tokens, generator, passed)
+        )
         read += len(given) * data.row_tokens
     return HeadText(
         tokens=torch.cat([part.tokens for part in parts]),
@@ -146,7 +156,9 @@ def write_text(
 
 
 class _Script:
-    """What every row is given to read before it writes, and what follows the end of a question or an answer."""
+    """What every row is given to read before it writes, and what follows the end of a question or
+    an answer.
+    """
 
     def __init__(self, model: Llama, tokenizer: Tokenizer, data: HeadData) -> None:
         one, other = tokenizer.chat_ids("A"), tokenizer.chat_ids("7")
@@ -163,7 +175,9 @@ class _Script:
         topics = help_topics(8 * data.row_tokens * data.help_rows)
         ids = [token for text in topics for token in tokenizer.ids(text)]
         for row in range(data.help_rows):
-            self.rows.append(ids[row * data.row_tokens : (row + 1) * data.row_tokens] or self.opening)
+            self.rows.append(
+                ids[row * data.row_tokens : (row + 1) * data.row_tokens] or self.opening
+            )
             self.temperatures.append(1.0)
 
 
@@ -184,12 +198,19 @@ def _written(
     heat = torch.tensor(temperatures)
     cache = model.new_cache(length, batch=count)
     tokens = torch.zeros(count, length, dtype=torch.int64)
-    states = {layer: torch.zeros(count, length, model.config.width, dtype=torch.float16) for layer in layers}
-    likeliest = torch.zeros(count, length, min(LIKELIEST, model.config.vocabulary), dtype=torch.int32)
+    states = {
+        layer: torch.zeros(count, length, model.config.width, dtype=torch.float16)
+        for layer in layers
+    }
+    likeliest = torch.zeros(
+        count, length, min(LIKELIEST, model.config.vocabulary), dtype=torch.int32
+    )
     probabilities = torch.zeros(likeliest.shape, dtype=torch.float16)
     drawn = [0] * count
     for at in range(length):
-        tokens[:, at] = torch.tensor([queue.pop(0) if queue else drawn[row] for row, queue in enumerate(queues)])
+        tokens[:, at] = torch.tensor(
+            [queue.pop(0) if queue else drawn[row] for row, queue in enumerate(queues)]
+        )
         made = model.forward(tokens[:, at : at + 1], cache, logits="last", capture=layers)
         cache.commit(1)
         assert made.logits is not None
@@ -199,7 +220,9 @@ def _written(
         best = (logits - logits.logsumexp(dim=-1, keepdim=True)).topk(likeliest.shape[2])
         likeliest[:, at], probabilities[:, at] = best.indices.int(), best.values.exp().half()
         cooled = torch.where(torch.tensor(asking), 1.0, heat)
-        drawn = torch.multinomial(torch.softmax(logits / cooled[:, None], -1), 1, generator=generator)[:, 0].tolist()
+        drawn = torch.multinomial(
+            torch.softmax(logits / cooled[:, None], -1), 1, generator=generator
+        )[:, 0].tolist()
         for row, token in enumerate(drawn):
             if not queues[row] and token in eos:
                 queues[row] = [token, *(script.closing if asking[row] else script.opening)]

@@ -1,7 +1,8 @@
 """How is a trained head loaded, or trained when there is none?
 
-Per kind of head: read it from a folder if this very recipe made it, train and keep it otherwise. All kinds share
-one text, which the model writes when the first of them has to be trained. Leaves out drafting.
+Per kind of head: read it from a folder if this very recipe made it, train and keep it otherwise.
+All kinds share one text, which the model writes when the first of them has to be trained. Leaves
+out drafting.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ import torch
 from torch import nn
 
 from real_runs.drafters.draft_model import load_draft_model
-from real_runs.drafters.heads.draft_model_fit import LAYERS, fit_draft_model, is_draft_model, save_draft_model
+from real_runs.drafters.heads.draft_model_fit import (
+    LAYERS,
+    fit_draft_model,
+    is_draft_model,
+    save_draft_model,
+)
 from real_runs.drafters.heads.feature_head import FeatureHead
 from real_runs.drafters.heads.feature_head_fit import (
     FeatureHeadTraining,
@@ -79,14 +85,25 @@ class HeadStore:
     report: Report | None = None
     _text: HeadText | None = field(default=None, init=False)
 
-    def feature_head(self, training: FeatureHeadTraining = FEATURE_TRAINING) -> tuple[FeatureHead, dict[str, Any]]:
-        """The one-layer head, which reads states of `default_capture`, and the parameters that tell it from others."""
+    def feature_head(
+        self, training: FeatureHeadTraining = FEATURE_TRAINING
+    ) -> tuple[FeatureHead, dict[str, Any]]:
+        """The one-layer head, which reads states of `default_capture`, and the parameters that tell
+        it from others.
+        """
         chosen = tuple(default_capture(self.model.config.layers))
         recipe = self._recipe("feature-head", {"capture": list(chosen)}, training)
-        head, path = FeatureHead(self.model.config, capture=chosen), self._path("feature-head.safetensors")
+        head, path = (
+            FeatureHead(self.model.config, capture=chosen),
+            self._path("feature-head.safetensors"),
+        )
         if not load_head(head, recipe, path):
             head = fit_feature_head(
-                self.model, self._written(chosen), training, capture=chosen, report=self._steps("feature head")
+                self.model,
+                self._written(chosen),
+                training,
+                capture=chosen,
+                report=self._steps("feature head"),
             )
             save_head(head, recipe, path)
         return head, _parameters(recipe) | {"head_sha256": module_sha256(head)}
@@ -96,15 +113,22 @@ class HeadStore:
     ) -> tuple[MedusaHeads, dict[str, Any]]:
         """Independent heads and the parameters that tell them from others."""
         recipe = self._recipe("medusa-heads", {"heads": heads}, training)
-        made, path = MedusaHeads(self.model.config, heads=heads), self._path("medusa-heads.safetensors")
+        made, path = (
+            MedusaHeads(self.model.config, heads=heads),
+            self._path("medusa-heads.safetensors"),
+        )
         if not load_head(made, recipe, path):
             report = self._steps("Medusa heads")
-            made = fit_medusa_heads(self.model, self._written(), training, heads=heads, report=report)
+            made = fit_medusa_heads(
+                self.model, self._written(), training, heads=heads, report=report
+            )
             save_head(made, recipe, path)
         return made, _parameters(recipe) | {"head_sha256": module_sha256(made)}
 
     def texts(self) -> tuple[list[list[int]], dict[str, Any]]:
-        """Token ids of the text that heads are trained on, row by row, and the parameters that tell it from others."""
+        """Token ids of the text that heads are trained on, row by row, and the parameters that tell
+        it from others.
+        """
         recipe, path = self._recipe("text", {}, HeadTraining()), self._path("text.safetensors")
         rows = _Rows(self.data.rows + self.data.help_rows, self.data.row_tokens)
         if not load_head(rows, recipe, path):
@@ -117,10 +141,15 @@ class HeadStore:
     ) -> tuple[HydraHeads, dict[str, Any]]:
         """Heads that read drafted tokens and the parameters that tell them from others."""
         recipe = self._recipe("hydra-heads", {"heads": heads}, training)
-        made, path = HydraHeads(self.model.config, heads=heads), self._path("hydra-heads.safetensors")
+        made, path = (
+            HydraHeads(self.model.config, heads=heads),
+            self._path("hydra-heads.safetensors"),
+        )
         if not load_head(made, recipe, path):
             report = self._steps("Hydra heads")
-            made = fit_hydra_heads(self.model, self._written(), training, heads=heads, report=report)
+            made = fit_hydra_heads(
+                self.model, self._written(), training, heads=heads, report=report
+            )
             save_head(made, recipe, path)
         return made, _parameters(recipe) | {"head_sha256": module_sha256(made)}
 
@@ -129,10 +158,15 @@ class HeadStore:
     ) -> tuple[PromptTokens, dict[str, Any]]:
         """Prompt tokens and the parameters that tell them from others."""
         recipe = self._recipe("prompt-tokens", {"prompt_tokens": count}, training)
-        made, path = PromptTokens(self.model.config.width, count=count), self._path("prompt-tokens.safetensors")
+        made, path = (
+            PromptTokens(self.model.config.width, count=count),
+            self._path("prompt-tokens.safetensors"),
+        )
         if not load_head(made, recipe, path):
             report = self._steps("prompt tokens")
-            made = fit_prompt_tokens(self.model, self._written(), training, count=count, report=report)
+            made = fit_prompt_tokens(
+                self.model, self._written(), training, count=count, report=report
+            )
             save_head(made, recipe, path)
         return made, _parameters(recipe) | {"head_sha256": module_sha256(made)}
 
@@ -144,7 +178,9 @@ class HeadStore:
         folder = self._path("draft-model")
         if not is_draft_model(folder, recipe):
             report = self._steps("draft model")
-            stack = fit_draft_model(self.model, self._written(), training, layers=layers, report=report)
+            stack = fit_draft_model(
+                self.model, self._written(), training, layers=layers, report=report
+            )
             save_draft_model(self.model, stack, recipe, folder)
         return load_draft_model(folder, self.model), _parameters(recipe)
 
@@ -160,7 +196,9 @@ class HeadStore:
                     report("text for heads", done, total)
 
             kept = sorted(wanted | set(self._text.states if self._text else ()))
-            self._text = write_text(self.model, self.tokenizer, self.data, layers=kept, report=passed)
+            self._text = write_text(
+                self.model, self.tokenizer, self.data, layers=kept, report=passed
+            )
         return self._text
 
     def _recipe(self, kind: str, shape: dict[str, Any], training: HeadTraining) -> HeadRecipe:

@@ -1,7 +1,7 @@
 """On what are heads trained, whatever their shape, and from which recipe?
 
-Soft labels of the target over the words that matter, every row of the text as often as every other. Leaves out what
-each head computes, and the optimiser (`real_runs.training`).
+Soft labels of the target over the words that matter, every row of the text as often as every other.
+Leaves out what each head computes, and the optimiser (`real_runs.training`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class HeadTraining:
         steps: of the optimiser.
         rows: rows of text per step.
         learning_rate: of AdamW after the warm-up; falls to zero by a cosine.
-        vocabulary: the likeliest tokens of the text, over which labels and predictions are compared.
+        vocabulary: the likeliest tokens of the text, over which labels and predictions are
+            compared.
         others: further tokens, drawn anew for every step, that no prediction may lean on.
         seed: of the order of rows, of initial weights and of those tokens.
 
@@ -103,13 +104,17 @@ class Labels:
         return compared
 
     def rows(self, rows: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Places among `words` [rows, T, likeliest] and probabilities there; 0 for what is not among them."""
+        """Places among `words` [rows, T, likeliest] and probabilities there; 0 for what is not
+        among them.
+        """
         ids = self._text.likeliest[rows].long()
         places = torch.searchsorted(words, ids).clamp(max=len(words) - 1)
         return places, self._text.probabilities[rows].float() * (words[places] == ids)
 
 
-def cross_entropy(logits: torch.Tensor, places: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+def cross_entropy(
+    logits: torch.Tensor, places: torch.Tensor, probabilities: torch.Tensor
+) -> torch.Tensor:
     """Mean over positions of -sum p log q; p is zero but at some places of the last axis."""
     wanted = (probabilities * logits.gather(-1, places)).sum(dim=-1)
     return (probabilities.sum(dim=-1) * logits.logsumexp(dim=-1) - wanted).mean()
@@ -145,9 +150,14 @@ def train(
         return loss(chosen, labels.words(training.others, generator), labels)
 
     minimise(
-        module, of_step, steps=training.steps, learning_rate=training.learning_rate, second_beta=0.95,
-        seed=training.seed, report=report,
-    )  # fmt: skip
+        module,
+        of_step,
+        steps=training.steps,
+        learning_rate=training.learning_rate,
+        second_beta=0.95,
+        seed=training.seed,
+        report=report,
+    )
     for parameter in module.parameters():
         parameter.requires_grad_(False)
 
@@ -158,7 +168,9 @@ def save_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> None:
 
 
 def load_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> bool:
-    """Fill a head from a file that this very recipe made; False, and nothing changed, where there is none."""
+    """Fill a head from a file that this very recipe made; False, and nothing changed, where there
+    is none.
+    """
     if not load_module(module, _metadata(recipe), path):
         return False
     for parameter in module.parameters():
@@ -170,7 +182,8 @@ _PENALTY = 1e-3  # per row, relative to inputs of unit size
 
 
 def ridge(inputs: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The matrix [outputs, inputs] that maps inputs to what is wanted with least squares; parts come row by row.
+    """The matrix [outputs, inputs] that maps inputs to what is wanted with least squares; parts
+    come row by row.
 
     Args:
         inputs: parts [rows, inputs].

@@ -1,12 +1,12 @@
 """Which tokens do heads predict that read the tokens drafted before theirs?
 
-Every head reads the target's last state and the embeddings of all tokens after it, the drafted ones included: one
-residual block, whose result the target's own norm and output head read. A node's candidates therefore depend on its
-whole path. Leaves out training (`state_heads_fit`), a layer over the states before the heads (Hydra++) and output heads
-of their own.
+Every head reads the target's last state and the embeddings of all tokens after it, the drafted ones
+included: one residual block, whose result the target's own norm and output head read. A node's
+candidates therefore depend on its whole path. Leaves out training (`state_heads_fit`), a layer over
+the states before the heads (Hydra++) and output heads of their own.
 
-Reference: Ankner et al., Hydra, arXiv 2402.05109, sec. 3 (eq. 1: head i reads the state and the embeddings of the
-tokens before its own).
+Reference: Ankner et al., Hydra, arXiv 2402.05109, sec. 3 (eq. 1: head i reads the state and the
+embeddings of the tokens before its own).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ HEADS = 4
 
 
 class HydraHeads(nn.Module):
-    """Weights of the heads: head d (0 first) speaks of the token d + 2 places after the state that it reads.
+    """Weights of the heads: head d (0 first) speaks of the token d + 2 places after the state that
+    it reads.
 
     Args:
         config: the target's shape.
@@ -46,7 +47,9 @@ class HydraHeads(nn.Module):
             raise InputError("must lie in 1..16", key="heads", value=heads)
         self.heads = heads
         width = config.width
-        self.fuse = nn.ParameterList(nn.Parameter(torch.zeros(width, (depth + 2) * width)) for depth in range(heads))
+        self.fuse = nn.ParameterList(
+            nn.Parameter(torch.zeros(width, (depth + 2) * width)) for depth in range(heads)
+        )
         self.weight = nn.Parameter(torch.zeros(heads, width, width))
         self.bias = nn.Parameter(torch.zeros(heads, width))
 
@@ -63,19 +66,23 @@ class HydraHeads(nn.Module):
 
 
 def fused(states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-    """What a head reads [..., (d + 2) · width]: the state and the embeddings, each at a root mean square of 1."""
+    """What a head reads [..., (d + 2) · width]: the state and the embeddings, each at a root mean
+    square of 1.
+    """
     return torch.cat([unit_rms(states), unit_rms(embeddings).flatten(-2)], dim=-1)
 
 
-def path_logits(model: Llama, heads: HydraHeads, states: torch.Tensor, paths: Sequence[Sequence[int]]) -> torch.Tensor:
+def path_logits(
+    model: Llama, heads: HydraHeads, states: torch.Tensor, paths: Sequence[Sequence[int]]
+) -> torch.Tensor:
     """Logits [rows, vocabulary] behind paths of drafted tokens.
 
     Args:
         model: the target, for its embedding, norm and head.
         heads: the weights.
         states: the target's before each row's root, [rows, width].
-        paths: per row the root's token and the drafted ones below it; longer paths than there are heads have no
-            children, and their logits are all zero.
+        paths: per row the root's token and the drafted ones below it; longer paths than there are
+            heads have no children, and their logits are all zero.
     """
     logits = torch.zeros(len(paths), model.config.vocabulary)
     lengths = torch.tensor([len(path) for path in paths])
@@ -100,9 +107,13 @@ class HydraReader:
         self._model, self._heads = model, heads
         self.capture = (model.config.layers,)
         self._state = torch.zeros(0)
-        self._paths: dict[int, tuple[int, ...]] = {}  # by slot, the root's token and those drafted below it
+        self._paths: dict[
+            int, tuple[int, ...]
+        ] = {}  # by slot, the root's token and those drafted below it
 
-    def watch(self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]) -> None:
+    def watch(
+        self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]
+    ) -> None:
         """Take the state before the token that is emitted next."""
         self._state = hidden[self.capture[0]][accepted[-1]].float().cpu()
 
@@ -118,11 +129,19 @@ class HydraReader:
         return path_logits(self._model, self._heads, self._state[None], [(known[-1],)])[0]
 
     def after_nodes(
-        self, tokens: Sequence[int], cache: KVCache, *, start: int, positions: torch.Tensor, mask: torch.Tensor
+        self,
+        tokens: Sequence[int],
+        cache: KVCache,
+        *,
+        start: int,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits after nodes; a node's parent is the last slot that it sees before its own."""
         parents = parent_slots(mask, start).tolist()
-        paths = [(*self._paths[parent], token) for parent, token in zip(parents, tokens, strict=True)]
+        paths = [
+            (*self._paths[parent], token) for parent, token in zip(parents, tokens, strict=True)
+        ]
         self._paths |= {start + row: path for row, path in enumerate(paths)}
         return path_logits(self._model, self._heads, self._state.expand(len(paths), -1), paths)
 
@@ -137,14 +156,25 @@ class HydraText:
         self._paths: dict[int, tuple[int, ...]] = {}
 
     def read_text(self, prompt: Sequence[int], output: Sequence[int], scratch: int) -> torch.Tensor:
-        """Logits [n, vocabulary] before every output token; the target reads the text once for its states."""
+        """Logits [n, vocabulary] before every output token; the target reads the text once for its
+        states.
+        """
         self._text, self._paths = [*prompt, *output[:-1]], {}
         layers, count = self._model.config.layers, len(self._text)
-        read = self._model.forward(self._text, self._model.new_cache(count), logits="none", capture=(layers,))
-        first = torch.zeros(1, self._model.config.width)  # nothing was read before a text's first token
+        read = self._model.forward(
+            self._text, self._model.new_cache(count), logits="none", capture=(layers,)
+        )
+        first = torch.zeros(
+            1, self._model.config.width
+        )  # nothing was read before a text's first token
         self._states = torch.cat([first, read.hidden[layers][0, :-1].float().cpu()])
         roots = range(len(prompt) - 1, count)
-        return path_logits(self._model, self._heads, self._states[roots.start :], [(self._text[at],) for at in roots])
+        return path_logits(
+            self._model,
+            self._heads,
+            self._states[roots.start :],
+            [(self._text[at],) for at in roots],
+        )
 
     def read_nodes(self, nodes: NodeBatch) -> torch.Tensor:
         """Logits [F, vocabulary] after the nodes."""

@@ -1,8 +1,9 @@
 """Which tokens after the next one do independent heads predict?
 
-Every head is one residual block over the target's last state and speaks of one distance; the target's own norm
-and output head read it. Candidates of a level follow from the state before the last known token alone, so that a
-node costs nothing to read. Leaves out training (`state_heads_fit`).
+Every head is one residual block over the target's last state and speaks of one distance; the
+target's own norm and output head read it. Candidates of a level follow from the state before the
+last known token alone, so that a node costs nothing to read. Leaves out training
+(`state_heads_fit`).
 
 Reference: Cai et al., Medusa, arXiv 2401.10774, sec. 3.1.
 """
@@ -27,7 +28,8 @@ _MOST_KNOWN = 256
 
 
 class MedusaHeads(nn.Module):
-    """Weights of the heads: head d (0 first) speaks of the token d + 2 places after the one last read.
+    """Weights of the heads: head d (0 first) speaks of the token d + 2 places after the one last
+    read.
 
     Args:
         config: the target's shape.
@@ -56,7 +58,8 @@ class MedusaHeads(nn.Module):
 class MedusaReader:
     """Drafts with the heads in a real loop: a `NodeReader` that watches the target's states.
 
-    A node's depth is its position less its root's. One object serves any number of requests, one at a time.
+    A node's depth is its position less its root's. One object serves any number of requests, one at
+    a time.
     """
 
     def __init__(self, model: Llama, heads: MedusaHeads) -> None:
@@ -65,7 +68,9 @@ class MedusaReader:
         self._state = torch.zeros(0)
         self._root = 0
 
-    def watch(self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]) -> None:
+    def watch(
+        self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]
+    ) -> None:
         """Take the state before the token that is emitted next."""
         self._state = hidden[self.capture[0]][accepted[-1]].float().cpu()
 
@@ -81,22 +86,30 @@ class MedusaReader:
         return read_out(self._model, self._heads, self._state[None], [0])[0]
 
     def after_nodes(
-        self, tokens: Sequence[int], cache: KVCache, *, start: int, positions: torch.Tensor, mask: torch.Tensor
+        self,
+        tokens: Sequence[int],
+        cache: KVCache,
+        *,
+        start: int,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits after nodes: those of their depth."""
         depths = (positions.cpu() - self._root).tolist()
         return read_out(self._model, self._heads, self._state.expand(len(depths), -1), depths)
 
 
-def read_out(model: Llama, heads: MedusaHeads, states: torch.Tensor, depths: Sequence[int]) -> torch.Tensor:
+def read_out(
+    model: Llama, heads: MedusaHeads, states: torch.Tensor, depths: Sequence[int]
+) -> torch.Tensor:
     """Logits [rows, vocabulary] of one head per row.
 
     Args:
         model: the target, for its norm and head.
         heads: the weights.
         states: the target's before each row's root, [rows, width].
-        depths: of the nodes that were read, 0 for the root; nodes deeper than the heads know no children, and
-            their logits are all zero.
+        depths: of the nodes that were read, 0 for the root; nodes deeper than the heads know no
+            children, and their logits are all zero.
     """
     logits = torch.zeros(len(depths), model.config.vocabulary)
     at = torch.tensor(list(depths))
@@ -117,10 +130,16 @@ class MedusaText:
         self._known: dict[tuple[int, int], torch.Tensor] = {}  # logits by root and depth
 
     def read_text(self, prompt: Sequence[int], output: Sequence[int], scratch: int) -> torch.Tensor:
-        """Logits [n, vocabulary] before every output token; the target reads the text once for its states."""
+        """Logits [n, vocabulary] before every output token; the target reads the text once for its
+        states.
+        """
         text, layers = [*prompt, *output[:-1]], self._model.config.layers
-        made = self._model.forward(text, self._model.new_cache(len(text)), logits="none", capture=(layers,))
-        first = torch.zeros(1, self._model.config.width)  # nothing was read before a text's first token
+        made = self._model.forward(
+            text, self._model.new_cache(len(text)), logits="none", capture=(layers,)
+        )
+        first = torch.zeros(
+            1, self._model.config.width
+        )  # nothing was read before a text's first token
         self._states = torch.cat([first, made.hidden[layers][0, :-1].float().cpu()])
         self._known = {}
         rows = self._states[len(prompt) - 1 :]
@@ -128,7 +147,9 @@ class MedusaText:
 
     def read_nodes(self, nodes: NodeBatch) -> torch.Tensor:
         """Logits [F, vocabulary] after the nodes."""
-        asked = list(zip(nodes.roots.tolist(), (nodes.positions - nodes.roots).tolist(), strict=True))
+        asked = list(
+            zip(nodes.roots.tolist(), (nodes.positions - nodes.roots).tolist(), strict=True)
+        )
         if len(self._known) > _MOST_KNOWN:
             self._known = {}
         new = sorted(set(asked) - set(self._known))

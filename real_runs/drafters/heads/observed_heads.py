@@ -1,8 +1,8 @@
 """What do heads and other model-based drafters leave in a recording?
 
-Per drafter: how it is named, what a reader of the trace must know, and a function from a finished text to arrays
-over output positions, probabilities and draft trees included. Leaves out where heads come from and how
-recordings are written (`record`).
+Per drafter: how it is named, what a reader of the trace must know, and a function from a finished
+text to arrays over output positions, probabilities and draft trees included. Leaves out where heads
+come from and how recordings are written (`record`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 CANDIDATES = 8
 
 _INVARIANT = (
-    "Depth invariant: the drafter re-reads true tokens at every depth. Ranks come from one pass over the text, where a "
-    "step reads a token or a few at a time: a near tie may round the other way. Exact at any depth, for chains and for "
-    f"static trees over the top {RANK_WIDTH} candidates."
+    "Depth invariant: the drafter re-reads true tokens at every depth. Ranks come from one pass"
+    " over the text, where a step reads a token or a few at a time: a near tie may round the other"
+    f" way. Exact at any depth, for chains and for static trees over the top {RANK_WIDTH}"
+    " candidates."
 )
 
 
@@ -48,15 +49,26 @@ def observe_invariant(
     reader: TextReader, prompt: Sequence[int], tokens: Sequence[int], limits: ExpansionLimits | None
 ) -> dict[str, Any]:
     """Arrays of a drafter that re-reads true tokens at every depth; `rank` is int8[n]."""
-    logits, arrays = _grown(reader, prompt, tokens, limits) if limits else (reader.read_text(prompt, tokens, 0), {})
+    logits, arrays = (
+        _grown(reader, prompt, tokens, limits)
+        if limits
+        else (reader.read_text(prompt, tokens, 0), {})
+    )
     rank = true_ranks(logits, tokens)
     return {"emitted": chain_lengths(rank), "rank": rank, **_candidates(logits), **arrays}
 
 
 def observe_by_depth(
-    reader: TextReader, prompt: Sequence[int], tokens: Sequence[int], limits: ExpansionLimits | None, *, depth: int
+    reader: TextReader,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    limits: ExpansionLimits | None,
+    *,
+    depth: int,
 ) -> dict[str, Any]:
-    """Arrays of a drafter whose candidates depend on where a step starts; `rank` is int8[n, depth]."""
+    """Arrays of a drafter whose candidates depend on where a step starts; `rank` is int8[n,
+    depth].
+    """
     rank, logits = path_ranks(reader, prompt, tokens, depth=depth)
     arrays = _grown(reader, prompt, tokens, limits)[1] if limits else {}
     return {"emitted": started_lengths(rank), "rank": rank, **_candidates(logits), **arrays}
@@ -74,7 +86,11 @@ def started_lengths(ranks: NDArray[np.int8]) -> NDArray[np.int16]:
 
 
 def observed_early_exit(
-    model: Llama, bridge: Bridge, *, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+    model: Llama,
+    bridge: Bridge,
+    *,
+    parameters: Mapping[str, Any],
+    limits: ExpansionLimits | None = None,
 ) -> RecordedDrafter:
     """Early exit through a fitted bridge."""
     return _invariant(
@@ -109,7 +125,11 @@ def observed_layer_skip(
 
 
 def observed_draft_model(
-    draft: Llama, *, title: str, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+    draft: Llama,
+    *,
+    title: str,
+    parameters: Mapping[str, Any],
+    limits: ExpansionLimits | None = None,
 ) -> RecordedDrafter:
     """A model of its own with the target's vocabulary."""
     return _invariant(
@@ -118,12 +138,20 @@ def observed_draft_model(
         name="draft-model",
         method="speculative-decoding",
         title=title,
-        parameters={**parameters, "draft_layers": draft.config.layers, "draft_width": draft.config.width},
+        parameters={
+            **parameters,
+            "draft_layers": draft.config.layers,
+            "draft_width": draft.config.width,
+        },
     )
 
 
 def observed_feature_head(
-    model: Llama, head: FeatureHead, *, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+    model: Llama,
+    head: FeatureHead,
+    *,
+    parameters: Mapping[str, Any],
+    limits: ExpansionLimits | None = None,
 ) -> RecordedDrafter:
     """One layer over the target's states."""
     from real_runs.drafters.heads.feature_head import FeatureHeadText
@@ -136,13 +164,20 @@ def observed_feature_head(
         method="eagle-3",
         title=f"one-layer head over the target's states after {_listed(head.capture)} layers",
         parameters={**parameters, "capture": list(head.capture)},
-        notes="the first level reads the target's states, deeper ones the head's own. Ranks come from passes over the "
-        "whole text, where a step reads a few tokens at a time: a near tie may round the other way.",
+        notes=(
+            "the first level reads the target's states, deeper ones the head's own. Ranks come from"
+            " passes over the whole text, where a step reads a few tokens at a time: a near tie may"
+            " round the other way."
+        ),
     )
 
 
 def observed_medusa_heads(
-    model: Llama, heads: MedusaHeads, *, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+    model: Llama,
+    heads: MedusaHeads,
+    *,
+    parameters: Mapping[str, Any],
+    limits: ExpansionLimits | None = None,
 ) -> RecordedDrafter:
     """Independent heads for the tokens after the next one."""
     from real_runs.drafters.heads.medusa_heads import MedusaText
@@ -155,13 +190,19 @@ def observed_medusa_heads(
         method="medusa",
         title=f"{heads.heads} independent heads over the target's last state",
         parameters=parameters,
-        notes="all candidates of a step follow from the state before its last known token, so a node's depend on its "
-        "depth alone.",
+        notes=(
+            "all candidates of a step follow from the state before its last known token, so a"
+            " node's depend on its depth alone."
+        ),
     )
 
 
 def observed_hydra_heads(
-    model: Llama, heads: HydraHeads, *, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+    model: Llama,
+    heads: HydraHeads,
+    *,
+    parameters: Mapping[str, Any],
+    limits: ExpansionLimits | None = None,
 ) -> RecordedDrafter:
     """Heads that read the tokens drafted before theirs."""
     from real_runs.drafters.heads.hydra_heads import HydraText
@@ -172,15 +213,23 @@ def observed_hydra_heads(
         heads.heads,
         name="hydra",
         method="hydra",
-        title=f"{heads.heads} heads over the target's last state and the tokens drafted before theirs",
+        title=(
+            f"{heads.heads} heads over the target's last state and the tokens drafted before theirs"
+        ),
         parameters=parameters,
-        notes="a node's candidates follow from the state before the step's last known token and from the node's whole "
-        "path.",
+        notes=(
+            "a node's candidates follow from the state before the step's last known token and from"
+            " the node's whole path."
+        ),
     )
 
 
 def observed_prompt_tokens(
-    model: Llama, prompts: PromptTokens, *, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+    model: Llama,
+    prompts: PromptTokens,
+    *,
+    parameters: Mapping[str, Any],
+    limits: ExpansionLimits | None = None,
 ) -> RecordedDrafter:
     """Trained prompt tokens that ride behind every node of the tree."""
     from real_runs.drafters.heads.prompt_tokens import PromptText
@@ -193,9 +242,11 @@ def observed_prompt_tokens(
         method="ppd",
         title=f"{prompts.count} trained prompt tokens",
         parameters=parameters,
-        notes="all candidates of a step follow from the text before its last known token, so a node's depend on its "
-        f"depth alone. All {prompts.count} prompt tokens ride behind every node; trees that save some of them draft "
-        "less deeply after those nodes.",
+        notes=(
+            "all candidates of a step follow from the text before its last known token, so a"
+            f" node's depend on its depth alone. All {prompts.count} prompt tokens ride behind"
+            " every node; trees that save some of them draft less deeply after those nodes."
+        ),
     )
 
 
@@ -210,15 +261,21 @@ def _by_depth(
     parameters: Mapping[str, Any],
     notes: str,
 ) -> RecordedDrafter:
-    """A drafter whose candidates depend on where a step starts, down to so many levels; `notes` say on what."""
+    """A drafter whose candidates depend on where a step starts, down to so many levels; `notes` say
+    on what.
+    """
     return RecordedDrafter(
         name=name,
         method=method,
         title=title,
         parameters={"draft_depth": depth, "candidates": RANK_WIDTH, **parameters},
-        notes=f"Not depth invariant: {notes} Exact to {depth} levels, for chains and for static trees over the top "
-        f"{RANK_WIDTH} candidates.",
-        observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=depth),
+        notes=(
+            f"Not depth invariant: {notes} Exact to {depth} levels, for chains and for static trees"
+            f" over the top {RANK_WIDTH} candidates."
+        ),
+        observe=lambda prompt, made: observe_by_depth(
+            reader, prompt, made.tokens, limits, depth=depth
+        ),
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
     )
 

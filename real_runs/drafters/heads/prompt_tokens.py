@@ -1,9 +1,10 @@
 """Which tokens does the target itself name further on, when trained prompt tokens follow the text?
 
-A few embeddings that stand for no word are read behind a token; the target's own layers and head say at the d-th of
-them which token comes d + 1 places after the next one. In a real loop they ride behind every node of the tree that is
-verified, so that those behind the last accepted node have drafted the next step in the same pass. Leaves out training
-(`prompt_tokens_fit`), several embeddings per place, and trees in which some nodes carry fewer prompt tokens.
+A few embeddings that stand for no word are read behind a token; the target's own layers and head
+say at the d-th of them which token comes d + 1 places after the next one. In a real loop they ride
+behind every node of the tree that is verified, so that those behind the last accepted node have
+drafted the next step in the same pass. Leaves out training (`prompt_tokens_fit`), several
+embeddings per place, and trees in which some nodes carry fewer prompt tokens.
 
 Reference: Chen et al., Hardware-Aware Parallel Prompt Decoding, arXiv 2405.18628, sec. 3.
 """
@@ -32,7 +33,8 @@ _ROOTS_AT_ONCE = 32
 
 
 class PromptTokens(nn.Module):
-    """Embeddings of the prompt tokens: token d (0 first) speaks of the word d + 2 places after the one it follows.
+    """Embeddings of the prompt tokens: token d (0 first) speaks of the word d + 2 places after the
+    one it follows.
 
     Args:
         width: of the target.
@@ -65,14 +67,19 @@ class PromptedLlama(Llama):
 
     def __init__(self, model: Llama, prompts: PromptTokens) -> None:
         self.__dict__.update(model.__dict__)
-        self._embedding = torch.cat([model._embedding, prompts.embeddings.detach().to(model._embedding)])
-        self.prompt_ids = list(range(model.config.vocabulary, model.config.vocabulary + prompts.count))
+        self._embedding = torch.cat(
+            [model._embedding, prompts.embeddings.detach().to(model._embedding)]
+        )
+        self.prompt_ids = list(
+            range(model.config.vocabulary, model.config.vocabulary + prompts.count)
+        )
 
 
 class PromptText:
     """Reads a finished text with prompt tokens behind every place: a `TextReader`.
 
-    Candidates of a level follow from the text before a step's last known token alone, so that a node costs nothing.
+    Candidates of a level follow from the text before a step's last known token alone, so that a
+    node costs nothing.
     """
 
     def __init__(self, model: Llama, prompts: PromptTokens) -> None:
@@ -98,7 +105,9 @@ class PromptText:
         return model.head(self._states[:, 0]).cpu()
 
     def read_nodes(self, nodes: NodeBatch) -> torch.Tensor:
-        """Logits [F, vocabulary] after the nodes: those of their depth; all zero below the last prompt token."""
+        """Logits [F, vocabulary] after the nodes: those of their depth; all zero below the last
+        prompt token.
+        """
         logits = torch.zeros(len(nodes.tokens), self._model.config.vocabulary)
         depths = nodes.positions - nodes.roots
         inside = depths < self._states.shape[1]
@@ -107,20 +116,26 @@ class PromptText:
         return logits
 
     def _behind(self, roots: torch.Tensor, cache: KVCache) -> torch.Tensor:
-        """States [R, prompt tokens, width] of the prompt tokens that follow the token before each root."""
+        """States [R, prompt tokens, width] of the prompt tokens that follow the token before each
+        root.
+        """
         ids, start, layers = self._model.prompt_ids, cache.length, self._model.config.layers
         count = len(ids)
         own = torch.kron(torch.eye(len(roots)), torch.ones(count, count).tril()).bool()
         seen = torch.arange(start) < roots.repeat_interleave(count)[:, None]
-        return self._model.forward(
-            ids * len(roots),
-            cache,
-            start=start,
-            positions=(roots[:, None] + torch.arange(count)).flatten(),
-            mask=torch.cat([seen, own], dim=1),
-            logits="none",
-            capture=(layers,),
-        ).hidden[layers][0].view(len(roots), count, -1)  # fmt: skip
+        return (
+            self._model.forward(
+                ids * len(roots),
+                cache,
+                start=start,
+                positions=(roots[:, None] + torch.arange(count)).flatten(),
+                mask=torch.cat([seen, own], dim=1),
+                logits="none",
+                capture=(layers,),
+            )
+            .hidden[layers][0]
+            .view(len(roots), count, -1)
+        )
 
 
 class PromptDraft:
@@ -134,7 +149,9 @@ class PromptDraft:
     def __init__(self, model: PromptedLlama, tree: Tree) -> None:
         if len(tree.level_widths()) > len(model.prompt_ids):
             raise InputError(
-                f"must have at most {len(model.prompt_ids)} levels", key="tree", value=len(tree.level_widths())
+                f"must have at most {len(model.prompt_ids)} levels",
+                key="tree",
+                value=len(tree.level_widths()),
             )
         self._model, self._tree = model, tree
         self.capture: tuple[int, ...] = (model.config.layers,)
@@ -156,12 +173,18 @@ class PromptDraft:
             depths.append(depths[parent] + 1)
             tokens.append(rows[depths[parent]][rank])
         layout = TreeLayout(self._parents, len(known) - 1, model.device)
-        layout.children = [[child for child in below if child < tree.nodes] for below in layout.children]
+        layout.children = [
+            [child for child in below if child < tree.nodes] for below in layout.children
+        ]
         self._drafted = True
         return Draft(tokens=[*tokens, *model.prompt_ids * tree.nodes], layout=layout)
 
-    def watch(self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]) -> None:
-        """Take the states of the prompt tokens behind the last accepted node; a prefill carries none."""
+    def watch(
+        self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]
+    ) -> None:
+        """Take the states of the prompt tokens behind the last accepted node; a prefill carries
+        none.
+        """
         if self._drafted:
             count = len(self._model.prompt_ids)
             first = self._tree.nodes + accepted[-1] * count
@@ -169,12 +192,20 @@ class PromptDraft:
 
     def _after_prefill(self, cache: KVCache) -> torch.Tensor:
         """States of prompt tokens behind the prompt, from a pass of their own."""
-        read = self._model.forward(self._model.prompt_ids, cache, logits="none", capture=self.capture)
+        read = self._model.forward(
+            self._model.prompt_ids, cache, logits="none", capture=self.capture
+        )
         return read.hidden[self.capture[0]][0]
 
 
 def speculate_prompted(
-    model: Llama, prompt: Sequence[int], prompts: PromptTokens, sampler: Sampler, *, tree: Tree, max_new_tokens: int
+    model: Llama,
+    prompt: Sequence[int],
+    prompts: PromptTokens,
+    sampler: Sampler,
+    *,
+    tree: Tree,
+    max_new_tokens: int,
 ) -> SpeculativeRun:
     """Decode one request by trees that prompt tokens draft in the verify pass.
 
@@ -187,7 +218,8 @@ def speculate_prompted(
         max_new_tokens: length limit, >= 1.
 
     Raises:
-        InputError: a prompt that does not fit, or a tree that is too deep or has ranks beyond the vocabulary.
+        InputError: a prompt that does not fit, or a tree that is too deep or has ranks beyond the
+            vocabulary.
     """
     check_room(model, prompt, max_new_tokens)
     tree = level_ordered(tree, model.config.vocabulary)

@@ -1,11 +1,12 @@
 """How do prompt tokens learn, when every weight of the target stays?
 
-They are read behind drawn places of a text that the target wrote, and their embeddings alone are trained to the
-target's distribution at the words that they speak of. The text's keys and values come from a plain pass; gradients run
-through the target's layers over the prompt tokens. Leaves out the text (`head_data`) and storage (`head_training`).
+They are read behind drawn places of a text that the target wrote, and their embeddings alone are
+trained to the target's distribution at the words that they speak of. The text's keys and values
+come from a plain pass; gradients run through the target's layers over the prompt tokens. Leaves out
+the text (`head_data`) and storage (`head_training`).
 
-Reference: Chen et al., arXiv 2405.18628, sec. 3.3 (places drawn at random, the target's distribution as label, losses
-of further prompt tokens count less).
+Reference: Chen et al., arXiv 2405.18628, sec. 3.3 (places drawn at random, the target's
+distribution as label, losses of further prompt tokens count less).
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from dataclasses import dataclass
 
 import torch
 
-from real_runs.drafters.heads.decoder_layer import DecoderLayer, embedded, frozen_layers, head_logits, rotation
+from real_runs.drafters.heads.decoder_layer import (
+    DecoderLayer,
+    embedded,
+    frozen_layers,
+    head_logits,
+    rotation,
+)
 from real_runs.drafters.heads.head_data import HeadText
 from real_runs.drafters.heads.head_training import HeadTraining, Labels, cross_entropy, train
 from real_runs.drafters.heads.prompt_tokens import PROMPT_TOKENS, PromptTokens
@@ -23,7 +30,9 @@ from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
 
 _LOSS_WEIGHT = 0.8
-_INITIAL_SPREAD = 0.1  # of the embeddings around their mean at the start, relative to those of words
+_INITIAL_SPREAD = (
+    0.1  # of the embeddings around their mean at the start, relative to those of words
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,29 +69,43 @@ def fit_prompt_tokens(
     words_used = embedded(model, text.tokens.flatten())
     with torch.no_grad():
         noise = torch.randn(prompts.embeddings.shape, generator=generator)
-        prompts.embeddings.copy_(words_used.mean(dim=0) + _INITIAL_SPREAD * words_used.std(dim=0) * noise)
+        prompts.embeddings.copy_(
+            words_used.mean(dim=0) + _INITIAL_SPREAD * words_used.std(dim=0) * noise
+        )
 
     def loss(rows: torch.Tensor, words: torch.Tensor, labels: Labels) -> torch.Tensor:
         places, probabilities = labels.rows(rows, words)
         total = torch.zeros(())
         for row, at, mass in zip(text.tokens[rows], places, probabilities, strict=True):
-            # the first token's state is of another kind; the last place still has a label for the last prompt token
-            drawn = 1 + torch.randperm(len(row) - 1 - count, generator=generator)[: training.places].sort().values
+            # the first token's state is of another kind; the last place still has a label for the
+            # last prompt token
+            drawn = (
+                1
+                + torch.randperm(len(row) - 1 - count, generator=generator)[: training.places]
+                .sort()
+                .values
+            )
             cache = model.new_cache(len(row))
             model.forward(row, cache, logits="none")
             states = _behind(layers, prompts, cache, drawn)
             for depth in range(count):
                 wanted = drawn + 1 + depth
                 logits = head_logits(model, states[:, depth], words)
-                total = total + _LOSS_WEIGHT**depth * cross_entropy(logits, at[wanted], mass[wanted])
+                total = total + _LOSS_WEIGHT**depth * cross_entropy(
+                    logits, at[wanted], mass[wanted]
+                )
         return total / len(rows)
 
     train(prompts, training, text, words=model.config.vocabulary, loss=loss, report=report)
     return prompts
 
 
-def _behind(layers: list[DecoderLayer], prompts: PromptTokens, cache: KVCache, places: torch.Tensor) -> torch.Tensor:
-    """States [P, prompt tokens, width] of prompt tokens that follow P places of the text in the cache."""
+def _behind(
+    layers: list[DecoderLayer], prompts: PromptTokens, cache: KVCache, places: torch.Tensor
+) -> torch.Tensor:
+    """States [P, prompt tokens, width] of prompt tokens that follow P places of the text in the
+    cache.
+    """
     count, length = prompts.count, cache.capacity
     turned = rotation(layers[0].config, (places[:, None] + 1 + torch.arange(count)).flatten())
     own = torch.kron(torch.eye(len(places)), torch.ones(count, count).tril()).bool()

@@ -1,12 +1,13 @@
 """How do heads over the target's last state learn to predict tokens further on?
 
-Every head starts as the least-squares map from what it reads to the target's state some tokens later, and is then
-trained to the target's distribution there, on text that the target wrote. A Medusa head reads the state alone, a Hydra
-head the tokens after it too: the true ones. Leaves out the text (`head_data`), storage (`head_training`), and training
-on drafted tokens.
+Every head starts as the least-squares map from what it reads to the target's state some tokens
+later, and is then trained to the target's distribution there, on text that the target wrote. A
+Medusa head reads the state alone, a Hydra head the tokens after it too: the true ones. Leaves out
+the text (`head_data`), storage (`head_training`), and training on drafted tokens.
 
-Reference: Cai et al., Medusa, arXiv 2401.10774, sec. 3.2 (heads alone, the target frozen; losses of further heads
-count less); Ankner et al., Hydra, arXiv 2402.05109, sec. 4 (the target's distribution as label).
+Reference: Cai et al., Medusa, arXiv 2401.10774, sec. 3.2 (heads alone, the target frozen; losses of
+further heads count less); Ankner et al., Hydra, arXiv 2402.05109, sec. 4 (the target's distribution
+as label).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _HEAD_WEIGHT = 0.8
 
 Report = Callable[[int, int, float], None]
 OfRows = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
-"""Of states [..., T, width] and tokens [..., T] of rows, for the head of a depth: [..., T - 2 - depth, any]."""
+"""Of states [..., T, width] and tokens [..., T] of rows, for the head of a depth: [..., T - 2 -
+depth, any]."""
 
 
 def fit_medusa_heads(
@@ -42,7 +44,8 @@ def fit_medusa_heads(
 
     Args:
         model: the target.
-        text: what it wrote, with the states after its last layer; rows longer than heads + 2 tokens.
+        text: what it wrote, with the states after its last layer; rows longer than heads + 2
+            tokens.
         training: how.
         heads: how many.
         report: called with (steps done, steps, loss).
@@ -56,7 +59,16 @@ def fit_medusa_heads(
         found: torch.Tensor = trained(_known(states, depth), depth)
         return found
 
-    _fit(model, text, training, trained, trained.across, read=read, states_of=states_of, report=report)
+    _fit(
+        model,
+        text,
+        training,
+        trained,
+        trained.across,
+        read=read,
+        states_of=states_of,
+        report=report,
+    )
     return trained
 
 
@@ -72,7 +84,8 @@ def fit_hydra_heads(
 
     Args:
         model: the target.
-        text: what it wrote, with the states after its last layer; rows longer than heads + 2 tokens.
+        text: what it wrote, with the states after its last layer; rows longer than heads + 2
+            tokens.
         training: how.
         heads: how many.
         report: called with (steps done, steps, loss).
@@ -83,7 +96,9 @@ def fit_hydra_heads(
         """Embeddings [..., n, depth + 1, width] of the tokens after every state."""
         vectors = embedded(model, tokens)
         count = vectors.shape[-2] - 2 - depth
-        return torch.stack([vectors[..., 2 + at : 2 + at + count, :] for at in range(depth + 1)], dim=-2)
+        return torch.stack(
+            [vectors[..., 2 + at : 2 + at + count, :] for at in range(depth + 1)], dim=-2
+        )
 
     def read(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
         return fused(_known(states, depth), after(tokens, depth))
@@ -92,7 +107,9 @@ def fit_hydra_heads(
         found: torch.Tensor = trained(_known(states, depth), after(tokens, depth))
         return found
 
-    _fit(model, text, training, trained, trained.fuse, read=read, states_of=states_of, report=report)
+    _fit(
+        model, text, training, trained, trained.fuse, read=read, states_of=states_of, report=report
+    )
     return trained
 
 
@@ -107,11 +124,16 @@ def _fit(
     states_of: OfRows,
     report: Report | None,
 ) -> None:
-    """Set the linear maps of heads by least squares of what they `read`, and train them by their `states_of`."""
+    """Set the linear maps of heads by least squares of what they `read`, and train them by their
+    `states_of`.
+    """
     states, heads = text.states[model.config.layers], len(linear)
     with torch.no_grad():
         for depth in range(heads):
-            inputs = [read(row.float(), tokens, depth) for row, tokens in zip(states, text.tokens, strict=True)]
+            inputs = [
+                read(row.float(), tokens, depth)
+                for row, tokens in zip(states, text.tokens, strict=True)
+            ]
             linear[depth].copy_(ridge(inputs, [row[depth + 2 :].float() for row in states]))
 
     def loss(rows: torch.Tensor, words: torch.Tensor, labels: Labels) -> torch.Tensor:
@@ -128,5 +150,7 @@ def _fit(
 
 
 def _known(states: torch.Tensor, depth: int) -> torch.Tensor:
-    """States behind which `depth` + 1 tokens follow; the first token's, which is of another kind, is left out."""
+    """States behind which `depth` + 1 tokens follow; the first token's, which is of another kind,
+    is left out.
+    """
     return states[..., 1 : states.shape[-2] - 1 - depth, :]

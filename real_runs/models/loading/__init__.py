@@ -1,1 +1,3 @@
-"""Where weights and tokens come from: GGUF and safetensors files, random weights of a published shape."""
+"""Where weights and tokens come from: GGUF and safetensors files, random weights of a published
+shape.
+"""

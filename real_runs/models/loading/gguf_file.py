@@ -1,8 +1,8 @@
 """What does a GGUF file of the Llama family hold, in Hugging Face names and row order?
 
-Dequantises every tensor to float32. GGUF stores the query and key rows of the `llama` architecture for a
-rotary embedding of neighbouring pairs; they are put back for the half-split form here. Leaves out the
-tokenizer.
+Dequantises every tensor to float32. GGUF stores the query and key rows of the `llama` architecture
+for a rotary embedding of neighbouring pairs; they are put back for the half-split form here. Leaves
+out the tokenizer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
     header = read_header(path)
     try:
         stored = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-        arrays = {info.name: _float32(stored[header.data_at + info.offset_bytes :], info) for info in header.tensors}
+        arrays = {
+            info.name: _float32(stored[header.data_at + info.offset_bytes :], info)
+            for info in header.tensors
+        }
     # the last for quantisations that cannot be undone
     except (ValueError, IndexError, KeyError, OSError, NotImplementedError) as error:
         raise InputError(f"cannot be read as GGUF ({error})", file=path) from None
@@ -67,7 +70,9 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
         tied_head="output.weight" not in arrays,
         vocabulary=int(arrays["token_embd.weight"].shape[0]),
         file=str(path),
-        rope_factors={side: arrays.pop(name).tolist() for side, name in _LONGROPE.items() if name in arrays},
+        rope_factors={
+            side: arrays.pop(name).tolist() for side, name in _LONGROPE.items() if name in arrays
+        },
     )
     interleaved = header.metadata["general.architecture"] in ("llama", "mistral")
     tensors: dict[str, torch.Tensor] = {}
@@ -77,7 +82,9 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
             raise InputError("tensor is not part of the Llama family", file=path, key=name)
         array = stored
         if interleaved and (".q_proj" in target or ".k_proj" in target):
-            array = half_split_rows(stored, config.heads if ".q_proj" in target else config.kv_heads)
+            array = half_split_rows(
+                stored, config.heads if ".q_proj" in target else config.kv_heads
+            )
         # a copy, since torch wants to own what it may write to
         tensors[target] = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
     return config, tensors
@@ -90,7 +97,9 @@ def _float32(stored: NDArray[np.uint8], info: TensorInfo) -> NDArray[Any]:
     kind = gguf.GGMLQuantizationType(info.kind)
     block_values, block_bytes = gguf.GGML_QUANT_SIZES[kind]
     row_bytes, *rows = info.sizes[0] // block_values * block_bytes, *reversed(info.sizes[1:])
-    values: NDArray[Any] = gguf.dequantize(stored[: math.prod(rows) * row_bytes].reshape(*rows, row_bytes), kind)
+    values: NDArray[Any] = gguf.dequantize(
+        stored[: math.prod(rows) * row_bytes].reshape(*rows, row_bytes), kind
+    )
     return values
 
 
@@ -105,6 +114,12 @@ def hugging_face_name(name: str) -> str | None:
 
 
 def half_split_rows(array: NDArray[Any], heads: int) -> NDArray[Any]:
-    """Undo the interleaving of each head's rotary pairs: rows 0, 2, 4, … then 1, 3, 5, … of each."""
+    """Undo the interleaving of each head's rotary pairs: rows 0, 2, 4, … then 1, 3, 5, … of
+    each.
+    """
     rows = array.shape[0]
-    return array.reshape(heads, rows // heads // 2, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+    return (
+        array.reshape(heads, rows // heads // 2, 2, *array.shape[1:])
+        .swapaxes(1, 2)
+        .reshape(array.shape)
+    )

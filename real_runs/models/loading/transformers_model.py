@@ -1,7 +1,7 @@
 """How does Transformers run our weights?
 
-The same tensors in its Llama, as a reference for logits and for speed: one decoding pass over its own cache, or its
-own loop. Leaves out other families.
+The same tensors in its Llama, as a reference for logits and for speed: one decoding pass over its
+own cache, or its own loop. Leaves out other families.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Call = Callable[[], Any]
 
 
 def transformers_model(weights: LoadedWeights, attention: str, dtype: torch.dtype) -> Any:
-    """Transformers' model of the same weights; a Llama with biases or norms on heads is none of its Llamas.
+    """Transformers' model of the same weights; a Llama with biases or norms on heads is none of its
+    Llamas.
 
     Args:
         weights: of a plain Llama.
@@ -33,8 +34,15 @@ def transformers_model(weights: LoadedWeights, attention: str, dtype: torch.dtyp
     import transformers
 
     config = weights.config
-    if config.blocks or config.qk_norm or config.attention_bias or config.rope_scaling.kind != "default":
-        raise InputError("Transformers' Llama has neither head norms nor biases nor a scaling here", key="model")
+    if (
+        config.blocks
+        or config.qk_norm
+        or config.attention_bias
+        or config.rope_scaling.kind != "default"
+    ):
+        raise InputError(
+            "Transformers' Llama has neither head norms nor biases nor a scaling here", key="model"
+        )
     theirs = transformers.LlamaConfig(
         vocab_size=config.vocabulary,
         hidden_size=config.width,
@@ -52,20 +60,30 @@ def transformers_model(weights: LoadedWeights, attention: str, dtype: torch.dtyp
         eos_token_id=None,
     )
     model = transformers.LlamaForCausalLM(theirs).eval()
-    tensors = {name: value for name, value in weights.tensors.items() if name.startswith(("model.", "lm_head."))}
+    tensors = {
+        name: value
+        for name, value in weights.tensors.items()
+        if name.startswith(("model.", "lm_head."))
+    }
     model.load_state_dict(tensors, strict=False, assign=True)
     model.tie_weights()
     return model.to(dtype)
 
 
 def transformers_passes(model: Any, context: int) -> Call:
-    """One decoding pass of Transformers over a cache of the same length; the cache is cut back after each."""
+    """One decoding pass of Transformers over a cache of the same length; the cache is cut back
+    after each.
+    """
     from transformers import DynamicCache
 
     cache = DynamicCache(config=model.config)
     token = torch.tensor([[5]])
     with torch.inference_mode():
-        model(torch.arange(1, context)[None] % model.config.vocab_size, past_key_values=cache, logits_to_keep=1)
+        model(
+            torch.arange(1, context)[None] % model.config.vocab_size,
+            past_key_values=cache,
+            logits_to_keep=1,
+        )
 
     def call() -> torch.Tensor:
         with torch.inference_mode():
@@ -79,5 +97,10 @@ def transformers_passes(model: Any, context: int) -> Call:
 def transformers_texts(model: Any, prompt: Sequence[int], tokens: int) -> Call:
     """A whole greedy generation by Transformers' own loop."""
     ids = torch.tensor([list(prompt)])
-    options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
+    options = {
+        "max_new_tokens": tokens,
+        "min_new_tokens": tokens,
+        "do_sample": False,
+        "pad_token_id": 0,
+    }
     return partial(model.generate, ids, attention_mask=torch.ones_like(ids), **options)

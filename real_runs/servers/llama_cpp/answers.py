@@ -1,7 +1,8 @@
 """What does a server of llama.cpp answer to prompts, token by token, when it decodes greedily?
 
-Prompts go through the model's own chat template, one at a time, so that no other request changes how sums are rounded.
-Every answer is on disk before the next is asked for. Leaves out what a drafter makes of them (`recording`).
+Prompts go through the model's own chat template, one at a time, so that no other request changes
+how sums are rounded. Every answer is on disk before the next is asked for. Leaves out what a
+drafter makes of them (`recording`).
 """
 
 from __future__ import annotations
@@ -85,11 +86,13 @@ def record_answers(
         tell: called with the answers there are and those wanted.
 
     Raises:
-        InputError: another engine, a prompt that does not fit, an answer that is not what was asked for, or a part file
-            of another setup.
+        InputError: another engine, a prompt that does not fit, an answer that is not what was asked
+            for, or a part file of another setup.
     """
     if not 1 <= max_new_tokens <= LONGEST_ANSWER:
-        raise InputError(f"must lie in 1..{LONGEST_ANSWER}", key="max_new_tokens", value=max_new_tokens)
+        raise InputError(
+            f"must lie in 1..{LONGEST_ANSWER}", key="max_new_tokens", value=max_new_tokens
+        )
     server = identify(address)
     setup = _setup(server, prompts) | {"max_new_tokens": max_new_tokens, "ignore_eos": ignore_eos}
     with RecordingLog(out / f"{setup['name']}--answers.part.jsonl", setup, resume=True) as log:
@@ -99,13 +102,16 @@ def record_answers(
                 log.append(_answered(address, prompt, setup))
             tell(done, len(prompts.prompts))
         found = {entry["request"]: entry for entry in log.finished}
-    return Answers(setup=setup, requests=tuple(_read(found[prompt.id], prompt) for prompt in prompts.prompts))
+    return Answers(
+        setup=setup, requests=tuple(_read(found[prompt.id], prompt) for prompt in prompts.prompts)
+    )
 
 
 def whole_completion(
     address: Address, prompt: Sequence[int], *, max_tokens: int, options: Mapping[str, Any]
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Every token of a greedy answer, in one piece: a stream leaves out those that end inside a character.
+    """Every token of a greedy answer, in one piece: a stream leaves out those that end inside a
+    character.
 
     Args:
         address: a server of llama.cpp.
@@ -119,11 +125,18 @@ def whole_completion(
     Raises:
         InputError: not reachable, or it answers something else.
     """
-    body = {"prompt": list(prompt), "n_predict": max_tokens, "temperature": 0, "return_tokens": True}
+    body = {
+        "prompt": list(prompt),
+        "n_predict": max_tokens,
+        "temperature": 0,
+        "return_tokens": True,
+    }
     said = ask(address, "/completion", body | dict(options))
     output = _ids(said, "tokens", address)
     if not 1 <= len(output) <= max_tokens:
-        raise InputError(f"must answer with 1 to {max_tokens} tokens", key=str(address), value=len(output))
+        raise InputError(
+            f"must answer with 1 to {max_tokens} tokens", key=str(address), value=len(output)
+        )
     return tuple(output), said
 
 
@@ -133,7 +146,9 @@ def next_token(address: Address, ids: Sequence[int]) -> int:
     Raises:
         InputError: it answers something else.
     """
-    return whole_completion(address, ids, max_tokens=1, options={"ignore_eos": False, "cache_prompt": True})[0][0]
+    return whole_completion(
+        address, ids, max_tokens=1, options={"ignore_eos": False, "cache_prompt": True}
+    )[0][0]
 
 
 def ask(address: Address, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -157,48 +172,82 @@ def ask(address: Address, path: str, body: Mapping[str, Any] | None = None) -> d
 
 def _setup(server: Server, prompts: PromptSet) -> dict[str, Any]:
     if server.kind != "llama.cpp":
-        raise InputError("must be a server of llama.cpp", key=str(server.address), value=server.kind)
+        raise InputError(
+            "must be a server of llama.cpp", key=str(server.address), value=server.kind
+        )
     said = ask(server.address, "/props")
     file = PurePath(str(said.get("model_path", ""))[:_LONGEST_TEXT].replace("\\", "/")).name
-    name = "".join(c if c.isalnum() or c in "._" else "-" for c in PurePath(file).stem.lower()).strip("-.") or "model"
+    name = (
+        "".join(c if c.isalnum() or c in "._" else "-" for c in PurePath(file).stem.lower()).strip(
+            "-."
+        )
+        or "model"
+    )
     return {
-        "recorder": RECORDER_VERSION, "name": name, "model_file": file, "context": server.context,
+        "recorder": RECORDER_VERSION,
+        "name": name,
+        "model_file": file,
+        "context": server.context,
         "dtype": str(said.get("model_ftype", ""))[:_LONGEST_TEXT],
         "build": str(said.get("build_info", ""))[:_LONGEST_TEXT],
-        "dataset": prompts.title, "dataset_sha256": prompts.sha256,
-    }  # fmt: skip
+        "dataset": prompts.title,
+        "dataset_sha256": prompts.sha256,
+    }
 
 
 def _answered(address: Address, prompt: Prompt, setup: Mapping[str, Any]) -> dict[str, Any]:
-    formed = ask(address, "/apply-template", {"messages": [{"role": "user", "content": prompt.text}]}).get("prompt")
-    tokenized = ask(address, "/tokenize", {"content": formed, "add_special": True, "parse_special": True})
+    formed = ask(
+        address, "/apply-template", {"messages": [{"role": "user", "content": prompt.text}]}
+    ).get("prompt")
+    tokenized = ask(
+        address, "/tokenize", {"content": formed, "add_special": True, "parse_special": True}
+    )
     ids = _ids(tokenized, "tokens", address)
     most, context = setup["max_new_tokens"], setup["context"]
     if context is not None and len(ids) + most > context:
-        rule = f"prompt and answer take {len(ids) + most} tokens: start the server with --ctx-size {len(ids) + most}"
+        rule = (
+            f"prompt and answer take {len(ids) + most} tokens: start the server with --ctx-size"
+            f" {len(ids) + most}"
+        )
         raise InputError(rule, key=prompt.id, value=context)
     options = {"ignore_eos": setup["ignore_eos"]}
     output, said = whole_completion(address, ids, max_tokens=most, options=options)
     timings = said.get("timings")
     counts = timings if isinstance(timings, dict) else {}
     return {
-        "request": prompt.id, "prompt": ids, "output": list(output),
+        "request": prompt.id,
+        "prompt": ids,
+        "output": list(output),
         "ended": "length" if said.get("stop_type") == "limit" else "stop",
-        "drafted": _count(counts.get("draft_n")), "accepted": _count(counts.get("draft_n_accepted")),
-    }  # fmt: skip
+        "drafted": _count(counts.get("draft_n")),
+        "accepted": _count(counts.get("draft_n_accepted")),
+    }
 
 
 def _read(entry: Mapping[str, Any], prompt: Prompt) -> Answered:
     return Answered(
-        request=prompt.id, kind=prompt.kind, prompt=tuple(entry["prompt"]), output=tuple(entry["output"]),
-        ended=entry["ended"], drafted=entry["drafted"], accepted=entry["accepted"],
-    )  # fmt: skip
+        request=prompt.id,
+        kind=prompt.kind,
+        prompt=tuple(entry["prompt"]),
+        output=tuple(entry["output"]),
+        ended=entry["ended"],
+        drafted=entry["drafted"],
+        accepted=entry["accepted"],
+    )
 
 
 def _ids(said: Mapping[str, Any], key: str, address: Address) -> list[int]:
     found = said.get(key)
-    if not isinstance(found, list) or len(found) > _MOST_IDS or not all(type(i) is int and i >= 0 for i in found):
-        raise InputError("must answer a list of token ids", key=f"{address} {key}", value=str(found)[:_LONGEST_TEXT])
+    if (
+        not isinstance(found, list)
+        or len(found) > _MOST_IDS
+        or not all(type(i) is int and i >= 0 for i in found)
+    ):
+        raise InputError(
+            "must answer a list of token ids",
+            key=f"{address} {key}",
+            value=str(found)[:_LONGEST_TEXT],
+        )
     return found
 
 

@@ -1,8 +1,9 @@
 """What do the flags of an exported `llama-server` command line set in the embedded server?
 
-The server that the package `xllamacpp` embeds takes an object of parameters, not a command line. Its own parser is not
-part of the package's interface, so the flags that are exported, and those that a measurement adds, are read here.
-Leaves out every other flag, and models from a hub: nothing is downloaded.
+The server that the package `xllamacpp` embeds takes an object of parameters, not a command line.
+Its own parser is not part of the package's interface, so the flags that are exported, and those
+that a measurement adds, are read here. Leaves out every other flag, and models from a hub: nothing
+is downloaded.
 """
 
 from __future__ import annotations
@@ -48,19 +49,29 @@ VALUES: Mapping[str, tuple[tuple[str, ...], _Read]] = {
     "--threads-batch": (_BATCH_THREADS, int),
     "--spec-type": (("speculative.types",), _names),
     "--spec-synth-rates": (("speculative.synth_rates",), _rates),
-    **dict.fromkeys(("--spec-draft-model", "--model-draft"), (("speculative.draft.mparams.path",), str)),
+    **dict.fromkeys(
+        ("--spec-draft-model", "--model-draft"), (("speculative.draft.mparams.path",), str)
+    ),
     **dict.fromkeys(("--spec-draft-n-max", "--draft-max"), (("speculative.draft.n_max",), int)),
     **dict.fromkeys(("--spec-draft-n-min", "--draft-min"), (("speculative.draft.n_min",), int)),
     **dict.fromkeys(("--spec-draft-p-min", "--draft-p-min"), (("speculative.draft.p_min",), float)),
     **{
         f"--spec-{name.replace('_', '-')}-{flag}": ((f"speculative.{name}.{attribute}",), int)
         for name in _LOOKUPS
-        for flag, attribute in (("size-n", "size_n"), ("size-m", "size_m"), ("min-hits", "min_hits"))
+        for flag, attribute in (
+            ("size-n", "size_n"),
+            ("size-m", "size_m"),
+            ("min-hits", "min_hits"),
+        )
     },
     # builds before the renaming had one set of them
     **{
         f"--spec-ngram-{flag}": (tuple(f"speculative.{name}.{attribute}" for name in _LOOKUPS), int)
-        for flag, attribute in (("size-n", "size_n"), ("size-m", "size_m"), ("min-hits", "min_hits"))
+        for flag, attribute in (
+            ("size-n", "size_n"),
+            ("size-m", "size_m"),
+            ("min-hits", "min_hits"),
+        )
     },
     **{
         f"--spec-ngram-mod-{flag}": ((f"speculative.ngram_mod.{attribute}",), int)
@@ -83,15 +94,18 @@ HUB = ("--hf-repo", "--hf-repo-draft", "--spec-draft-hf")
 
 
 def read_arguments(arguments: Sequence[str]) -> dict[str, object]:
-    """The attributes that a command line sets, by their dotted names in `CommonParams`; the last flag wins.
+    """The attributes that a command line sets, by their dotted names in `CommonParams`; the last
+    flag wins.
 
     Formats of the cache and kinds of speculation stay names.
 
     Args:
-        arguments: a command line of `llama-server` without the program's name; no short flags, no `--flag=value`.
+        arguments: a command line of `llama-server` without the program's name; no short flags, no
+            `--flag=value`.
 
     Raises:
-        InputError: a flag that is not read here, one without its value, or a value that is no number.
+        InputError: a flag that is not read here, one without its value, or a value that is no
+            number.
 
     Example:
         >>> read_arguments(["--model", "a.gguf", "--parallel", "2", "--metrics"])
@@ -102,7 +116,9 @@ def read_arguments(arguments: Sequence[str]) -> dict[str, object]:
     words = iter(arguments)
     for flag in words:
         if flag in HUB:
-            raise InputError("must name a GGUF file: nothing is downloaded", key=flag, value=next(words, None))
+            raise InputError(
+                "must name a GGUF file: nothing is downloaded", key=flag, value=next(words, None)
+            )
         if flag in SWITCHES:
             attribute, state = SWITCHES[flag]
             values[attribute] = state
@@ -110,7 +126,9 @@ def read_arguments(arguments: Sequence[str]) -> dict[str, object]:
             attributes, read = VALUES[flag]
             values |= dict.fromkeys(attributes, _value(flag, read, next(words, None)))
         else:
-            raise UnknownNameError("flag of llama-server", flag, (*VALUES, *SWITCHES), key="arguments")
+            raise UnknownNameError(
+                "flag of llama-server", flag, (*VALUES, *SWITCHES), key="arguments"
+            )
     # builds before the renaming draft with a model as soon as one is named
     if "--model-draft" in arguments and "--spec-type" not in arguments:
         values["speculative.types"] = ("draft-simple",)
@@ -125,7 +143,8 @@ def fill(parameters: Any, values: Mapping[str, object]) -> None:
         values: as of `read_arguments`.
 
     Raises:
-        UnknownNameError: a format of the cache or a kind of speculation that this build does not have.
+        UnknownNameError: a format of the cache or a kind of speculation that this build does not
+            have.
     """
     for name, value in values.items():
         owner, _, attribute = name.rpartition(".")
@@ -142,7 +161,10 @@ def _named(value: object, holder: Any, attribute: str) -> object:
     if attribute == "types" and isinstance(value, tuple):
         kinds = xllamacpp.common_speculative_type
         # the engine's own parser adds to the kind "none" that is there
-        return [*holder.types, *(_member(kinds, "COMMON_SPECULATIVE_TYPE_", each, attribute) for each in value)]
+        return [
+            *holder.types,
+            *(_member(kinds, "COMMON_SPECULATIVE_TYPE_", each, attribute) for each in value),
+        ]
     return value
 
 

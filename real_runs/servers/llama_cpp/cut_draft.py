@@ -1,7 +1,8 @@
 """What is left of a GGUF model that keeps some of its layers, as a draft model of its own?
 
-Tensors are copied as they are stored, so nothing is quantised anew and the tokenizer stays the target's. Leaves out
-training: a model that loses layers without any accepts little (README of `real_runs`).
+Tensors are copied as they are stored, so nothing is quantised anew and the tokenizer stays the
+target's. Leaves out training: a model that loses layers without any accepts little (README of
+`real_runs`).
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ class CutDraft:
     whole_tensor_bytes: int
 
 
-def cut_draft(model: Path, out: Path, layers: Sequence[int], *, head: NDArray[np.float32] | None = None) -> CutDraft:
+def cut_draft(
+    model: Path, out: Path, layers: Sequence[int], *, head: NDArray[np.float32] | None = None
+) -> CutDraft:
     """Write the model that is left of another one.
 
-    The embedding, the last norm and the head are the whole model's; layers are counted from 0 anew. A head of its own
-    is stored with 8 bits, behind a norm that only scales.
+    The embedding, the last norm and the head are the whole model's; layers are counted from 0 anew.
+    A head of its own is stored with 8 bits, behind a norm that only scales.
 
     Args:
         model: a GGUF file of the Llama, Mistral, Qwen2 or Qwen3 family, in one piece.
@@ -59,7 +62,8 @@ def cut_draft(model: Path, out: Path, layers: Sequence[int], *, head: NDArray[np
         head: [vocabulary, width], from `fitted_head`; None: the whole model's.
 
     Raises:
-        InputError: no such model, a foreign or truncated file, one of another family, or layers that it does not have.
+        InputError: no such model, a foreign or truncated file, one of another family, or layers
+            that it does not have.
     """
     import gguf
 
@@ -83,20 +87,30 @@ def cut_draft(model: Path, out: Path, layers: Sequence[int], *, head: NDArray[np
         or chosen[-1] >= count
         or len(chosen) == count
     ):
-        raise InputError(f"must be some of 0..{count - 1}, ascending, and not all", key="layers", value=chosen)
-    names = {tensor.name: new for tensor in reader.tensors if (new := _new_name(tensor.name, chosen)) is not None}
+        raise InputError(
+            f"must be some of 0..{count - 1}, ascending, and not all", key="layers", value=chosen
+        )
+    names = {
+        tensor.name: new
+        for tensor in reader.tensors
+        if (new := _new_name(tensor.name, chosen)) is not None
+    }
     tensors = _tensors(reader, names, head)
     make_folder(out.parent)
     with whole_file(out, synced=True) as part:
         _write(reader, part, str(metadata["general.architecture"]), chosen, tensors)
     return CutDraft(
-        path=out, layers=chosen, whole_layers=count, tensor_bytes=sum(data.nbytes for _, data, _ in tensors),
+        path=out,
+        layers=chosen,
+        whole_layers=count,
+        tensor_bytes=sum(data.nbytes for _, data, _ in tensors),
         whole_tensor_bytes=sum(int(tensor.n_bytes) for tensor in reader.tensors),
-    )  # fmt: skip
+    )
 
 
 def read_layers(text: str) -> tuple[int, ...]:
-    """Layers of a text: "10" is the first ten, "0-9,28,29" is a list in which spans include both ends.
+    """Layers of a text: "10" is the first ten, "0-9,28,29" is a list in which spans include both
+    ends.
 
     Raises:
         InputError: another form.
@@ -106,7 +120,9 @@ def read_layers(text: str) -> tuple[int, ...]:
         ((0, 1, 2, 5), (0, 1))
     """
     if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", text):
-        raise InputError("must be a number of layers, or a list such as 0-9,28,29", key="--layers", value=text)
+        raise InputError(
+            "must be a number of layers, or a list such as 0-9,28,29", key="--layers", value=text
+        )
     if text.isdigit():
         return tuple(range(int(text)))
     spans = [[int(end) for end in span.split("-")] for span in text.split(",")]
@@ -118,7 +134,9 @@ def _reader(model: Path) -> gguf.GGUFReader:
     import gguf
 
     class Plain(gguf.GGUFReader):  # type: ignore[misc]
-        """Views of a plain array over the map take a third of the time, and a tokenizer is a quarter of a million."""
+        """Views of a plain array over the map take a third of the time, and a tokenizer is a
+        quarter of a million.
+        """
 
         @property
         def data(self) -> NDArray[Any]:
@@ -137,12 +155,20 @@ def _checked(reader: gguf.GGUFReader, metadata: dict[str, Any], file: Path) -> i
     if len(tensors) > _MOST_TENSORS or "token_embd.weight" not in tensors:
         raise InputError("must hold an embedding and layers", file=file, key="token_embd.weight")
     if int(metadata.get("split.count", 1)) > 1:
-        raise InputError("must be one file; join the parts with llama-gguf-split --merge", file=file, key="split.count")
+        raise InputError(
+            "must be one file; join the parts with llama-gguf-split --merge",
+            file=file,
+            key="split.count",
+        )
     rows = int(tensors["token_embd.weight"].shape[-1])
-    config = from_gguf(metadata, tied_head="output.weight" not in tensors, vocabulary=rows, file=str(file))
+    config = from_gguf(
+        metadata, tied_head="output.weight" not in tensors, vocabulary=rows, file=str(file)
+    )
     found = {int(match[1]) for name in tensors if (match := _LAYER.fullmatch(name))}
     if found != set(range(config.layers)):
-        raise InputError(f"must hold tensors of all {config.layers} layers", file=file, key="block_count")
+        raise InputError(
+            f"must hold tensors of all {config.layers} layers", file=file, key="block_count"
+        )
     return config.layers
 
 
@@ -162,7 +188,9 @@ def _tensors(
     import gguf
 
     copied = [
-        (names[tensor.name], tensor.data, tensor.tensor_type) for tensor in reader.tensors if tensor.name in names
+        (names[tensor.name], tensor.data, tensor.tensor_type)
+        for tensor in reader.tensors
+        if tensor.name in names
     ]
     if head is None:
         return copied
@@ -170,7 +198,11 @@ def _tensors(
     kind = gguf.GGMLQuantizationType.Q8_0
     return [
         *(tensor for tensor in copied if tensor[0] not in replaced),
-        ("output_norm.weight", np.ones(head.shape[1], dtype=np.float32), gguf.GGMLQuantizationType.F32),
+        (
+            "output_norm.weight",
+            np.ones(head.shape[1], dtype=np.float32),
+            gguf.GGMLQuantizationType.F32,
+        ),
         ("output.weight", gguf.quants.quantize(head, kind), kind),
     ]
 

@@ -1,8 +1,8 @@
 """Which output head reads the state of an early layer best?
 
-The bridge of the early exit, from one layer's state to the last one's, times the model's own norm and head: one matrix,
-which a draft model that is cut there carries in place of both. The bridge's constant is left out, since a head of the
-Llama family adds none. Leaves out the file (`cut_draft`).
+The bridge of the early exit, from one layer's state to the last one's, times the model's own norm
+and head: one matrix, which a draft model that is cut there carries in place of both. The bridge's
+constant is left out, since a head of the Llama family adds none. Leaves out the file (`cut_draft`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def fitted_head(model: Path, layers: int) -> NDArray[np.float32]:
         layers: that are run before it, fewer than all.
 
     Returns:
-        float32 [vocabulary, width], for states divided by their root mean square; right up to a factor, which greedy
-        drafts do not see.
+        float32 [vocabulary, width], for states divided by their root mean square; right up to a
+        factor, which greedy drafts do not see.
 
     Raises:
         InputError: no such model, or as many layers as it has.
@@ -46,7 +46,9 @@ def fitted_head(model: Path, layers: int) -> NDArray[np.float32]:
     return head_after(weights, text.sequences(Llama(weights), Tokenizer(source.path)), layers)
 
 
-def head_after(weights: LoadedWeights, sequences: Sequence[Sequence[int]], layers: int) -> NDArray[np.float32]:
+def head_after(
+    weights: LoadedWeights, sequences: Sequence[Sequence[int]], layers: int
+) -> NDArray[np.float32]:
     """The head that is fitted on some text.
 
     Args:

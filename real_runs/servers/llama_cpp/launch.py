@@ -1,7 +1,7 @@
 """How is a server of llama.cpp started with an exported command line, and ended whatever happens?
 
-On loopback, on a port that the system chooses, in a process of its own that does not outlive its parent. Leaves out
-what is asked of it (`real_runs.servers.client`).
+On loopback, on a port that the system chooses, in a process of its own that does not outlive its
+parent. Leaves out what is asked of it (`real_runs.servers.client`).
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def launched(
 ) -> Iterator[Running]:
     """A server that runs while the block does.
 
-    Runs `binary`, else `llama-server` on the PATH, else the server inside the package `xllamacpp`. `--host`, `--port`,
-    `--metrics` and `--threads` are added where they are not given. On Linux the server is killed when the thread that
-    launched it ends, so that thread must outlive the block.
+    Runs `binary`, else `llama-server` on the PATH, else the server inside the package `xllamacpp`.
+    `--host`, `--port`, `--metrics` and `--threads` are added where they are not given. On Linux the
+    server is killed when the thread that launched it ends, so that thread must outlive the block.
 
     Args:
         arguments: an exported command line without the program's name.
@@ -79,8 +79,8 @@ def launched(
         wait_s: seconds within which it must answer.
 
     Raises:
-        InputError: no server is installed, a flag that it does not read, a host that is not loopback, or it ended or
-            did not answer in time, with the last lines of its log.
+        InputError: no server is installed, a flag that it does not read, a host that is not
+            loopback, or it ended or did not answer in time, with the last lines of its log.
     """
     program = _program(binary)
     command = _completed(arguments, threads)
@@ -90,11 +90,25 @@ def launched(
         raise InputError(f"must be one of {sorted(_cpus())}", key="cpu", value=cpu)
     make_folder(folder)
     log = folder / LOG
-    words = [sys.executable, "-P", "-m", _MODULE, str(os.getpid()), str("" if cpu is None else cpu), program, *command]
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        _MODULE,
+        str(os.getpid()),
+        str("" if cpu is None else cpu),
+        program,
+        *command,
+    ]
     # a group of its own: an interrupt from the keyboard is for the parent to deal with
     with log.open("wb") as written:
         server = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=written, stderr=written, env=_environment(), process_group=0
+            words,
+            stdin=subprocess.PIPE,
+            stdout=written,
+            stderr=written,
+            env=_environment(),
+            process_group=0,
         )
     try:
         url = _answering(server, log, wait_s)
@@ -111,7 +125,10 @@ def _program(binary: Path | None) -> str:
         return str(binary.resolve())
     found = shutil.which(PROGRAM)
     if found is None and importlib.util.find_spec("xllamacpp") is None:
-        raise InputError(f"no {PROGRAM} on the PATH, and no xllamacpp: pip install 'rooftree[llama]'", key="engine")
+        raise InputError(
+            f"no {PROGRAM} on the PATH, and no xllamacpp: pip install 'rooftree[llama]'",
+            key="engine",
+        )
     return found or ""
 
 
@@ -121,7 +138,9 @@ def _completed(arguments: Sequence[str], threads: int) -> tuple[str, ...]:
         raise InputError("must be at least 1", key="threads", value=threads)
     for flag, value in pairwise(arguments):
         if flag == "--host" and value not in _LOOPBACK:
-            raise InputError("a server that is started here listens on loopback alone", key=flag, value=value)
+            raise InputError(
+                "a server that is started here listens on loopback alone", key=flag, value=value
+            )
     added = (("--host", "127.0.0.1"), ("--port", "0"), ("--threads", str(threads)), ("--metrics",))
     return (*arguments, *(word for words in added if words[0] not in arguments for word in words))
 
@@ -131,8 +150,12 @@ def _cpus() -> set[int]:
 
 
 def _environment() -> Mapping[str, str]:
-    """The environment without what would set further parameters of the server, nor let it fetch anything."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "AIP_"))}
+    """The environment without what would set further parameters of the server, nor let it fetch
+    anything.
+    """
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "AIP_"))
+    }
     root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(filter(None, (root, kept.get("PYTHONPATH", ""))))
     return kept | {"PYTHONPATH": path, "LLAMA_ARG_OFFLINE": "1"}
@@ -143,7 +166,9 @@ def _answering(server: subprocess.Popen[bytes], log: Path, wait_s: float) -> str
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise _failure(f"llama.cpp's server ended with {server.returncode} before it answered", log)
+            raise _failure(
+                f"llama.cpp's server ended with {server.returncode} before it answered", log
+            )
         with log.open("rb") as written:
             said = _LISTENING.search(written.read(_LOG_HEAD_BYTES))
         if said is not None and _is_well(url := said[1].decode("ascii").rstrip("/"), deadline):
@@ -165,7 +190,9 @@ def _is_well(url: str, deadline: float) -> bool:
 def _failure(what: str, log: Path) -> InputError:
     text = log.read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return InputError(f"{what}: {' | '.join(lines[-_SHOWN_LINES:]) or 'it wrote nothing'}", file=log)
+    return InputError(
+        f"{what}: {' | '.join(lines[-_SHOWN_LINES:]) or 'it wrote nothing'}", file=log
+    )
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

@@ -1,11 +1,12 @@
 """What does llama.cpp's drafter `ngram-simple` propose, and how much of it stands?
 
-The last `size_n` tokens are looked up in the text so far; up to `size_m` tokens that followed their most recent earlier
-occurrence are the draft. Fewer than `size_n` of them are no draft at all: with `size_m` below `size_n` nothing is ever
-drafted. Leaves out its siblings `ngram-map-k`, `ngram-map-k4v` and `ngram-mod`, whose tables depend on what was drafted
-before.
+The last `size_n` tokens are looked up in the text so far; up to `size_m` tokens that followed their
+most recent earlier occurrence are the draft. Fewer than `size_n` of them are no draft at all: with
+`size_m` below `size_n` nothing is ever drafted. Leaves out its siblings `ngram-map-k`,
+`ngram-map-k4v` and `ngram-mod`, whose tables depend on what was drafted before.
 
-Reference: llama.cpp, `common/ngram-map.cpp` (`common_ngram_simple_draft`) and `server_slot::get_n_draft_max`.
+Reference: llama.cpp, `common/ngram-map.cpp` (`common_ngram_simple_draft`) and
+`server_slot::get_n_draft_max`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def ngram_simple_lengths(
     most_tokens: int | None = None,
     context: int | None = None,
 ) -> LookupLengths:
-    """What the drafter proposes at every position of a finished text, and what a step that starts there emits.
+    """What the drafter proposes at every position of a finished text, and what a step that starts
+    there emits.
 
     Args:
         prompt: its p token ids, with those that the engine adds.
@@ -38,8 +40,10 @@ def ngram_simple_lengths(
         context: tokens that the slot holds, >= 1; None: no limit.
 
     Returns:
-        int16[n] each; `emitted` is the agreeing run plus one, cut at the end of the text. They hold for this `size_m`
-        alone: where few tokens follow the match, or the text is short, another one drafts at other positions.
+        int16[n] each; `emitted` is the agreeing run plus one, cut at the end of the text. They hold
+        for this `size_m`
+        alone: where few tokens follow the match, or the text is short, another one drafts at other
+            positions.
 
     Raises:
         InputError: a size below 1.
@@ -65,7 +69,11 @@ def ngram_simple_lengths(
         if len(draft) < size_n:
             continue
         # one token that is emitted after the draft must fit, too
-        limits = [limit - used - 1 for limit, used in ((most_tokens, position), (context, known)) if limit is not None]
+        limits = [
+            limit - used - 1
+            for limit, used in ((most_tokens, position), (context, known))
+            if limit is not None
+        ]
         draft = draft[: max(min(limits, default=size_m), 0)]
         drafted[position] = len(draft)
         emitted[position] = min(_agreeing(draft, text, known) + 1, len(output) - position)

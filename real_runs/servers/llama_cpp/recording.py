@@ -1,7 +1,9 @@
-"""What would llama.cpp's drafters have proposed at every position of the answers that its server gave?
+"""What would llama.cpp's drafters have proposed at every position of the answers that its server
+gave?
 
-An n-gram drafter is computed from the text alone; a draft model is asked for its next token after every position of it,
-through a server of its own. Leaves out the asking (`answers`) and drafters whose state depends on what was drafted.
+An n-gram drafter is computed from the text alone; a draft model is asked for its next token after
+every position of it, through a server of its own. Leaves out the asking (`answers`) and drafters
+whose state depends on what was drafted.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ import numpy as np
 from real_runs.drafters.prompt_lookup import LookupLengths
 from real_runs.prompt_set import PromptSet
 from real_runs.servers.address import Address
-from real_runs.servers.llama_cpp.answers import Answered, Answers, Tell, ask, next_token, record_answers
+from real_runs.servers.llama_cpp.answers import (
+    Answered,
+    Answers,
+    Tell,
+    ask,
+    next_token,
+    record_answers,
+)
 from real_runs.servers.llama_cpp.ngram_simple import ngram_simple_lengths
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.provenance import Provenance
@@ -35,7 +44,8 @@ def record_server(
 ) -> tuple[Path, ...]:
     """Record greedy answers of a server, and write one trace per drafter.
 
-    Safe to stop: answers are kept in a part file in `out`, and the next call with the same setup goes on after them.
+    Safe to stop: answers are kept in a part file in `out`, and the next call with the same setup
+    goes on after them.
 
     Args:
         address: a server of llama.cpp that decodes plainly, or drafts without changing the text.
@@ -58,21 +68,31 @@ def record_server(
 
     total = len(prompts.prompts) * (1 if draft is None else 2)
     answers = record_answers(
-        address, prompts, out=out, max_new_tokens=max_new_tokens, ignore_eos=ignore_eos,
+        address,
+        prompts,
+        out=out,
+        max_new_tokens=max_new_tokens,
+        ignore_eos=ignore_eos,
         tell=lambda done, _: tell(done, total),
-    )  # fmt: skip
+    )
     name, files = answers.setup["name"], []
     for size_n, size_m in lookups:
         files.append(out / f"{name}--ngram-simple-{size_n}-{size_m}--greedy.parquet")
-        write_acceptance(lookup_trace(answers, size_n=size_n, size_m=size_m, device=device), files[-1])
+        write_acceptance(
+            lookup_trace(answers, size_n=size_n, size_m=size_m, device=device), files[-1]
+        )
     if draft is not None:
-        trace = draft_trace(answers, draft, device=device, tell=lambda done, of: tell(total - of + done, total))
+        trace = draft_trace(
+            answers, draft, device=device, tell=lambda done, of: tell(total - of + done, total)
+        )
         files.append(out / f"{name}--draft-model--greedy.parquet")
         write_acceptance(trace, files[-1])
     return tuple(files)
 
 
-def lookup_trace(answers: Answers, *, size_n: int, size_m: int, device: str = "") -> AcceptanceTrace:
+def lookup_trace(
+    answers: Answers, *, size_n: int, size_m: int, device: str = ""
+) -> AcceptanceTrace:
     """What `ngram-simple` would have drafted at every position of answers.
 
     Args:
@@ -87,22 +107,35 @@ def lookup_trace(answers: Answers, *, size_n: int, size_m: int, device: str = ""
     limits = {"most_tokens": answers.setup["max_new_tokens"], "context": answers.setup["context"]}
 
     def lengths(answer: Answered) -> LookupLengths:
-        return ngram_simple_lengths(answer.prompt, answer.output, size_n=size_n, size_m=size_m, **limits)
+        return ngram_simple_lengths(
+            answer.prompt, answer.output, size_n=size_n, size_m=size_m, **limits
+        )
 
     found = [lengths(each) for each in answers.requests]
     # a shorter text is not drafted for at all, and for fewer draft tokens it need not be as long
     short = sum(len(each.prompt) <= size_n + size_m + 1 for each in answers.requests)
-    notes = f"Exact for drafts of {size_n} to {size_m} tokens; the engine drafts no fewer than it looks up."
+    notes = (
+        f"Exact for drafts of {size_n} to {size_m} tokens; the engine drafts no fewer than it"
+        " looks up."
+    )
     provenance = _provenance(
-        answers, f"llama.cpp's ngram-simple, {size_n} tokens looked up, drafts of up to {size_m}", "n-gram", device,
-        f"{notes} {short} prompts are too short for it: there, {size_m} alone is exact." if short else notes,
+        answers,
+        f"llama.cpp's ngram-simple, {size_n} tokens looked up, drafts of up to {size_m}",
+        "n-gram",
+        device,
+        (
+            f"{notes} {short} prompts are too short for it: there, {size_m} alone is exact."
+            if short
+            else notes
+        ),
         {"parameters": {"size_n": size_n, "size_m": size_m}},
-    )  # fmt: skip
+    )
     return _trace(
-        answers, provenance,
+        answers,
+        provenance,
         emitted=np.concatenate([each.emitted for each in found]),
         drafted=np.concatenate([each.drafted for each in found]),
-    )  # fmt: skip
+    )
 
 
 def draft_trace(
@@ -110,8 +143,9 @@ def draft_trace(
 ) -> AcceptanceTrace:
     """Where a draft model's likeliest token is the one that the answers go on with.
 
-    The model reads true tokens at every depth, so one question per position is enough for every draft length. Its
-    server reads the text in other portions than a draft does: a near tie may round the other way.
+    The model reads true tokens at every depth, so one question per position is enough for every
+    draft length. Its server reads the text in other portions than a draft does: a near tie may
+    round the other way.
 
     Args:
         answers: from `record_answers`.
@@ -124,7 +158,9 @@ def draft_trace(
     """
     from real_runs.drafters.early_exit import chain_lengths
 
-    file = str(ask(draft, "/props").get("model_path", ""))[:300].replace("\\", "/").rpartition("/")[2]
+    file = (
+        str(ask(draft, "/props").get("model_path", ""))[:300].replace("\\", "/").rpartition("/")[2]
+    )
     ranks = []
     for done, each in enumerate(answers.requests, start=1):
         text = [*each.prompt, *each.output]
@@ -133,21 +169,33 @@ def draft_trace(
         ranks.append(np.where(hits, 0, -1).astype(np.int8))
         tell(done, len(answers.requests))
     provenance = _provenance(
-        answers, f"draft model {file}", "speculative-decoding", device,
-        "Exact at any draft length: the draft model reads true tokens at every depth. Its first candidate alone was "
-        "recorded.", {"draft_file": file},
-    )  # fmt: skip
+        answers,
+        f"draft model {file}",
+        "speculative-decoding",
+        device,
+        "Exact at any draft length: the draft model reads true tokens at every depth. Its first"
+        " candidate alone was recorded.",
+        {"draft_file": file},
+    )
     return _trace(
-        answers, provenance, emitted=np.concatenate([chain_lengths(each) for each in ranks]),
-        rank=np.concatenate(ranks), rank_width=1, depth_invariant=True,
-    )  # fmt: skip
+        answers,
+        provenance,
+        emitted=np.concatenate([chain_lengths(each) for each in ranks]),
+        rank=np.concatenate(ranks),
+        rank_width=1,
+        depth_invariant=True,
+    )
 
 
 def _provenance(
     answers: Answers, drafter: str, method: str, device: str, notes: str, extra: Mapping[str, Any]
 ) -> Provenance:
     setup = answers.setup
-    length = "all of max_new_tokens" if setup["ignore_eos"] else "at an end-of-text token or at max_new_tokens"
+    length = (
+        "all of max_new_tokens"
+        if setup["ignore_eos"]
+        else "at an end-of-text token or at max_new_tokens"
+    )
     return Provenance(
         model=setup["model_file"].removesuffix(".gguf"),
         drafter=drafter,
@@ -158,9 +206,16 @@ def _provenance(
         dataset=setup["dataset"],
         dataset_sha256=setup["dataset_sha256"],
         recorder_version=setup["recorder"],
-        notes=f"{notes} Text of llama.cpp's server, greedy, one request at a time, {length}. The prompt's pass emits "
-        "position 0.",
-        extra={"engine": "llama.cpp", "build": setup["build"], "context": setup["context"], **extra},
+        notes=(
+            f"{notes} Text of llama.cpp's server, greedy, one request at a time, {length}. The"
+            " prompt's pass emits position 0."
+        ),
+        extra={
+            "engine": "llama.cpp",
+            "build": setup["build"],
+            "context": setup["context"],
+            **extra,
+        },
     )
 
 

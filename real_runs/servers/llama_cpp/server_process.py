@@ -1,7 +1,8 @@
 """How does a server of llama.cpp run in a process that ends with the one that started it?
 
-Run as a module: `server_process PARENT CPU PROGRAM ARGUMENT...`. PROGRAM takes the place of this process; where it is
-empty, the server that `xllamacpp` embeds runs here, until standard input closes. Leaves out waiting for it (`launch`).
+Run as a module: `server_process PARENT CPU PROGRAM ARGUMENT...`. PROGRAM takes the place of this
+process; where it is empty, the server that `xllamacpp` embeds runs here, until standard input
+closes. Leaves out waiting for it (`launch`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def main(words: Sequence[str]) -> int:
     """Run the server; its address is the last thing it writes before it answers.
 
     Args:
-        words: the parent's process id, the CPU to stay on or nothing, the program or nothing, and its arguments.
+        words: the parent's process id, the CPU to stay on or nothing, the program or nothing, and
+            its arguments.
     """
     parent, cpu, program, *arguments = words
     _end_with(int(parent))
@@ -48,7 +50,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel kill this process, and whatever takes its place, when its parent dies; Linux alone can."""
+    """Have the kernel kill this process, and whatever takes its place, when its parent dies; Linux
+    alone can.
+    """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,1 +1,3 @@
-"""Engines that are not ours beside our predictions: assisted generation in Transformers, benchmark files of servers."""
+"""Engines that are not ours beside our predictions: assisted generation in Transformers, benchmark
+files of servers.
+"""

@@ -1,9 +1,11 @@
-"""How much faster does Transformers get with a generation config that was exported for it, and what was predicted?
+"""How much faster does Transformers get with a generation config that was exported for it, and what
+was predicted?
 
-Transformers' own loops run our weights, plainly and with prompt lookup as the config says, interleaved on prompts of
-two kinds. Steps are predicted by walking the plain text with its rule of lookup (the first match of the longest
-n-gram), their times by the cost model with loop costs fitted on other prompts and another draft length. Times are
-after the first pass, which reads the prompt. Leaves out writing the config (`app.exporters`) and draft models.
+Transformers' own loops run our weights, plainly and with prompt lookup as the config says,
+interleaved on prompts of two kinds. Steps are predicted by walking the plain text with its rule of
+lookup (the first match of the longest n-gram), their times by the cost model with loop costs fitted
+on other prompts and another draft length. Times are after the first pass, which reads the prompt.
+Leaves out writing the config (`app.exporters`) and draft models.
 """
 
 from __future__ import annotations
@@ -89,21 +91,29 @@ class TimedTransformers:
                 found.append(time.perf_counter() - began)
         return found
 
-    def generate(self, ids: Sequence[int], tokens: int, config: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
+    def generate(
+        self, ids: Sequence[int], tokens: int, config: Mapping[str, Any]
+    ) -> tuple[list[int], dict[str, Any]]:
         """Greedy output of exactly `tokens` tokens, and times as `Run` has them."""
         self._passes, self._first = [], None
         given = torch.tensor([list(ids)])
         options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, **config}
         with torch.inference_mode():
-            made = self._model.generate(given, attention_mask=torch.ones_like(given), **options)[0].tolist()
+            made = self._model.generate(given, attention_mask=torch.ones_like(given), **options)[
+                0
+            ].tolist()
         wall, cpu = time.perf_counter(), time.process_time()
         assert self._first is not None
         output = [int(token) for token in made[len(ids) :]]
         return output, {
-            "steps": len(self._passes), "request_steps": len(self._passes), "decode_s": wall - self._first[0],
-            "cpu_s": cpu - self._first[1], "draft_s": 0.0, "verify_s": sum(each[3] for each in self._passes),
+            "steps": len(self._passes),
+            "request_steps": len(self._passes),
+            "decode_s": wall - self._first[0],
+            "cpu_s": cpu - self._first[1],
+            "draft_s": 0.0,
+            "verify_s": sum(each[3] for each in self._passes),
             "passes": tuple(self._passes),
-        }  # fmt: skip
+        }
 
     def _timed(self, *args: Any, **options: Any) -> Any:
         ids = options["input_ids"] if "input_ids" in options else args[0]
@@ -118,8 +128,11 @@ class TimedTransformers:
         return made
 
 
-def lookup_walk(prompt: Sequence[int], output: Sequence[int], draft_tokens: int, ngram: int) -> Walk:
-    """The steps of Transformers' prompt lookup on a known text; the first pass, which reads the prompt, is left out.
+def lookup_walk(
+    prompt: Sequence[int], output: Sequence[int], draft_tokens: int, ngram: int
+) -> Walk:
+    """The steps of Transformers' prompt lookup on a known text; the first pass, which reads the
+    prompt, is left out.
 
     Args:
         prompt: its ids.
@@ -147,12 +160,19 @@ def lookup_walk(prompt: Sequence[int], output: Sequence[int], draft_tokens: int,
     arrays = {name: np.array(values, dtype=np.int64) for name, values in columns.items()}
     ones = np.ones(len(arrays["n"]), dtype=np.int64)
     return Walk(
-        requests=ones, query_tokens=arrays["n"], context=arrays["context"], drafted=arrays["drafted"],
-        drafting=(arrays["drafted"] > 0).astype(np.int64), unread=ones, tokens=emitted_after_first,
-    )  # fmt: skip
+        requests=ones,
+        query_tokens=arrays["n"],
+        context=arrays["context"],
+        drafted=arrays["drafted"],
+        drafting=(arrays["drafted"] > 0).astype(np.int64),
+        unread=ones,
+        tokens=emitted_after_first,
+    )
 
 
-def _first_match(known: Sequence[int], draft_tokens: int, ngram: int, longest: int) -> Sequence[int]:
+def _first_match(
+    known: Sequence[int], draft_tokens: int, ngram: int, longest: int
+) -> Sequence[int]:
     if longest == len(known) + 1:
         return []
     for size in range(min(ngram, len(known) - 1), 0, -1):
@@ -189,14 +209,18 @@ def validate_assisted(
         tell: called with what is under way.
 
     Raises:
-        InputError: a config that asks for anything but prompt lookup, its draft length that of the fit, or no
-            undisturbed run.
+        InputError: a config that asks for anything but prompt lookup, its draft length that of the
+            fit, or no undisturbed run.
     """
     if set(config) != _LOOKUP_KEYS:
-        raise InputError("must be a config of prompt lookup", key="generation_config", value=sorted(config))
+        raise InputError(
+            "must be a config of prompt lookup", key="generation_config", value=sorted(config)
+        )
     k, ngram = int(config["prompt_lookup_num_tokens"]), int(config["max_matching_ngram_size"])
     if k == FITTED_DRAFT_TOKENS:
-        raise InputError("is what loop costs are fitted on, and not scored", key="draft_tokens", value=k)
+        raise InputError(
+            "is what loop costs are fitted on, and not scored", key="draft_tokens", value=k
+        )
     timed = TimedTransformers(model)
     for warm in ({}, config):  # what runs for the first time is in no run
         timed.generate(fitted[0], 4, warm)
@@ -220,7 +244,9 @@ def validate_assisted(
             walks = (lookup_walk(prompt, output, 0, ngram), lookup_walk(prompt, output, k, ngram))
             reported = [
                 predicted_run(deployment, _NO_LAYERS, costs, each, steps, 1)
-                for each, steps in zip((Configuration(), chain("prompt-lookup", k)), walks, strict=True)
+                for each, steps in zip(
+                    (Configuration(), chain("prompt-lookup", k)), walks, strict=True
+                )
             ]
             totals["plain"] += plain_runs[0].decode_s
             totals["lookup"] += lookup_runs[0].decode_s
@@ -236,37 +262,64 @@ def validate_assisted(
 
 
 def _examples(
-    timed: TimedTransformers, prompt: Sequence[int], ngram: int, tokens: int, rounds: int, keep_disturbed: bool
+    timed: TimedTransformers,
+    prompt: Sequence[int],
+    ngram: int,
+    tokens: int,
+    rounds: int,
+    keep_disturbed: bool,
 ) -> list[Example]:
     """Runs of one prompt to fit on, plain and at the fitted draft length."""
     k = FITTED_DRAFT_TOKENS
-    config = dict(zip(("prompt_lookup_num_tokens", "max_matching_ngram_size"), (k, ngram), strict=True))
+    config = dict(
+        zip(("prompt_lookup_num_tokens", "max_matching_ngram_size"), (k, ngram), strict=True)
+    )
     output, runs = _timed_runs(timed, "fit", prompt, tokens, ({}, config), rounds, keep_disturbed)
     return [
         Example(
-            configuration=each, batch=1, context=len(prompt), run=run,
+            configuration=each,
+            batch=1,
+            context=len(prompt),
+            run=run,
             steps=lookup_walk(prompt, output, drafts, ngram),
         )
-        for each, drafts, made in zip((Configuration(), chain("prompt-lookup", k)), (0, k), runs, strict=True)
+        for each, drafts, made in zip(
+            (Configuration(), chain("prompt-lookup", k)), (0, k), runs, strict=True
+        )
         for run in made
-    ]  # fmt: skip
+    ]
 
 
 def _point(kind: str, prompts: int, k: int, t: Mapping[str, float]) -> AssistedPoint:
     plain, lookup = t["tokens"] / t["plain"], t["lookup tokens"] / t["lookup"]
-    predicted_plain, predicted = t["tokens"] / t["plain predicted"], t["predicted tokens"] / t["lookup predicted"]
+    predicted_plain, predicted = (
+        t["tokens"] / t["plain predicted"],
+        t["predicted tokens"] / t["lookup predicted"],
+    )
     return AssistedPoint(
-        kind=kind, prompts=prompts, draft_tokens=k, tokens_per_step=t["lookup tokens"] / max(t["steps"], 1.0),
-        predicted_tokens_per_step=t["predicted tokens"] / max(t["predicted steps"], 1.0), plain_tokens_per_s=plain,
-        tokens_per_s=lookup, predicted_tokens_per_s=predicted, speedup=lookup / plain, predicted_speedup=predicted /
-        predicted_plain, error_ratio=(predicted / predicted_plain) / (lookup / plain) - 1.0,
-    )  # fmt: skip
+        kind=kind,
+        prompts=prompts,
+        draft_tokens=k,
+        tokens_per_step=t["lookup tokens"] / max(t["steps"], 1.0),
+        predicted_tokens_per_step=t["predicted tokens"] / max(t["predicted steps"], 1.0),
+        plain_tokens_per_s=plain,
+        tokens_per_s=lookup,
+        predicted_tokens_per_s=predicted,
+        speedup=lookup / plain,
+        predicted_speedup=predicted / predicted_plain,
+        error_ratio=(predicted / predicted_plain) / (lookup / plain) - 1.0,
+    )
 
 
 def _timed_runs(
-    timed: TimedTransformers, kind: str, prompt: Sequence[int], tokens: int, configs: Sequence[Mapping[str, Any]],
-    rounds: int, keep_disturbed: bool,
-) -> tuple[list[int], list[list[Run]]]:  # fmt: skip
+    timed: TimedTransformers,
+    kind: str,
+    prompt: Sequence[int],
+    tokens: int,
+    configs: Sequence[Mapping[str, Any]],
+    rounds: int,
+    keep_disturbed: bool,
+) -> tuple[list[int], list[list[Run]]]:
     """The output, and of each config its undisturbed runs as one, if there are any."""
     runs: list[list[Run]] = [[] for _ in configs]
     output: list[int] = []
@@ -277,9 +330,17 @@ def _timed_runs(
             times["probe_s"] = median([*probes, *timed.probes()])
             after_first = len(output) - (_first_emitted(prompt, output, config) if config else 1)
             own.append(
-                Run(cell=kind, configuration=str(sorted(config.items())), round=turn, prompts=(str(len(prompt)),),
-                    tokens=after_first, drafted_tokens=0, output_sha256="", **times)
-            )  # fmt: skip
+                Run(
+                    cell=kind,
+                    configuration=str(sorted(config.items())),
+                    round=turn,
+                    prompts=(str(len(prompt)),),
+                    tokens=after_first,
+                    drafted_tokens=0,
+                    output_sha256="",
+                    **times,
+                )
+            )
     if keep_disturbed:
         return output, [pooled(own) for own in runs]
     return output, [pooled(steadied(undisturbed(own), usual_s=timed.usual_s)) for own in runs]
@@ -287,5 +348,10 @@ def _timed_runs(
 
 def _first_emitted(prompt: Sequence[int], output: Sequence[int], config: Mapping[str, Any]) -> int:
     """Tokens that the pass over the prompt emitted: its drafts are verified with it."""
-    walk = lookup_walk(prompt, output, int(config["prompt_lookup_num_tokens"]), int(config["max_matching_ngram_size"]))
+    walk = lookup_walk(
+        prompt,
+        output,
+        int(config["prompt_lookup_num_tokens"]),
+        int(config["max_matching_ngram_size"]),
+    )
     return len(output) - walk.tokens

@@ -1,6 +1,7 @@
 """Which model, prompts and device does a run of Transformers' own loop take?
 
-Loads the weights into Transformers, takes prompts of each kind, and hands them to `assisted`. Leaves out the loop.
+Loads the weights into Transformers, takes prompts of each kind, and hands them to `assisted`.
+Leaves out the loop.
 """
 
 from __future__ import annotations
@@ -65,13 +66,17 @@ def run_assisted(
         tell: called with what is under way.
 
     Raises:
-        InputError: a model that Transformers' Llama does not run, kinds without prompts, or options that do not fit.
+        InputError: a model that Transformers' Llama does not run, kinds without prompts, or options
+            that do not fit.
     """
     form = _FORMS[dtype]
     deployment = Deployment(
-        architecture=load_model(shipped_model), device=load_device(profile),
-        precision=Precision(weights=form, activations=form, kv=form), fidelity=fidelity, graphs=False,
-    )  # fmt: skip
+        architecture=load_model(shipped_model),
+        device=load_device(profile),
+        precision=Precision(weights=form, activations=form, kv=form),
+        fidelity=fidelity,
+        graphs=False,
+    )
     if fidelity == "measured":
         offer_measured_passes()
         passes_of(deployment)
@@ -84,11 +89,19 @@ def run_assisted(
     def ids(names: Sequence[str], count: int) -> list[list[int]]:
         chosen = [each for name in names for each in [p for p in every if p.kind == name][:count]]
         if not chosen:
-            raise InputError("there are no prompts of this kind", key="kinds", value=", ".join(names))
+            raise InputError(
+                "there are no prompts of this kind", key="kinds", value=", ".join(names)
+            )
         return [tokenizer.chat_ids(each.text) for each in chosen]
 
     return validate_assisted(
-        model, {title: ids(names, PROMPTS_PER_KIND) for title, names in kinds.items()},
-        ids(fitted_kinds, FITTED_PROMPTS), deployment, config, new_tokens=new_tokens, rounds=rounds,
-        keep_disturbed=keep_disturbed, tell=tell,
-    )  # fmt: skip
+        model,
+        {title: ids(names, PROMPTS_PER_KIND) for title, names in kinds.items()},
+        ids(fitted_kinds, FITTED_PROMPTS),
+        deployment,
+        config,
+        new_tokens=new_tokens,
+        rounds=rounds,
+        keep_disturbed=keep_disturbed,
+        tell=tell,
+    )

@@ -1,7 +1,8 @@
 """What did a serving engine's own benchmark measure, and how far was the prediction from it?
 
-Reads the JSON of `vllm bench serve`, `vllm bench latency` and of SGLang's `bench_serving` (JSON lines), and puts each
-run beside the prediction at the nearest batch and context. Files are untrusted. Leaves out running engines.
+Reads the JSON of `vllm bench serve`, `vllm bench latency` and of SGLang's `bench_serving` (JSON
+lines), and puts each run beside the prediction at the nearest batch and context. Files are
+untrusted. Leaves out running engines.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Comparison:
         predicted_tokens_per_step: emitted per step.
         tpot_error_ratio: None where the run does not tell.
         tokens_per_step_error_ratio: None where the run does not tell.
-        covered: whether the measured time per token lies in the prediction's interval; None without one.
+        covered: whether the measured time per token lies in the prediction's interval; None without
+            one.
     """
 
     run: BenchRun
@@ -95,7 +97,9 @@ def read_bench(path: Path) -> list[BenchRun]:
     return found
 
 
-def compare(runs: Sequence[BenchRun], prediction: Mapping[str, Any], *, file: str = "") -> list[Comparison]:
+def compare(
+    runs: Sequence[BenchRun], prediction: Mapping[str, Any], *, file: str = ""
+) -> list[Comparison]:
     """Every run beside the prediction at the nearest batch (by ratio), then the nearest context.
 
     Args:
@@ -107,7 +111,11 @@ def compare(runs: Sequence[BenchRun], prediction: Mapping[str, Any], *, file: st
         InputError: no answer of `predict`, or a run that tells no time per token.
     """
     every = prediction.get("predictions")
-    if not isinstance(every, list) or not every or not all(isinstance(each, Mapping) for each in every):
+    if (
+        not isinstance(every, list)
+        or not every
+        or not all(isinstance(each, Mapping) for each in every)
+    ):
         raise InputError("must be a JSON answer of predict", file=file, key="predictions")
     return [_beside(run, every, file) for run in runs]
 
@@ -119,21 +127,36 @@ def _beside(run: BenchRun, every: Sequence[Mapping[str, Any]], file: str) -> Com
     def distance(prediction: Mapping[str, Any]) -> tuple[float, float]:
         batch, context = (_number(prediction, key, file) for key in ("batch", "context"))
         away = abs(math.log(batch / run.batch)) if run.batch else 0.0
-        return away, abs(math.log((context + 1.0) / (run.context + 1.0))) if run.context is not None else 0.0
+        return away, abs(
+            math.log((context + 1.0) / (run.context + 1.0))
+        ) if run.context is not None else 0.0
 
     near = min(every, key=distance)
-    batch, rate, emitted = (_number(near, key, file) for key in ("batch", "tokens_per_s", "tokens_per_step"))
+    batch, rate, emitted = (
+        _number(near, key, file) for key in ("batch", "tokens_per_s", "tokens_per_step")
+    )
     tpot = batch / rate
     interval = near.get("tokens_per_s_interval")
     covered = None
-    if isinstance(interval, list) and len(interval) == 2 and all(isinstance(end, int | float) for end in interval):
+    if (
+        isinstance(interval, list)
+        and len(interval) == 2
+        and all(isinstance(end, int | float) for end in interval)
+    ):
         covered = interval[0] <= batch / run.tpot_s <= interval[1]
     return Comparison(
-        run=run, batch=batch, context=_number(near, "context", file), draft_tokens=int(near.get("draft_tokens") or 0),
-        predicted_tpot_s=tpot, predicted_tokens_per_step=emitted, tpot_error_ratio=tpot / run.tpot_s - 1.0,
-        tokens_per_step_error_ratio=emitted / run.tokens_per_step - 1.0 if run.tokens_per_step else None,
+        run=run,
+        batch=batch,
+        context=_number(near, "context", file),
+        draft_tokens=int(near.get("draft_tokens") or 0),
+        predicted_tpot_s=tpot,
+        predicted_tokens_per_step=emitted,
+        tpot_error_ratio=tpot / run.tpot_s - 1.0,
+        tokens_per_step_error_ratio=emitted / run.tokens_per_step - 1.0
+        if run.tokens_per_step
+        else None,
         covered=covered,
-    )  # fmt: skip
+    )
 
 
 def _objects(text: str, path: Path) -> list[Any]:
@@ -152,22 +175,34 @@ def _run(value: Any, path: Path) -> BenchRun:
     if not isinstance(value, Mapping):
         raise InputError("must hold JSON objects", file=path)
     if "avg_latency" in value:
-        return BenchRun(source="vllm-latency", file=path.name, latency_s=_number(value, "avg_latency", str(path)))
+        return BenchRun(
+            source="vllm-latency",
+            file=path.name,
+            latency_s=_number(value, "avg_latency", str(path)),
+        )
     if "mean_tpot_ms" not in value or "completed" not in value:
         rule = "must be the JSON of vllm bench serve, vllm bench latency or SGLang's bench_serving"
         raise InputError(rule, file=path)
     sglang = "accept_length" in value or "total_output_tokens_retokenized" in value
     done = _number(value, "completed", str(path))
-    prompt, output = (_optional(value, key, path) for key in ("total_input_tokens", "total_output_tokens"))
-    context = None if prompt is None or output is None or not done else (prompt + output / 2.0) / done
+    prompt, output = (
+        _optional(value, key, path) for key in ("total_input_tokens", "total_output_tokens")
+    )
+    context = (
+        None if prompt is None or output is None or not done else (prompt + output / 2.0) / done
+    )
     emitted = _optional(value, "accept_length" if sglang else "spec_decode_acceptance_length", path)
     tpot, ttft = _optional(value, "mean_tpot_ms", path), _optional(value, "mean_ttft_ms", path)
     return BenchRun(
-        source="sglang-serving" if sglang else "vllm-serve", file=path.name,
-        batch=_optional(value, "concurrency", path) or _optional(value, "max_concurrency", path), context=context,
-        tpot_s=tpot * MILLI if tpot else None, ttft_s=ttft * MILLI if ttft else None, tokens_per_step=emitted,
+        source="sglang-serving" if sglang else "vllm-serve",
+        file=path.name,
+        batch=_optional(value, "concurrency", path) or _optional(value, "max_concurrency", path),
+        context=context,
+        tpot_s=tpot * MILLI if tpot else None,
+        ttft_s=ttft * MILLI if ttft else None,
+        tokens_per_step=emitted,
         output_tokens_per_s=_optional(value, "output_throughput", path),
-    )  # fmt: skip
+    )
 
 
 def _optional(value: Mapping[str, Any], key: str, path: Path) -> float | None:
@@ -176,6 +211,11 @@ def _optional(value: Mapping[str, Any], key: str, path: Path) -> float | None:
 
 def _number(value: Mapping[str, Any], key: str, file: str) -> float:
     found = value.get(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
+    if (
+        isinstance(found, bool)
+        or not isinstance(found, int | float)
+        or not math.isfinite(found)
+        or found < 0
+    ):
         raise InputError("must be a finite number, not negative", file=file, key=key, value=found)
     return float(found)

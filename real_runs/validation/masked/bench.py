@@ -1,7 +1,7 @@
 """What does decoding prompts by a setting take, once?
 
-The small masked model, its prompts and a fixed pass that tells how disturbed the machine is. Leaves out rounds and
-their log (`real_runs.validation.runs`), and predictions (`predict`).
+The small masked model, its prompts and a fixed pass that tells how disturbed the machine is. Leaves
+out rounds and their log (`real_runs.validation.runs`), and predictions (`predict`).
 """
 
 from __future__ import annotations
@@ -58,15 +58,26 @@ class MaskedBench:
             return self_verified(self.model, windows[0], setting.policy, **sizes)
         return MaskedBatch(self.model, windows, **sizes).run(setting.policy, prompts)
 
-    def run(self, configuration: Setting, prompts: Sequence[str], *, limit: int | None = None) -> dict[str, Any]:
-        """Decode prompts once; JSON values of `Run` but for its place. A canvas has one length: no `limit` counts."""
+    def run(
+        self, configuration: Setting, prompts: Sequence[str], *, limit: int | None = None
+    ) -> dict[str, Any]:
+        """Decode prompts once; JSON values of `Run` but for its place. A canvas has one length: no
+        `limit` counts.
+        """
         began, cpu = time.perf_counter(), time.process_time()
         made = self.decoded(configuration, prompts)
         decode_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
         return {
-            "configuration": configuration.name, "prompts": list(prompts), "tokens": int(made.tokens.size),
-            "steps": len(made.forwards), "request_steps": int(made.steps.sum()), "drafted_tokens": 0,
-            "decode_s": decode_s, "cpu_s": cpu_s, "draft_s": 0.0, "verify_s": sum(each[3] for each in made.forwards),
+            "configuration": configuration.name,
+            "prompts": list(prompts),
+            "tokens": int(made.tokens.size),
+            "steps": len(made.forwards),
+            "request_steps": int(made.steps.sum()),
+            "drafted_tokens": 0,
+            "decode_s": decode_s,
+            "cpu_s": cpu_s,
+            "draft_s": 0.0,
+            "verify_s": sum(each[3] for each in made.forwards),
             "passes": [[b, n, c, round(s, 7)] for b, n, c, s in made.forwards],
             "output_sha256": hashlib.sha256(made.tokens.tobytes()).hexdigest(),
-        }  # fmt: skip
+        }

@@ -1,7 +1,8 @@
 """How long should decoding prompts that nobody recorded take, by a setting?
 
-Forwards come from replaying anchors of other prompts, in batches as large; what each takes, and what a rule takes
-beside them, from runs on further prompts that are never scored. Leaves out running (`bench`).
+Forwards come from replaying anchors of other prompts, in batches as large; what each takes, and
+what a rule takes beside them, from runs on further prompts that are never scored. Leaves out
+running (`bench`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class PassCosts:
     Attributes:
         forward_s: seconds of a forward by its shape.
         rest_s: seconds that a rule takes beside a forward, by rule and batch.
-        spread: standard deviation of log(measured / these costs) over the runs that they are fitted on.
+        spread: standard deviation of log(measured / these costs) over the runs that they are fitted
+            on.
     """
 
     forward_s: Mapping[Shape, float]
@@ -52,7 +54,11 @@ class PassCosts:
         """
         for shape in shapes:
             if shape not in self.forward_s:
-                raise InputError("was not timed: canvases, tokens computed and cached", key="forward", value=shape)
+                raise InputError(
+                    "was not timed: canvases, tokens computed and cached",
+                    key="forward",
+                    value=shape,
+                )
         if (rule, batch) not in self.rest_s:
             raise InputError(f"was not timed at batch {batch}", key="commit", value=rule)
         forwards = sum(count * self.forward_s[shape] for shape, count in shapes.items())
@@ -110,7 +116,13 @@ class Foretold:
 
 
 def foretold(
-    states: Anchors, plain: NDArray[np.int32], setting: Setting, batch: int, costs: PassCosts, *, prompt_tokens: int
+    states: Anchors,
+    plain: NDArray[np.int32],
+    setting: Setting,
+    batch: int,
+    costs: PassCosts,
+    *,
+    prompt_tokens: int,
 ) -> Foretold:
     """Replay a setting on the anchors' prompts, and time it.
 
@@ -128,23 +140,37 @@ def foretold(
     policy = setting.policy
     replay = replay_policy(states, policy, interval=False)
     if policy.commit == "self_verified":
-        shapes, agreement = _drafted_forwards(replay.steps, policy, prompt_tokens + states.canvas_tokens), 1.0
+        shapes, agreement = (
+            _drafted_forwards(replay.steps, policy, prompt_tokens + states.canvas_tokens),
+            1.0,
+        )
     else:
         shapes, tokens = _forwards(states, policy, batch, prompt_tokens)
         same: NDArray[np.float64] = (tokens == plain).mean(axis=1)
-        agreement = float(same.mean()) if replay.how == "recorded" else lowered(same, log_odds_shift(states)).mean
+        agreement = (
+            float(same.mean())
+            if replay.how == "recorded"
+            else lowered(same, log_odds_shift(states)).mean
+        )
     timed = [costs.seconds(each, policy.commit, batch) for each in shapes]
     totals = np.array([sum(each) for each in timed])
     kept = len(shapes) * batch
     run = PredictedRun(
-        tokens=batch * states.canvas_tokens, steps=float(np.mean([sum(each.values()) for each in shapes])),
-        request_steps=float(replay.steps[:kept].sum() / len(shapes)), draft_s=0.0,
-        verify_s=float(np.mean([each[0] for each in timed])), rest_s=float(np.mean([each[1] for each in timed])),
-    )  # fmt: skip
+        tokens=batch * states.canvas_tokens,
+        steps=float(np.mean([sum(each.values()) for each in shapes])),
+        request_steps=float(replay.steps[:kept].sum() / len(shapes)),
+        draft_s=0.0,
+        verify_s=float(np.mean([each[0] for each in timed])),
+        rest_s=float(np.mean([each[1] for each in timed])),
+    )
     return Foretold(
-        run=run, agreement=agreement, how=replay.how, is_beyond_anchors=replay.is_beyond_anchors,
-        deviation=float(totals.std(ddof=1) / totals.mean()) if len(totals) > 1 else 0.0, batches=len(totals),
-    )  # fmt: skip
+        run=run,
+        agreement=agreement,
+        how=replay.how,
+        is_beyond_anchors=replay.is_beyond_anchors,
+        deviation=float(totals.std(ddof=1) / totals.mean()) if len(totals) > 1 else 0.0,
+        batches=len(totals),
+    )
 
 
 def _forwards(
@@ -164,7 +190,14 @@ def _forwards(
     return shapes, done.tokens
 
 
-def _drafted_forwards(steps: NDArray[np.int64], policy: RefinePolicy, tokens: int) -> list[Counter[Shape]]:
-    """The first forward is of one state; the others are taken to be of all drafts, though blocks end some early."""
+def _drafted_forwards(
+    steps: NDArray[np.int64], policy: RefinePolicy, tokens: int
+) -> list[Counter[Shape]]:
+    """The first forward is of one state; the others are taken to be of all drafts, though blocks
+    end some early.
+    """
     drafts = int(policy.at["drafts"])
-    return [Counter({(1, tokens, 0): 1}) + Counter({(drafts, tokens, 0): int(each) - 1}) for each in steps]
+    return [
+        Counter({(1, tokens, 0): 1}) + Counter({(drafts, tokens, 0): int(each) - 1})
+        for each in steps
+    ]

@@ -1,7 +1,9 @@
-"""Which ways of decoding a masked canvas are run beside their predictions, and on which are costs fitted?
+"""Which ways of decoding a masked canvas are run beside their predictions, and on which are costs
+fitted?
 
-Rules by thresholds by blocks without a cache, and by caches at the block that anchors were recorded with. Thresholds
-that costs are fitted on are never scored. Leaves out prompts and batches (`validate`).
+Rules by thresholds by blocks without a cache, and by caches at the block that anchors were recorded
+with. Thresholds that costs are fitted on are never scored. Leaves out prompts and batches
+(`validate`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ _RULES: tuple[Rule, ...] = (
     *(("threshold", {"confidence": value}) for value in (0.95, 0.9, 0.8, 0.7, 0.5)),
     *(("factor", {"factor": value}) for value in (1.0, 0.5)),
     *(("entropy", {"entropy": value}) for value in (0.2, 0.45)),
-    *(("neighbours", {"confidence": sure, "near_confidence": near}) for sure, near in ((0.9, 0.75), (0.8, 0.6))),
+    *(
+        ("neighbours", {"confidence": sure, "near_confidence": near})
+        for sure, near in ((0.9, 0.75), (0.8, 0.6))
+    ),
     ("entropy_bound", {"bound": 0.1}),
 )
 _CACHED_RULES: tuple[Rule, ...] = tuple(_RULES[at] for at in (0, 1, 3, 4, 5, 8, 9))
@@ -53,7 +58,11 @@ class Setting:
     @property
     def drafter(self) -> str:
         """The commit rule; "" for one token a pass without a cache."""
-        return "" if self.policy.commit == "static" and self.policy.cache == "none" else self.policy.commit
+        return (
+            ""
+            if self.policy.commit == "static" and self.policy.cache == "none"
+            else self.policy.commit
+        )
 
     @property
     def topology(self) -> str:
@@ -75,7 +84,11 @@ def scored_settings(batch: int, named: Sequence[RefinePolicy] = ()) -> list[Sett
     """
     made = [_setting(rule) for rule in (_STATIC, *_RULES)]
     made += [_setting(rule, block=block) for block in _BLOCKS for rule in _BLOCK_RULES]
-    made += [_setting(rule, cache=cache) for cache in ("prefix", "dual") for rule in (_STATIC, *_CACHED_RULES)]
+    made += [
+        _setting(rule, cache=cache)
+        for cache in ("prefix", "dual")
+        for rule in (_STATIC, *_CACHED_RULES)
+    ]
     made += [_setting(("self_verified", {"drafts": drafts})) for drafts in _DRAFTS if batch == 1]
     made += [Setting(policy) for policy in named if batch == 1 or policy.commit != "self_verified"]
     return list(dict.fromkeys(made))
@@ -90,7 +103,9 @@ def fitted_settings(batch: int, *, rules: bool) -> list[Setting]:
     """
     made = [_setting(_STATIC, cache=cache) for cache in ("none", "prefix", "dual")]
     made += [_setting(rule) for rule in _FITTED if rules]
-    made += [_setting(("self_verified", {"drafts": _FITTED_DRAFTS}))] if rules and batch == 1 else []
+    made += (
+        [_setting(("self_verified", {"drafts": _FITTED_DRAFTS}))] if rules and batch == 1 else []
+    )
     return made
 
 

@@ -1,8 +1,9 @@
-"""How far are predicted tokens per second of the small masked model from measured ones, and what does a choice cost?
+"""How far are predicted tokens per second of the small masked model from measured ones, and what
+does a choice cost?
 
-Anchors are recorded on some prompts, costs are fitted on others, and every setting is run live on a third part of
-them, round after round. At every floor of agreement the setting that is predicted fastest is the choice. Leaves out
-what is run (`settings`) and how it is predicted (`predict`).
+Anchors are recorded on some prompts, costs are fitted on others, and every setting is run live on a
+third part of them, round after round. At every floor of agreement the setting that is predicted
+fastest is the choice. Leaves out what is run (`settings`) and how it is predicted (`predict`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,16 @@ from real_runs.validation.masked.predict import Foretold, PassCosts, fit_costs, 
 from real_runs.validation.masked.settings import Setting, fitted_settings, scored_settings
 from real_runs.validation.rounds import pooled, probe_correlation, steadied, undisturbed
 from real_runs.validation.runs import Run, make_runs
-from real_runs.validation.score import Point, Regret, Summary, breakdown, regrets, score_point, summary, write_points
+from real_runs.validation.score import (
+    Point,
+    Regret,
+    Summary,
+    breakdown,
+    regrets,
+    score_point,
+    summary,
+    write_points,
+)
 from traces.kinds.refine_policy import CACHES, RefinePolicy
 from traces.replay.confidence.anchors import Anchors
 from traces.replay.confidence.anchors import pooled as pooled_anchors
@@ -56,7 +66,8 @@ class MaskedValidation:
 
     Attributes:
         out: folder for runs and report.
-        model: folder of model and anchors, as `record --masked` leaves it; None: they are made in `out`.
+        model: folder of model and anchors, as `record --masked` leaves it; None: they are made in
+            `out`.
         named: policies that are run beside the usual ones.
         batches: canvases together.
         prompts: that settings run on; none gave an anchor.
@@ -90,12 +101,16 @@ class MaskedValidation:
         held_back = (self.recipe or MaskedRecipe()).corpus.held_back
         most = held_back - self.anchor_prompts - max(*self.batches, _FIT_PROMPTS)
         if not 1 <= self.prompts <= most or any(self.prompts % each for each in self.batches):
-            raise InputError(f"must be 1 to {most}, and full batches", key="prompts", value=self.prompts)
+            raise InputError(
+                f"must be 1 to {most}, and full batches", key="prompts", value=self.prompts
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MaskedReport:
-    """What a validation found: as `Validation`, with costs of forwards, choices by floor of agreement, and replays."""
+    """What a validation found: as `Validation`, with costs of forwards, choices by floor of
+    agreement, and replays.
+    """
 
     points: tuple[Point, ...]
     regrets: tuple[Regret, ...]
@@ -110,21 +125,29 @@ class MaskedReport:
     def to_json(self) -> dict[str, Any]:
         """JSON values: the report."""
         costs = {
-            "forward_s": [[*shape, seconds] for shape, seconds in sorted(self.costs.forward_s.items())],
+            "forward_s": [
+                [*shape, seconds] for shape, seconds in sorted(self.costs.forward_s.items())
+            ],
             "rest_s": [[*key, seconds] for key, seconds in sorted(self.costs.rest_s.items())],
             "spread": self.costs.spread,
         }
         return {
-            "about": dict(self.about), "summary": asdict(self.summary), "by": breakdown(self.points),
-            "regrets": [asdict(each) for each in self.regrets], "choices": [dict(each) for each in self.choices],
+            "about": dict(self.about),
+            "summary": asdict(self.summary),
+            "by": breakdown(self.points),
+            "regrets": [asdict(each) for each in self.regrets],
+            "choices": [dict(each) for each in self.choices],
             "replays": [dict(each) for each in self.replays],
-            "points": [asdict(each) for each in self.points], "costs": costs, "missing_runs": self.missing,
+            "points": [asdict(each) for each in self.points],
+            "costs": costs,
+            "missing_runs": self.missing,
             "left_out": list(self.left_out),
-        }  # fmt: skip
+        }
 
 
 def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None) -> MaskedReport:
-    """Train and record where that was not done, run everything, and score; safe to kill and to resume.
+    """Train and record where that was not done, run everything, and score; safe to kill and to
+    resume.
 
     Args:
         options: what and how long.
@@ -140,19 +163,30 @@ def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None
     bench = _bench(options, recipe)
     plan = _plan(options, list(bench.prompts))
     setup = {
-        "recorder": _RECORDER, "model_sha256": module_sha256(bench.model), "dataset_sha256": recipe.corpus.sha256,
-        "device": cpu_title(), "threads": 1, "torch": torch.__version__, "dtype": "float32",
+        "recorder": _RECORDER,
+        "model_sha256": module_sha256(bench.model),
+        "dataset_sha256": recipe.corpus.sha256,
+        "device": cpu_title(),
+        "threads": 1,
+        "torch": torch.__version__,
+        "dtype": "float32",
         "plan": {cell.name: [each.name for each in settings] for cell, settings in plan},
         "prompts": list(bench.prompts),
-    }  # fmt: skip
+    }
     with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
         missing = make_runs(
-            bench, plan, log, rounds=options.rounds, deadline=time.monotonic() + options.budget_s,
+            bench,
+            plan,
+            log,
+            rounds=options.rounds,
+            deadline=time.monotonic() + options.budget_s,
             progress=lambda done, total, text: tell(f"{done} of {total}: {text}"),
-        )  # fmt: skip
+        )
         runs = [Run.from_json(entry) for entry in log.finished]
     tell("scoring")
-    found = _scored(options, recipe, anchors, bench, plan, runs, missing, _about(options, recipe, setup, runs))
+    found = _scored(
+        options, recipe, anchors, bench, plan, runs, missing, _about(options, recipe, setup, runs)
+    )
     write_points(found.points, options.out / "validation.parquet")
     return found
 
@@ -160,8 +194,11 @@ def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None
 def _anchors(options: MaskedValidation, recipe: MaskedRecipe, tell: Tell) -> dict[str, Anchors]:
     """Anchors by cache, recorded where they are not there."""
     recording = MaskedRecording(
-        out=options.model or options.out / "model", recipe=recipe, prompts=options.anchor_prompts, resume=True
-    )  # fmt: skip
+        out=options.model or options.out / "model",
+        recipe=recipe,
+        prompts=options.anchor_prompts,
+        resume=True,
+    )
 
     def report(progress: Progress) -> None:
         tell(f"{progress.stage}: {progress.done} of {progress.total}")
@@ -173,17 +210,24 @@ def _anchors(options: MaskedValidation, recipe: MaskedRecipe, tell: Tell) -> dic
     made_by = module_sha256(masked_model(recording.out, recipe))
     for trace in traces.values():
         if trace.provenance.extra.get("model_sha256") != made_by:
-            raise InputError("was recorded with another model than lies beside it", file=trace.file, key="model_sha256")
+            raise InputError(
+                "was recorded with another model than lies beside it",
+                file=trace.file,
+                key="model_sha256",
+            )
     return {cache: pooled_anchors(trace) for cache, trace in traces.items()}
 
 
 def _bench(options: MaskedValidation, recipe: MaskedRecipe) -> MaskedBench:
-    """The model, and prompts that gave no anchor: those that are scored, then those that costs are fitted on."""
+    """The model, and prompts that gave no anchor: those that are scored, then those that costs are
+    fitted on.
+    """
     count = options.prompts + max(*options.batches, _FIT_PROMPTS)
     return MaskedBench(
-        model=masked_model(options.model or options.out / "model", recipe), recipe=recipe,
+        model=masked_model(options.model or options.out / "model", recipe),
+        recipe=recipe,
         prompts=recipe.corpus.prompts(count, first=options.anchor_prompts),
-    )  # fmt: skip
+    )
 
 
 def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
@@ -194,7 +238,13 @@ def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
     scored, fitted = tuple(prompts[: options.prompts]), tuple(prompts[options.prompts :])
     plan: Plan = []
     for batch in range(1, max(*options.batches, _DRAFTS) + 1):
-        cell = Cell(phase="fit", kind="fit", context=0, batch=batch, prompts=fitted[: len(fitted) // batch * batch])
+        cell = Cell(
+            phase="fit",
+            kind="fit",
+            context=0,
+            batch=batch,
+            prompts=fitted[: len(fitted) // batch * batch],
+        )
         plan.append((cell, fitted_settings(batch, rules=batch in options.batches)))
     for batch in sorted(options.batches):
         cell = Cell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
@@ -203,25 +253,48 @@ def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
 
 
 def _scored(
-    options: MaskedValidation, recipe: MaskedRecipe, anchors: Mapping[str, Anchors], bench: MaskedBench, plan: Plan,
-    runs: Sequence[Run], missing: int, about: Mapping[str, Any],
-) -> MaskedReport:  # fmt: skip
+    options: MaskedValidation,
+    recipe: MaskedRecipe,
+    anchors: Mapping[str, Anchors],
+    bench: MaskedBench,
+    plan: Plan,
+    runs: Sequence[Run],
+    missing: int,
+    about: Mapping[str, Any],
+) -> MaskedReport:
     counted = pooled(steadied(runs if options.keep_disturbed else undisturbed(runs)))
-    rules = {(cell.name, each.name): (each.policy.commit, cell.batch) for cell, every in plan for each in every}
+    rules = {
+        (cell.name, each.name): (each.policy.commit, cell.batch)
+        for cell, every in plan
+        for each in every
+    }
     fits = {cell.name for cell, _ in plan if cell.phase == "fit"}
-    if not (fitted := [(*rules[run.cell, run.configuration], run) for run in counted if run.cell in fits]):
-        raise InputError("no undisturbed run to fit costs on; raise it, or quiet the machine", key="--budget")
+    if not (
+        fitted := [
+            (*rules[run.cell, run.configuration], run) for run in counted if run.cell in fits
+        ]
+    ):
+        raise InputError(
+            "no undisturbed run to fit costs on; raise it, or quiet the machine", key="--budget"
+        )
     costs = fit_costs(fitted)
     plain = anchors["none"].final_ids[_one_token_runs(anchors["none"])]
     points, said, left_out = list[Point](), dict[tuple[int, str], Foretold](), list[str]()
-    for cell, each in ((cell, each) for cell, every in plan if cell.phase == "score" for each in every):
+    for cell, each in (
+        (cell, each) for cell, every in plan if cell.phase == "score" for each in every
+    ):
         here = [run for run in counted if (run.cell, run.configuration) == (cell.name, each.name)]
         if len(here) < _LEAST_SHARE * len(cell.groups):
-            left_out.append(f"{cell.name}: {each.name}: {len(here)} of {len(cell.groups)} batches ran undisturbed")
+            left_out.append(
+                f"{cell.name}: {each.name}: {len(here)} of {len(cell.groups)} batches ran"
+                " undisturbed"
+            )
             continue
         states = anchors[each.policy.cache]
         try:
-            found = foretold(states, plain, each, cell.batch, costs, prompt_tokens=recipe.prompt_tokens)
+            found = foretold(
+                states, plain, each, cell.batch, costs, prompt_tokens=recipe.prompt_tokens
+            )
         except InputError as error:
             left_out.append(f"{cell.name}: {each.name}: {error}")
             continue
@@ -229,27 +302,44 @@ def _scored(
         ran = sum((run.cell, run.configuration) == (cell.name, each.name) for run in runs)
         points.append(
             score_point(
-                cell, each, {run.prompts: ([run], found.run) for run in here},
-                spread_ratio=found.spread_ratio(costs, len(here)), chosen=False,
-                disturbed=ran - sum(run.rounds for run in here), differing=0,
+                cell,
+                each,
+                {run.prompts: ([run], found.run) for run in here},
+                spread_ratio=found.spread_ratio(costs, len(here)),
+                chosen=False,
+                disturbed=ran - sum(run.rounds for run in here),
+                differing=0,
             )
-        )  # fmt: skip
+        )
     if not points:
         raise InputError("no setting could be scored; raise it", key="--budget")
     lost, choices = _choices(points, said, bench, plan)
     whole = summary(points)
     ratios = [each.regret_ratio for each in lost]
     if ratios:
-        whole = replace(whole, mean_regret_ratio=float(np.mean(ratios)), most_regret_ratio=max(ratios))
+        whole = replace(
+            whole, mean_regret_ratio=float(np.mean(ratios)), most_regret_ratio=max(ratios)
+        )
     return MaskedReport(
-        points=tuple(points), regrets=tuple(lost), summary=whole, costs=costs, choices=tuple(choices),
+        points=tuple(points),
+        regrets=tuple(lost),
+        summary=whole,
+        costs=costs,
+        choices=tuple(choices),
         replays=tuple(
-            {"batch": batch, "configuration": name, "agreement": each.agreement, "how": each.how,
-             "is_beyond_anchors": each.is_beyond_anchors}
+            {
+                "batch": batch,
+                "configuration": name,
+                "agreement": each.agreement,
+                "how": each.how,
+                "is_beyond_anchors": each.is_beyond_anchors,
+            }
             for (batch, name), each in said.items()
         ),
-        missing=missing, left_out=tuple(left_out), about=about,
-    )  # fmt: skip
+        missing=missing,
+        left_out=tuple(left_out),
+        about=about,
+    )
 
 
 def _one_token_runs(states: Anchors) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -262,9 +352,14 @@ def _one_token_runs(states: Anchors) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _choices(
-    points: Sequence[Point], said: Mapping[tuple[int, str], Foretold], bench: MaskedBench, plan: Plan
+    points: Sequence[Point],
+    said: Mapping[tuple[int, str], Foretold],
+    bench: MaskedBench,
+    plan: Plan,
 ) -> tuple[list[Regret], list[dict[str, Any]]]:
-    """At every floor of predicted agreement: the setting that is predicted fastest, what it lost, and its agreement."""
+    """At every floor of predicted agreement: the setting that is predicted fastest, what it lost,
+    and its agreement.
+    """
     lost, choices = list[Regret](), list[dict[str, Any]]()
     of_name = {each.name: each for _, every in plan for each in every}
 
@@ -278,17 +373,26 @@ def _choices(
             continue
         plain = next(each for each in every if not each.drafter)
         for floor in FLOORS:
-            allowed = [point for point in here if said[cell.batch, point.configuration].agreement >= floor]
+            allowed = [
+                point for point in here if said[cell.batch, point.configuration].agreement >= floor
+            ]
             if not allowed:
                 continue
             best = max(allowed, key=lambda point: point.predicted["tokens_per_s"])
             kind = f"agreement of {floor:g}"
             lost += regrets([replace(each, kind=kind, chosen=each is best) for each in allowed])
-            choices.append({
-                "batch": cell.batch, "floor": floor, "chosen": best.configuration, "allowed": len(allowed),
-                "predicted_agreement": said[cell.batch, best.configuration].agreement,
-                "agreement": float((texts(cell, best.configuration) == texts(cell, plain.name)).mean()),
-            })  # fmt: skip
+            choices.append(
+                {
+                    "batch": cell.batch,
+                    "floor": floor,
+                    "chosen": best.configuration,
+                    "allowed": len(allowed),
+                    "predicted_agreement": said[cell.batch, best.configuration].agreement,
+                    "agreement": float(
+                        (texts(cell, best.configuration) == texts(cell, plain.name)).mean()
+                    ),
+                }
+            )
     return lost, choices
 
 
@@ -299,10 +403,18 @@ def _about(
     correlation = probe_correlation(undisturbed(runs))
     return {
         **{key: value for key, value in setup.items() if key not in ("plan", "prompts")},
-        "model": f"masked diffusion, {recipe.layers} layers of width {recipe.width}, {recipe.steps} steps",
-        "profile": "forwards timed on other prompts", "fidelity": "measured", "rounds": options.rounds,
-        "prompts": options.prompts, "anchor_prompts": options.anchor_prompts, "seed": options.seed,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"), "probe_deciles_s": probes,
+        "model": (
+            f"masked diffusion, {recipe.layers} layers of width {recipe.width}, {recipe.steps}"
+            " steps"
+        ),
+        "profile": "forwards timed on other prompts",
+        "fidelity": "measured",
+        "rounds": options.rounds,
+        "prompts": options.prompts,
+        "anchor_prompts": options.anchor_prompts,
+        "seed": options.seed,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "probe_deciles_s": probes,
         "probe_correlation": None if math.isnan(correlation) else correlation,
         "acceptance": "real; predicted passes replay anchors of other prompts",
-    }  # fmt: skip
+    }

@@ -1,1 +1,3 @@
-"""How far are predictions from what a serving engine does: one that is started here, or one that somebody runs?"""
+"""How far are predictions from what a serving engine does: one that is started here, or one that
+somebody runs?
+"""

@@ -1,8 +1,9 @@
 """Which passes does llama.cpp make of one step, whose slots have drafts of different lengths?
 
-A cache with a stream of its own for every slot is what the server has when slots are asked for by number. Its batches
-are split into passes of consecutive slots that have equally many tokens: slots with 1, 9, 1 and 1 tokens take a pass of
-four slots with one token and another of one slot with eight. Leaves out what a pass takes (`predict`).
+A cache with a stream of its own for every slot is what the server has when slots are asked for by
+number. Its batches are split into passes of consecutive slots that have equally many tokens: slots
+with 1, 9, 1 and 1 tokens take a pass of four slots with one token and another of one slot with
+eight. Leaves out what a pass takes (`predict`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def split_equally(query_tokens: Sequence[int]) -> list[Part]:
     Returns:
         Passes in their order; every token is in one of them.
 
-    Reference: llama.cpp, `llama_batch_allocr::split_equal` with `sequential`: only consecutive sequences join a pass.
+    Reference: llama.cpp, `llama_batch_allocr::split_equal` with `sequential`: only consecutive
+    sequences join a pass.
 
     Example:
         >>> [(part.slots, part.query_tokens) for part in split_equally([1, 9, 1, 1])]

@@ -1,7 +1,8 @@
 """What does `optimize` choose for a server's cell?
 
-The product's own front door is asked once for every length of n-gram that is looked up, and for the draft model. Of its
-answers, and plain decoding, the one is chosen that is predicted fastest step by step. Leaves out running it.
+The product's own front door is asked once for every length of n-gram that is looked up, and for the
+draft model. Of its answers, and plain decoding, the one is chosen that is predicted fastest step by
+step. Leaves out running it.
 """
 
 from __future__ import annotations
@@ -15,16 +16,29 @@ import numpy as np
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.recommend import recommend
 from real_runs.validation.cells import Cell
-from real_runs.validation.servers.configurations import DRAFT_TOKENS, NGRAM_FORMS, Served, drafted, looked_up, plain
+from real_runs.validation.servers.configurations import (
+    DRAFT_TOKENS,
+    NGRAM_FORMS,
+    Served,
+    drafted,
+    looked_up,
+    plain,
+)
 from real_runs.validation.servers.predict import Predict
 from real_runs.validation.servers.recordings import Recorded
 from traces.storage.acceptance_file import write_acceptance
 
 
 def chosen_for(
-    cell: Cell, recorded: Recorded, asked: DecodingConfiguration, folder: Path, predict: Predict, *, draft: bool,
+    cell: Cell,
+    recorded: Recorded,
+    asked: DecodingConfiguration,
+    folder: Path,
+    predict: Predict,
+    *,
+    draft: bool,
     seed: int,
-) -> Served:  # fmt: skip
+) -> Served:
     """The fastest configuration by the product's own optimiser.
 
     Args:
@@ -40,8 +54,14 @@ def chosen_for(
     forms = defaultdict[int, list[int]](list)
     for size, draft_tokens in NGRAM_FORMS:
         forms[size].append(draft_tokens)
-    drafters = [(replace(asked, ngram_min=size, ngram_max=size), looked_up(asked, size, max(lengths)), lengths)
-                for size, lengths in forms.items()]  # fmt: skip
+    drafters = [
+        (
+            replace(asked, ngram_min=size, ngram_max=size),
+            looked_up(asked, size, max(lengths)),
+            lengths,
+        )
+        for size, lengths in forms.items()
+    ]
     if draft:
         drafters.append((asked, drafted(asked, max(DRAFT_TOKENS)), list(DRAFT_TOKENS)))
     found = [plain(asked)]
@@ -51,10 +71,18 @@ def chosen_for(
         file = folder / f"{number}.parquet"
         write_acceptance(trace, file)
         best = recommend(
-            question, [file], batches=[cell.batch], contexts=[middle], draft_tokens=lengths, tree_sizes=(), seed=seed
-        ).winners[0]  # fmt: skip
+            question,
+            [file],
+            batches=[cell.batch],
+            contexts=[middle],
+            draft_tokens=lengths,
+            tree_sizes=(),
+            seed=seed,
+        ).winners[0]
         if best.topology != "off":
-            found.append(Served(chosen=replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens)))
+            found.append(
+                Served(chosen=replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens))
+            )
 
     def rate(served: Served) -> float:
         runs = [predict(served, group, ()).run for group in cell.groups]

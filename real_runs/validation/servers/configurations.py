@@ -1,7 +1,8 @@
 """Which configurations does a server run, and by which names do points call them?
 
-A configuration is what the product's own type says (`DecodingConfiguration`) with slots and the length of a context,
-so that it is exported and priced as every other one. Leaves out where it runs (`plan`) and its export (`app`).
+A configuration is what the product's own type says (`DecodingConfiguration`) with slots and the
+length of a context, so that it is exported and priced as every other one. Leaves out where it runs
+(`plan`) and its export (`app`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,11 @@ class Served:
         """Unique among the configurations of a number of slots, readable, the same in every run."""
         if not self.drafter:
             return PLAIN
-        called = f"{NGRAM}-n{self.chosen.ngram_max}" if self.chosen.method == NGRAM else self.chosen.method
+        called = (
+            f"{NGRAM}-n{self.chosen.ngram_max}"
+            if self.chosen.method == NGRAM
+            else self.chosen.method
+        )
         rates = self.chosen.acceptance_by_depth
         drawn = f"-synthetic{rates[0]:g}" if self.synthetic and rates else ""
         return f"{called}-k{self.draft_tokens}{drawn}"
@@ -67,7 +72,14 @@ def plain(asked: DecodingConfiguration) -> Served:
 def looked_up(asked: DecodingConfiguration, size: int, draft_tokens: int) -> Served:
     """Lookup of n-grams of one length; llama.cpp drafts nothing where K is shorter than that."""
     return Served(
-        chosen=replace(asked, method=NGRAM, ngram_min=size, ngram_max=size, draft_tokens=draft_tokens, draft_model=None)
+        chosen=replace(
+            asked,
+            method=NGRAM,
+            ngram_min=size,
+            ngram_max=size,
+            draft_tokens=draft_tokens,
+            draft_model=None,
+        )
     )
 
 

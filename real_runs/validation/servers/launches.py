@@ -1,9 +1,9 @@
 """How are configurations measured in servers that are started for them, round after round?
 
-Every round starts one server per number of slots and configuration, with the exported flags, in an order drawn anew,
-and runs all cells of that many slots in it: a start costs a second, a prompt is read from a file. A run that a server
-fails is noted, and the next one gets a new server. Leaves out what is measured of a run (`asking`) and what it should
-have taken (`predict`).
+Every round starts one server per number of slots and configuration, with the exported flags, in an
+order drawn anew, and runs all cells of that many slots in it: a start costs a second, a prompt is
+read from a file. A run that a server fails is noted, and the next one gets a new server. Leaves out
+what is measured of a run (`asking`) and what it should have taken (`predict`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from real_runs.validation.servers.probe import probes
 from real_runs.validation.servers.slots import cache_folder, restore
 
 WARM_TOKENS = 4
-REPEATS = 3  # of a run, of which the fastest is kept: others on the machine come and go within seconds
-AGAIN = "again"  # key of the other repeats, kept where each drew an acceptance of its own and is other work
+REPEATS = (
+    3  # of a run, of which the fastest is kept: others on the machine come and go within seconds
+)
+# key of the other repeats, kept where each drew an acceptance of its own and is other work
+AGAIN = "again"
 FAILED = "failed"  # key of a run that a server failed, with the reason
 _PROBES_S = 0.4
 Plan = Sequence[tuple[Cell, Sequence[Served]]]
@@ -68,25 +71,30 @@ class Bench:
         """A server of a configuration, as a context: `launched` with the caches' folder."""
         caches = cache_folder(self.caches, served.chosen.max_batch or 1)
         arguments = [*self.command(served), "--slot-save-path", str(caches)]
-        return launched(arguments, folder=self.folder, binary=self.binary, threads=self.threads, cpu=self.cpu)
+        return launched(
+            arguments, folder=self.folder, binary=self.binary, threads=self.threads, cpu=self.cpu
+        )
 
     def server(self, running: Running) -> Server:
         """What answers there."""
         return identify(Address.parse(running.url))
 
     def warmed(self, running: Running, slots: int) -> Server:
-        """The server, each slot of which has decoded a little: code that runs for the first time is in no run."""
+        """The server, each slot of which has decoded a little: code that runs for the first time is
+        in no run.
+        """
         server = self.server(running)
         first = next(iter(self.prompts.values()))[:WARM_TOKENS]
         asked = [
             Completion(prompt=first, max_tokens=WARM_TOKENS, options=slot_options(server, slot))
             for slot in range(slots)
-        ]  # fmt: skip
+        ]
         whole_answers(server, asked)
         return server
 
     def run(self, server: Server, pid: int, served: Served, group: Sequence[str]) -> dict[str, Any]:
-        """Decode a group of prompts, the fastest of `REPEATS` times; JSON values of `Run`, but for its place.
+        """Decode a group of prompts, the fastest of `REPEATS` times; JSON values of `Run`, but for
+        its place.
 
         Where acceptance is drawn the fastest would be the luckiest: all of them are kept.
         """
@@ -95,17 +103,28 @@ class Bench:
         kept = made if served.synthetic else [min(made, key=lambda run: float(run["decode_s"]))]
         return {**kept[0], AGAIN: kept[1:], "probe_s": median([*before, *probes()])}
 
-    def _once(self, server: Server, pid: int, served: Served, group: Sequence[str]) -> dict[str, Any]:
+    def _once(
+        self, server: Server, pid: int, served: Served, group: Sequence[str]
+    ) -> dict[str, Any]:
         prompts = [self.prompts[each] for each in group]
-        if served.chosen.method == DRAFT and served.chosen.speculates:  # files hold no cache of a draft model
-            whole_answers(server, [
-                Completion(prompt=prompt, max_tokens=1, options=slot_options(server, slot))
-                for slot, prompt in enumerate(prompts)
-            ])  # fmt: skip
+        if (
+            served.chosen.method == DRAFT and served.chosen.speculates
+        ):  # files hold no cache of a draft model
+            whole_answers(
+                server,
+                [
+                    Completion(prompt=prompt, max_tokens=1, options=slot_options(server, slot))
+                    for slot, prompt in enumerate(prompts)
+                ],
+            )
         else:
             for slot, prompt in enumerate(prompts):
-                restore(server, slot, prompt, cache_folder(self.caches, served.chosen.max_batch or 1))
-        return asked_together(server, prompts, max_tokens=self.max_new_tokens, cpu_s=lambda: processor_s(pid))
+                restore(
+                    server, slot, prompt, cache_folder(self.caches, served.chosen.max_batch or 1)
+                )
+        return asked_together(
+            server, prompts, max_tokens=self.max_new_tokens, cpu_s=lambda: processor_s(pid)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +156,9 @@ class _Log:
 
 
 def processor_s(pid: int) -> float:
-    """Seconds of processor time that a process has taken; wall time where the system does not say."""
+    """Seconds of processor time that a process has taken; wall time where the system does not
+    say.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -146,28 +167,40 @@ def processor_s(pid: int) -> float:
 
 
 def make_runs(
-    bench: Bench, plan: Plan, log: RecordingLog, *, rounds: int, deadline: float,
+    bench: Bench,
+    plan: Plan,
+    log: RecordingLog,
+    *,
+    rounds: int,
+    deadline: float,
     progress: Progress = lambda done, total, text: None,
-) -> int:  # fmt: skip
-    """Make every run that the log does not hold yet, until the deadline; how many are still missing.
+) -> int:
+    """Make every run that the log does not hold yet, until the deadline; how many are still
+    missing.
 
     Args:
         bench: how servers are started and asked.
         plan: cells with their configurations.
-        log: where finished runs are kept, and which runs a server failed; those are tried again by a later call.
+        log: where finished runs are kept, and which runs a server failed; those are tried again by
+            a later call.
         rounds: times that everything is run.
         deadline: `time.monotonic()` at which to end.
         progress: called with how many runs are done of how many.
     """
     known = _Log(
-        log=log, deadline=deadline, finished={_key(entry) for entry in log.finished if FAILED not in entry}
-    )  # fmt: skip
+        log=log,
+        deadline=deadline,
+        finished={_key(entry) for entry in log.finished if FAILED not in entry},
+    )
     units = _units(plan)
     total = rounds * sum(len(unit.runs) for unit in units)
     for turn in range(rounds):
-        # slow minutes of a shared machine must not fall on one number of slots, or on one way to draft
+        # slow minutes of a shared machine must not fall on one number of slots, or on one way to
+        # draft
         for unit in random.Random(turn).sample(units, len(units)):
-            while left := [run for run in unit.runs if _place(unit, run, turn) not in known.finished]:
+            while left := [
+                run for run in unit.runs if _place(unit, run, turn) not in known.finished
+            ]:
                 if not known.has_time_for(left[0][0]):
                     return total - len(known.finished)
                 _start(bench, unit, left, turn, known)
@@ -181,11 +214,15 @@ def _units(plan: Plan) -> list[_Unit]:
     for cell, every in plan:
         for each in every:
             served.setdefault((cell.batch, each.name), each)
-            runs.setdefault((cell.batch, each.name), []).extend((cell, group) for group in cell.groups)
+            runs.setdefault((cell.batch, each.name), []).extend(
+                (cell, group) for group in cell.groups
+            )
     return [_Unit(served=served[key], slots=key[0], runs=tuple(own)) for key, own in runs.items()]
 
 
-def _start(bench: Bench, unit: _Unit, left: Sequence[tuple[Cell, tuple[str, ...]]], turn: int, known: _Log) -> None:
+def _start(
+    bench: Bench, unit: _Unit, left: Sequence[tuple[Cell, tuple[str, ...]]], turn: int, known: _Log
+) -> None:
     """One server: its runs until all are made, the time is up, or it fails one, which is noted."""
     at = left[0]
     try:
@@ -206,7 +243,12 @@ def _start(bench: Bench, unit: _Unit, left: Sequence[tuple[Cell, tuple[str, ...]
 
 
 def _entry(unit: _Unit, run: tuple[Cell, tuple[str, ...]], turn: int) -> dict[str, Any]:
-    return {"cell": run[0].name, "configuration": unit.served.name, "prompts": list(run[1]), "round": turn}
+    return {
+        "cell": run[0].name,
+        "configuration": unit.served.name,
+        "prompts": list(run[1]),
+        "round": turn,
+    }
 
 
 def _place(unit: _Unit, run: tuple[Cell, tuple[str, ...]], turn: int) -> tuple[Any, ...]:

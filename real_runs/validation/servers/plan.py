@@ -1,9 +1,10 @@
 """At which slots, prompts and contexts does a server run which configurations?
 
-Cells are those of our own engine's validation, with the server's own token ids. A start of a server serves all cells of
-its slots, so the spread of configurations that were not chosen belongs to a number of slots. Synthetic cells have
-prompts of repeating tokens, after which a lookup proposes at every step, and rates that are stated: what they cost is
-known apart from what real text accepts. Leaves out running (`launches`) and choosing (`choice`).
+Cells are those of our own engine's validation, with the server's own token ids. A start of a server
+serves all cells of its slots, so the spread of configurations that were not chosen belongs to a
+number of slots. Synthetic cells have prompts of repeating tokens, after which a lookup proposes at
+every step, and rates that are stated: what they cost is known apart from what real text accepts.
+Leaves out running (`launches`) and choosing (`choice`).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Wanted:
 
 def server_cells(
     server: Server, prompts: PromptSet, wanted: Wanted
-) -> tuple[list[Cell], dict[str, tuple[int, ...]]]:  # fmt: skip
+) -> tuple[list[Cell], dict[str, tuple[int, ...]]]:
     """The cells, and the token ids of their prompts by name.
 
     Args:
@@ -72,23 +73,35 @@ def server_cells(
     """
     singles = 1 if max(wanted.slots) == 1 else 2
     cells, filled = make_cells(
-        prompts, lambda text: len(chat_ids(server, text)), contexts=wanted.contexts, fitted_contexts=(),
-        batches=wanted.slots, singles=singles,
-    )  # fmt: skip
+        prompts,
+        lambda text: len(chat_ids(server, text)),
+        contexts=wanted.contexts,
+        fitted_contexts=(),
+        batches=wanted.slots,
+        singles=singles,
+    )
     ids = {each.id: tuple(chat_ids(server, each.text)) for each in filled.prompts}
     if wanted.synthetic:
         for slot in range(max(wanted.slots)):
             ids[f"{SYNTHETIC}-{slot}"] = repeating_prompt(slot, SYNTHETIC_CONTEXT)
         cells += [
-            Cell(phase="score", kind=SYNTHETIC, context=SYNTHETIC_CONTEXT, batch=slots,
-                 prompts=tuple(f"{SYNTHETIC}-{slot}" for slot in range(slots)))
+            Cell(
+                phase="score",
+                kind=SYNTHETIC,
+                context=SYNTHETIC_CONTEXT,
+                batch=slots,
+                prompts=tuple(f"{SYNTHETIC}-{slot}" for slot in range(slots)),
+            )
             for slots in wanted.slots
-        ]  # fmt: skip
+        ]
     return cells, ids
 
 
 def cell_plan(
-    cells: Sequence[Cell], asked: DecodingConfiguration, chosen: Mapping[str, Served], wanted: Wanted
+    cells: Sequence[Cell],
+    asked: DecodingConfiguration,
+    chosen: Mapping[str, Served],
+    wanted: Wanted,
 ) -> list[tuple[Cell, list[Served]]]:
     """What runs in every cell.
 
@@ -108,19 +121,30 @@ def cell_plan(
         every = [plain(here), *([best] if best.drafter else [])]
         others = [one for name, one in chosen.items() if _slots(cells, name) == cell.batch]
         pool = [looked_up(here, size, k) for size, k in NGRAM_FORMS]
-        every += spread(pool, wanted.per_slots, excluded=[plain(here), *others], seed=wanted.seed + cell.batch)
+        every += spread(
+            pool, wanted.per_slots, excluded=[plain(here), *others], seed=wanted.seed + cell.batch
+        )
         if wanted.drafts and cell.context == shortest:
             known = {each.name for each in every}
-            every += [each for k in DRAFT_TOKENS[::2] if (each := drafted(here, k)).name not in known]
+            every += [
+                each for k in DRAFT_TOKENS[::2] if (each := drafted(here, k)).name not in known
+            ]
         plan.append((cell, every))
     return plan
 
 
 def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[Served]:
-    """Plain decoding, lookups of each length at each acceptance, and few drafts of a model: its prompts are slow."""
+    """Plain decoding, lookups of each length at each acceptance, and few drafts of a model: its
+    prompts are slow.
+    """
     chains = [looked_up(asked, 1, k) for k in SYNTHETIC_TOKENS]
-    grid = [plain(asked), *(synthetic(each, rate) for each in chains for rate in SYNTHETIC_ACCEPTANCE)]
-    return grid + [synthetic(drafted(asked, k), max(SYNTHETIC_ACCEPTANCE)) for k in SYNTHETIC_DRAFTS if drafts]
+    grid = [
+        plain(asked),
+        *(synthetic(each, rate) for each in chains for rate in SYNTHETIC_ACCEPTANCE),
+    ]
+    return grid + [
+        synthetic(drafted(asked, k), max(SYNTHETIC_ACCEPTANCE)) for k in SYNTHETIC_DRAFTS if drafts
+    ]
 
 
 def _slots(cells: Sequence[Cell], name: str) -> int:
@@ -133,9 +157,13 @@ def chat_ids(server: Server, text: str) -> list[int]:
     Raises:
         InputError: it answers something else.
     """
-    framed = ask(server.address, "/apply-template", {"messages": [{"role": "user", "content": text}]}).get("prompt")
+    framed = ask(
+        server.address, "/apply-template", {"messages": [{"role": "user", "content": text}]}
+    ).get("prompt")
     asked = {"content": framed, "add_special": True, "parse_special": True}
     found = ask(server.address, "/tokenize", asked).get("tokens")
     if not isinstance(found, list) or not found or not all(type(each) is int for each in found):
-        raise InputError("must answer token ids", key=f"{server.address}/tokenize", value=str(found)[:200])
+        raise InputError(
+            "must answer token ids", key=f"{server.address}/tokenize", value=str(found)[:200]
+        )
     return found

@@ -1,8 +1,8 @@
 """How long should a server's steps take, and how sure is that?
 
-Passes of the target, and of a draft model, come from the cost model at the fidelity of the setting; what the server
-adds to a step and to each request in it comes from its engine record. Nothing is fitted on what is scored. Leaves out
-which passes there are (`steps`).
+Passes of the target, and of a draft model, come from the cost model at the fidelity of the setting;
+what the server adds to a step and to each request in it comes from its engine record. Nothing is
+fitted on what is scored. Leaves out which passes there are (`steps`).
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ class PredictedGroup:
     spread_ratio: float
 
 
-Counted = tuple[tuple[int, int], ...]  # steps and draft tokens of every request, as a server counted them
+Counted = tuple[
+    tuple[int, int], ...
+]  # steps and draft tokens of every request, as a server counted them
 Predict = Callable[[Served, tuple[str, ...], Counted], PredictedGroup]
 
 
 def predicted_group(
     setting: Setting, draft_layers: int, drawn: Sequence[Steps], *, draft_tokens: int
-) -> PredictedGroup:  # fmt: skip
+) -> PredictedGroup:
     """Time the steps of a group.
 
     Args:
@@ -66,25 +68,37 @@ def predicted_group(
     whole = totals.sum(axis=1)
     first = drawn[0]
     run = PredictedRun(
-        tokens=int(first.tokens.sum()), steps=float(np.mean([len(steps.served) for steps in drawn])),
-        request_steps=float(np.mean([steps.ends.sum() for steps in drawn])), draft_s=float(draft_s),
-        verify_s=float(verify_s), rest_s=float(rest_s),
-    )  # fmt: skip
+        tokens=int(first.tokens.sum()),
+        steps=float(np.mean([len(steps.served) for steps in drawn])),
+        request_steps=float(np.mean([steps.ends.sum() for steps in drawn])),
+        draft_s=float(draft_s),
+        verify_s=float(verify_s),
+        rest_s=float(rest_s),
+    )
     return PredictedGroup(
-        run=run, ttft_s=first_token_s(setting, requests=len(first.ends), context=int(first.verify.context[0])),
-        tpot_s=float(np.mean([_tpot_s(steps, phases) for steps, phases in zip(drawn, ran, strict=True)])),
+        run=run,
+        ttft_s=first_token_s(
+            setting, requests=len(first.ends), context=int(first.verify.context[0])
+        ),
+        tpot_s=float(
+            np.mean([_tpot_s(steps, phases) for steps, phases in zip(drawn, ran, strict=True)])
+        ),
         spread_ratio=_spread(setting, run, whole),
-    )  # fmt: skip
+    )
 
 
 def first_token_s(setting: Setting, *, requests: int, context: int) -> float:
-    """Seconds of the step that reads the last token of so many prompts, whose other tokens are cached."""
+    """Seconds of the step that reads the last token of so many prompts, whose other tokens are
+    cached.
+    """
     overhead = setting.plain_overhead
     seconds = _pass_s(setting.deployment, np.array([requests]), np.array([1]), np.array([context]))
     return float(seconds[0]) + overhead.step_s + overhead.request_s * requests
 
 
-def _seconds(setting: Setting, draft: Deployment, steps: Steps, *, speculates: bool) -> tuple[Array, Array, Array]:
+def _seconds(
+    setting: Setting, draft: Deployment, steps: Steps, *, speculates: bool
+) -> tuple[Array, Array, Array]:
     """Draft, verify and remaining seconds of every step."""
     verify_s = _by_step(setting.deployment, steps.verify, len(steps.served))
     draft_s = _by_step(draft, steps.draft, len(steps.served))
@@ -93,7 +107,9 @@ def _seconds(setting: Setting, draft: Deployment, steps: Steps, *, speculates: b
     rest_s = overhead.step_s + overhead.request_s * steps.served + np.zeros(len(steps.served))
     if speculates:
         rest_s = rest_s + overhead.draft_s + host_s + overhead.verify_ratio * verify_s
-        accepted = (steps.tokens.sum() - steps.served.sum()) / len(steps.served)  # of a step, as a mean
+        accepted = (steps.tokens.sum() - steps.served.sum()) / len(
+            steps.served
+        )  # of a step, as a mean
         rest_s = rest_s + overhead.accepted_s * accepted
     return draft_s, verify_s, rest_s
 
@@ -101,14 +117,22 @@ def _seconds(setting: Setting, draft: Deployment, steps: Steps, *, speculates: b
 def _by_step(deployment: Deployment, passes: Passes, steps: int) -> Array:
     found = np.zeros(steps)
     if len(passes.step):
-        np.add.at(found, passes.step, _pass_s(deployment, passes.requests, passes.query_tokens, passes.context))
+        np.add.at(
+            found,
+            passes.step,
+            _pass_s(deployment, passes.requests, passes.query_tokens, passes.context),
+        )
     return found
 
 
-def _pass_s(deployment: Deployment, requests: Counts, query_tokens: Counts, context: Counts) -> Array:
+def _pass_s(
+    deployment: Deployment, requests: Counts, query_tokens: Counts, context: Counts
+) -> Array:
     b, n, c = (np.asarray(each, dtype=np.float64) for each in (requests, query_tokens, context))
     timed = measured_pass if deployment.fidelity == "measured" else pass_cost
-    return np.asarray(np.broadcast_to(timed(deployment, batch=b, query_tokens=n, context=c).total_s, b.shape))
+    return np.asarray(
+        np.broadcast_to(timed(deployment, batch=b, query_tokens=n, context=c).total_s, b.shape)
+    )
 
 
 def _tpot_s(steps: Steps, phases: tuple[Array, Array, Array]) -> float:
@@ -117,7 +141,8 @@ def _tpot_s(steps: Steps, phases: tuple[Array, Array, Array]) -> float:
 
 
 def _spread(setting: Setting, run: PredictedRun, drawn_s: Array) -> float:
-    """Errors of passes, of the server's share and of what was drawn, which are independent of each other.
+    """Errors of passes, of the server's share and of what was drawn, which are independent of each
+    other.
 
     Half widths add up in squares, each weighed by its share of the time.
     """

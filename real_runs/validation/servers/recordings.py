@@ -1,8 +1,8 @@
 """What does a server write after every prompt, and what would drafters have proposed there?
 
-One plain server answers each prompt once, greedily: drafters are replayed on the answers, the caches of prompts are
-kept for later servers, and the time to the first token says what a prompt takes. None of these runs is scored as
-decoding. Leaves out which prompts there are (`plan`).
+One plain server answers each prompt once, greedily: drafters are replayed on the answers, the
+caches of prompts are kept for later servers, and the time to the first token says what a prompt
+takes. None of these runs is scored as decoding. Leaves out which prompts there are (`plan`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from real_runs.servers.llama_cpp.answers import Answered, Answers, whole_complet
 from real_runs.servers.llama_cpp.recording import lookup_trace
 from real_runs.validation.servers.configurations import NGRAM, Served
 from real_runs.validation.servers.slots import compute
-from real_runs.validation.servers.steps import Steps, counted_path, drawn_path, group_steps, recorded_path
+from real_runs.validation.servers.steps import (
+    Steps,
+    counted_path,
+    drawn_path,
+    group_steps,
+    recorded_path,
+)
 from traces.kinds.acceptance import AcceptanceTrace
 
 DRAWS = 64
@@ -53,48 +59,70 @@ class Recorded:
         return replace(self.answers, requests=tuple(found[name] for name in names))
 
     def drafts(self, served: Served, names: Sequence[str]) -> AcceptanceTrace:
-        """What a configuration's drafter would propose on the answers to some prompts, and what of it stands."""
+        """What a configuration's drafter would propose on the answers to some prompts, and what of
+        it stands.
+        """
         if served.chosen.method != NGRAM and served.chosen.speculates:
             assert self.draft is not None
-            return self.draft.select(np.array([self.draft.request_ids.index(name) for name in names]))
+            return self.draft.select(
+                np.array([self.draft.request_ids.index(name) for name in names])
+            )
         return lookup_trace(
             self.of(names), size_n=served.chosen.ngram_max, size_m=max(served.draft_tokens, 1)
-        )  # fmt: skip
+        )
 
     def steps(
-        self, served: Served, names: Sequence[str], *, seed: int, counted: Sequence[tuple[int, int]] = ()
+        self,
+        served: Served,
+        names: Sequence[str],
+        *,
+        seed: int,
+        counted: Sequence[tuple[int, int]] = (),
     ) -> list[Steps]:
-        """The steps that prompts sent together should take: one list entry, or several draws where rates are stated.
+        """The steps that prompts sent together should take: one list entry, or several draws where
+        rates are stated.
 
         Args:
             served: the configuration.
             names: of prompts, in the order of their slots.
             seed: of the draws.
-            counted: steps and draft tokens of every request where a server drew; () draws several times.
+            counted: steps and draft tokens of every request where a server drew; () draws several
+                times.
         """
         by_model = served.chosen.speculates and served.chosen.method != NGRAM
         if not served.synthetic:
             trace = self.drafts(served, names)
-            paths = [recorded_path(trace, place, served.draft_tokens) for place in range(len(names))]
+            paths = [
+                recorded_path(trace, place, served.draft_tokens) for place in range(len(names))
+            ]
             return [group_steps(paths, draft_model=by_model)]
         rates, generator = served.chosen.acceptance_by_depth or (), np.random.default_rng(seed)
         most, prompts = self.answers.setup["max_new_tokens"], self.prompts
         if counted:
             own = zip(names, counted, strict=True)
-            paths = [counted_path(rates, len(prompts[name]), most, each, generator) for name, each in own]
+            paths = [
+                counted_path(rates, len(prompts[name]), most, each, generator) for name, each in own
+            ]
             return [group_steps(paths, draft_model=by_model)]
         return [
             group_steps(
-                [drawn_path(rates, len(prompts[name]), most, generator) for name in names], draft_model=by_model
+                [drawn_path(rates, len(prompts[name]), most, generator) for name in names],
+                draft_model=by_model,
             )
             for _ in range(DRAWS)
-        ]  # fmt: skip
+        ]
 
 
 def record_prompts(
-    server: Server, prompts: Mapping[str, tuple[int, ...]], log: RecordingLog, folder: Path, *, max_new_tokens: int,
-    model: str, tell: Tell = lambda text: None,
-) -> Recorded:  # fmt: skip
+    server: Server,
+    prompts: Mapping[str, tuple[int, ...]],
+    log: RecordingLog,
+    folder: Path,
+    *,
+    max_new_tokens: int,
+    model: str,
+    tell: Tell = lambda text: None,
+) -> Recorded:
     """Answer every prompt that the log does not hold.
 
     Args:
@@ -120,25 +148,41 @@ def record_prompts(
         log.append(entry)
         known[name] = entry
     setup = {
-        "max_new_tokens": max_new_tokens, "context": None, "model_file": model, "dtype": "", "dataset": "",
-        "dataset_sha256": "", "recorder": "", "build": "", "ignore_eos": True,
-    }  # fmt: skip
+        "max_new_tokens": max_new_tokens,
+        "context": None,
+        "model_file": model,
+        "dtype": "",
+        "dataset": "",
+        "dataset_sha256": "",
+        "recorder": "",
+        "build": "",
+        "ignore_eos": True,
+    }
     requests = tuple(
-        Answered(request=name, kind="", prompt=prompt, output=tuple(known[name]["output"]), ended="length", drafted=0,
-                 accepted=0)
+        Answered(
+            request=name,
+            kind="",
+            prompt=prompt,
+            output=tuple(known[name]["output"]),
+            ended="length",
+            drafted=0,
+            accepted=0,
+        )
         for name, prompt in prompts.items()
-    )  # fmt: skip
+    )
     return Recorded(
         answers=Answers(setup=setup, requests=requests),
         prompt_s={name: float(known[name]["prompt_s"]) for name in prompts},
-    )  # fmt: skip
+    )
 
 
 def _answer(server: Server, prompt: Sequence[int], max_new_tokens: int) -> tuple[int, ...]:
     """All tokens of an answer, which a stream does not hold where characters take several."""
     options = {"ignore_eos": True, **slot_options(server, 0)}
     try:
-        output, _ = whole_completion(server.address, prompt, max_tokens=max_new_tokens, options=options)
+        output, _ = whole_completion(
+            server.address, prompt, max_tokens=max_new_tokens, options=options
+        )
     except InputError as error:
         raise FailedRunError(error.message, key=str(server.address)) from None
     if len(output) != max_new_tokens:

@@ -1,9 +1,10 @@
 """How far are predictions from a server that somebody else runs and restarts?
 
-The server is loaded as it is; what it should be restarted with is named, and the next call, or the same one that waits,
-measures that. No process is started, and nothing but the address given is talked to. Requests are sent together, so
-that as many decode at a time as users were asked for, and decoding counts from where all of them decode. Leaves out
-servers that are started here (`validate`).
+The server is loaded as it is; what it should be restarted with is named, and the next call, or the
+same one that waits, measures that. No process is started, and nothing but the address given is
+talked to. Requests are sent together, so that as many decode at a time as users were asked for, and
+decoding counts from where all of them decode. Leaves out servers that are started here
+(`validate`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class RestartOptions:
         max_new_tokens: of every answer.
         rounds: times that every number of users is measured.
         prompts: prompt file; None: the shipped set.
-        resume: go on in a folder that holds runs: the server has been restarted with what was named.
+        resume: go on in a folder that holds runs: the server has been restarted with what was
+            named.
         seed: of the search and of intervals.
     """
 
@@ -76,33 +78,49 @@ class RestartOptions:
 
 
 def validate_restarted(
-    options: RestartOptions, name_files: Callable[[Served], str], *, restarted: Callable[[str], bool],
+    options: RestartOptions,
+    name_files: Callable[[Served], str],
+    *,
+    restarted: Callable[[str], bool],
     tell: Tell = lambda text: None,
-) -> Validation:  # fmt: skip
-    """Measure what the server runs now, and every next configuration once it has been restarted with it.
+) -> Validation:
+    """Measure what the server runs now, and every next configuration once it has been restarted
+    with it.
 
     Args:
         options: what and how long.
         name_files: writes what starts a configuration, and says where it lies.
-        restarted: waits until the server runs what lies there; False ends here, for a later call to go on.
+        restarted: waits until the server runs what lies there; False ends here, for a later call to
+            go on.
         tell: called with what is under way.
 
     Returns:
-        The validation of what has been measured; its points lie in `options.out` as `validation.parquet`.
+        The validation of what has been measured; its points lie in `options.out` as
+        `validation.parquet`.
 
     Raises:
-        InputError: not reachable, a folder that holds other runs, or a server that answers nothing whole.
+        InputError: not reachable, a folder that holds other runs, or a server that answers nothing
+            whole.
     """
     server = identify(options.address, patience=_SHORT)
     contender = _contender(options)
-    every = [Served(chosen=replace(contender.configuration, draft_tokens=k)) for k in (0, *options.draft_tokens)]
+    every = [
+        Served(chosen=replace(contender.configuration, draft_tokens=k))
+        for k in (0, *options.draft_tokens)
+    ]
     options.out.mkdir(parents=True, exist_ok=True)
-    files = {each.name: name_files(each) for each in every[1:]}  # says now, not after the runs, what cannot be written
+    files = {
+        each.name: name_files(each) for each in every[1:]
+    }  # says now, not after the runs, what cannot be written
     prompts = read_prompts(options.prompts).prompts
     setup = {
-        "recorder": RECORDER, "model": server.model, "kind": server.kind, "users": list(options.users),
-        "configurations": [each.name for each in every], "max_new_tokens": options.max_new_tokens,
-    }  # fmt: skip
+        "recorder": RECORDER,
+        "model": server.model,
+        "kind": server.kind,
+        "users": list(options.users),
+        "configurations": [each.name for each in every],
+        "max_new_tokens": options.max_new_tokens,
+    }
     left_out = list[str]()
     with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
         pending = [each for each in every if not _is_measured(log, each, options)]
@@ -114,18 +132,30 @@ def validate_restarted(
         entries = list(log.finished)
     points = [
         _point(contender, served, users, own)
-        for served in every for users in options.users
-        if (own := [entry for entry in entries if (entry["configuration"], entry["users"]) == (served.name, users)])
-    ]  # fmt: skip
+        for served in every
+        for users in options.users
+        if (
+            own := [
+                entry
+                for entry in entries
+                if (entry["configuration"], entry["users"]) == (served.name, users)
+            ]
+        )
+    ]
     if not points:
         raise InputError("no run was whole", key=str(options.address))
     points = _with_choices(points)
     write_points(points, options.out / "validation.parquet")
     missing = options.rounds * len(every) * len(options.users) - len(entries)
     return Validation(
-        points=tuple(points), regrets=tuple(regrets(points)), summary=summary(points), costs=LoopCosts(),
-        missing=missing, left_out=tuple(left_out), about=_about(options, server),
-    )  # fmt: skip
+        points=tuple(points),
+        regrets=tuple(regrets(points)),
+        summary=summary(points),
+        costs=LoopCosts(),
+        missing=missing,
+        left_out=tuple(left_out),
+        about=_about(options, server),
+    )
 
 
 def wait_until_back(address: Address, *, pressed: Callable[[], bool], tell: Tell) -> bool:
@@ -152,9 +182,14 @@ def wait_until_back(address: Address, *, pressed: Callable[[], bool], tell: Tell
 def _contender(options: RestartOptions) -> Contender:
     """The drafter in its setting, with the acceptance of every length."""
     found = recommend(
-        options.question, [options.source], batches=list(options.users), contexts=[0],
-        draft_tokens=options.draft_tokens, tree_sizes=(), seed=options.seed,
-    )  # fmt: skip
+        options.question,
+        [options.source],
+        batches=list(options.users),
+        contexts=[0],
+        draft_tokens=options.draft_tokens,
+        tree_sizes=(),
+        seed=options.seed,
+    )
     return found.contenders[0]
 
 
@@ -163,12 +198,21 @@ def _is_measured(log: RecordingLog, served: Served, options: RestartOptions) -> 
 
 
 def _has(log: RecordingLog, served: Served, users: int, rounds: int) -> bool:
-    own = [entry for entry in log.finished if (entry["configuration"], entry["users"]) == (served.name, users)]
+    own = [
+        entry
+        for entry in log.finished
+        if (entry["configuration"], entry["users"]) == (served.name, users)
+    ]
     return len(own) >= rounds
 
 
 def _measure(
-    server: Server, served: Served, prompts: Sequence[Prompt], options: RestartOptions, log: RecordingLog, tell: Tell
+    server: Server,
+    served: Served,
+    prompts: Sequence[Prompt],
+    options: RestartOptions,
+    log: RecordingLog,
+    tell: Tell,
 ) -> list[str]:
     """All rounds of one configuration; what failed, in words."""
     failed = list[str]()
@@ -179,41 +223,73 @@ def _measure(
             tell(f"{served.name}: {users} users, round {turn + 1} of {options.rounds}")
             own = [prompts[(turn * users + place) % len(prompts)] for place in range(users)]
             try:
-                made = asked_together(server, [each.text for each in own], max_tokens=options.max_new_tokens)
+                made = asked_together(
+                    server, [each.text for each in own], max_tokens=options.max_new_tokens
+                )
             except FailedRunError as error:
                 failed.append(f"{served.name}: {users} users: {error}")
                 continue
-            place = {"cell": "", "configuration": served.name, "prompts": ["together"], "round": turn}
+            place = {
+                "cell": "",
+                "configuration": served.name,
+                "prompts": ["together"],
+                "round": turn,
+            }
             log.append({**made, **place, "probe_s": 0.0, "users": users})
     return failed
 
 
-def _point(contender: Contender, served: Served, users: int, entries: Sequence[Mapping[str, Any]]) -> Point:
-    """Predicted beside measured at one number of users; prompts are as long as the server counted."""
-    runs = [Run.from_json({key: value for key, value in entry.items() if key != "users"}) for entry in entries]
+def _point(
+    contender: Contender, served: Served, users: int, entries: Sequence[Mapping[str, Any]]
+) -> Point:
+    """Predicted beside measured at one number of users; prompts are as long as the server
+    counted.
+    """
+    runs = [
+        Run.from_json({key: value for key, value in entry.items() if key != "users"})
+        for entry in entries
+    ]
     prompt = fmean(run.prompt_tokens for run in runs)
     tokens = median(run.tokens for run in runs)
-    acceptance = next(each for each in contender.candidates if each.draft_tokens == served.draft_tokens)
-    found = estimate(contender.setting, acceptance, batch=users, context=prompt + tokens / users / 2.0)
-    spread = intervals(contender.setting, found, batch=users, generator=np.random.default_rng(0)).tokens_per_s
+    acceptance = next(
+        each for each in contender.candidates if each.draft_tokens == served.draft_tokens
+    )
+    found = estimate(
+        contender.setting, acceptance, batch=users, context=prompt + tokens / users / 2.0
+    )
+    spread = intervals(
+        contender.setting, found, batch=users, generator=np.random.default_rng(0)
+    ).tokens_per_s
     steps = tokens / users / acceptance.tokens_per_step
-    draft_s, verify_s, step_s = (float(each) for each in (found.step.draft_s, found.step.verify_s, found.step_s))
+    draft_s, verify_s, step_s = (
+        float(each) for each in (found.step.draft_s, found.step.verify_s, found.step_s)
+    )
     predicted = PredictedRun(
-        tokens=round(tokens), steps=steps, request_steps=steps * users, draft_s=steps * draft_s,
-        verify_s=steps * verify_s, rest_s=steps * (step_s - draft_s - verify_s),
-    )  # fmt: skip
+        tokens=round(tokens),
+        steps=steps,
+        request_steps=steps * users,
+        draft_s=steps * draft_s,
+        verify_s=steps * verify_s,
+        rest_s=steps * (step_s - draft_s - verify_s),
+    )
     cell = Cell(phase="score", kind="as sent", context=0, batch=users, prompts=("together",))
     point = score_point(
-        cell, served, {("together",): (runs, predicted)},
-        spread_ratio=math.sqrt(float(spread[1].item()) / float(spread[0].item())) - 1.0, chosen=False, disturbed=0,
+        cell,
+        served,
+        {("together",): (runs, predicted)},
+        spread_ratio=math.sqrt(float(spread[1].item()) / float(spread[0].item())) - 1.0,
+        chosen=False,
+        disturbed=0,
         differing=0,
-    )  # fmt: skip
+    )
     measured = {name: median(getattr(run, name) for run in runs) for name in ("ttft_s", "tpot_s")}
     times = {
         "ttft_s": float(prefill_s(contender.setting, prompt_tokens=prompt, batch=users)),
         "tpot_s": step_s / acceptance.tokens_per_step,
     }
-    return replace(point, measured={**point.measured, **measured}, predicted={**point.predicted, **times})
+    return replace(
+        point, measured={**point.measured, **measured}, predicted={**point.predicted, **times}
+    )
 
 
 def _with_choices(points: Sequence[Point]) -> list[Point]:
@@ -229,8 +305,16 @@ def _with_choices(points: Sequence[Point]) -> list[Point]:
 def _about(options: RestartOptions, server: Server) -> dict[str, Any]:
     names = options.question.deployment
     return {
-        "engine": names.engine, "served": server.kind, "model": names.model, "device": names.device, "threads": "",
-        "profile": Path(names.device).stem, "fidelity": names.fidelity, "rounds": options.rounds,
-        "seed": options.seed, "max_new_tokens": options.max_new_tokens,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"), "acceptance": options.source.label,
-    }  # fmt: skip
+        "engine": names.engine,
+        "served": server.kind,
+        "model": names.model,
+        "device": names.device,
+        "threads": "",
+        "profile": Path(names.device).stem,
+        "fidelity": names.fidelity,
+        "rounds": options.rounds,
+        "seed": options.seed,
+        "max_new_tokens": options.max_new_tokens,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "acceptance": options.source.label,
+    }

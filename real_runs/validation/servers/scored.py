@@ -1,9 +1,10 @@
 """How far off was what was predicted of a server's runs?
 
-The faster half of a work's runs, as a calibration counts them, beside predictions of the same steps, as points of the
-schema that every validation has, with the time to the first token, the time per token and what prompts took. Where
-acceptance is drawn each run is work of its own: its prediction has as many steps and draft tokens, and the faster half
-is that beside its predictions. Leaves out running (`launches`).
+The faster half of a work's runs, as a calibration counts them, beside predictions of the same
+steps, as points of the schema that every validation has, with the time to the first token, the time
+per token and what prompts took. Where acceptance is drawn each run is work of its own: its
+prediction has as many steps and draft tokens, and the faster half is that beside its predictions.
+Leaves out running (`launches`).
 """
 
 from __future__ import annotations
@@ -29,10 +30,16 @@ Group = tuple[str, ...]
 
 
 def scored_points(
-    plan: Plan, entries: Sequence[Mapping[str, Any]], chosen: Mapping[str, Served], recorded: Recorded,
-    predict: Predict, *, keep_disturbed: bool,
-) -> tuple[list[Point], list[str]]:  # fmt: skip
-    """Points of every configuration of which each group of prompts ran, and what is left out, with the reason.
+    plan: Plan,
+    entries: Sequence[Mapping[str, Any]],
+    chosen: Mapping[str, Served],
+    recorded: Recorded,
+    predict: Predict,
+    *,
+    keep_disturbed: bool,
+) -> tuple[list[Point], list[str]]:
+    """Points of every configuration of which each group of prompts ran, and what is left out, with
+    the reason.
 
     Args:
         plan: cells with their configurations.
@@ -56,13 +63,17 @@ def scored_points(
                 left_out.append(f"{cell.name}: {served.name}: no undisturbed run of every prompt")
                 continue
             if served.synthetic:
-                middle = {group: _middle_drawn(served, here, predict, group) for group in cell.groups}
+                middle = {
+                    group: _middle_drawn(served, here, predict, group) for group in cell.groups
+                }
                 predicted = {group: each for group, (_, each) in middle.items()}
                 here = [run for run, _ in middle.values()]
             else:
                 predicted = {group: predict(served, group, ()) for group in cell.groups}
             best = chosen.get(cell.name)
-            point = _point(cell, served, here, predicted, recorded, len(ran) - sum(run.rounds for run in here))
+            point = _point(
+                cell, served, here, predicted, recorded, len(ran) - sum(run.rounds for run in here)
+            )
             points.append(replace(point, chosen=best is not None and best.name == served.name))
     return points, left_out
 
@@ -79,8 +90,10 @@ def runs_of(entries: Sequence[Mapping[str, Any]]) -> list[Run]:
 
 def _middle_drawn(
     served: Served, runs: Sequence[Run], predict: Predict, group: Group
-) -> tuple[Run, PredictedGroup]:  # fmt: skip
-    """Of the runs of a group the middle one of those that were faster beside what their own draws should take."""
+) -> tuple[Run, PredictedGroup]:
+    """Of the runs of a group the middle one of those that were faster beside what their own draws
+    should take.
+    """
     own = [(run, predict(served, group, run.counted)) for run in runs if run.prompts == group]
     own.sort(key=lambda pair: pair[0].decode_s / pair[1].run.decode_s)
     run, predicted = own[(len(own) - 1) // 4]
@@ -102,27 +115,47 @@ def _place(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _point(
-    cell: Cell, served: Served, runs: Sequence[Run], predicted: Mapping[Group, PredictedGroup],
-    recorded: Recorded, disturbed: int,
-) -> Point:  # fmt: skip
+    cell: Cell,
+    served: Served,
+    runs: Sequence[Run],
+    predicted: Mapping[Group, PredictedGroup],
+    recorded: Recorded,
+    disturbed: int,
+) -> Point:
     by_group = {group: [run for run in runs if run.prompts == group] for group in predicted}
     real = not served.synthetic
     point = score_point(
-        cell, served, {group: (by_group[group], each.run) for group, each in predicted.items()},
-        spread_ratio=fmean(each.spread_ratio for each in predicted.values()), chosen=False, disturbed=disturbed,
-        differing=sum(run.output_sha256 != _recorded_sha256(run, recorded) for run in runs) if real else 0,
-    )  # fmt: skip
+        cell,
+        served,
+        {group: (by_group[group], each.run) for group, each in predicted.items()},
+        spread_ratio=fmean(each.spread_ratio for each in predicted.values()),
+        chosen=False,
+        disturbed=disturbed,
+        differing=sum(run.output_sha256 != _recorded_sha256(run, recorded) for run in runs)
+        if real
+        else 0,
+    )
     times = ("ttft_s", "tpot_s")
-    measured = {name: fmean(median(getattr(run, name) for run in own) for own in by_group.values()) for name in times}
+    measured = {
+        name: fmean(median(getattr(run, name) for run in own) for own in by_group.values())
+        for name in times
+    }
     foretold = {name: fmean(getattr(each, name) for each in predicted.values()) for name in times}
-    drafts = {"drafted_tokens_per_step": sum(run.drafted_tokens for run in runs) / sum(r.request_steps for r in runs)}
+    drafts = {
+        "drafted_tokens_per_step": sum(run.drafted_tokens for run in runs)
+        / sum(r.request_steps for r in runs)
+    }
     return replace(
-        point, measured={**point.measured, **measured, **drafts}, predicted={**point.predicted, **foretold}
-    )  # fmt: skip
+        point,
+        measured={**point.measured, **measured, **drafts},
+        predicted={**point.predicted, **foretold},
+    )
 
 
 def _recorded_sha256(run: Run, recorded: Recorded) -> str:
-    return hashlib.sha256(repr([each.output for each in recorded.of(run.prompts).requests]).encode()).hexdigest()
+    return hashlib.sha256(
+        repr([each.output for each in recorded.of(run.prompts).requests]).encode()
+    ).hexdigest()
 
 
 def prompt_times(setting: Setting, recorded: Recorded) -> list[dict[str, float]]:

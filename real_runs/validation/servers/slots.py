@@ -1,8 +1,8 @@
 """How does a slot get the cache of a prompt without computing it again?
 
-llama.cpp's server writes a slot's cache to a file and reads it back in milliseconds, where the prompt took seconds.
-Files hold the target's cache alone: behind one, a draft model proposes nothing, so prompts for it are computed. Leaves
-out which prompts (`recordings`).
+llama.cpp's server writes a slot's cache to a file and reads it back in milliseconds, where the
+prompt took seconds. Files hold the target's cache alone: behind one, a draft model proposes
+nothing, so prompts for it are computed. Leaves out which prompts (`recordings`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _MOST_BYTES = 1 << 20
 
 
 def cache_folder(caches: Path, slots: int) -> Path:
-    """Where servers of so many slots keep prompts: files say how many there were, and fit no other number."""
+    """Where servers of so many slots keep prompts: files say how many there were, and fit no other
+    number.
+    """
     folder = caches / f"{slots}-slots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -61,14 +63,23 @@ def restore(server: Server, slot: int, prompt: tuple[int, ...], folder: Path) ->
         compute(server, slot, prompt, folder)
 
 
-def _act(server: Server, slot: int, action: str, counted: str, prompt: Sequence[int], folder: Path) -> None:
+def _act(
+    server: Server, slot: int, action: str, counted: str, prompt: Sequence[int], folder: Path
+) -> None:
     path = f"/slots/{slot}?action={action}"
     try:
-        asked = exchange(server.address, path, {"filename": cache_file(folder, prompt).name}, most_bytes=_MOST_BYTES)
+        asked = exchange(
+            server.address,
+            path,
+            {"filename": cache_file(folder, prompt).name},
+            most_bytes=_MOST_BYTES,
+        )
         reply = asyncio.run(asked)
         answer = json.loads(reply.body)
     except (InputError, ValueError, RecursionError) as error:
-        raise FailedRunError(f"cannot {action} a slot ({error})", key=f"{server.address}{path}") from None
+        raise FailedRunError(
+            f"cannot {action} a slot ({error})", key=f"{server.address}{path}"
+        ) from None
     if reply.error or not isinstance(answer, dict) or answer.get(counted) != len(prompt):
         rule = f"must {action} a cache of {len(prompt)} tokens"
         raise FailedRunError(rule, key=f"{server.address}{path}", value=str(answer)[:200])

@@ -1,8 +1,8 @@
 """Which passes does a server make for requests that begin together, step by step?
 
-Every step each slot decodes one token and its draft; what drafts hold and what of them is accepted is replayed from a
-recording, or drawn where rates are stated. A request that ends leaves its slot empty. Leaves out what passes take
-(`predict`).
+Every step each slot decodes one token and its draft; what drafts hold and what of them is accepted
+is replayed from a recording, or drawn where rates are stated. A request that ends leaves its slot
+empty. Leaves out what passes take (`predict`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def recorded_path(trace: AcceptanceTrace, request: int, draft_tokens: int) -> Pa
 
 def drawn_path(
     rates: Sequence[float], prompt_tokens: int, output_tokens: int, generator: np.random.Generator
-) -> Path:  # fmt: skip
+) -> Path:
     """The steps of a request whose drafter always proposes as many tokens as there are rates.
 
     Args:
@@ -113,10 +113,14 @@ def drawn_path(
 
 
 def counted_path(
-    rates: Sequence[float], prompt_tokens: int, output_tokens: int, counted: tuple[int, int],
+    rates: Sequence[float],
+    prompt_tokens: int,
+    output_tokens: int,
+    counted: tuple[int, int],
     generator: np.random.Generator,
-) -> Path:  # fmt: skip
-    """Of `_TRIES` drawn paths the one nearest to what a server counted, so that luck is on both sides the same.
+) -> Path:
+    """Of `_TRIES` drawn paths the one nearest to what a server counted, so that luck is on both
+    sides the same.
 
     Args:
         rates: as of `drawn_path`.
@@ -143,16 +147,21 @@ def group_steps(paths: Sequence[Path], *, draft_model: bool = False) -> Steps:
 
     Args:
         paths: of the requests, in the order of their slots.
-        draft_model: a model drafts: a pass for every draft token, and one over what the target verifies, which keeps
-            its cache in step. Neither depends on the other's length, so its slots are taken to stay together.
+        draft_model: a model drafts: a pass for every draft token, and one over what the target
+            verifies, which keeps its cache in step. Neither depends on the other's length, so its
+            slots are taken to stay together.
     """
     ends = _counts([len(path.drafted) for path in paths])
     verify, draft = list[tuple[int, int, int, int]](), list[tuple[int, int, int, int]]()
     served = list[int]()
     for step in range(int(ends.max(initial=0))):
         here = [step < len(path.drafted) for path in paths]
-        drafted = [int(path.drafted[step]) if on else 0 for path, on in zip(paths, here, strict=True)]
-        context = [int(path.context[step]) if on else 0 for path, on in zip(paths, here, strict=True)]
+        drafted = [
+            int(path.drafted[step]) if on else 0 for path, on in zip(paths, here, strict=True)
+        ]
+        context = [
+            int(path.context[step]) if on else 0 for path, on in zip(paths, here, strict=True)
+        ]
         served.append(sum(here))
         for part in split_equally([tokens + on for tokens, on in zip(drafted, here, strict=True)]):
             longest = max(context[slot] for slot in part.slots) + part.before
@@ -163,14 +172,19 @@ def group_steps(paths: Sequence[Path], *, draft_model: bool = False) -> Steps:
             deep = [slot for slot, tokens in enumerate(drafted) if tokens > depth]
             draft.append((step, len(deep), 1, max(context[slot] for slot in deep) + depth))
     return Steps(
-        served=_counts(served), verify=_passes(verify), draft=_passes(draft), ends=ends,
+        served=_counts(served),
+        verify=_passes(verify),
+        draft=_passes(draft),
+        ends=ends,
         tokens=_counts([int(path.emitted.sum()) for path in paths]),
-    )  # fmt: skip
+    )
 
 
 def _passes(rows: Sequence[tuple[int, int, int, int]]) -> Passes:
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-    return Passes(step=table[:, 0], requests=table[:, 1], query_tokens=table[:, 2], context=table[:, 3])
+    return Passes(
+        step=table[:, 0], requests=table[:, 1], query_tokens=table[:, 2], context=table[:, 3]
+    )
 
 
 def _counts(values: Sequence[int]) -> Counts:

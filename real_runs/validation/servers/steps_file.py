@@ -1,7 +1,7 @@
 """Which passes should the scored runs of a server consist of?
 
-Kept beside the report, so that a later cost model can be scored on what was measured without running anything. Leaves
-out steps whose acceptance was drawn, which are no replay.
+Kept beside the report, so that a later cost model can be scored on what was measured without
+running anything. Leaves out steps whose acceptance was drawn, which are no replay.
 """
 
 from __future__ import annotations
@@ -35,11 +35,18 @@ def keep_steps(groups: Sequence[tuple[int, Steps]], folder: Path) -> None:
         about = {"group": group, "point": point}
         for draft, passes in enumerate((steps.verify, steps.draft)):
             table = np.stack([getattr(passes, name) for name in _PASS], axis=1)
-            rows += [about | {"what": draft, **dict(zip(_PASS, row, strict=True))} for row in table.tolist()]
-        rows += [about | {"what": 2, "step": step, "requests": count, "query_tokens": 0, "context": 0}
-                 for step, count in enumerate(steps.served.tolist())]  # fmt: skip
-        rows += [about | {"what": 3, "step": end, "requests": tokens, "query_tokens": 0, "context": 0}
-                 for end, tokens in zip(steps.ends.tolist(), steps.tokens.tolist(), strict=True)]  # fmt: skip
+            rows += [
+                about | {"what": draft, **dict(zip(_PASS, row, strict=True))}
+                for row in table.tolist()
+            ]
+        rows += [
+            about | {"what": 2, "step": step, "requests": count, "query_tokens": 0, "context": 0}
+            for step, count in enumerate(steps.served.tolist())
+        ]
+        rows += [
+            about | {"what": 3, "step": end, "requests": tokens, "query_tokens": 0, "context": 0}
+            for end, tokens in zip(steps.ends.tolist(), steps.tokens.tolist(), strict=True)
+        ]
     write_parquet(pa.Table.from_pylist(rows), folder / STEPS)
 
 
@@ -64,14 +71,19 @@ def read_steps(folder: Path) -> list[tuple[int, Steps]]:
             parts.append({name: values[name][mine] for name in _PASS})
         verify, draft, served, ends = parts
         steps = Steps(
-            served=served["requests"], verify=Passes(**verify), draft=Passes(**draft), ends=ends["step"],
+            served=served["requests"],
+            verify=Passes(**verify),
+            draft=Passes(**draft),
+            ends=ends["step"],
             tokens=ends["requests"],
-        )  # fmt: skip
+        )
         found.append((int(values["point"][values["group"] == group][0]), steps))
     return found
 
 
-def rate(setting: Setting, draft_layers: int, groups: Sequence[Steps], *, draft_tokens: int) -> float:
+def rate(
+    setting: Setting, draft_layers: int, groups: Sequence[Steps], *, draft_tokens: int
+) -> float:
     """Tokens per second that groups of requests, one after the other, should be given.
 
     Args:
@@ -80,5 +92,8 @@ def rate(setting: Setting, draft_layers: int, groups: Sequence[Steps], *, draft_
         groups: their steps.
         draft_tokens: K; 0 decodes plainly.
     """
-    runs = [predicted_group(setting, draft_layers, [steps], draft_tokens=draft_tokens).run for steps in groups]
+    runs = [
+        predicted_group(setting, draft_layers, [steps], draft_tokens=draft_tokens).run
+        for steps in groups
+    ]
     return sum(run.tokens for run in runs) / sum(run.decode_s for run in runs)

@@ -1,9 +1,9 @@
 """How far are predictions from llama.cpp's server, started with the flags that are exported?
 
-Answers of a plain server say what drafters would propose; `optimize` chooses for every cell; what it chose and a spread
-of what it did not are started, measured in rounds with a probe beside every run, and put beside what the calibrated
-device, its measured passes and its engine file predict. Nothing is fitted on what is scored. Leaves out a server that
-somebody else runs (`restart`).
+Answers of a plain server say what drafters would propose; `optimize` chooses for every cell; what
+it chose and a spread of what it did not are started, measured in rounds with a probe beside every
+run, and put beside what the calibrated device, its measured passes and its engine file predict.
+Nothing is fitted on what is scored. Leaves out a server that somebody else runs (`restart`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,13 @@ from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import DRAFT, Served, plain
 from real_runs.validation.servers.launches import Bench, Command, make_runs
 from real_runs.validation.servers.options import ServerOptions
-from real_runs.validation.servers.plan import SYNTHETIC, SYNTHETIC_CONTEXT, Wanted, cell_plan, server_cells
+from real_runs.validation.servers.plan import (
+    SYNTHETIC,
+    SYNTHETIC_CONTEXT,
+    Wanted,
+    cell_plan,
+    server_cells,
+)
 from real_runs.validation.servers.predict import Counted, Predict, PredictedGroup, predicted_group
 from real_runs.validation.servers.recordings import Recorded, record_prompts
 from real_runs.validation.servers.scored import Group, prompt_times, runs_of, scored_points
@@ -58,7 +64,7 @@ Plan = list[tuple[Cell, list[Served]]]
 
 def validate_server(
     options: ServerOptions, command: Command, *, tell: Tell = lambda text: None
-) -> Validation:  # fmt: skip
+) -> Validation:
     """Answer, choose, start, measure and score; safe to kill and to resume.
 
     Args:
@@ -70,8 +76,8 @@ def validate_server(
         The validation; its points lie in `options.out` as `validation.parquet`.
 
     Raises:
-        InputError: no such profile or engine, a server that does not start or draft, a folder that holds other runs, or
-            a budget in which nothing could be scored.
+        InputError: no such profile or engine, a server that does not start or draft, a folder that
+            holds other runs, or a budget in which nothing could be scored.
     """
     deadline = time.monotonic() + options.budget_s
     caches = options.out / "caches"
@@ -80,20 +86,29 @@ def validate_server(
     asked = _asked(options)
     _setting(plain(asked), asked)  # says now, not after the runs, what cannot be predicted
     wanted = Wanted(
-        slots=options.slots, contexts=options.contexts, per_slots=options.per_slots,
-        drafts=options.draft is not None, synthetic=options.synthetic, seed=options.seed,
-    )  # fmt: skip
+        slots=options.slots,
+        contexts=options.contexts,
+        per_slots=options.per_slots,
+        drafts=options.draft is not None,
+        synthetic=options.synthetic,
+        seed=options.seed,
+    )
     cells, recorded = _recorded(options, wanted, asked, command, caches, tell)
     predict = _predictor(options, asked, recorded)
     tell("choosing")
     chosen = {
         cell.name: chosen_for(
-            cell, recorded, replace(asked, max_batch=cell.batch), options.out / "traces" / str(place), predict,
-            draft=wanted.drafts and cell.context == min(options.contexts), seed=options.seed,
+            cell,
+            recorded,
+            replace(asked, max_batch=cell.batch),
+            options.out / "traces" / str(place),
+            predict,
+            draft=wanted.drafts and cell.context == min(options.contexts),
+            seed=options.seed,
         )
         for place, cell in enumerate(cells)
         if cell.kind != SYNTHETIC
-    }  # fmt: skip
+    }
     plan = cell_plan(cells, asked, chosen, wanted)
     bench = _bench(options, command, caches, recorded.prompts)
     setup = _setup(options, plan)
@@ -102,14 +117,20 @@ def validate_server(
     def progress(done: int, total: int, text: str) -> None:
         at_first.append(done)
         pace = (time.monotonic() - began) / max(done - at_first[0], 1)
-        left = min(pace * (total - done), deadline - time.monotonic()) if done > at_first[0] else 0.0
+        left = (
+            min(pace * (total - done), deadline - time.monotonic()) if done > at_first[0] else 0.0
+        )
         tell(f"{done} of {total}: {text}" + (f", {left / 60:.0f} min left" if left else ""))
 
     with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
-        missing = make_runs(bench, plan, log, rounds=options.rounds, deadline=deadline, progress=progress)
+        missing = make_runs(
+            bench, plan, log, rounds=options.rounds, deadline=deadline, progress=progress
+        )
         entries = list(log.finished)
     tell("scoring")
-    points, left_out = scored_points(plan, entries, chosen, recorded, predict, keep_disturbed=options.keep_disturbed)
+    points, left_out = scored_points(
+        plan, entries, chosen, recorded, predict, keep_disturbed=options.keep_disturbed
+    )
     if not points:
         raise InputError("no configuration could be scored; raise the budget", key="--budget")
     write_points(points, options.out / "validation.parquet")
@@ -117,35 +138,56 @@ def validate_server(
     if not missing:
         shutil.rmtree(caches, ignore_errors=True)
     return Validation(
-        points=tuple(points), regrets=tuple(regrets(points)), summary=summary(points), costs=LoopCosts(),
-        missing=missing, left_out=tuple(left_out), about=_about(options, asked, recorded, entries, plan, command),
-    )  # fmt: skip
+        points=tuple(points),
+        regrets=tuple(regrets(points)),
+        summary=summary(points),
+        costs=LoopCosts(),
+        missing=missing,
+        left_out=tuple(left_out),
+        about=_about(options, asked, recorded, entries, plan, command),
+    )
 
 
 def _keep(points: Sequence[Point], plan: Plan, recorded: Recorded, options: ServerOptions) -> None:
-    """The steps behind points whose acceptance was replayed, for later versions of the cost model to be scored on."""
-    made = {(cell.kind, cell.context, cell.batch, each.name): (cell, each) for cell, every in plan for each in every}
+    """The steps behind points whose acceptance was replayed, for later versions of the cost model
+    to be scored on.
+    """
+    made = {
+        (cell.kind, cell.context, cell.batch, each.name): (cell, each)
+        for cell, every in plan
+        for each in every
+    }
     named = [made[point.kind, point.context, point.batch, point.configuration] for point in points]
     keep_steps(
-        [(place, recorded.steps(served, group, seed=options.seed)[0])
-         for place, (cell, served) in enumerate(named) if not served.synthetic for group in cell.groups],
+        [
+            (place, recorded.steps(served, group, seed=options.seed)[0])
+            for place, (cell, served) in enumerate(named)
+            if not served.synthetic
+            for group in cell.groups
+        ],
         options.out,
-    )  # fmt: skip
+    )
 
 
 def _asked(options: ServerOptions) -> DecodingConfiguration:
     longest = max(*options.contexts, SYNTHETIC_CONTEXT if options.synthetic else 0)
     return DecodingConfiguration(
         deployment=DeploymentNames(
-            model=str(options.model), device=options.profile, engine=options.engine, fidelity=options.fidelity
+            model=str(options.model),
+            device=options.profile,
+            engine=options.engine,
+            fidelity=options.fidelity,
         ),
-        draft_model=None if options.draft is None else str(options.draft), max_batch=1,
+        draft_model=None if options.draft is None else str(options.draft),
+        max_batch=1,
         max_length=longest + options.max_new_tokens + ROOM_TOKENS,
-    )  # fmt: skip
+    )
 
 
 def _setting(served: Served, asked: DecodingConfiguration) -> Setting:
-    """What prices a configuration: the target and the engine's share; a draft model is priced beside it."""
+    """What prices a configuration: the target and the engine's share; a draft model is priced
+    beside it.
+    """
     if served.chosen.method != DRAFT:
         return build_setting(served.chosen)
     setting = build_setting(plain(asked).chosen)
@@ -154,22 +196,38 @@ def _setting(served: Served, asked: DecodingConfiguration) -> Setting:
 
 def _bench(
     options: ServerOptions, command: Command, caches: Path, prompts: Mapping[str, tuple[int, ...]]
-) -> Bench:  # fmt: skip
+) -> Bench:
     return Bench(
-        command=command, folder=options.out / "server", caches=caches.resolve(), prompts=prompts,
-        max_new_tokens=options.max_new_tokens, threads=options.threads, binary=options.binary, cpu=options.cpu,
-    )  # fmt: skip
+        command=command,
+        folder=options.out / "server",
+        caches=caches.resolve(),
+        prompts=prompts,
+        max_new_tokens=options.max_new_tokens,
+        threads=options.threads,
+        binary=options.binary,
+        cpu=options.cpu,
+    )
 
 
 def _recorded(
-    options: ServerOptions, wanted: Wanted, asked: DecodingConfiguration, command: Command, caches: Path, tell: Tell
+    options: ServerOptions,
+    wanted: Wanted,
+    asked: DecodingConfiguration,
+    command: Command,
+    caches: Path,
+    tell: Tell,
 ) -> tuple[list[Cell], Recorded]:
     """Cells in the server's tokens, its plain answers, and where a draft model agrees with them."""
     setup = {
-        "recorder": RECORDER, "slots": list(options.slots), "contexts": list(options.contexts), "seed": options.seed,
-        "max_new_tokens": options.max_new_tokens, "synthetic": options.synthetic, "threads": options.threads,
+        "recorder": RECORDER,
+        "slots": list(options.slots),
+        "contexts": list(options.contexts),
+        "seed": options.seed,
+        "max_new_tokens": options.max_new_tokens,
+        "synthetic": options.synthetic,
+        "threads": options.threads,
         "draft": None if options.draft is None else options.draft.name,
-    }  # fmt: skip
+    }
     bench = _bench(options, command, caches, {})
     with RecordingLog(options.out / "answers.part.jsonl", setup, resume=options.resume) as log:
         tell("starting a plain server")
@@ -177,42 +235,65 @@ def _recorded(
             server = bench.server(running)
             cells, ids = server_cells(server, read_prompts(options.prompts), wanted)
             recorded = record_prompts(
-                server, ids, log, cache_folder(caches, 1), max_new_tokens=options.max_new_tokens,
-                model=load_model(str(options.model)).name, tell=tell,
-            )  # fmt: skip
+                server,
+                ids,
+                log,
+                cache_folder(caches, 1),
+                max_new_tokens=options.max_new_tokens,
+                model=load_model(str(options.model)).name,
+                tell=tell,
+            )
     if options.draft is None:
         return cells, recorded
-    near = [each for cell in cells if cell.context == min(options.contexts) for each in cell.prompts]
+    near = [
+        each for cell in cells if cell.context == min(options.contexts) for each in cell.prompts
+    ]
     trace = _draft_trace(options, recorded, list(dict.fromkeys(near)), asked, command, tell)
     return cells, replace(recorded, draft=trace)
 
 
 def _draft_trace(
-    options: ServerOptions, recorded: Recorded, names: Sequence[str], asked: DecodingConfiguration, command: Command,
+    options: ServerOptions,
+    recorded: Recorded,
+    names: Sequence[str],
+    asked: DecodingConfiguration,
+    command: Command,
     tell: Tell,
-) -> AcceptanceTrace:  # fmt: skip
-    """The draft model's own next tokens after every position of the answers to some prompts; kept once recorded."""
+) -> AcceptanceTrace:
+    """The draft model's own next tokens after every position of the answers to some prompts; kept
+    once recorded.
+    """
     file = options.out / "traces" / "draft.parquet"
     if options.resume and file.exists():
         return read_acceptance(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    alone = replace(plain(asked).chosen, deployment=replace(asked.deployment, model=str(options.draft)))
+    alone = replace(
+        plain(asked).chosen, deployment=replace(asked.deployment, model=str(options.draft))
+    )
     with launched(
-        command(Served(chosen=alone)), folder=options.out / "server", binary=options.binary, threads=options.threads
+        command(Served(chosen=alone)),
+        folder=options.out / "server",
+        binary=options.binary,
+        threads=options.threads,
     ) as running:
         trace = draft_trace(
-            recorded.of(names), Address.parse(running.url),
-            tell=lambda done, total: tell(f"reading the draft model after answer {done} of {total}"),
-        )  # fmt: skip
+            recorded.of(names),
+            Address.parse(running.url),
+            tell=lambda done, total: tell(
+                f"reading the draft model after answer {done} of {total}"
+            ),
+        )
     write_acceptance(trace, file)
     return trace
 
 
 def _setup(options: ServerOptions, plan: Plan) -> dict[str, Any]:
     return {
-        "recorder": RECORDER, "threads": options.threads, "max_new_tokens": options.max_new_tokens,
+        "recorder": RECORDER,
+        "threads": options.threads,
+        "max_new_tokens": options.max_new_tokens,
         "plan": {cell.name: [each.name for each in every] for cell, every in plan},
-    }  # fmt: skip
+    }
 
 
 def _predictor(options: ServerOptions, asked: DecodingConfiguration, recorded: Recorded) -> Predict:
@@ -221,33 +302,55 @@ def _predictor(options: ServerOptions, asked: DecodingConfiguration, recorded: R
     def predict(served: Served, group: Group, counted: Counted) -> PredictedGroup:
         drawn = recorded.steps(served, group, seed=options.seed, counted=counted)
         cut = layers if served.chosen.method == DRAFT else 0
-        return predicted_group(_setting(served, asked), cut, drawn, draft_tokens=served.draft_tokens)
+        return predicted_group(
+            _setting(served, asked), cut, drawn, draft_tokens=served.draft_tokens
+        )
 
     return predict
 
 
 def _about(
-    options: ServerOptions, asked: DecodingConfiguration, recorded: Recorded, entries: Sequence[Mapping[str, Any]],
-    plan: Plan, command: Command,
-) -> dict[str, Any]:  # fmt: skip
+    options: ServerOptions,
+    asked: DecodingConfiguration,
+    recorded: Recorded,
+    entries: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    command: Command,
+) -> dict[str, Any]:
     runs = runs_of(entries)
     correlation = probe_correlation(undisturbed(runs))
-    every = {f"{each.chosen.max_batch} slots, {each.name}": each for _, some in plan for each in some}
+    every = {
+        f"{each.chosen.max_batch} slots, {each.name}": each for _, some in plan for each in some
+    }
     return {
-        "engine": "llama.cpp", "model": load_model(str(options.model)).name, "device": f"CPU: {processor_name()}",
-        "threads": options.threads, "profile": Path(options.profile).stem, "fidelity": options.fidelity,
-        "rounds": options.rounds, "seed": options.seed, "max_new_tokens": options.max_new_tokens,
+        "engine": "llama.cpp",
+        "model": load_model(str(options.model)).name,
+        "device": f"CPU: {processor_name()}",
+        "threads": options.threads,
+        "profile": Path(options.profile).stem,
+        "fidelity": options.fidelity,
+        "rounds": options.rounds,
+        "seed": options.seed,
+        "max_new_tokens": options.max_new_tokens,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "probe_deciles_s": quantiles([run.probe_s for run in runs], n=10) if len(runs) > 1 else [],
         "probe_correlation": None if math.isnan(correlation) else correlation,
-        "acceptance": "text: drafters replayed on a plain server's answers; synthetic: draws with the server's counts",
-        "commands": {name: shlex.join(["llama-server", *_shown(command(each))]) for name, each in every.items()},
+        "acceptance": (
+            "text: drafters replayed on a plain server's answers; synthetic: draws with the"
+            " server's counts"
+        ),
+        "commands": {
+            name: shlex.join(["llama-server", *_shown(command(each))])
+            for name, each in every.items()
+        },
         "draft_layers": 0 if options.draft is None else load_model(str(options.draft)).layers,
         "weights": load_model(str(options.model)).dtype,
         "prompts": prompt_times(build_setting(plain(asked).chosen), recorded),
-    }  # fmt: skip
+    }
 
 
 def _shown(arguments: Sequence[str]) -> list[str]:
-    """A command line whose files are named without their folders: where they lay is nobody's business."""
+    """A command line whose files are named without their folders: where they lay is nobody's
+    business.
+    """
     return [Path(each).name if each.endswith(".gguf") else each for each in arguments]

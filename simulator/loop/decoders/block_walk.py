@@ -1,11 +1,13 @@
 """Which pass of its block does a request take, what does it compute, and who waits for whom?
 
-A request walks along the passes of blocks. Where these were recorded, they lie in a canvas behind the text that is
-finished: `Requests.pending` counts the generated tokens before it, and another one begins where it is full or its text
-has ended. Where steps are shared (`PAD`), a block begins for everybody at once, whoever is done computes along until
-all are, and all blocks are delivered together. Leaves out what a pass costs and who takes part in an iteration.
+A request walks along the passes of blocks. Where these were recorded, they lie in a canvas behind
+the text that is finished: `Requests.pending` counts the generated tokens before it, and another one
+begins where it is full or its text has ended. Where steps are shared (`PAD`), a block begins for
+everybody at once, whoever is done computes along until all are, and all blocks are delivered
+together. Leaves out what a pass costs and who takes part in an iteration.
 
-Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), algorithm 1, and its code for several requests.
+Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), algorithm 1, and its code for several
+requests.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def block_rows(d: Drafts, requests: Requests, r: int) -> int:
     if rows > 0:
         return rows * d.copies
     whole = whole_tokens(d, requests, r)
-    return int(whole if rows == FULL else (whole - requests[r].prompt - requests[r].generated) * d.copies)
+    return int(
+        whole if rows == FULL else (whole - requests[r].prompt - requests[r].generated) * d.copies
+    )
 
 
 @inlined
@@ -42,7 +46,9 @@ def held_tokens(d: Drafts, requests: Requests, limits: Limits, r: int, rows: int
 
 @inlined
 def waits_for_block(replica: Replica, requests: Requests, r: int) -> bool:
-    """Whether a request has to wait until others have finished the block that they share steps of."""
+    """Whether a request has to wait until others have finished the block that they share steps
+    of.
+    """
     return bool(replica.sharing and requests[r].granted == 0)
 
 
@@ -60,7 +66,9 @@ def find_sharing(d: Drafts, replica: Replica, buffers: Buffers, requests: Reques
 
 @compiled
 def count_shared(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests) -> None:
-    """Note how many passes those who share steps take until the last of them has finished its block."""
+    """Note how many passes those who share steps take until the last of them has finished its
+    block.
+    """
     replica.shared_passes = 0
     if d.ragged != PAD:
         return
@@ -71,8 +79,12 @@ def count_shared(d: Drafts, replica: Replica, buffers: Buffers, requests: Reques
 
 
 @compiled
-def add_block_pass(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, r: int, rows: int) -> None:
-    """Count what a request reads and computes in the iteration; full passes stand among the prompts."""
+def add_block_pass(
+    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, r: int, rows: int
+) -> None:
+    """Count what a request reads and computes in the iteration; full passes stand among the
+    prompts.
+    """
     requests[r].granted = d.ragged == PAD
     if not d.canvas:
         cached = requests[r].computed
@@ -96,7 +108,9 @@ def _enter(d: Drafts, requests: Requests, r: int, place: int, generated: int) ->
     if d.left[place] > 0:
         return
     requests[r].granted = 0
-    if d.canvas and (generated - requests[r].pending >= d.canvas or d.foreseen[place] == BEGINS_CANVAS):
+    if d.canvas and (
+        generated - requests[r].pending >= d.canvas or d.foreseen[place] == BEGINS_CANVAS
+    ):
         requests[r].pending = generated
 
 
@@ -113,7 +127,9 @@ def advance_block(d: Drafts, replica: Replica, requests: Requests, r: int) -> in
 
 @compiled
 def restart_block(d: Drafts, requests: Requests, r: int) -> None:
-    """A request lost its cache: it begins its block again, or the next one if only the storing was missing."""
+    """A request lost its cache: it begins its block again, or the next one if only the storing was
+    missing.
+    """
     place = requests[r].place
     if d.canvas == 0 or d.passes[place] > 0:
         requests[r].place -= d.left[place]

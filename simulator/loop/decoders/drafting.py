@@ -1,10 +1,11 @@
 """How many tokens does a decoding request draft, and how many does it keep?
 
-Every simulated request walks along a recording from a place of its own; where a recorded text ends, the walk goes on
-with the next one. Leaves out what drafting costs and when a request decodes at all.
+Every simulated request walks along a recording from a place of its own; where a recorded text ends,
+the walk goes on with the next one. Leaves out what drafting costs and when a request decodes at
+all.
 
-Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for drafting during verification; Shen et al. 2025,
-"SpecBranch" (arXiv:2506.01979), for branches.
+Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for drafting during verification;
+Shen et al. 2025, "SpecBranch" (arXiv:2506.01979), for branches.
 """
 
 from __future__ import annotations
@@ -57,12 +58,18 @@ def drafted_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
 @inlined
 def _allowed(d: Drafts, requests: Requests, r: int, batch: int) -> int:
     """Draft tokens that a request may have where the batch allows so many."""
-    return int(min(batch, requests[r].output - requests[r].generated - 1)) if d.within_output else batch
+    return (
+        int(min(batch, requests[r].output - requests[r].generated - 1))
+        if d.within_output
+        else batch
+    )
 
 
 @inlined
 def draft_length(d: Drafts, requests: Requests, r: int, drafts: int, batch: int) -> int:
-    """Draft passes of a request's step that verifies `drafts` tokens, or the tokens that they make one by one."""
+    """Draft passes of a request's step that verifies `drafts` tokens, or the tokens that they make
+    one by one.
+    """
     if drafts > 0 and len(d.passes) > 0:
         passes = d.passes[requests[r].place]
         return int(passes if d.decoder == TREE else min(passes, _allowed(d, requests, r, batch)))
@@ -71,7 +78,9 @@ def draft_length(d: Drafts, requests: Requests, r: int, drafts: int, batch: int)
 
 @inlined
 def fits(d: Drafts, extra: int, room: int) -> int:
-    """What remains of `extra` query tokens where there is room for `room`; trees and blocks are not cut."""
+    """What remains of `extra` query tokens where there is room for `room`; trees and blocks are not
+    cut.
+    """
     if extra <= room:
         return extra
     return max(room, 0) if d.decoder in (CHAIN, PARALLEL) else 0
@@ -95,7 +104,9 @@ def accepted_tokens(d: Drafts, requests: Requests, r: int, drafts: int) -> int:
 
 @compiled
 def branches_behind(d: Drafts, requests: Requests, r: int) -> int:
-    """Branches of the draft that is made while a request's pending one is verified: they begin where that one ends."""
+    """Branches of the draft that is made while a request's pending one is verified: they begin
+    where that one ends.
+    """
     if d.branches <= 1:
         return 1
     return int(d.branches_at[(requests[r].place + requests[r].drafts) % len(d.branches_at)])
@@ -103,14 +114,20 @@ def branches_behind(d: Drafts, requests: Requests, r: int) -> int:
 
 @compiled
 def meanwhile_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
-    """Tokens of the draft that is made while a request's pending one is verified, as if that one were accepted."""
+    """Tokens of the draft that is made while a request's pending one is verified, as if that one
+    were accepted.
+    """
     following = (requests[r].place + requests[r].drafts + 1) % len(d.proposes)
     return int(min(batch, 1 + d.proposes[following]))
 
 
 @compiled
-def _throw_away(d: Drafts, replica: Replica, requests: Requests, r: int, batch: int, stays: int) -> None:
-    """Count the draft that was made meanwhile: the branches beside the one that stays, and that one if none does."""
+def _throw_away(
+    d: Drafts, replica: Replica, requests: Requests, r: int, batch: int, stays: int
+) -> None:
+    """Count the draft that was made meanwhile: the branches beside the one that stays, and that one
+    if none does.
+    """
     tokens = meanwhile_tokens(d, requests, r, batch)
     unselected = (branches_behind(d, requests, r) - 1) * tokens
     rolled_back = (1 - stays) * tokens
@@ -120,10 +137,16 @@ def _throw_away(d: Drafts, replica: Replica, requests: Requests, r: int, batch: 
 
 
 @compiled
-def _parallel_step(d: Drafts, replica: Replica, requests: Requests, r: int, accepted: int, batch: int) -> int:
-    """What becomes of the draft that was made while this step's was verified; tokens that the step emits."""
+def _parallel_step(
+    d: Drafts, replica: Replica, requests: Requests, r: int, accepted: int, batch: int
+) -> int:
+    """What becomes of the draft that was made while this step's was verified; tokens that the step
+    emits.
+    """
     drafts, place = requests[r].drafts, requests[r].place
-    if drafts > 0 and d.branches == 0 and accepted == drafts:  # the draft goes on behind its own last token
+    if (
+        drafts > 0 and d.branches == 0 and accepted == drafts
+    ):  # the draft goes on behind its own last token
         requests[r].pending = WHOLE
         return accepted
     decided = place + accepted  # the token behind those that were accepted
@@ -138,10 +161,18 @@ def _parallel_step(d: Drafts, replica: Replica, requests: Requests, r: int, acce
 
 
 @inlined
-def _walk(d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, batch: int) -> tuple[int, int]:
-    """Tokens that a step emits and draft tokens that it keeps, before the request's end cuts it; the walk moves on."""
+def _walk(
+    d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, batch: int
+) -> tuple[int, int]:
+    """Tokens that a step emits and draft tokens that it keeps, before the request's end cuts it;
+    the walk moves on.
+    """
     accepted = accepted_tokens(d, requests, r, drafts)
-    emitted = _parallel_step(d, replica, requests, r, accepted, batch) if d.decoder == PARALLEL else accepted + 1
+    emitted = (
+        _parallel_step(d, replica, requests, r, accepted, batch)
+        if d.decoder == PARALLEL
+        else accepted + 1
+    )
     if drafts > 0 and (d.controller != ALWAYS or d.slots == BY_REQUEST):
         requests[r].recent_accepted += d.weight * (accepted - requests[r].recent_accepted)
         replica.recent_accepted += accepted
@@ -157,7 +188,9 @@ def _walk(d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, 
 
 @inlined
 def advance_walk(d: Drafts, replica: Replica, requests: Requests, r: int, batch: int) -> int:
-    """Let a decoding request take its step: the tokens that it emits, at most as many as it still wants."""
+    """Let a decoding request take its step: the tokens that it emits, at most as many as it still
+    wants.
+    """
     missing = requests[r].output - requests[r].generated
     if d.decoder == PLAIN:
         emitted = 1

@@ -1,10 +1,11 @@
 """Which draft length does a batch take in this iteration, by what its engine has seen so far?
 
-Every rule compares the tokens that a step of K draft tokens would emit with the seconds of such a step, or counts what
-its own choices brought: `simulator.loop.length_policies` says who does which. Leaves out what a draft costs and keeps.
+Every rule compares the tokens that a step of K draft tokens would emit with the seconds of such a
+step, or counts what its own choices brought: `simulator.loop.length_policies` says who does which.
+Leaves out what a draft costs and keeps.
 
-Reference: Liu et al. 2024, "SmartSpec" (arXiv:2406.14066), section 4, for goodput; Li et al. 2025, "Nightjar"
-(arXiv:2512.22420), section 4, for the bandit.
+Reference: Liu et al. 2024, "SmartSpec" (arXiv:2406.14066), section 4, for goodput; Li et al. 2025,
+"Nightjar" (arXiv:2512.22420), section 4, for the bandit.
 """
 
 from __future__ import annotations
@@ -33,12 +34,18 @@ from simulator.loop.request import DECODING
 from simulator.loop.state import Buffers, Limits, Replica, Requests
 from simulator.loop.tables import Tables, between, draft_seconds, target_seconds
 
-PROBE_EVERY = 64  # iterations after which the goodput controller drafts although it seems not to pay
+PROBE_EVERY = (
+    64  # iterations after which the goodput controller drafts although it seems not to pay
+)
 # columns of a tier: the batch that it begins at, its thresholds and pace, and its draft lengths
 FIRST, DOWN, UP, PACE, WARM_UP, COUNT, LENGTHS = range(7)
 AVERAGE, SEEN, AT = range(3)  # columns of what is remembered of a tier
-BINS, LEFT, ARM, BLOCK_STEPS, DONE, TRIES = range(6)  # and of a bandit's batch size; the losses stand behind the tries
-SHARE, KNOWN, NOW = range(3)  # rows of what is remembered of drafts that were accepted up to a token
+BINS, LEFT, ARM, BLOCK_STEPS, DONE, TRIES = range(
+    6
+)  # and of a bandit's batch size; the losses stand behind the tries
+SHARE, KNOWN, NOW = range(
+    3
+)  # rows of what is remembered of drafts that were accepted up to a token
 
 
 def memory_shape(d: Drafts, limits: Limits) -> tuple[int, int]:
@@ -51,7 +58,9 @@ def memory_shape(d: Drafts, limits: Limits) -> tuple[int, int]:
 
 
 def begin_policy(d: Drafts, memory: NDArray[np.float64]) -> None:
-    """What a rule remembers before the first iteration: every tier begins at the longest draft, or in its middle."""
+    """What a rule remembers before the first iteration: every tier begins at the longest draft, or
+    in its middle.
+    """
     if d.controller != TIERS:
         return
     for row in range(d.tiers.shape[0]):
@@ -61,7 +70,9 @@ def begin_policy(d: Drafts, memory: NDArray[np.float64]) -> None:
 
 
 @compiled
-def length_seconds(d: Drafts, t: Tables, buffers: Buffers, decoding: int, k: int, context_tokens: float) -> float:
+def length_seconds(
+    d: Drafts, t: Tables, buffers: Buffers, decoding: int, k: int, context_tokens: float
+) -> float:
     """Seconds of an iteration beside no prompts in which every request drafts k tokens."""
     seconds = target_seconds(t, decoding, 1.0 + k, context_tokens, buffers.chunks, 0, 0)
     return float(seconds + draft_seconds(t, decoding, k, context_tokens, 0))
@@ -69,7 +80,9 @@ def length_seconds(d: Drafts, t: Tables, buffers: Buffers, decoding: int, k: int
 
 @compiled
 def _expect_survivors(buffers: Buffers, most: int) -> None:
-    """Tokens of a step by how often drafts were accepted up to each token; beyond the last seen, as before it."""
+    """Tokens of a step by how often drafts were accepted up to each token; beyond the last seen, as
+    before it.
+    """
     expected, before, last = 1.0, 1.0, 1.0
     buffers.gains[0] = 1.0
     for k in range(1, most + 1):
@@ -82,7 +95,9 @@ def _expect_survivors(buffers: Buffers, most: int) -> None:
 
 
 @compiled
-def _count_acceptance(buffers: Buffers, replica: Replica, requests: Requests, most: int, decoding: int) -> None:
+def _count_acceptance(
+    buffers: Buffers, replica: Replica, requests: Requests, most: int, decoding: int
+) -> None:
     """Tokens of a step as the recording will have it: who of the batch accepts how many."""
     gains = buffers.gains
     for k in range(most + 1):
@@ -100,7 +115,9 @@ def _count_acceptance(buffers: Buffers, replica: Replica, requests: Requests, mo
 
 
 @compiled
-def _expect(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, most: int, decoding: int) -> None:
+def _expect(
+    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, most: int, decoding: int
+) -> None:
     """Write the tokens that a step of 0, 1, ... draft tokens is taken to emit."""
     if d.controller == SURVIVAL:
         _expect_survivors(buffers, most)
@@ -117,7 +134,9 @@ def _expect(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, m
 
 
 @compiled
-def _best_length(d: Drafts, t: Tables, buffers: Buffers, decoding: int, most: int, context_tokens: float) -> int:
+def _best_length(
+    d: Drafts, t: Tables, buffers: Buffers, decoding: int, most: int, context_tokens: float
+) -> int:
     """The candidate that emits most tokens a second by the written expectation."""
     context = context_tokens if d.profiled_context < 0.0 else d.profiled_context * decoding
     best, best_rate = 0, 0.0
@@ -143,7 +162,9 @@ def _tier(d: Drafts, decoding: int) -> int:
 
 @compiled
 def _move_in_tier(d: Drafts, buffers: Buffers, row: int) -> None:
-    """Go to a shorter length of a tier where fewer tokens are accepted than that, else to a longer one."""
+    """Go to a shorter length of a tier where fewer tokens are accepted than that, else to a longer
+    one.
+    """
     at, average = int(buffers.memory[row, AT]), buffers.memory[row, AVERAGE]
     last = int(d.tiers[row, COUNT]) - 1
     now = d.tiers[row, LENGTHS + at]
@@ -159,7 +180,9 @@ def _move_in_tier(d: Drafts, buffers: Buffers, row: int) -> None:
         if average > (below - 0.5 if below > 0.0 else 0.5) + d.tiers[row, DOWN]:
             break
         lower -= 1
-    while lower == at and at < last and average > d.tiers[row, LENGTHS + at] - 0.5 + d.tiers[row, UP]:
+    while (
+        lower == at and at < last and average > d.tiers[row, LENGTHS + at] - 0.5 + d.tiers[row, UP]
+    ):
         at += 1
         lower = at
     buffers.memory[row, AT] = lower
@@ -189,11 +212,14 @@ def _draw(d: Drafts, replica: Replica) -> float:
 def _arm(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, row: int, most: int) -> int:
     """Any length, with a probability that falls from bin to bin; else that of the least mean loss.
 
-    A length above 0 after a while without drafts also bears what its drafter has to read first, by draft token.
+    A length above 0 after a while without drafts also bears what its drafter has to read first, by
+    draft token.
     """
     if _draw(d, replica) * buffers.memory[row, BINS] < 1.0:
         return int(_draw(d, replica) * (most + 1))
-    reread_s = between(t.draft_row_s, float(row * replica.undrafted)) if replica.undrafted > 0 else 0.0
+    reread_s = (
+        between(t.draft_row_s, float(row * replica.undrafted)) if replica.undrafted > 0 else 0.0
+    )
     best, least = 0, np.inf
     for k in range(most + 1):
         tries = buffers.memory[row, TRIES + k]
@@ -207,7 +233,9 @@ def _arm(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, row: int, mos
 
 @compiled
 def _pull(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, decoding: int) -> int:
-    """The bandit's length: it stays for a bin of steps of this batch size; blocks of bins double."""
+    """The bandit's length: it stays for a bin of steps of this batch size; blocks of bins
+    double.
+    """
     memory, row = buffers.memory, decoding
     if memory[row, LEFT] <= 0.0:
         if memory[row, DONE] >= memory[row, BLOCK_STEPS]:
@@ -222,8 +250,12 @@ def _pull(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, decoding: in
 
 
 @compiled
-def count_ready(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests) -> tuple[int, int]:
-    """Requests that are ready to decode, and their cached tokens, or 0 where no draft length depends on these."""
+def count_ready(
+    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests
+) -> tuple[int, int]:
+    """Requests that are ready to decode, and their cached tokens, or 0 where no draft length
+    depends on these.
+    """
     weighed = d.decoder not in (PLAIN, BLOCK) and d.controller not in (ALWAYS, EMA, VERIFIED)
     if replica.all_decode and not weighed:
         return replica.running, 0
@@ -238,8 +270,14 @@ def count_ready(d: Drafts, replica: Replica, buffers: Buffers, requests: Request
 
 @compiled
 def batch_drafts(
-    d: Drafts, t: Tables, replica: Replica, buffers: Buffers, requests: Requests, decoding: int, context_tokens: float
-) -> int:  # fmt: skip
+    d: Drafts,
+    t: Tables,
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    decoding: int,
+    context_tokens: float,
+) -> int:
     """Draft tokens that a request may have in an iteration in which `decoding` requests decode."""
     if d.decoder in (PLAIN, BLOCK):
         return 0
@@ -254,14 +292,22 @@ def batch_drafts(
     if d.pace == 1 or replica.iterations % d.pace == 0 or replica.iterations == 0:
         _expect(d, replica, buffers, requests, most, decoding)
         replica.held_length = _best_length(d, t, buffers, decoding, most, context_tokens)
-    if d.controller == GOODPUT and replica.held_length == 0 and replica.iterations % PROBE_EVERY == 0:
+    if (
+        d.controller == GOODPUT
+        and replica.held_length == 0
+        and replica.iterations % PROBE_EVERY == 0
+    ):
         return 1
     return int(min(most, replica.held_length))
 
 
 @compiled
-def change_length(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, batch: int) -> None:
-    """Count a change of the draft length, and what the drafter has to read that was generated without it."""
+def change_length(
+    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, batch: int
+) -> None:
+    """Count a change of the draft length, and what the drafter has to read that was generated
+    without it.
+    """
     replica.reread_rows = 0
     if batch != replica.last_length:
         replica.last_length = batch
@@ -279,7 +325,9 @@ def change_length(d: Drafts, replica: Replica, buffers: Buffers, requests: Reque
 
 
 @inlined
-def see_step(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, r: int, emitted: int) -> None:
+def see_step(
+    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, r: int, emitted: int
+) -> None:
     """Note what a request emitted, as far as a policy wants to know."""
     if d.controller == SURVIVAL:
         buffers.memory[NOW, min(emitted - 1, d.most)] += 1.0
@@ -289,7 +337,9 @@ def see_step(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, 
 
 @compiled
 def learn(d: Drafts, replica: Replica, buffers: Buffers, emitted: int) -> None:
-    """A policy looks at the iteration that has ended, in which requests that decode emitted so many tokens."""
+    """A policy looks at the iteration that has ended, in which requests that decode emitted so many
+    tokens.
+    """
     if replica.decoding == 0:
         return
     if d.rereads and replica.draft_limit == 0:
@@ -306,7 +356,9 @@ def learn(d: Drafts, replica: Replica, buffers: Buffers, emitted: int) -> None:
         for k in range(d.most + 1):
             if 0 < k <= replica.draft_limit:
                 weight = d.weight if buffers.memory[KNOWN, k] > 0.0 else 1.0
-                buffers.memory[SHARE, k] += weight * (longer / replica.decoding - buffers.memory[SHARE, k])
+                buffers.memory[SHARE, k] += weight * (
+                    longer / replica.decoding - buffers.memory[SHARE, k]
+                )
                 buffers.memory[KNOWN, k] = 1.0
             longer -= buffers.memory[NOW, k]
             buffers.memory[NOW, k] = 0.0

@@ -1,6 +1,7 @@
 """What does the loop know of a decoder, as numbers and arrays that compiled code reads?
 
-Leaves out where they come from (`speculation`), and what is done with them (`drafting`, `block_walk`, `slots`).
+Leaves out where they come from (`speculation`), and what is done with them (`drafting`,
+`block_walk`, `slots`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ BEGINS, BEGINS_CANVAS = 1, 2  # the latter where the text before has ended
 
 
 class Drafts(NamedTuple):
-    """Decoder of every request; arrays over the places of a recording, or over the passes of recorded blocks."""
+    """Decoder of every request; arrays over the places of a recording, or over the passes of
+    recorded blocks.
+    """
 
     decoder: int
     controller: int
@@ -37,12 +40,17 @@ class Drafts(NamedTuple):
     ragged: int
     group: int  # most requests that are padded together
     by_batch: Small  # draft tokens by decoding requests; the last entry serves all larger batches
-    steps: Short  # [places, 2], `emits` and `proposes` of a step side by side, for what every request reads
-    emits: Small  # tokens of a step that drafts enough, within its text; of a pass of a block decoder
-    proposes: Small  # draft tokens that the drafter has there; of a block decoder the query tokens of the pass, or what
+    # [places, 2], `emits` and `proposes` of a step side by side, for what every request reads
+    steps: Short
+    emits: (
+        Small  # tokens of a step that drafts enough, within its text; of a pass of a block decoder
+    )
+    # draft tokens that the drafter has there; of a block decoder the query tokens of the pass, or
+    # what
+    proposes: Small
     # follows from where its canvas stands: `FULL`, `FROM_BLOCK`
-    # draft passes of a step there, where that is not its tokens: a tree of its own, a look beyond the last; passes
-    # until a recorded block is finished, 0 for those that only store it
+    # draft passes of a step there, where that is not its tokens: a tree of its own, a look beyond
+    # the last; passes until a recorded block is finished, 0 for those that only store it
     passes: Small
     left: Small  # tokens to the end of the recorded text; passes since the start of the block
     branches_at: Byte  # branches of a draft made during verification that begins there
@@ -50,19 +58,26 @@ class Drafts(NamedTuple):
     budget_per_request: float  # draft tokens that are verified, of a mean request; infinity: all
     sure: Real  # the drafter's probability of its likeliest token there
     within_output: bool  # nobody drafts beyond the end of its output
-    # 1 where a draft made during verification would have begun with the recorded token; where the blocks of a recorded
-    # prompt begin: `BEGINS`, or `BEGINS_CANVAS`
+    # 1 where a draft made during verification would have begun with the recorded token; where the
+    # blocks of a recorded prompt begin: `BEGINS`, or `BEGINS_CANVAS`
     foreseen: Byte
-    states: int  # trees that depend on the step before: places of one follow those of another, the first one's first
-    following: Small  # place behind a step there, where several states have places; empty: behind what it emits
+    # trees that depend on the step before: places of one follow those of another, the first one's
+    # first
+    states: int
+    # place behind a step there, where several states have places; empty: behind what it emits
+    following: Small
     canvas: int  # tokens of the canvas that recorded blocks lie in; 0: there is none
     copies: int  # sequences that a pass over a part of the canvas computes for every request
-    renews: bool  # the first pass of a block computes the prompt too, and nothing is computed before it
+    renews: (
+        bool  # the first pass of a block computes the prompt too, and nothing is computed before it
+    )
     lengths: Small  # draft lengths that a controller of the batch chooses from, rising
     gains: Real  # tokens that a step of 0, 1, ... draft tokens emits in the mean
     pace: int  # iterations between two choices
-    profiled_context: float  # tokens of a request with which passes were timed for the choice; below 0: those it has
+    # tokens of a request with which passes were timed for the choice; below 0: those it has
+    profiled_context: float
     tiers: NDArray[np.float64]  # by batch size, see `decoders.lengths`
     draws: Real  # in [0, 1), for choices by chance
     change_s: float  # of another draft length than before
-    rereads: bool  # the drafter reads what was generated while nothing was drafted before it drafts again
+    # the drafter reads what was generated while nothing was drafted before it drafts again
+    rereads: bool

@@ -1,6 +1,7 @@
 """Which recording do simulated requests walk along, from where, and with which draft lengths?
 
-Turns `SpeculationOptions` and `BlockOptions` into the arrays of `drafting`. Leaves out the walk itself.
+Turns `SpeculationOptions` and `BlockOptions` into the arrays of `drafting`. Leaves out the walk
+itself.
 """
 
 from __future__ import annotations
@@ -58,18 +59,48 @@ _RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
 _NONE = np.zeros(0, dtype=np.int32)
 _EVERYBODY = 1 << 24
 _CACHED = 8  # recordings, each under one draft length
-_DRAWN_PLACES = 100_000  # of a recording and its copies: the draws of a walk then hardly move its mean
+_DRAWN_PLACES = (
+    100_000  # of a recording and its copies: the draws of a walk then hardly move its mean
+)
 Steps = tuple[Small, Small, Small, Byte, Byte]
 Rows = tuple[tuple[int, int, int], ...]
 _PLAIN = Drafts(
-    decoder=PLAIN, controller=ALWAYS, most=0, weight=1.0, branches=0, parts=1, prunes=False, interference_ratio=0.0,
+    decoder=PLAIN,
+    controller=ALWAYS,
+    most=0,
+    weight=1.0,
+    branches=0,
+    parts=1,
+    prunes=False,
+    interference_ratio=0.0,
     steps=np.zeros((0, 2), np.int16),
-    ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, passes=_NONE,
-    left=_NONE, branches_at=np.ones(1, np.uint8), foreseen=np.zeros(0, np.uint8), slots=ALIKE,
-    budget_per_request=np.inf, sure=np.ones(1), within_output=False, states=1, following=_NONE,
-    canvas=0, copies=1, renews=False, lengths=np.arange(1, dtype=np.int32), gains=np.ones(1), pace=1,
-    profiled_context=-1.0, tiers=np.zeros((1, 1)), draws=np.zeros(1), change_s=0.0, rereads=False,
-)  # fmt: skip
+    ragged=SPLIT,
+    group=_EVERYBODY,
+    by_batch=np.zeros(1, np.int32),
+    emits=_NONE,
+    proposes=_NONE,
+    passes=_NONE,
+    left=_NONE,
+    branches_at=np.ones(1, np.uint8),
+    foreseen=np.zeros(0, np.uint8),
+    slots=ALIKE,
+    budget_per_request=np.inf,
+    sure=np.ones(1),
+    within_output=False,
+    states=1,
+    following=_NONE,
+    canvas=0,
+    copies=1,
+    renews=False,
+    lengths=np.arange(1, dtype=np.int32),
+    gains=np.ones(1),
+    pace=1,
+    profiled_context=-1.0,
+    tiers=np.zeros((1, 1)),
+    draws=np.zeros(1),
+    change_s=0.0,
+    rereads=False,
+)
 
 
 def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
@@ -105,16 +136,31 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
             _started(options.trace, (_lengths(options) + 1).astype(np.int16)), emits.size
         )  # the one that found it unsure
     drafts = _PLAIN._replace(
-        decoder=decoder, controller=_CONTROLLERS.get(options.stop.rule, ALWAYS), most=int(most),
-        weight=float(options.ema_weight), branches=int(batch.branches), parts=int(batch.parts),
-        prunes=bool(batch.prunes), interference_ratio=float(batch.interference_ratio),
-        ragged=_RAGGED[batch.ragged], group=int(options.group_requests or _EVERYBODY),
-        by_batch=_by_batch(options), emits=emits, proposes=proposes, passes=passes, left=left,
-        branches_at=branches_at, foreseen=foreseen, slots=_SLOTS[batch.slots],
-        budget_per_request=np.inf if batch.budget_per_request is None else float(batch.budget_per_request),
-        sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output),
+        decoder=decoder,
+        controller=_CONTROLLERS.get(options.stop.rule, ALWAYS),
+        most=int(most),
+        weight=float(options.ema_weight),
+        branches=int(batch.branches),
+        parts=int(batch.parts),
+        prunes=bool(batch.prunes),
+        interference_ratio=float(batch.interference_ratio),
+        ragged=_RAGGED[batch.ragged],
+        group=int(options.group_requests or _EVERYBODY),
+        by_batch=_by_batch(options),
+        emits=emits,
+        proposes=proposes,
+        passes=passes,
+        left=left,
+        branches_at=branches_at,
+        foreseen=foreseen,
+        slots=_SLOTS[batch.slots],
+        budget_per_request=np.inf
+        if batch.budget_per_request is None
+        else float(batch.budget_per_request),
+        sure=_sure(options),
+        within_output=bool(scenario.scheduler.drafts_within_output),
         lengths=np.arange(most + 1, dtype=np.int32),
-    )  # fmt: skip
+    )
     return with_policy(_side_by_side(drafts), options.policy, scenario.seed)
 
 
@@ -132,7 +178,9 @@ def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Gene
             starts = np.nonzero(drafts.foreseen if drafts.canvas else drafts.left == 0)[0]
             requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
         else:  # texts begin in the first state
-            requests["place"] = generator.integers(0, drafts.emits.size // drafts.states, requests.size)
+            requests["place"] = generator.integers(
+                0, drafts.emits.size // drafts.states, requests.size
+            )
             requests["emits"], requests["proposes"] = drafts.steps[requests["place"]].T
     requests["recent_accepted"] = drafts.most
     requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
@@ -147,7 +195,9 @@ def _by_batch(options: SpeculationOptions) -> Small:
 
 
 def _steps(options: SpeculationOptions, generator: np.random.Generator) -> Steps:
-    """The steps along a recording; where nothing of them is drawn, those of the latest recordings are kept."""
+    """The steps along a recording; where nothing of them is drawn, those of the latest recordings
+    are kept.
+    """
     trace, topology = options.trace, options.topology
     certain = trace.match_rate is None or trace.drafted is not None
     if certain and options.law.by_matching and isinstance(topology, int):
@@ -156,17 +206,23 @@ def _steps(options: SpeculationOptions, generator: np.random.Generator) -> Steps
 
 
 @lru_cache(maxsize=_CACHED)
-def _certain_steps(trace: AcceptanceTrace, topology: int, rows: Rows, stop: Stop, batch: Batch) -> Steps:
-    options = SpeculationOptions(trace=trace, topology=topology, schedule=rows, stop=stop, batch=batch)
+def _certain_steps(
+    trace: AcceptanceTrace, topology: int, rows: Rows, stop: Stop, batch: Batch
+) -> Steps:
+    options = SpeculationOptions(
+        trace=trace, topology=topology, schedule=rows, stop=stop, batch=batch
+    )
     return _read_steps(options, np.random.default_rng(0))
 
 
 def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> Steps:
-    """At every place where a step can start: tokens that it emits, that it drafts, and to the end of its text.
+    """At every place where a step can start: tokens that it emits, that it drafts, and to the end
+    of its text.
 
-    And in how many branches a draft goes on from there, and whether one of them begins with the token there; where a
-    drafter's ranks depend on the depth, as if it had read everything before. Where acceptance is drawn, the recording
-    is walked along in several copies, each with draws of its own.
+    And in how many branches a draft goes on from there, and whether one of them begins with the
+    token there; where a drafter's ranks depend on the depth, as if it had read everything before.
+    Where acceptance is drawn, the recording is walked along in several copies, each with draws of
+    its own.
     """
     trace, topology = options.trace, options.topology
     assert not isinstance(topology, StateTrees)
@@ -179,7 +235,9 @@ def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> 
     index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], lengths)
     starts = index >= trace.first_step_position
     if not starts.any():
-        raise InputError("the recording has no decoding step to walk along", file=trace.file, key="trace")
+        raise InputError(
+            "the recording has no decoding step to walk along", file=trace.file, key="trace"
+        )
     left = (np.repeat(lengths, lengths) - index).astype(np.int32)
     if isinstance(topology, Tree):
         emits, proposes = _tree_steps(trace, topology)
@@ -196,9 +254,17 @@ def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> 
             proposes = np.minimum(proposes, trace.drafted)
     if not options.law.by_matching and not isinstance(topology, TreePolicy):
         emits = drawn_lengths(trace, options.law, topology, generator)
-    elif trace.drafted is None and trace.match_rate is not None and not isinstance(topology, TreePolicy):
+    elif (
+        trace.drafted is None
+        and trace.match_rate is not None
+        and not isinstance(topology, TreePolicy)
+    ):
         certain = emits > 1
-        replay = replay_tree(trace, topology) if isinstance(topology, Tree) else replay_chain(trace, topology)
+        replay = (
+            replay_tree(trace, topology)
+            if isinstance(topology, Tree)
+            else replay_chain(trace, topology)
+        )
         known = float(replay.proposed_steps.sum() / replay.steps.sum())
         share = max(trace.match_rate - known, 0.0) / (1.0 - known) if known < 1.0 else 0.0
         proposes[~certain & (generator.random(trace.positions) >= share)] = 0
@@ -208,13 +274,16 @@ def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> 
     return (
         np.minimum(emits, np.minimum(left, LONGEST_DRAFT + 1))[starts].astype(np.int32),
         np.ascontiguousarray(proposes[starts], dtype=np.int32),
-        np.ascontiguousarray(left[starts]), np.ascontiguousarray(branches_at[starts]),
+        np.ascontiguousarray(left[starts]),
+        np.ascontiguousarray(branches_at[starts]),
         np.ascontiguousarray(foreseen[starts], dtype=np.uint8),
-    )  # fmt: skip
+    )
 
 
 def _branches(batch: Batch, trace: AcceptanceTrace, emits: Small) -> tuple[Byte, NDArray[np.bool_]]:
-    """Branches of a draft that goes on from every position, and whether one of them begins with the token there."""
+    """Branches of a draft that goes on from every position, and whether one of them begins with the
+    token there.
+    """
     if batch.branches <= 1:
         return np.ones(trace.positions, np.uint8), np.asarray(emits > 1)
     count = np.full(trace.positions, batch.branches, np.uint8)
@@ -227,17 +296,23 @@ def _branches(batch: Batch, trace: AcceptanceTrace, emits: Small) -> tuple[Byte,
 
 
 def _sure(options: SpeculationOptions) -> Real:
-    """The drafter's probability of its likeliest token at every place, where the batch chooses by it."""
+    """The drafter's probability of its likeliest token at every place, where the batch chooses by
+    it.
+    """
     if options.batch.slots != "likeliest":
         return np.ones(1)
     trace = options.trace
     assert trace.draft_probs is not None
     index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
-    return np.ascontiguousarray(trace.draft_probs[index >= trace.first_step_position, 0], dtype=np.float64)
+    return np.ascontiguousarray(
+        trace.draft_probs[index >= trace.first_step_position, 0], dtype=np.float64
+    )
 
 
 def _lengths(options: SpeculationOptions) -> Small:
-    """Draft tokens from every position on until the drafter stops, as if all before them were accepted."""
+    """Draft tokens from every position on until the drafter stops, as if all before them were
+    accepted.
+    """
     trace, lengths = options.trace, np.full(options.trace.positions, LONGEST_DRAFT, np.int32)
     stops = [options.stop] if options.stop.rule in ("probability", "product") else []
     if options.batch.branches > 1 and options.batch.branch_at < 1.0:
@@ -250,22 +325,29 @@ def _lengths(options: SpeculationOptions) -> Small:
 
 
 def mean_rows_by_pass(options: SpeculationOptions | None) -> tuple[float, ...]:
-    """Mean tokens that a request reads in each draft pass, among steps that have it; empty but for dynamic trees."""
+    """Mean tokens that a request reads in each draft pass, among steps that have it; empty but for
+    dynamic trees.
+    """
     if options is None or not isinstance(options.topology, TreePolicy):
         return ()
     picked = _picked(options.trace, options.topology)
     taking = [picked.passes > place for place in range(picked.rows.shape[1])]
-    return tuple(float(picked.rows[part, place].mean()) for place, part in enumerate(taking) if part.any())
+    return tuple(
+        float(picked.rows[part, place].mean()) for place, part in enumerate(taking) if part.any()
+    )
 
 
 def _picked(trace: AcceptanceTrace, policy: TreePolicy) -> PickedTrees:
-    """The tree of a step from every position; one that the recording cuts off counts with the nodes of the policy.
+    """The tree of a step from every position; one that the recording cuts off counts with the nodes
+    of the policy.
 
     Raises:
         InputError: no expansions, or more nodes, levels or candidates than were recorded.
     """
     if trace.expansions is None:
-        raise InputError("dynamic trees need a recording with expansions", file=trace.file, key="topology")
+        raise InputError(
+            "dynamic trees need a recording with expansions", file=trace.file, key="topology"
+        )
     if policy.nodes > trace.expansions.nodes:
         rule = f"must lie in 0..{trace.expansions.nodes}, the nodes recorded"
         raise InputError(rule, file=trace.file, key="nodes", value=policy.nodes)
@@ -279,28 +361,40 @@ def _started(trace: AcceptanceTrace, values: IntArray) -> Small:
 
 
 def _by_state(trace: AcceptanceTrace, trees: StateTrees, by_batch: Small) -> Drafts:
-    """Trees that depend on the step before: every state has a place for every position, the last state's first."""
+    """Trees that depend on the step before: every state has a place for every position, the last
+    state's first.
+    """
     emitted, following = (each[::-1] for each in state_steps(trace, trees))
     index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
     starts = index >= trace.first_step_position
     if not starts.any():
-        raise InputError("the recording has no decoding step to walk along", file=trace.file, key="trace")
+        raise InputError(
+            "the recording has no decoding step to walk along", file=trace.file, key="trace"
+        )
     left = (np.repeat(trace.output_tokens, trace.output_tokens) - index)[starts]
     emits, count = emitted[:, starts], left.size
     ahead = (np.arange(count) + emits) % count
-    state = np.where(emits == left, 0, trees.levels - following[:, starts])  # the next text begins in the last one
+    state = np.where(
+        emits == left, 0, trees.levels - following[:, starts]
+    )  # the next text begins in the last one
     drafts = _PLAIN._replace(
-        decoder=TREE, most=max(trees.sizes), by_batch=by_batch, states=trees.levels,
-        emits=np.minimum(emits, left).astype(np.int32).reshape(-1), left=np.tile(left, trees.levels).astype(np.int32),
+        decoder=TREE,
+        most=max(trees.sizes),
+        by_batch=by_batch,
+        states=trees.levels,
+        emits=np.minimum(emits, left).astype(np.int32).reshape(-1),
+        left=np.tile(left, trees.levels).astype(np.int32),
         proposes=np.repeat(trees.sizes[::-1], count).astype(np.int32),
         following=(state * count + ahead).astype(np.int32).reshape(-1),
         branches_at=np.ones(count * trees.levels, np.uint8),
-    )  # fmt: skip
+    )
     return _side_by_side(drafts)
 
 
 def _side_by_side(drafts: Drafts) -> Drafts:
-    """A decoder with what a request reads of its place side by side: most of a step is waiting for memory."""
+    """A decoder with what a request reads of its place side by side: most of a step is waiting for
+    memory.
+    """
     return drafts._replace(steps=np.stack([drafts.emits, drafts.proposes], axis=1).astype(np.int16))
 
 
@@ -320,7 +414,9 @@ def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
 
 
 @compiled
-def _descend(rank: IntArray, stride: int, table: NDArray[np.int32], levels: Whole, ends: Whole, emits: Small) -> None:
+def _descend(
+    rank: IntArray, stride: int, table: NDArray[np.int32], levels: Whole, ends: Whole, emits: Small
+) -> None:
     """Write the tokens that a step with the whole tree emits at every position."""
     for i in range(levels.size):
         most = min(levels[i], ends[i] - i)
@@ -335,7 +431,9 @@ def _descend(rank: IntArray, stride: int, table: NDArray[np.int32], levels: Whol
 
 
 def _blocks(options: BlockOptions) -> Drafts:
-    """Passes of recorded blocks in a row; a block is delivered by the pass that fixes its last token."""
+    """Passes of recorded blocks in a row; a block is delivered by the pass that fixes its last
+    token.
+    """
     passes = options.commits.shape[1]
     last = passes - 1 - np.argmax(options.commits[:, ::-1] > 0, axis=1)
     emits: list[int] = []
@@ -355,10 +453,11 @@ def _blocks(options: BlockOptions) -> Drafts:
 
 
 def _recorded(options: RecordedBlocks) -> Drafts:
-    """Passes of recorded blocks in a row, as the method computes them; each is delivered by its last commit.
+    """Passes of recorded blocks in a row, as the method computes them; each is delivered by its
+    last commit.
 
-    Some code uses a renewed cache so many times whether or not the block is finished. One in so many of the other
-    passes renews it too, counted over all blocks.
+    Some code uses a renewed cache so many times whether or not the block is finished. One in so
+    many of the other passes renews it too, counted over all blocks.
     """
     method, walked = options.method, options.walked
     r = refine_of(method)
@@ -388,7 +487,7 @@ def _recorded(options: RecordedBlocks) -> Drafts:
         canvas=int(options.canvas_tokens),
         copies=int(options.copies),
         renews=not options.reads_prompts,
-    )  # fmt: skip
+    )
 
 
 def _one_in(chosen: NDArray[np.bool_], every: int) -> NDArray[np.bool_]:

@@ -1,1 +1,3 @@
-"""What goes into the next iteration: who is next, who holds which blocks, and into which passes is it split?"""
+"""What goes into the next iteration: who is next, who holds which blocks, and into which passes is
+it split?
+"""

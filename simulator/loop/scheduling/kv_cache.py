@@ -1,11 +1,12 @@
 """Who holds which blocks of the cache?
 
-Blocks of a request's own are counted, not named. A block whose tokens other prompts may share has a name; it stays
-when nobody refers to it any more, until its room is needed, the least recently used first and of one prompt the last
-first. At any time unused + private + resident blocks are all blocks. Leaves out when blocks are asked for.
+Blocks of a request's own are counted, not named. A block whose tokens other prompts may share has a
+name; it stays when nobody refers to it any more, until its room is needed, the least recently used
+first and of one prompt the last first. At any time unused + private + resident blocks are all
+blocks. Leaves out when blocks are asked for.
 
-Reference: Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4; Zheng et al. 2023, "SGLang"
-(arXiv:2312.07104), section 3, for the eviction of shared prefixes.
+Reference: Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4; Zheng et al. 2023,
+"SGLang" (arXiv:2312.07104), section 3, for the eviction of shared prefixes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def most_blocks(requests: Requests, limits: Limits, r: int) -> int:
 
 @compiled
 def promised_blocks(requests: Requests, limits: Limits, r: int) -> int:
-    """Blocks that a request holds once it has generated the reserved share of its missing tokens."""
+    """Blocks that a request holds once it has generated the reserved share of its missing
+    tokens.
+    """
     missing = requests[r].output - requests[r].generated
     tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
     tokens -= int((1.0 - limits.reserve_ratio) * missing)
@@ -93,12 +96,16 @@ def has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, tok
     blocks = missing_blocks(requests, limits, r, tokens)
     if blocks > replica.unused_blocks:
         return False
-    take_unused(replica, requests, limits, r, blocks)  # of none too: asking, which nobody foresees, takes longer
+    take_unused(
+        replica, requests, limits, r, blocks
+    )  # of none too: asking, which nobody foresees, takes longer
     return True
 
 
 @compiled
-def grow(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, blocks: int) -> None:
+def grow(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, blocks: int
+) -> None:
     """Give a request more blocks of its own; they must be obtainable."""
     while replica.unused_blocks < blocks:
         name = buffers.blocks[len(buffers.blocks) - 1].next
@@ -111,9 +118,17 @@ def grow(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits,
 
 @compiled
 def cached_prefix(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, r: int, tokens: int
-) -> tuple[int, int]:  # fmt: skip
-    """Leading blocks that are resident, of the first `tokens` tokens at most; how many of them nobody refers to."""
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    r: int,
+    tokens: int,
+) -> tuple[int, int]:
+    """Leading blocks that are resident, of the first `tokens` tokens at most; how many of them
+    nobody refers to.
+    """
     most = min(shareable(prefixes, limits, requests, r), tokens // limits.block_tokens)
     idle = 0
     for block in range(most):
@@ -126,8 +141,14 @@ def cached_prefix(
 
 @compiled
 def claim(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, r: int, blocks: int
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    r: int,
+    blocks: int,
+) -> None:
     """Refer to a prompt's leading blocks, which are resident; the request holds none yet."""
     first = prefixes.start[r] * prefixes.per_id
     for block in range(blocks):
@@ -143,10 +164,18 @@ def claim(
 
 @compiled
 def publish(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, r: int,
-    start: int, end: int,
-) -> None:  # fmt: skip
-    """Share the named blocks that tokens `start` to `end` of a prompt have filled, where nobody has yet."""
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    r: int,
+    start: int,
+    end: int,
+) -> None:
+    """Share the named blocks that tokens `start` to `end` of a prompt have filled, where nobody has
+    yet.
+    """
     first = prefixes.start[r] * prefixes.per_id
     last = min(end // limits.block_tokens, shareable(prefixes, limits, requests, r))
     for block in range(start // limits.block_tokens, last):
@@ -159,7 +188,14 @@ def publish(
 
 
 @compiled
-def release(replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, r: int) -> None:
+def release(
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    r: int,
+) -> None:
     """Take all of a request's blocks from it, and its slot."""
     if limits.numbered_slots:
         buffers.slot_last[requests[r].slot] = replica.ended

@@ -1,13 +1,14 @@
 """What goes into the next iteration?
 
-Decoding requests first, then prompts under way, then the queue, within a budget of query tokens, of requests and of
-cache blocks; or prompts alone, before anybody decodes. Where slots are numbered, the queue takes free ones first, and
-everybody is served in the order of the slots. Whoever lacks blocks takes them from the request with the last
-key; the request with the first key therefore always gets on, and no two of them can wait for each other. Leaves out
-what an iteration brings about: `simulator.loop.iteration`.
+Decoding requests first, then prompts under way, then the queue, within a budget of query tokens, of
+requests and of cache blocks; or prompts alone, before anybody decodes. Where slots are numbered,
+the queue takes free ones first, and everybody is served in the order of the slots. Whoever lacks
+blocks takes them from the request with the last key; the request with the first key therefore
+always gets on, and no two of them can wait for each other. Leaves out what an iteration brings
+about: `simulator.loop.iteration`.
 
-Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), algorithm 3; Kwon et al. 2023, "PagedAttention"
-(arXiv:2309.06180), section 4.5.
+Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), algorithm 3; Kwon et al. 2023,
+"PagedAttention" (arXiv:2309.06180), section 4.5.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.decoders.block_walk import add_block_pass, find_sharing, held_tokens, waits_for_block
+from simulator.loop.decoders.block_walk import (
+    add_block_pass,
+    find_sharing,
+    held_tokens,
+    waits_for_block,
+)
 from simulator.loop.decoders.drafting import (
     branches_behind,
     draft_length,
@@ -39,7 +45,15 @@ from simulator.loop.scheduling.kv_cache import (
     publish,
     release,
 )
-from simulator.loop.scheduling.waiting import dequeue, end_request, enqueue, postponed, stands_behind, take_slot, waits
+from simulator.loop.scheduling.waiting import (
+    dequeue,
+    end_request,
+    enqueue,
+    postponed,
+    stands_behind,
+    take_slot,
+    waits,
+)
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables
 
@@ -55,8 +69,14 @@ def leave(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
 
 @compiled
 def _preempt(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, at: int
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    at: int,
+) -> None:
     """The request at a place of the running list loses its blocks and waits again."""
     r = buffers.running[at]
     if limits.swap and requests[r].computed > 0:
@@ -77,13 +97,20 @@ def _preempt(
 
 @compiled
 def _secure(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
-    at: int, tokens: int,
-) -> bool:  # fmt: skip
-    """Blocks for `tokens` tokens of the request at a place of the running list, from others behind it if need be.
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    at: int,
+    tokens: int,
+) -> bool:
+    """Blocks for `tokens` tokens of the request at a place of the running list, from others behind
+    it if need be.
 
-    Others that already take part in the iteration keep theirs. False: the request sits the iteration out; the last of
-    all has been preempted itself.
+    Others that already take part in the iteration keep theirs. False: the request sits the
+    iteration out; the last of all has been preempted itself.
     """
     r = buffers.running[at]
     blocks = missing_blocks(requests, limits, r, tokens)
@@ -104,8 +131,14 @@ def _secure(
 
 @inlined
 def _decode(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, r: int, extra: int
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: Limits,
+    d: Drafts,
+    r: int,
+    extra: int,
+) -> None:
     """A request that decodes takes part with 1 + `extra` query tokens."""
     requests[r].quota = 1 + extra
     drafts = 0 if d.decoder == BLOCK else extra
@@ -127,8 +160,14 @@ def _decode(
 
 @compiled
 def _prefill(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, r: int, tokens: int
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    r: int,
+    tokens: int,
+) -> None:
     """A prompt takes part with its next `tokens` tokens."""
     start = requests[r].computed
     requests[r].quota = tokens
@@ -154,14 +193,24 @@ def _chunk(requests: Requests, limits: Limits, replica: Replica, r: int, compute
 
 @compiled
 def _decodes(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, batch: int
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    batch: int,
+) -> None:
     """Requests that decode, in the order of their keys."""
     running = buffers.running
     at = 0
     while at < replica.running:
         r = running[at]
-        if requests[r].phase != DECODING or requests[r].quota > 0 or waits_for_block(replica, requests, r):
+        if (
+            requests[r].phase != DECODING
+            or requests[r].quota > 0
+            or waits_for_block(replica, requests, r)
+        ):
             at += 1
             continue
         room = limits.token_budget - replica.rows - 1
@@ -182,9 +231,16 @@ def _decodes(
 
 @compiled
 def _prompts(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts
-) -> bool:  # fmt: skip
-    """Prompts under way, in the order of their keys; False: one of them had to sit the iteration out."""
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+) -> bool:
+    """Prompts under way, in the order of their keys; False: one of them had to sit the iteration
+    out.
+    """
     running = buffers.running
     at = 0
     everybody = True
@@ -196,7 +252,9 @@ def _prompts(
         tokens = _chunk(requests, limits, replica, r, requests[r].computed)
         if tokens == 0:
             return False
-        if _secure(replica, buffers, requests, prefixes, limits, d, at, requests[r].computed + tokens):
+        if _secure(
+            replica, buffers, requests, prefixes, limits, d, at, requests[r].computed + tokens
+        ):
             _prefill(replica, buffers, requests, prefixes, limits, r, tokens)
             at += 1
         else:
@@ -227,14 +285,18 @@ def _join(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
 @compiled
 def _owed_blocks(requests: Requests, limits: Limits, r: int) -> int:
     """Blocks that a running request was promised and does not hold yet."""
-    return int(max(promised_blocks(requests, limits, r) - requests[r].slots // limits.block_tokens, 0))
+    return int(
+        max(promised_blocks(requests, limits, r) - requests[r].slots // limits.block_tokens, 0)
+    )
 
 
 @compiled
 def _has_room(
     replica: Replica, requests: Requests, limits: Limits, r: int, blocks: int, hits: int, idle: int
-) -> bool:  # fmt: skip
-    """Whether a waiting request may take `blocks` blocks beside `hits` shared ones, `idle` of which it wakes."""
+) -> bool:
+    """Whether a waiting request may take `blocks` blocks beside `hits` shared ones, `idle` of which
+    it wakes.
+    """
     if limits.reserve_ratio >= 0.0:
         promised = promised_blocks(requests, limits, r) - hits
         if replica.reserved_blocks + promised > obtainable(replica) - idle:
@@ -245,9 +307,15 @@ def _has_room(
 
 @compiled
 def _admit(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
-    r: int, batch: int,
-) -> bool:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    r: int,
+    batch: int,
+) -> bool:
     """Let the first of the queue in, if there is room for its next tokens."""
     if d.renews:
         return bool(_admit_block(replica, buffers, requests, prefixes, limits, d, r, batch))
@@ -264,7 +332,9 @@ def _admit(
     if decodes:
         room = limits.token_budget - replica.rows - 1
         extra = fits(d, wanted(d, requests, r, batch), room)
-        tokens = 0 if d.decoder == BLOCK else 1 + extra  # 0: it joins, and decodes from the next iteration on
+        tokens = (
+            0 if d.decoder == BLOCK else 1 + extra
+        )  # 0: it joins, and decodes from the next iteration on
     elif limits.numbered_slots:
         tokens = 0  # it takes its slot, and the iteration is filled afterwards
     else:
@@ -278,7 +348,9 @@ def _admit(
     if hits:
         claim(replica, buffers, requests, prefixes, limits, r, hits)
     if swapped and not np.isnan(requests[r].scheduled_s):
-        replica.swap_s += ((computed + limits.block_tokens - 1) // limits.block_tokens) * limits.swap_block_s
+        replica.swap_s += (
+            (computed + limits.block_tokens - 1) // limits.block_tokens
+        ) * limits.swap_block_s
     grow(replica, buffers, requests, limits, r, blocks)
     replica.admitted += 1
     requests[r].computed = computed
@@ -293,9 +365,15 @@ def _admit(
 
 @compiled
 def _admit_block(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
-    r: int, batch: int,
-) -> bool:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    r: int,
+    batch: int,
+) -> bool:
     """Let the first of the queue in with its block's first pass, which computes its prompt too."""
     extra = wanted(d, requests, r, batch)
     if replica.sharing or (replica.rows + 1 + extra > limits.token_budget and replica.rows > 0):
@@ -318,8 +396,14 @@ def _admit_block(
 
 @compiled
 def _admissions(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, batch: int
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    batch: int,
+) -> None:
     """The queue, in the order of keys, until its first request does not fit."""
     clock = replica.clock_s
     if replica.running < limits.max_requests and waits(replica, buffers, requests, limits):
@@ -348,15 +432,27 @@ def _nothing_yet(replica: Replica) -> None:
     """An iteration that holds nothing."""
     replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
     replica.context_tokens = replica.longest_context = replica.chunks = 0
-    replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = replica.draft_limit = 0
-    replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = replica.reread_rows = 0
+    replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = (
+        replica.draft_limit
+    ) = 0
+    replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = (
+        replica.reread_rows
+    ) = 0
 
 
 @compiled
 def compose(
-    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, t: Tables
-) -> None:  # fmt: skip
-    """Fill the next iteration, at the replica's clock: see its numbers, and `quota` and `drafts` of the requests."""
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    prefixes: Prefixes,
+    limits: Limits,
+    d: Drafts,
+    t: Tables,
+) -> None:
+    """Fill the next iteration, at the replica's clock: see its numbers, and `quota` and `drafts` of
+    the requests.
+    """
     _nothing_yet(replica)
     running = replica.running
     decoding, context = count_ready(d, replica, buffers, requests)
@@ -386,4 +482,6 @@ def compose(
             r = buffers.running[i]
             if requests[r].phase == DECODING and requests[r].quota > 0:
                 replica.drafts_at_once += branches_behind(d, requests, r)
-                replica.longest_new_draft = max(replica.longest_new_draft, meanwhile_tokens(d, requests, r, batch))
+                replica.longest_new_draft = max(
+                    replica.longest_new_draft, meanwhile_tokens(d, requests, r, batch)
+                )

@@ -1,13 +1,15 @@
 """Into which passes is an iteration split that is longer than a pass may be?
 
-A batch lists the tokens of the requests that decode, then those of prompts. Passes take as many as there is room for in
-that order; or, where every slot has a cache of its own, equally many tokens of slots with consecutive numbers: requests
-in slots 0 and 2 make two passes, and drafts of unequal lengths make one up to the end of each; such a pass reads every
-cache as far as the longest. Leaves out what a pass costs (`simulator.loop.tables`), and that every token of a unified
-cache is compared with everybody's.
+A batch lists the tokens of the requests that decode, then those of prompts. Passes take as many as
+there is room for in that order; or, where every slot has a cache of its own, equally many tokens of
+slots with consecutive numbers: requests in slots 0 and 2 make two passes, and drafts of unequal
+lengths make one up to the end of each; such a pass reads every cache as far as the longest. Leaves
+out what a pass costs (`simulator.loop.tables`), and that every token of a unified cache is compared
+with everybody's.
 
-Reference: llama.cpp, src/llama-batch.cpp `split_simple` and `split_equal`, called by src/llama-kv-cache.cpp
-`init_batch` (the latter for a cache that is not unified); `get_n_kv` there for what is read.
+Reference: llama.cpp, src/llama-batch.cpp `split_simple` and `split_equal`, called by
+src/llama-kv-cache.cpp `init_batch` (the latter for a cache that is not unified); `get_n_kv` there
+for what is read.
 """
 
 from __future__ import annotations
@@ -34,8 +36,13 @@ def line_up(replica: Replica, buffers: Buffers, requests: Requests) -> int:
 
 @compiled
 def is_one_pass(replica: Replica, limits: Limits) -> bool:
-    """Whether an iteration in which everybody who runs decodes one token is a single pass over their own caches."""
-    return bool(limits.pass_tokens == 0 or (not limits.equal_passes and replica.running <= limits.pass_tokens))
+    """Whether an iteration in which everybody who runs decodes one token is a single pass over
+    their own caches.
+    """
+    return bool(
+        limits.pass_tokens == 0
+        or (not limits.equal_passes and replica.running <= limits.pass_tokens)
+    )
 
 
 @compiled
@@ -49,11 +56,17 @@ def _fill(buffers: Buffers, limits: Limits, count: int) -> None:
 
 @compiled
 def _fill_equally(buffers: Buffers, requests: Requests, limits: Limits, count: int) -> None:
-    """Choose equally many tokens of neighbouring slots, from the first in the batch that has any left."""
+    """Choose equally many tokens of neighbouring slots, from the first in the batch that has any
+    left.
+    """
     members, last, tokens = 0, -1, limits.pass_tokens
     for i in range(count):
         slot = requests[buffers.order[i]].slot
-        joins = buffers.rows_left[i] > 0 and members < limits.pass_tokens and (members == 0 or slot == last + 1)
+        joins = (
+            buffers.rows_left[i] > 0
+            and members < limits.pass_tokens
+            and (members == 0 or slot == last + 1)
+        )
         buffers.rows_now[i] = 1 if joins else 0
         if joins:
             members, last, tokens = members + 1, slot, min(tokens, buffers.rows_left[i])
@@ -65,8 +78,9 @@ def _fill_equally(buffers: Buffers, requests: Requests, limits: Limits, count: i
 @compiled
 def next_pass(
     buffers: Buffers, requests: Requests, limits: Limits, count: int
-) -> tuple[int, int, float, float, int, int, int]:  # fmt: skip
-    """Take the tokens of the next pass out of those that are left; prompts are written to `Buffers.pieces`.
+) -> tuple[int, int, float, float, int, int, int]:
+    """Take the tokens of the next pass out of those that are left; prompts are written to
+    `Buffers.pieces`.
 
     Args:
         buffers: with `count` requests lined up.
@@ -75,8 +89,8 @@ def next_pass(
         count: requests of the iteration.
 
     Returns:
-        Requests that decode, their query tokens, the cached tokens that are read for all of them and those of the
-        longest, pieces of prompts, rows, and rows that are sampled.
+        Requests that decode, their query tokens, the cached tokens that are read for all of them
+        and those of the longest, pieces of prompts, rows, and rows that are sampled.
     """
     if limits.equal_passes:
         _fill_equally(buffers, requests, limits, count)
@@ -108,13 +122,21 @@ def next_pass(
 
 
 @compiled
-def split_seconds(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, t: Tables) -> float:
-    """Seconds of the composed iteration without draft passes: of its passes, and once what the engine adds."""
+def split_seconds(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, t: Tables
+) -> float:
+    """Seconds of the composed iteration without draft passes: of its passes, and once what the
+    engine adds.
+    """
     count, left, device_s = line_up(replica, buffers, requests), replica.rows, 0.0
     while left > 0:
-        decoding, decode_rows, context, _, pieces, rows, sampled = next_pass(buffers, requests, limits, count)
+        decoding, decode_rows, context, _, pieces, rows, sampled = next_pass(
+            buffers, requests, limits, count
+        )
         queries = float(decode_rows / decoding) if decoding else 0.0
-        device_s += device_seconds(t, decoding, queries, context, buffers.pieces, pieces, rows, sampled)
+        device_s += device_seconds(
+            t, decoding, queries, context, buffers.pieces, pieces, rows, sampled
+        )
         left -= rows
     served = replica.decoding + replica.prompts_ending
     host_s = exposed_host_s(t, served, replica.rows, replica.chunks, device_s)

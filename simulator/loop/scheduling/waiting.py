@@ -2,8 +2,8 @@
 
 Requests wait in a queue by their keys, a binary heap in an array.
 
-Keys order by priority, then arrival, so that a preempted request is served before everybody who came later.
-Leaves out who may start: `simulator.loop.scheduling.scheduler`.
+Keys order by priority, then arrival, so that a preempted request is served before everybody who
+came later. Leaves out who may start: `simulator.loop.scheduling.scheduler`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def receive(replica: Replica, requests: Requests, limits: Limits, r: int) -> Non
 
 
 @compiled
-def receive_all(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, first: int, end: int) -> None:
+def receive_all(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, first: int, end: int
+) -> None:
     """The front end receives the requests at places `first` to `end` of the inbox."""
     for i in range(first, end):
         receive(replica, requests, limits, buffers.inbox[i])
@@ -29,8 +31,14 @@ def receive_all(replica: Replica, buffers: Buffers, requests: Requests, limits: 
 
 @compiled
 def end_request(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, phase: int, now: float
-) -> None:  # fmt: skip
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: Limits,
+    r: int,
+    phase: int,
+    now: float,
+) -> None:
     """A request ends, one way or another; in a closed loop the next one is sent."""
     requests[r].phase = phase
     buffers.over[replica.ended] = r
@@ -68,7 +76,10 @@ def dequeue(replica: Replica, buffers: Buffers, requests: Requests) -> int:
         below = 2 * at + 1
         if below >= size:
             break
-        if below + 1 < size and requests[buffers.heap[below + 1]].key < requests[buffers.heap[below]].key:
+        if (
+            below + 1 < size
+            and requests[buffers.heap[below + 1]].key < requests[buffers.heap[below]].key
+        ):
             below += 1
         if requests[r].key <= requests[buffers.heap[below]].key:
             break
@@ -80,7 +91,9 @@ def dequeue(replica: Replica, buffers: Buffers, requests: Requests) -> int:
 
 @compiled
 def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits) -> bool:
-    """Whether the queue waits for more prompts beside the requests that decode; counts the iterations of that."""
+    """Whether the queue waits for more prompts beside the requests that decode; counts the
+    iterations of that.
+    """
     if limits.wait_iterations == 0 or replica.queued == 0 or replica.decoding == 0:
         return False
     tokens = replica.rows
@@ -95,7 +108,9 @@ def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
 
 @compiled
 def postponed(replica: Replica, buffers: Buffers, requests: Requests) -> int:
-    """Waiting requests that found no free slot when the latest iteration was filled, as far as there are slots now."""
+    """Waiting requests that found no free slot when the latest iteration was filled, as far as
+    there are slots now.
+    """
     free, count = 0, 0
     for slot in range(len(buffers.slot_last)):
         free += buffers.slot_last[slot] != TAKEN
@@ -106,10 +121,12 @@ def postponed(replica: Replica, buffers: Buffers, requests: Requests) -> int:
 
 @compiled
 def take_slot(replica: Replica, buffers: Buffers) -> int:
-    """Take the numbered slot that was left first, of which one must be free; of those never used, the last.
+    """Take the numbered slot that was left first, of which one must be free; of those never used,
+    the last.
 
-    Every slot that is left sends for one postponed request, ahead of whoever was sent for before, so that of several
-    the last takes the slot that was left first (llama.cpp, tools/server/server-queue.cpp `pop_deferred_task`).
+    Every slot that is left sends for one postponed request, ahead of whoever was sent for before,
+    so that of several the last takes the slot that was left first (llama.cpp,
+    tools/server/server-queue.cpp `pop_deferred_task`).
     """
     skipped = max(replica.postponed - 1, 0)
     replica.postponed = skipped

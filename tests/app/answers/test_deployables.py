@@ -1,4 +1,5 @@
-"""Every engine gets the fastest thing that it can express, and the answer says why where there is none."""
+"""Every engine gets the fastest thing that it can express, and the answer says why where there is
+none."""
 
 import dataclasses
 import json
@@ -70,10 +71,18 @@ def test_vllm_gets_the_schedule_that_was_found(lookup):
 def test_files_of_several_contexts_say_which_one_they_are_of(contexts):
     where = DeploymentNames(model="qwen3-8b", device="h100-sxm", engine="vllm")
     answer = recommend(
-        DecodingConfiguration(deployment=where), [drafter_source("eagle-3:0.7")], batches=[1, 64], contexts=contexts
+        DecodingConfiguration(deployment=where),
+        [drafter_source("eagle-3:0.7")],
+        batches=[1, 64],
+        contexts=contexts,
     )
-    scripts = [text for entry in deployables(answer, context=128) if entry.result
-               for name, text in entry.result.files.items() if name.endswith(".sh")]  # fmt: skip
+    scripts = [
+        text
+        for entry in deployables(answer, context=128)
+        if entry.result
+        for name, text in entry.result.files.items()
+        if name.endswith(".sh")
+    ]
     assert len(scripts) >= 3
     several = "# context: chosen at 128 tokens alone, of the 128, 512 that were asked about\n"
     assert all((several in text) == (len(contexts) > 1) for text in scripts)
@@ -89,7 +98,10 @@ def test_write_all_lists_what_lies_there(lookup, tmp_path):
 
 def test_an_engine_without_trees_or_schedules_gets_the_best_chain_and_says_so(recorded_as):
     answer = search(recorded_as("eagle-3"), draft_model="heads/of-mine")
-    assert answer.winners[0].topology == "tree" and len(answer.optimum.schedules[0].schedule.ranges) > 1
+    assert (
+        answer.winners[0].topology == "tree"
+        and len(answer.optimum.schedules[0].schedule.ranges) > 1
+    )
     entries = {entry.engine: entry for entry in deployables(answer, context=128)}
     assert "by batch" in entries["vllm"].content and not entries["vllm"].reason
     one_chain = entries["llama.cpp"]
@@ -97,7 +109,9 @@ def test_an_engine_without_trees_or_schedules_gets_the_best_chain_and_says_so(re
     assert "one draft length" in one_chain.reason and "one chain" in one_chain.reason
     for entry in entries.values():
         for text in entry.result.files.values() if entry.result else ():
-            assert DRAFT_PLACEHOLDER not in text or (entry.engine == "llama.cpp" and "from heads/of-mine" in text)
+            assert DRAFT_PLACEHOLDER not in text or (
+                entry.engine == "llama.cpp" and "from heads/of-mine" in text
+            )
     assert "heads/of-mine" in "".join(entries["vllm"].result.files.values())
 
 
@@ -125,7 +139,12 @@ def test_a_missing_draft_is_marked_and_not_invented(recorded_as):
 
 def test_where_no_draft_pays_plain_decoding_is_written(files):
     answer = search(
-        files.lookup, device="h100-sxm", engine="none", model="qwen3-0.6b", draft_passes=8, draft_bytes=1e10
+        files.lookup,
+        device="h100-sxm",
+        engine="none",
+        model="qwen3-0.6b",
+        draft_passes=8,
+        draft_bytes=1e10,
     )
     assert {choice.topology for choice in answer.winners} == {"off"}
     for entry in deployables(answer, context=128):
@@ -136,13 +155,25 @@ def test_where_no_draft_pays_plain_decoding_is_written(files):
 def test_exporting_an_answer_again_gives_the_same_files(rooftree, optimized, tmp_path, engine):
     answer, folder = optimized
     if engine not in answer["exports"]:
-        done = rooftree("export", engine, "--from", folder / "recommendation.json", "--out", tmp_path)
+        done = rooftree(
+            "export", engine, "--from", folder / "recommendation.json", "--out", tmp_path
+        )
         assert done.code == 2 and not list(tmp_path.rglob("*"))
         return
-    done = rooftree("export", engine, "--from", folder / "recommendation.json", "--out", tmp_path, "--json")
+    done = rooftree(
+        "export", engine, "--from", folder / "recommendation.json", "--out", tmp_path, "--json"
+    )
     if done.code == 2:
         assert f": {engine} " in done.err or f"{engine} " in done.err.removeprefix("rooftree: ")
-        done = rooftree("export", engine, "--from", folder / "recommendation.json", "--no-schedule", "--out", tmp_path)
+        done = rooftree(
+            "export",
+            engine,
+            "--from",
+            folder / "recommendation.json",
+            "--no-schedule",
+            "--out",
+            tmp_path,
+        )
         assert done.code == 2 or set(read_files(tmp_path)) == set(read_files(folder / engine))
         return
     for name, text in read_files(folder / engine).items():
@@ -152,13 +183,25 @@ def test_exporting_an_answer_again_gives_the_same_files(rooftree, optimized, tmp
 def test_options_take_the_place_of_what_a_file_says(rooftree, tmp_path):
     tree = Tree.from_paths([(0,), (1,)])
     where = DeploymentNames(model="gpt2")
-    chosen = DecodingConfiguration(deployment=where, method="eagle-3", draft_tokens=2, shape=tree, batch=1, context=8)
+    chosen = DecodingConfiguration(
+        deployment=where, method="eagle-3", draft_tokens=2, shape=tree, batch=1, context=8
+    )
     row = {"batch": 1, "context": 8, "method": "eagle-3", "configuration": chosen.to_json()}
     path, answer = tmp_path / "chosen.json", tmp_path / "answer.json"
     path.write_text(json.dumps(chosen.to_json()))
     answer.write_text(json.dumps({"schema": 1, "choices": [row], "schedules": []}))
     for file, option in ((path, "--config"), (answer, "--from")):
-        words = ("export", "vllm", option, file, "--draft", "a/head", "--out", tmp_path / "out", "--json")
+        words = (
+            "export",
+            "vllm",
+            option,
+            file,
+            "--draft",
+            "a/head",
+            "--out",
+            tmp_path / "out",
+            "--json",
+        )
         assert rooftree(*words).code == 2
         command = rooftree(*words, "--draft-tokens", "4", "--model", "my/model").answer["command"]
         assert '"num_speculative_tokens":4' in command and "vllm serve my/model" in command
@@ -169,7 +212,11 @@ def test_options_take_the_place_of_what_a_file_says(rooftree, tmp_path):
 
 
 def read_files(folder):
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def without_comments(text):
@@ -192,4 +239,6 @@ def test_configurations_say_what_they_were_chosen_from(lookup, files):
     assert (told.batch, told.context) == (best.batch, best.context)
     scheduled = lookup.scheduled(best)
     assert scheduled.schedule == lookup.optimum.schedules[0].schedule.ranges
-    assert {scheduled.deployment, told.deployment} == {lookup.contenders[0].configuration.deployment}
+    assert {scheduled.deployment, told.deployment} == {
+        lookup.contenders[0].configuration.deployment
+    }

@@ -26,7 +26,9 @@ deployments = st.builds(
 
 def left(asked, acceptance, batch, context):
     setting = build_setting(asked)
-    return float(left_bytes(setting, footprint_of(setting, acceptance, batch=batch, context=context)))
+    return float(
+        left_bytes(setting, footprint_of(setting, acceptance, batch=batch, context=context))
+    )
 
 
 def changed(asked, batch, context, change):
@@ -57,22 +59,37 @@ def test_every_change_that_is_named_fits(where, batch, context, k):
 
 
 def test_what_no_change_helps_names_none():
-    asked = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-405b", device="l4", tensor_parallel=1))
-    assert nearest_changes(asked, geometric(0, 0), batch=1, context=1024, holds=lambda *_: False) == []
+    asked = DecodingConfiguration(
+        deployment=DeploymentNames(model="llama-3.1-405b", device="l4", tensor_parallel=1)
+    )
+    assert (
+        nearest_changes(asked, geometric(0, 0), batch=1, context=1024, holds=lambda *_: False) == []
+    )
 
 
 def test_where_no_change_suffices_two_together_may():
-    asked = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-405b", device="h100-sxm"))
+    asked = DecodingConfiguration(
+        deployment=DeploymentNames(model="llama-3.1-405b", device="h100-sxm")
+    )
     alone = nearest_changes(asked, geometric(0, 0), batch=1, context=1024)
     assert [change_words(each) for each in alone] == ["tp 16"]
     few = nearest_changes(
-        asked, geometric(0, 0), batch=1, context=1024,
-        holds=lambda now, setting, b, c: now.deployment.tensor_parallel == 4 and now.deployment.dtype == "fp8",
-    )  # fmt: skip
-    assert few == [{"--dtype": "fp8", "--tp": 4}] and change_words(few[0]) == "fp8 weights with tp 4"
+        asked,
+        geometric(0, 0),
+        batch=1,
+        context=1024,
+        holds=lambda now, setting, b, c: (
+            now.deployment.tensor_parallel == 4 and now.deployment.dtype == "fp8"
+        ),
+    )
+    assert (
+        few == [{"--dtype": "fp8", "--tp": 4}] and change_words(few[0]) == "fp8 weights with tp 4"
+    )
 
 
 def test_a_refusal_says_what_was_asked():
-    asked = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-70b", data_parallel=2))
+    asked = DecodingConfiguration(
+        deployment=DeploymentNames(model="llama-3.1-70b", data_parallel=2)
+    )
     with pytest.raises(InfeasibleError, match="batch 8, context 64, 0 draft tokens, --dp 2 needs"):
         require_cell(asked, build_setting(asked), geometric(0, 0), batch=8, context=64)

@@ -27,7 +27,9 @@ def systems(reference_data):
 
 def test_every_published_system_is_one_entry(systems):
     listed = [row["system"] for row in coverage()]
-    assert set(systems) <= set(listed) and set(listed) - set(systems) == {"SlowFast"}, "one was read after that table"
+    assert set(systems) <= set(listed) and set(listed) - set(systems) == {"SlowFast"}, (
+        "one was read after that table"
+    )
     assert len(listed) == len(set(listed)) == 173 and len(systems) == 172
 
 
@@ -37,7 +39,9 @@ def test_coverage_says_why():
     assert all(row["detail"] for row in rows)
     for row in rows:
         method = load_method(row["slug"])
-        assert (row["status"] in ("out of scope", "needs")) == bool(method.out_of_scope or method.needs)
+        assert (row["status"] in ("out of scope", "needs")) == bool(
+            method.out_of_scope or method.needs
+        )
         assert (row["status"] == "works") == bool(method.reproduced or within(row["slug"]))
         assert (row["status"] == "works") >= bool(method.reproduced)
 
@@ -79,11 +83,22 @@ def test_sentences_link_the_mechanism():
         for line in explained(load_method(slug)):
             for word in line.replace("(", " ").replace(")", " ").replace(",", " ").split():
                 if word.startswith("costmodel/"):
-                    assert (ROOT / word.rstrip(".")).exists() or (ROOT / word).exists(), (slug, word)
+                    assert (ROOT / word.rstrip(".")).exists() or (ROOT / word).exists(), (
+                        slug,
+                        word,
+                    )
 
 
 def test_recordings_of_the_level_that_a_verifier_needs():
-    levels = {"n-gram": 1, "medusa": 2, "speculative-decoding": 3, "eagle-2": 3, "kangaroo": 3, "llada": 0, "gear": 0}
+    levels = {
+        "n-gram": 1,
+        "medusa": 2,
+        "speculative-decoding": 3,
+        "eagle-2": 3,
+        "kangaroo": 3,
+        "llada": 0,
+        "gear": 0,
+    }
     assert {slug: trace_level(load_method(slug)) for slug in levels} == levels
 
 
@@ -99,7 +114,9 @@ def test_an_entry_that_changes_the_text_says_by_what(slug):
     if method.exactness == "lossy":
         assert changes(method)
         assert f"the text changes: {changes(method)[0]}" in " ".join(explained(method))
-    elif method.exactness != "own_weights":  # whose text is that of a target which itself has the changes
+    elif (
+        method.exactness != "own_weights"
+    ):  # whose text is that of a target which itself has the changes
         assert not changes(method)
 
 
@@ -108,8 +125,14 @@ def test_entries_change_the_text_where_their_sources_say_so(reference_data):
     if not table.is_file():
         pytest.skip("the table of published systems is not here")
     own = {name: load_method(slug) for slug in method_names() for name in load_method(slug).systems}
-    said = re.findall(r"^- \*\*(.+?)\*\*.*\| *([^|]+)$", table.read_text(encoding="utf-8"), re.MULTILINE)
-    kept = {name for name, words in said if re.match("lossless|exact|claimed lossless|self-spec lossless", words)}
+    said = re.findall(
+        r"^- \*\*(.+?)\*\*.*\| *([^|]+)$", table.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    kept = {
+        name
+        for name, words in said
+        if re.match("lossless|exact|claimed lossless|self-spec lossless", words)
+    }
     changed = {name for name, words in said if re.match("lossy|NOT strictly lossless", words)}
     priced = {name: method for name, method in own.items() if not method.refusal}
     assert len(kept & priced.keys()) > 50 and len(changed & priced.keys()) > 10

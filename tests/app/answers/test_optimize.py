@@ -16,10 +16,18 @@ from traces.storage.acceptance_file import read_acceptance
 
 @pytest.fixture(scope="module")
 def found(files):
-    """Both recordings on a slow device without an engine, where drafts pay at batch 1 and not at batch 64."""
-    scenario = DecodingConfiguration(exit_layers=1, deployment=DeploymentNames(model="", device="l4", engine="none"))
+    """Both recordings on a slow device without an engine, where drafts pay at batch 1 and not at
+    batch 64."""
+    scenario = DecodingConfiguration(
+        exit_layers=1, deployment=DeploymentNames(model="", device="l4", engine="none")
+    )
     return recommend(
-        scenario, [files.ranks, files.lookup], batches=[1, 64], contexts=[128, 512], draft_tokens=[1, 3], tree_sizes=[4]
+        scenario,
+        [files.ranks, files.lookup],
+        batches=[1, 64],
+        contexts=[128, 512],
+        draft_tokens=[1, 3],
+        tree_sizes=[4],
     )
 
 
@@ -34,38 +42,64 @@ def test_the_whole_answer_is_json(answer):
 
 
 def test_every_choice_is_its_record(found, answer):
-    written = [answers.choice(picked, found) for ranked in found.optimum.ranked for picked in ranked]
+    written = [
+        answers.choice(picked, found) for ranked in found.optimum.ranked for picked in ranked
+    ]
     assert sorted(map(str, written)) == sorted(map(str, answer["choices"] + answer["alternatives"]))
     for ranked, choice in zip(found.optimum.ranked, answer["choices"], strict=True):
         best = ranked[0]
         assert (choice["batch"], choice["context"]) == (best.batch, best.context)
         assert choice["tokens_per_s"] == best.tokens_per_s == max(c.tokens_per_s for c in ranked)
-        assert choice["tokens_per_step_interval"] == [float(bound) for bound in best.intervals.tokens_per_step]
+        assert choice["tokens_per_step_interval"] == [
+            float(bound) for bound in best.intervals.tokens_per_step
+        ]
         low, high = choice["speedup_interval"]
-        assert low == float(best.intervals.speedup[0].item()) and high == float(best.intervals.speedup[1].item())
+        assert low == float(best.intervals.speedup[0].item()) and high == float(
+            best.intervals.speedup[1].item()
+        )
 
 
 def test_the_schedule_at_the_top_is_the_first_winners(found, answer):
     first = found.winners[0]
     (same,) = (
-        s for s in answer["schedules"] if s["method"] == first.contender.method and s["context"] == first.context
+        s
+        for s in answer["schedules"]
+        if s["method"] == first.contender.method and s["context"] == first.context
     )
-    assert (answer["schedule"], answer["schedule_loss_ratio"]) == (same["schedule"], same["schedule_loss_ratio"])
+    assert (answer["schedule"], answer["schedule_loss_ratio"]) == (
+        same["schedule"],
+        same["schedule_loss_ratio"],
+    )
     assert len(answer["schedules"]) == len(found.optimum.schedules) == 4
 
 
 def test_no_chain_no_schedule(files):
     none = recommend(
-        DecodingConfiguration(deployment=DeploymentNames(model="", device="l4")), [files.lookup], batches=[1],
-        contexts=[128], draft_tokens=[1], tree_sizes=[], limits=Limits(tpot_s=1e3),
-    )  # fmt: skip
+        DecodingConfiguration(deployment=DeploymentNames(model="", device="l4")),
+        [files.lookup],
+        batches=[1],
+        contexts=[128],
+        draft_tokens=[1],
+        tree_sizes=[],
+        limits=Limits(tpot_s=1e3),
+    )
     without = answers.recommendation(
         type(none)(
-            question=none.question, sources=none.sources, contenders=none.contenders,
-            optimum=type(none.optimum)(ranked=none.optimum.ranked, schedules=[], dropped_batches=[2]),
-        ), {}, {},
-    )  # fmt: skip
-    assert (without["schedule"], without["schedule_loss_ratio"], without["dropped_batches"]) == ([], 0.0, [2])
+            question=none.question,
+            sources=none.sources,
+            contenders=none.contenders,
+            optimum=type(none.optimum)(
+                ranked=none.optimum.ranked, schedules=[], dropped_batches=[2]
+            ),
+        ),
+        {},
+        {},
+    )
+    assert (without["schedule"], without["schedule_loss_ratio"], without["dropped_batches"]) == (
+        [],
+        0.0,
+        [2],
+    )
 
 
 def test_provenance_tells_measured_from_carried_over(found, answer):
@@ -95,12 +129,22 @@ def test_exit_layers_belong_to_early_exit_alone(found):
 
 def test_sources_are_the_traces_in_order(files, answer):
     assert [each["file"] for each in answer["drafters"]] == [str(files.ranks), str(files.lookup)]
-    assert [(d["level"], d["requests"], d["tokens"]) for d in answer["drafters"]] == [(2, 8, 456), (1, 8, 456)]
+    assert [(d["level"], d["requests"], d["tokens"]) for d in answer["drafters"]] == [
+        (2, 8, 456),
+        (1, 8, 456),
+    ]
 
 
 def test_curves_are_replays(files, answer):
     traces = {"early-exit": read_acceptance(files.ranks), "n-gram": read_acceptance(files.lookup)}
-    assert [c["draft_tokens"] for c in answer["curves"] if c["topology"] != "tree"] == [0, 1, 3, 0, 1, 3]
+    assert [c["draft_tokens"] for c in answer["curves"] if c["topology"] != "tree"] == [
+        0,
+        1,
+        3,
+        0,
+        1,
+        3,
+    ]
     for curve in answer["curves"]:
         low, high = curve["interval"]
         assert low <= curve["tokens_per_step"] <= high

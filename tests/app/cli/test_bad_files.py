@@ -1,4 +1,5 @@
-"""Bad files end in exit code 2, and one line that names the file, the key, the rule and the value."""
+"""Bad files end in exit code 2, and one line that names the file, the key, the rule and the
+value."""
 
 import pytest
 
@@ -39,22 +40,46 @@ NOT_TRACES = [
 LEVELS = [
     (
         "replay {summary} --verifier match --out {out}",
-        "{summary}: level: replaying trees, stop rules and verifiers needs a trace of level 1 (lengths)",
+        (
+            "{summary}: level: replaying trees, stop rules and verifiers needs a trace of level 1"
+            " (lengths)"
+        ),
         "got '0 (summary)'",
     ),
-    ("tree --acceptance {lookup} --out {out}", "{lookup}: level: building a tree needs", "got '1 (lengths)'"),
-    ("replay {lookup} --tree {tree-one} --out {out}", "{lookup}: level: replaying a tree", "got '1 (lengths)'"),
-    ("predict --model gpt2 --trace {lookup} --tree {tree-one} --out {out}", "{lookup}: level: ", "got '1 (lengths)'"),
-    ("optimize --trace {unnamed} --out {out}", "{unnamed}: method: the trace names no method; pass --method"),
+    (
+        "tree --acceptance {lookup} --out {out}",
+        "{lookup}: level: building a tree needs",
+        "got '1 (lengths)'",
+    ),
+    (
+        "replay {lookup} --tree {tree-one} --out {out}",
+        "{lookup}: level: replaying a tree",
+        "got '1 (lengths)'",
+    ),
+    (
+        "predict --model gpt2 --trace {lookup} --tree {tree-one} --out {out}",
+        "{lookup}: level: ",
+        "got '1 (lengths)'",
+    ),
+    (
+        "optimize --trace {unnamed} --out {out}",
+        "{unnamed}: method: the trace names no method; pass --method",
+    ),
 ]
 BAD_TREES = [
     ("tree-broken", "{tree-broken}: must be JSON"),
     ("tree-short", "{tree-short}: ranks: must have 2 entries, as parents, got 1"),
-    ("tree-order", "{tree-order}: parents: node 1 must come after its parent (topological order), got 5"),
+    (
+        "tree-order",
+        "{tree-order}: parents: node 1 must come after its parent (topological order), got 5",
+    ),
     ("tree-twice", "{tree-twice}: ranks: two nodes share parent and rank"),
     (
         "tree-wide",
-        "{tree-wide}: ranks: only 8 candidates per position are recorded, so ranks must lie below that, got 99",
+        (
+            "{tree-wide}: ranks: only 8 candidates per position are recorded, so ranks must lie"
+            " below that, got 99"
+        ),
     ),
     ("tree-text", "{tree-text}: parents: must be a list of whole numbers, got 'x'"),
     ("tree-number", "{tree-number}: a tree is an object"),
@@ -65,24 +90,61 @@ BAD_TREES = [
     ("none", "{none}: there is no such file"),
 ]
 FILES = [
-    *((f"tree --acceptance {{vector-{name}}} --out {{out}}", f"{{vector-{name}}}: acceptance{rule}") for name, rule in (
-        ("empty", ": must be a list of 1..4096 numbers"), ("negative", "[1]: must be a probability in 0..1, got '-1'"),
-        ("sum", ": siblings exclude each other"), ("text", "[0]: must be a probability"), ("ragged", "[1]: must be a"),
-        ("nan", "[0]: must be a probability"), ("mixed", "[1]: must be a list"), ("true", "[0]: must be a prob"))),
-    *((f"traces import {{position-{name}}} --format position-json -o {{out}}", f"{{position-{name}}}: requests{rule}")
-      for name, rule in (("none", ": must hold at least one"), ("zero", "[0].emitted[0]: "),
-                         ("drafted", "[0].drafted: must be as long as emitted"), ("number", ": must be a list"))),
-    ("traces import {position-huge} --format position-json -o {out}", "requests[0].emitted[0]: must be", "got 99999"),
+    *(
+        (
+            f"tree --acceptance {{vector-{name}}} --out {{out}}",
+            f"{{vector-{name}}}: acceptance{rule}",
+        )
+        for name, rule in (
+            ("empty", ": must be a list of 1..4096 numbers"),
+            ("negative", "[1]: must be a probability in 0..1, got '-1'"),
+            ("sum", ": siblings exclude each other"),
+            ("text", "[0]: must be a probability"),
+            ("ragged", "[1]: must be a"),
+            ("nan", "[0]: must be a probability"),
+            ("mixed", "[1]: must be a list"),
+            ("true", "[0]: must be a prob"),
+        )
+    ),
+    *(
+        (
+            f"traces import {{position-{name}}} --format position-json -o {{out}}",
+            f"{{position-{name}}}: requests{rule}",
+        )
+        for name, rule in (
+            ("none", ": must hold at least one"),
+            ("zero", "[0].emitted[0]: "),
+            ("drafted", "[0].drafted: must be as long as emitted"),
+            ("number", ": must be a list"),
+        )
+    ),
+    (
+        "traces import {position-huge} --format position-json -o {out}",
+        "requests[0].emitted[0]: must be",
+        "got 99999",
+    ),
     ("traces import {none} --format position-json -o {out}", "{none}: there is no such file"),
     ("traces import {folder} --format position-json -o {out}", "{folder}: must be a regular file"),
     ("traces import {prose} --format vllm-log -o {out}", "{prose}: "),
-    ("predict --model gpt2 --acceptance 0.5 --method n-gram --out {out} --device {device-short}", "{device-short}: "),
-    ("predict --model gpt2 --acceptance 0.5 --method n-gram --out {out} --device {device-broken}", "{device-broken}: "),
+    (
+        "predict --model gpt2 --acceptance 0.5 --method n-gram --out {out} --device {device-short}",
+        "{device-short}: ",
+    ),
+    (
+        (
+            "predict --model gpt2 --acceptance 0.5 --method n-gram --out {out} --device"
+            " {device-broken}"
+        ),
+        "{device-broken}: ",
+    ),
     ("tree --acceptance {none} --out {out}", "{none}: "),
     ("tree --acceptance {folder} --out {out}", "{folder}: "),
-]  # fmt: skip
+]
 NOT_ANSWERS = [
-    ("answer-schema", "{answer-schema}: schema: must be an answer of `rooftree optimize` with schema 1"),
+    (
+        "answer-schema",
+        "{answer-schema}: schema: must be an answer of `rooftree optimize` with schema 1",
+    ),
     ("answer-number", "{answer-number}: choices: must be a list, as `rooftree optimize` writes it"),
     ("answer-old", "{answer-old}: configuration: is absent: the answer is of an older version"),
     ("answer-schedules", "{answer-schedules}: schedule: must be a list"),
@@ -108,9 +170,14 @@ def test_model_configurations(refused, name, fragment):
 
 @pytest.mark.parametrize(
     "line",
-    ["replay {{{}}} --out {{out}}", "optimize --trace {{{}}} --out {{out}}", "traces inspect {{{}}} --out {{out}}",
-     "predict --model gpt2 --trace {{{}}} --out {{out}}", "export vllm --from {{answer}} --trace {{{}}} --out {{out}}"],
-)  # fmt: skip
+    [
+        "replay {{{}}} --out {{out}}",
+        "optimize --trace {{{}}} --out {{out}}",
+        "traces inspect {{{}}} --out {{out}}",
+        "predict --model gpt2 --trace {{{}}} --out {{out}}",
+        "export vllm --from {{answer}} --trace {{{}}} --out {{out}}",
+    ],
+)
 @pytest.mark.parametrize(("name", "fragment"), NOT_TRACES)
 def test_files_that_are_no_traces(refused, line, name, fragment):
     refused(line.format(name), 2, fragment)
@@ -133,12 +200,28 @@ def test_files_that_are_no_answers(refused, name, fragment):
 
 
 @pytest.mark.parametrize(
-    "line", [PREDICT, STATED + " --acceptance 0.5", OPTIMIZE, EXPORT, TREE, IMPORT, "replay {ranks} --out {out}",
-             "traces inspect {ranks} --out {out}", "devices --out {out}", "models --out {out}", "methods --out {out}"],
-)  # fmt: skip
+    "line",
+    [
+        PREDICT,
+        STATED + " --acceptance 0.5",
+        OPTIMIZE,
+        EXPORT,
+        TREE,
+        IMPORT,
+        "replay {ranks} --out {out}",
+        "traces inspect {ranks} --out {out}",
+        "devices --out {out}",
+        "models --out {out}",
+        "methods --out {out}",
+    ],
+)
 @pytest.mark.parametrize("where", ["below a file", "too long", "a pipe"])
 def test_places_that_cannot_be_written(ended, place, tmp_path, line, where):
-    target = {"below a file": place["prose"] / "x", "too long": tmp_path / ("y" * 300), "a pipe": place["pipe"]}[where]
+    target = {
+        "below a file": place["prose"] / "x",
+        "too long": tmp_path / ("y" * 300),
+        "a pipe": place["pipe"],
+    }[where]
     done = ended(line, out=target)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert str(place["prose"] if where == "below a file" else target)[:80] in done.err

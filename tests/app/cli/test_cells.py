@@ -1,4 +1,5 @@
-"""Lists of models, devices and engines: every cell is its own question, and one that cannot be is a row."""
+"""Lists of models, devices and engines: every cell is its own question, and one that cannot be is a
+row."""
 
 import csv
 import itertools
@@ -22,22 +23,52 @@ def some(names, most=2):
 
 @settings(max_examples=10)
 @given(some(MODELS), some(DEVICES), some(["vllm", "none"]), some(["0", "2048"]), some(["1", "256"]))
-def test_a_cell_of_a_list_is_the_single_question(rooftree, models, devices, engines, contexts, batches):
+def test_a_cell_of_a_list_is_the_single_question(
+    rooftree, models, devices, engines, contexts, batches
+):
     listed = rooftree(
-        *STATED, "--model", ",".join(models), "--device", ",".join(devices), "--engine", ",".join(engines),
-        "--context", ",".join(contexts), "--batch", ",".join(batches), "--json",
-    )  # fmt: skip
+        *STATED,
+        "--model",
+        ",".join(models),
+        "--device",
+        ",".join(devices),
+        "--engine",
+        ",".join(engines),
+        "--context",
+        ",".join(contexts),
+        "--batch",
+        ",".join(batches),
+        "--json",
+    )
     rows = json.loads(listed.out)["predictions"]
-    keys = [(r["model"], r["device"], r["engine"], r["context"], r["batch"]) for r in rows if r["draft_tokens"] == 3]
-    wanted = itertools.product(models, devices, engines, sorted(map(int, contexts)), sorted(map(int, batches)))
+    keys = [
+        (r["model"], r["device"], r["engine"], r["context"], r["batch"])
+        for r in rows
+        if r["draft_tokens"] == 3
+    ]
+    wanted = itertools.product(
+        models, devices, engines, sorted(map(int, contexts)), sorted(map(int, batches))
+    )
     assert keys == list(wanted)
     assert listed.code == (0 if any(row["feasible"] for row in rows) else 3)
     for model, device, engine in itertools.product(models, devices, engines):
         single = rooftree(
-            *STATED, "--model", model, "--device", device, "--engine", engine, "--context", ",".join(contexts),
-            "--batch", ",".join(batches), "--json",
-        )  # fmt: skip
-        mine = [r for r in rows if (r["model"], r["device"], r["engine"]) == (model, device, engine)]
+            *STATED,
+            "--model",
+            model,
+            "--device",
+            device,
+            "--engine",
+            engine,
+            "--context",
+            ",".join(contexts),
+            "--batch",
+            ",".join(batches),
+            "--json",
+        )
+        mine = [
+            r for r in rows if (r["model"], r["device"], r["engine"]) == (model, device, engine)
+        ]
         assert json.loads(single.out)["predictions"] == mine
 
 
@@ -47,11 +78,17 @@ def test_a_mark_names_changes_that_fit_when_they_are_asked(rooftree):
     rows = json.loads(rooftree(*words, "--batch", "64", "--json").out)["predictions"]
     assert [row["feasible"] for row in rows] == [False, False]
     for row in rows:
-        assert {"--batch", "--context", "--tp"} <= {option for change in row["nearest"] for option in change}
+        assert {"--batch", "--context", "--tp"} <= {
+            option for change in row["nearest"] for option in change
+        }
         for change in row["nearest"]:
             options = {option: str(value) for option, value in (asked | change).items()}
             again = rooftree(
-                *words, "--draft-tokens", row["draft_tokens"], *itertools.chain(*options.items()), "--json"
+                *words,
+                "--draft-tokens",
+                row["draft_tokens"],
+                *itertools.chain(*options.items()),
+                "--json",
             )
             assert again.code == 0 and again.answer["predictions"][0]["feasible"], change
 
@@ -81,23 +118,39 @@ def test_lists_are_names_and_commas(tmp_path):
         names_of("a,,b", "--model")
     assert cells_of({"tp": 1}) == [{}]
     with pytest.raises(InputError, match="make 10000 cells"):
-        cells_of({"model": ",".join(map(str, range(100))), "device": ",".join(map(str, range(100)))})
+        cells_of(
+            {"model": ",".join(map(str, range(100))), "device": ",".join(map(str, range(100)))}
+        )
 
 
 def test_three_models_on_four_devices_at_three_contexts_become_a_file(rooftree, tmp_path):
     path = tmp_path / "sub" / "cells.csv"
-    words = (*STATED, "--model", ",".join(MODELS), "--device", ",".join(DEVICES), "--context", "512,4096,32768")
+    words = (
+        *STATED,
+        "--model",
+        ",".join(MODELS),
+        "--device",
+        ",".join(DEVICES),
+        "--context",
+        "512,4096,32768",
+    )
     done = rooftree(*words, "--batch", "8", "--csv", path, "--json")
     with path.open(newline="") as file:
         lines = list(csv.DictReader(file))
     rows = done.answer["predictions"]
     assert len(lines) == len(rows) == 3 * 4 * 3 * 2
     for line, row in zip(lines, rows, strict=True):
-        assert (line["model"], line["device"], int(line["context"])) == (row["model"], row["device"], row["context"])
+        assert (line["model"], line["device"], int(line["context"])) == (
+            row["model"],
+            row["device"],
+            row["context"],
+        )
         assert line["feasible"] == str(row["feasible"])
         if row["feasible"]:
             assert float(line["tokens_per_s"]) == row["tokens_per_s"]
-            assert [float(line["speedup_low"]), float(line["speedup_high"])] == row["speedup_interval"]
+            assert [float(line["speedup_low"]), float(line["speedup_high"])] == row[
+                "speedup_interval"
+            ]
         else:
             assert line["tokens_per_s"] == "" and line["reason"] == row["reason"]
 

@@ -1,4 +1,5 @@
-"""The command itself: help, silence, misuse, pipes, and what it loads before it knows what is asked."""
+"""The command itself: help, silence, misuse, pipes, and what it loads before it knows what is
+asked."""
 
 import errno
 import json
@@ -19,12 +20,40 @@ from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InfeasibleError, InputError
 
 EVERYWHERE = ("--json", "--out", "--seed", "--quiet")
-SETTING = ("--model", "--draft", "--device", "--tp", "--engine", "--dtype", "--kv-dtype", "--draft-passes",
-           "--draft-bytes", "--set", "--match-rate", "--batch", "--context", "--draft-tokens")  # fmt: skip
+SETTING = (
+    "--model",
+    "--draft",
+    "--device",
+    "--tp",
+    "--engine",
+    "--dtype",
+    "--kv-dtype",
+    "--draft-passes",
+    "--draft-bytes",
+    "--set",
+    "--match-rate",
+    "--batch",
+    "--context",
+    "--draft-tokens",
+)
 OPTIONS = {
     "optimize": (*SETTING, "--trace", "--slo-ttft", "--slo-tpot", "--method", "--tree-nodes"),
-    "predict": (*SETTING, "--trace", "--acceptance", "--tree", "--method", "--include-prefill", "--fidelity",
-                "--explain", "--table", "--pp", "--ep", "--dp", "--cp", "--transform"),
+    "predict": (
+        *SETTING,
+        "--trace",
+        "--acceptance",
+        "--tree",
+        "--method",
+        "--include-prefill",
+        "--fidelity",
+        "--explain",
+        "--table",
+        "--pp",
+        "--ep",
+        "--dp",
+        "--cp",
+        "--transform",
+    ),
     "replay": ("--draft-tokens", "--tree", "--match-rate"),
     "reproduce": ("--rows", "--group", "--csv", "--html"),
     "score": ("--baseline", "--plot", "--html", "--csv", "--leave-out"),
@@ -32,26 +61,78 @@ OPTIONS = {
     "traces import": ("--format", "-o", "--model", "--method", "--drafter", "--match-rate"),
     "traces inspect": ("--draft-tokens",),
     "traces compare": ("--draft-tokens", "--kind", "--plot"),
-    "export": ("--from", "--batch", "--context", "--schedule", "--model", "--draft", "--method", "--draft-tokens",
-               "--tree", "--engine-version", "--synthetic", "--acceptance-by-depth", "--trace"),
-    "record": ("--model", "--prompts", "--drafter", "--temperature", "--resume", "--level", "--expansion-nodes"),
+    "export": (
+        "--from",
+        "--batch",
+        "--context",
+        "--schedule",
+        "--model",
+        "--draft",
+        "--method",
+        "--draft-tokens",
+        "--tree",
+        "--engine-version",
+        "--synthetic",
+        "--acceptance-by-depth",
+        "--trace",
+    ),
+    "record": (
+        "--model",
+        "--prompts",
+        "--drafter",
+        "--temperature",
+        "--resume",
+        "--level",
+        "--expansion-nodes",
+    ),
     "breakeven": (*SETTING, "--trace", "--acceptance", "--tree", "--method"),
-    "capacity": ("--model", "--device", "--rate", "--slo-ttft", "--slo-tpot", "--requests", "--trace"),
-    "validate": ("--profile", "--replayed", "--from-bench", "--engine", "--server", "--budget", "--resume"),
-    "load": ("--requests", "--rate", "--users", "--count", "--duration", "--prompt-tokens", "--output-tokens",
-             "--prompts", "--model", "--resume", "--timeout"),
+    "capacity": (
+        "--model",
+        "--device",
+        "--rate",
+        "--slo-ttft",
+        "--slo-tpot",
+        "--requests",
+        "--trace",
+    ),
+    "validate": (
+        "--profile",
+        "--replayed",
+        "--from-bench",
+        "--engine",
+        "--server",
+        "--budget",
+        "--resume",
+    ),
+    "load": (
+        "--requests",
+        "--rate",
+        "--users",
+        "--count",
+        "--duration",
+        "--prompt-tokens",
+        "--output-tokens",
+        "--prompts",
+        "--model",
+        "--resume",
+        "--timeout",
+    ),
     "sweep": ("--resume", "--workers", "--compare", "--threshold", "--csv"),
     "observe": ("--for", "--every", "--model"),
     "devices": ("--set",),
     "models": (),
     "methods": (),
-}  # fmt: skip
+}
 
 
 def installed(*words, **options):
     """The command in a process of its own, as its console script starts it."""
     script = Path(sys.executable).with_name("rooftree")
-    start = [str(script)] if script.exists() else [sys.executable, "-c", "from app.cli.main import main; exit(main())"]
+    start = (
+        [str(script)]
+        if script.exists()
+        else [sys.executable, "-c", "from app.cli.main import main; exit(main())"]
+    )
     settings = {"capture_output": True, "text": True, "timeout": 120} | options
     return subprocess.run([*start, *map(str, words)], check=False, **settings)
 
@@ -77,10 +158,15 @@ def test_choices_stand_in_the_help(rooftree):
     for verb in ("optimize", "predict", "breakeven"):
         assert "`rooftree devices`" in words[verb]
     for verb in ("optimize", "predict", "replay"):
-        assert all(rule in words[verb] for rule in get_args(StopRule) if rule not in ("length", "exit")), verb
+        assert all(
+            rule in words[verb] for rule in get_args(StopRule) if rule not in ("length", "exit")
+        ), verb
     assert all(rule in words["replay"] for rule in get_args(VerifyRule) if rule != "none")
     for verb in ("predict", "breakeven"):
-        assert all(name in words[verb] for name in get_args(Fidelity)) and "`rooftree methods`" in words[verb]
+        assert (
+            all(name in words[verb] for name in get_args(Fidelity))
+            and "`rooftree methods`" in words[verb]
+        )
     assert "[[prompts]]" in words["record"]
     assert "--explain-schema" in rooftree("simulate", "--help").out
 
@@ -91,11 +177,16 @@ def test_help_of_the_command_lists_the_verbs(rooftree):
     assert set(verbs) >= {verb.split()[0] for verb in OPTIONS}
     for verb in verbs:
         shown = rooftree(verb, "--help")
-        assert (shown.code, shown.err) == (0, "") and shown.out.startswith(f"Usage: rooftree {verb} ")
+        assert (shown.code, shown.err) == (0, "") and shown.out.startswith(
+            f"Usage: rooftree {verb} "
+        )
 
 
 def test_no_verb_is_help_and_not_success(rooftree):
-    for words, usage in (((), "Usage: rooftree [OPTIONS] COMMAND"), (("traces",), "Usage: rooftree traces")):
+    for words, usage in (
+        ((), "Usage: rooftree [OPTIONS] COMMAND"),
+        (("traces",), "Usage: rooftree traces"),
+    ):
         done = rooftree(*words)
         assert (done.code, done.out) == (2, "") and done.err.startswith(usage)
 
@@ -103,7 +194,10 @@ def test_no_verb_is_help_and_not_success(rooftree):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["optimise"], "No such command 'optimise'. Did you mean 'optimize'?; see `rooftree --help`"),
+        (
+            ["optimise"],
+            "No such command 'optimise'. Did you mean 'optimize'?; see `rooftree --help`",
+        ),
         (["traces", "imprt"], "No such command 'imprt'"),
         (["predict"], "Missing option '--model'; see `rooftree predict --help`"),
         (["predict", "--modle", "gpt2"], "No such option: --modle"),
@@ -122,13 +216,42 @@ def test_quiet_prints_nothing(rooftree, files, tmp_path):
     position = tmp_path / "position.json"
     position.write_text('{"requests":[{"emitted":[1,2]}]}')
     for words in (
-        ("optimize", "--trace", files.lookup, "--batch", "1", "--draft-tokens", "1", "--out", tmp_path),
+        (
+            "optimize",
+            "--trace",
+            files.lookup,
+            "--batch",
+            "1",
+            "--draft-tokens",
+            "1",
+            "--out",
+            tmp_path,
+        ),
         ("predict", "--model", "gpt2", "--method", "n-gram", "--acceptance", "0.5"),
         ("replay", files.ranks),
         ("tree", "--acceptance", files.vector, "--nodes", "4", "--out", tmp_path),
-        ("traces", "import", position, "--format", "position-json", "-o", tmp_path / "position.parquet"),
+        (
+            "traces",
+            "import",
+            position,
+            "--format",
+            "position-json",
+            "-o",
+            tmp_path / "position.parquet",
+        ),
         ("traces", "inspect", files.ranks),
-        ("export", "vllm", "--model", "gpt2", "--method", "n-gram", "--draft-tokens", "2", "--out", tmp_path),
+        (
+            "export",
+            "vllm",
+            "--model",
+            "gpt2",
+            "--method",
+            "n-gram",
+            "--draft-tokens",
+            "2",
+            "--out",
+            tmp_path,
+        ),
         ("devices",),
         ("models", "gpt2"),
         ("methods", "n-gram"),
@@ -147,10 +270,16 @@ def test_tables_show_the_numbers_of_the_json(rooftree, files):
     words = ("replay", files.ranks, "--draft-tokens", "2")
     (chain,) = rooftree(*words, "--json").answer["chains"]
     table = rooftree(*words).out
-    assert f"{chain['tokens_per_step']:.3f}" in table and str(chain["steps"]) in table and "K=2" in table
+    assert (
+        f"{chain['tokens_per_step']:.3f}" in table
+        and str(chain["steps"]) in table
+        and "K=2" in table
+    )
 
 
-@pytest.mark.parametrize("error", [InputError("a\nb", file="f\nile", key="k"), InfeasibleError("cannot\r\nbe")])
+@pytest.mark.parametrize(
+    "error", [InputError("a\nb", file="f\nile", key="k"), InfeasibleError("cannot\r\nbe")]
+)
 def test_an_error_is_one_line_whatever_it_holds(monkeypatch, capsys, error):
     def fail(*_, **__):
         raise error
@@ -180,7 +309,18 @@ def test_an_interrupt_ends_the_command(monkeypatch, rooftree):
 
 
 def test_starting_loads_nothing_heavy():
-    heavy = ("numpy", "numba", "pyarrow", "pydantic", "torch", "pandas", "rich", "transformers", "plotly", "yaml")
+    heavy = (
+        "numpy",
+        "numba",
+        "pyarrow",
+        "pydantic",
+        "torch",
+        "pandas",
+        "rich",
+        "transformers",
+        "plotly",
+        "yaml",
+    )
     look = f"import sys, app.cli.main; print(*(name for name in {heavy} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -189,10 +329,15 @@ def test_starting_loads_nothing_heavy():
 def test_small_questions_load_no_compiler_and_no_scipy(tmp_path):
     """One after another in one process: the first that loads either is the one that is shown."""
     questions = (
-        "predict --model llama-3.1-8b --method eagle-3 --acceptance 0.7 --batch 1,8,64,256 --context 1024,8192",
+        (
+            "predict --model llama-3.1-8b --method eagle-3 --acceptance 0.7 --batch 1,8,64,256"
+            " --context 1024,8192"
+        ),
         "predict --model smollm2-135m --trace smollm2-135m--prompt-lookup--greedy",
-        "replay smollm2-135m--early-exit--greedy", "tree --acceptance 0.8,0.6,0.4", "optimize",
-    )  # fmt: skip
+        "replay smollm2-135m--early-exit--greedy",
+        "tree --acceptance 0.8,0.6,0.4",
+        "optimize",
+    )
     look = """
 import sys
 from app.cli.main import main
@@ -213,9 +358,12 @@ def test_the_installed_command_answers(files):
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(("predict", "--model", "gtp2", "--acceptance", "0.5"), 2), (("nonsense",), 2),
-     (("predict", "--model", "llama-3.1-405b", "--method", "n-gram", "--acceptance", "0.5"), 3)],
-)  # fmt: skip
+    [
+        (("predict", "--model", "gtp2", "--acceptance", "0.5"), 2),
+        (("nonsense",), 2),
+        (("predict", "--model", "llama-3.1-405b", "--method", "n-gram", "--acceptance", "0.5"), 3),
+    ],
+)
 def test_the_installed_command_fails_in_one_line(words, code):
     done = installed(*words)
     assert done.returncode == code and ("does not fit" in done.stdout) == (code == 3)
@@ -227,9 +375,12 @@ def test_the_installed_command_helps():
     assert done.returncode == 0 and "--slo-tpot" in done.stdout and not done.stderr
 
 
-@pytest.mark.parametrize("words", [("models", "--json"), ("models", "gpt2", "--json"), ("models",), ("--help",)])
+@pytest.mark.parametrize(
+    "words", [("models", "--json"), ("models", "gpt2", "--json"), ("models",), ("--help",)]
+)
 def test_a_reader_that_leaves_gets_no_traceback(words):
-    """Both ways a pipe breaks: while an answer is written, and when the rest is flushed at the end."""
+    """Both ways a pipe breaks: while an answer is written, and when the rest is flushed at the
+    end."""
     read, write = os.pipe()
     os.close(read)
     try:
@@ -258,7 +409,10 @@ def test_a_file_name_that_is_no_text_does_no_harm(files, tmp_path):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.ENOSPC, "No space left on device", "answers/report.json"), "answers/report.json: No space left"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "answers/report.json"),
+            "answers/report.json: No space left",
+        ),
         (PermissionError(errno.EACCES, "Permission denied"), "Permission denied"),
         (OSError(), "OSError"),
         (MemoryError(), "memory does not suffice"),

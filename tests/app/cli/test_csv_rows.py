@@ -12,13 +12,46 @@ from hypothesis import strategies as st
 from app.cli.csv_rows import csv_text, flat_row
 
 RUNS = Path(__file__).parents[2] / "golden" / "runs.csv"
-SERVED = ("simulate", "--model", "gpt2", "--rate", "4", "--count", "6", "--prompt-tokens", "20", "--output-tokens", "4")
+SERVED = (
+    "simulate",
+    "--model",
+    "gpt2",
+    "--rate",
+    "4",
+    "--count",
+    "6",
+    "--prompt-tokens",
+    "20",
+    "--output-tokens",
+    "4",
+)
 VERBS = {
-    "predict": (("predict", "--model", "gpt2", "--acceptance", "0.6", "--method", "n-gram"), ["predictions"]),
-    "optimize": (("optimize", "--model", "gpt2", "--method", "n-gram", "--acceptance", "0.6", "--batch", "1,8"),
-                 ["choices", "alternatives", "unmet"]),
-    "capacity": (("capacity", "--model", "gpt2", "--rate", "3", "--prompt", "50", "--output", "20"), ["plans"]),
-    "breakeven": (("breakeven", "--model", "gpt2", "--method", "n-gram", "--acceptance", "0.6"), ["points"]),
+    "predict": (
+        ("predict", "--model", "gpt2", "--acceptance", "0.6", "--method", "n-gram"),
+        ["predictions"],
+    ),
+    "optimize": (
+        (
+            "optimize",
+            "--model",
+            "gpt2",
+            "--method",
+            "n-gram",
+            "--acceptance",
+            "0.6",
+            "--batch",
+            "1,8",
+        ),
+        ["choices", "alternatives", "unmet"],
+    ),
+    "capacity": (
+        ("capacity", "--model", "gpt2", "--rate", "3", "--prompt", "50", "--output", "20"),
+        ["plans"],
+    ),
+    "breakeven": (
+        ("breakeven", "--model", "gpt2", "--method", "n-gram", "--acceptance", "0.6"),
+        ["points"],
+    ),
     "replay": (("replay", "{ranks}"), ["chains", "trees", "varying"]),
     "tree": (("tree", "--acceptance", "{vector}", "--nodes", "4,8"), ["trees"]),
     "score": (("score", str(RUNS)), ["slices"]),
@@ -30,7 +63,7 @@ VERBS = {
     "methods": (("methods",), ["methods"]),
     "inspect": (("traces", "inspect", "{ranks}"), ["kinds"]),
     "compare": (("traces", "compare", "{ranks}"), ["rows"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -46,7 +79,13 @@ def test_the_rows_of_a_file_are_those_of_the_object(rooftree, files, tmp_path, v
     for line, row in zip(lines, rows, strict=True):
         for name, value in row.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
-                written = "" if value is None else json.dumps(value) if isinstance(value, list) else str(value)
+                written = (
+                    ""
+                    if value is None
+                    else json.dumps(value)
+                    if isinstance(value, list)
+                    else str(value)
+                )
                 assert line[name] == written, name
             else:
                 assert float(line[name]) == value, name
@@ -54,10 +93,18 @@ def test_the_rows_of_a_file_are_those_of_the_object(rooftree, files, tmp_path, v
 
 
 letters = st.text('abc ,"\né', max_size=5)
-values = st.one_of(st.none(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), letters)
+values = st.one_of(
+    st.none(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), letters
+)
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), values, min_size=1), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["a", "b", "c"]), values, min_size=1),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_rows_read_back_from_their_text(rows):
     read = list(csv.DictReader(io.StringIO(csv_text(rows), newline="")))
     assert len(read) == len(rows)
@@ -66,7 +113,12 @@ def test_rows_read_back_from_their_text(rows):
 
 
 def test_records_and_intervals_become_columns():
-    row = {"a": {"b": 1, "c": {"d": 2}}, "x_interval": [0.5, 1.5], "deep": {"y_interval": [1, 2]}, "list": [1, {}]}
+    row = {
+        "a": {"b": 1, "c": {"d": 2}},
+        "x_interval": [0.5, 1.5],
+        "deep": {"y_interval": [1, 2]},
+        "list": [1, {}],
+    }
     names, written = csv_text([row]).splitlines()
     assert names == "a.b,a.c.d,x_low,x_high,deep.y_low,deep.y_high,list"
     assert written == '1,2,0.5,1.5,1,2,"[1, {}]"'

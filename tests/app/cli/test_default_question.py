@@ -1,4 +1,5 @@
-"""The question that `optimize` answers when nobody names a model, a drafter or a trace, and its first table."""
+"""The question that `optimize` answers when nobody names a model, a drafter or a trace, and its
+first table."""
 
 import re
 from itertools import pairwise
@@ -43,7 +44,9 @@ def test_nothing_is_faster_than_the_winner_and_the_loss_is_what_the_runner_up_la
         assert cell["lost_ratio"] == pytest.approx(1 - after["tokens_per_s"] / best["tokens_per_s"])
         assert 0.0 <= cell["lost_ratio"] < 1.0
         assert best["speedup"] >= 1.0
-        assert best["tokens_per_s"] / best["speedup"] == pytest.approx(after["tokens_per_s"] / after["speedup"])
+        assert best["tokens_per_s"] / best["speedup"] == pytest.approx(
+            after["tokens_per_s"] / after["speedup"]
+        )
     for before, later in pairwise(answer["cells"]):
         assert later["winner"]["draft_tokens"] <= before["winner"]["draft_tokens"]
         assert later["winner"]["tokens_per_s"] > before["winner"]["tokens_per_s"]
@@ -58,7 +61,10 @@ def test_every_drafter_is_labelled_by_where_its_acceptance_comes_from(asked):
 
 def test_what_engines_load_names_the_head(asked):
     _, folder = asked
-    assert "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B" in (folder / "vllm" / "vllm-speculative-config.json").read_text()
+    assert (
+        "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
+        in (folder / "vllm" / "vllm-speculative-config.json").read_text()
+    )
 
 
 def test_the_first_table_has_one_row_a_batch_in_plain_numbers(rooftree, tmp_path):
@@ -75,13 +81,27 @@ def test_the_first_table_has_one_row_a_batch_in_plain_numbers(rooftree, tmp_path
 
 
 def test_off_wins_where_no_draft_pays(rooftree, tmp_path):
-    words = ("optimize", "--drafter", "eagle-3:0.05", "--model", "llama-3.1-8b", "--batch", "1,64", "--out", tmp_path)
-    table = [line.split() for line in rooftree(*words).out.splitlines() if re.match(r" *\d+  ", line)]
+    words = (
+        "optimize",
+        "--drafter",
+        "eagle-3:0.05",
+        "--model",
+        "llama-3.1-8b",
+        "--batch",
+        "1,64",
+        "--out",
+        tmp_path,
+    )
+    table = [
+        line.split() for line in rooftree(*words).out.splitlines() if re.match(r" *\d+  ", line)
+    ]
     assert [(row[0], row[1]) for row in table] == [("1", "off"), ("64", "off")]
     assert all("eagle-3" in row for row in table)  # the next best
 
 
 def test_trees_and_stop_rules_are_asked_of_recordings(rooftree, tmp_path):
-    answer = rooftree("optimize", "--tree-nodes", "4", "--batch", "1", "--out", tmp_path, "--json").answer
+    answer = rooftree(
+        "optimize", "--tree-nodes", "4", "--batch", "1", "--out", tmp_path, "--json"
+    ).answer
     assert answer["inputs"]["model"].casefold().startswith("smollm2-135m")
     assert any(row["topology"] == "tree" for row in answer["by_topology"])

@@ -42,23 +42,38 @@ def test_an_interval_shows_its_number_and_both_bounds_alike(value, below, above)
 def test_one_unit_shows_every_time_of_a_table(seconds):
     unit = time_unit(seconds)
     for each in seconds:
-        assert float(unit.show(each).replace(",", "")) * unit.seconds == pytest.approx(each, rel=6e-3)
+        assert float(unit.show(each).replace(",", "")) * unit.seconds == pytest.approx(
+            each, rel=6e-3
+        )
 
 
 @pytest.mark.parametrize(
     ("seconds", "name"),
-    [([], "ms"), ([0.0, None], "ms"), ([0.007, 0.5], "ms"), ([2.0, 90.0], "s"), ([1e-6, 1.0], "µs")],
+    [
+        ([], "ms"),
+        ([0.0, None], "ms"),
+        ([0.007, 0.5], "ms"),
+        ([2.0, 90.0], "s"),
+        ([1e-6, 1.0], "µs"),
+    ],
 )
 def test_the_unit_is_the_largest_that_keeps_the_shortest_time(seconds, name):
     assert time_unit(seconds).name == name
 
 
 def test_what_is_unknown_or_absent_has_its_own_sign():
-    assert (plain(None), fixed(None, 2), plain(float("inf")), fixed(float("nan"), 1)) == ("", "", "∞", "unknown")
+    assert (plain(None), fixed(None, 2), plain(float("inf")), fixed(float("nan"), 1)) == (
+        "",
+        "",
+        "∞",
+        "unknown",
+    )
 
 
 words = st.text("abcdefg hij", min_size=1, max_size=60).map(str.strip).filter(bool)
-rows = st.lists(st.tuples(words, words, st.integers(0, 10**9).map(str), st.just("16.2 [15.1–17.3]")), min_size=1)
+rows = st.lists(
+    st.tuples(words, words, st.integers(0, 10**9).map(str), st.just("16.2 [15.1–17.3]")), min_size=1
+)
 
 
 @given(rows)
@@ -68,7 +83,9 @@ def test_a_table_fits_a_page_and_keeps_all_of_its_cells(cells):
     text = sorted("".join("".join(lines).split()))
     for every in zip(*cells, strict=True):
         assert not Counter("".join("".join(every).split())) - Counter(text)
-    assert [line for line in lines if "[15.1–17.3]" in line][-1].rstrip().endswith("16.2 [15.1–17.3]")
+    assert (
+        [line for line in lines if "[15.1–17.3]" in line][-1].rstrip().endswith("16.2 [15.1–17.3]")
+    )
 
 
 def lines_of(*table, **options):

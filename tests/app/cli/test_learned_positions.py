@@ -13,9 +13,17 @@ ASKED = {
     "breakeven": ("breakeven", *MODEL, "--method", "medusa", *POINT),
     "capacity": ("capacity", *MODEL, *LOAD),
     "capacity --search full": ("capacity", *MODEL, *LOAD, "--search", "full", "--devices", "1"),
-    "optimize --search full": ("optimize", *MODEL, *DRAFTS, *SERVED, "--search", "full", "--no-simulate"),
+    "optimize --search full": (
+        "optimize",
+        *MODEL,
+        *DRAFTS,
+        *SERVED,
+        "--search",
+        "full",
+        "--no-simulate",
+    ),
     "simulate": ("simulate", *MODEL, *SERVED, "--users", "1", "--count", "1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", ASKED.values(), ids=ASKED)
@@ -34,7 +42,9 @@ def test_a_cell_of_a_sweep_says_so_and_the_others_are_answered(rooftree, tmp_pat
     import pyarrow.parquet as pq
 
     lists, out = tmp_path / "lists.yaml", tmp_path / "cells.parquet"
-    lists.write_text("{models: [gpt2], drafters: ['medusa:0.6'], batches: [1], contexts: [1000, 1100]}")
+    lists.write_text(
+        "{models: [gpt2], drafters: ['medusa:0.6'], batches: [1], contexts: [1000, 1100]}"
+    )
     assert rooftree("sweep", lists, "--out", out, "--workers", "1").code == 0
     within, beyond = sorted(pq.read_table(out).to_pylist(), key=lambda row: row["context"])
     assert within["feasible"] and not beyond["feasible"]

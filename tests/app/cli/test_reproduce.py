@@ -1,4 +1,5 @@
-"""`reproduce`: tables of published numbers in, predictions beside them out, and reasons where there are none."""
+"""`reproduce`: tables of published numbers in, predictions beside them out, and reasons where there
+are none."""
 
 import csv
 
@@ -8,21 +9,55 @@ from app.answers.reproduction import percentile
 from costmodel.published.reading.table import COLUMNS
 
 PLAIN = {
-    "system": "Vanilla (in gpt-fast)", "source": "a page", "target": "Llama2-7B", "hardware": "A100-80GB",
-    "n_gpus": "1", "precision": "fp16", "batch": "1", "prompt_len": "128", "value": "90", "unit": "tok/s",
+    "system": "Vanilla (in gpt-fast)",
+    "source": "a page",
+    "target": "Llama2-7B",
+    "hardware": "A100-80GB",
+    "n_gpus": "1",
+    "precision": "fp16",
+    "batch": "1",
+    "prompt_len": "128",
+    "value": "90",
+    "unit": "tok/s",
     "completeness": "full",
-}  # fmt: skip
+}
 TREE = PLAIN | {
-    "system": "EAGLE-2", "tree_or_gamma": "dynamic tree 60 nodes depth 7 top-k 10", "alpha_or_tau": "tau=4.3",
-    "value": "", "unit": "", "speedup": "3.0", "completeness": "partial",
-}  # fmt: skip
-LATER = TREE | {"system": "SAM-Decoding+EAGLE-2", "tree_or_gamma": "SAM + EAGLE-2 tree", "alpha_or_tau": "tau=4.6"}
-UNKNOWN = PLAIN | {"system": "Fastest decoding ever", "value": "", "speedup": "10", "completeness": "abstract"}
+    "system": "EAGLE-2",
+    "tree_or_gamma": "dynamic tree 60 nodes depth 7 top-k 10",
+    "alpha_or_tau": "tau=4.3",
+    "value": "",
+    "unit": "",
+    "speedup": "3.0",
+    "completeness": "partial",
+}
+LATER = TREE | {
+    "system": "SAM-Decoding+EAGLE-2",
+    "tree_or_gamma": "SAM + EAGLE-2 tree",
+    "alpha_or_tau": "tau=4.6",
+}
+UNKNOWN = PLAIN | {
+    "system": "Fastest decoding ever",
+    "value": "",
+    "speedup": "10",
+    "completeness": "abstract",
+}
 REFINING = {
-    "system": "dParallel", "source": "another page", "model": "LLaDA-8B-Instruct", "hardware": "1x H100",
-    "precision": "bf16", "batch": "1", "prompt_len": "200", "gen_len": "256", "block_len": "32",
-    "steps_baseline": "256", "steps": "32", "tps_baseline": "14", "tps": "110", "speedup": "8", "completeness": "high",
-}  # fmt: skip
+    "system": "dParallel",
+    "source": "another page",
+    "model": "LLaDA-8B-Instruct",
+    "hardware": "1x H100",
+    "precision": "bf16",
+    "batch": "1",
+    "prompt_len": "200",
+    "gen_len": "256",
+    "block_len": "32",
+    "steps_baseline": "256",
+    "steps": "32",
+    "tps_baseline": "14",
+    "tps": "110",
+    "speedup": "8",
+    "completeness": "high",
+}
 
 
 def write(path, kind, rows):
@@ -47,11 +82,35 @@ def test_both_kinds_of_table_make_one_answer(rooftree, drafting, refining):
     done = rooftree("reproduce", "--rows", drafting, "--rows", refining, "--json", "--seed", "3")
     body = done.answer
     assert (done.code, done.err, body["schema"]) == (0, "", 1)
-    assert body["inputs"] == {"names": [], "group": None, "rows": [str(drafting), str(refining)], "seed": 3}
-    assert [row["group"] for row in body["rows"]] == ["full", "partial", "partial", "headline", "full"]
-    assert [row["quantity"] for row in body["rows"]] == ["tok/s", "speedup", "speedup", "speedup", "tok/s"]
-    assert [(row["file"], row["line"]) for row in body["rows"]][-2:] == [(str(drafting), 5), (str(refining), 2)]
-    assert [(own["rows"], own["predicted"]) for own in body["groups"].values()] == [(2, 2), (2, 2), (1, 0)]
+    assert body["inputs"] == {
+        "names": [],
+        "group": None,
+        "rows": [str(drafting), str(refining)],
+        "seed": 3,
+    }
+    assert [row["group"] for row in body["rows"]] == [
+        "full",
+        "partial",
+        "partial",
+        "headline",
+        "full",
+    ]
+    assert [row["quantity"] for row in body["rows"]] == [
+        "tok/s",
+        "speedup",
+        "speedup",
+        "speedup",
+        "tok/s",
+    ]
+    assert [(row["file"], row["line"]) for row in body["rows"]][-2:] == [
+        (str(drafting), 5),
+        (str(refining), 2),
+    ]
+    assert [(own["rows"], own["predicted"]) for own in body["groups"].values()] == [
+        (2, 2),
+        (2, 2),
+        (1, 0),
+    ]
     assert list(body["groups"]) == ["full", "partial", "headline"]
     for row in body["rows"]:
         assert (row["predicted"] is None) == bool(row["reason"]) == (row["error_ratio"] is None)
@@ -63,7 +122,9 @@ def test_numbers_of_a_group_follow_from_its_rows(rooftree, drafting, refining):
     body = rooftree("reproduce", "--rows", drafting, "--rows", refining, "--json").answer
     for group, own in body["groups"].items():
         errors = sorted(
-            abs(row["error_ratio"]) for row in body["rows"] if row["group"] == group and row["predicted"] is not None
+            abs(row["error_ratio"])
+            for row in body["rows"]
+            if row["group"] == group and row["predicted"] is not None
         )
         assert own["predicted"] == len(errors)
         assert own["over_30_percent"] == sum(error > 0.3 for error in errors)
@@ -77,7 +138,9 @@ def test_numbers_of_a_group_follow_from_its_rows(rooftree, drafting, refining):
 
 
 def test_a_name_without_an_entry_says_so(rooftree, drafting):
-    (row,) = rooftree("reproduce", "--rows", drafting, "--group", "headline", "--json").answer["rows"]
+    (row,) = rooftree("reproduce", "--rows", drafting, "--group", "headline", "--json").answer[
+        "rows"
+    ]
     assert "Fastest decoding ever: no entry of the catalogue of that name" in row["reason"]
     assert row["method"] is None
 
@@ -102,7 +165,12 @@ def test_without_tables_the_catalogues_own_numbers_are_asked_about(rooftree):
 def test_what_is_shown(rooftree, drafting, refining):
     shown = rooftree("reproduce", "--rows", drafting, "--rows", refining)
     assert shown.code == 0
-    for words in ("published numbers", "by how much is stated", "not predicted", "no entry of the catalogue"):
+    for words in (
+        "published numbers",
+        "by how much is stated",
+        "not predicted",
+        "no entry of the catalogue",
+    ):
         assert words in shown.out
     assert rooftree("reproduce", "--rows", drafting, "--quiet").out == ""
 
@@ -118,7 +186,9 @@ def test_rows_leave_as_a_table_and_a_page(rooftree, drafting, refining, tmp_path
     assert rooftree(*words, "--quiet").code == 0
     with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [row["system"] for row in rows] == [each["system"] for each in (PLAIN, TREE, LATER, UNKNOWN, REFINING)]
+    assert [row["system"] for row in rows] == [
+        each["system"] for each in (PLAIN, TREE, LATER, UNKNOWN, REFINING)
+    ]
     assert rows[3]["predicted"] == ""
     pytest.importorskip("plotly")
     assert rooftree(*words, "--html", page, "--quiet").code == 0
@@ -137,7 +207,9 @@ def test_rows_leave_as_a_table_and_a_page(rooftree, drafting, refining, tmp_path
 )
 def test_bad_questions_are_refused(rooftree, tmp_path, words, told):
     (tmp_path / "columns.csv").write_text("target,value\n", encoding="utf-8")
-    done = rooftree("reproduce", *(tmp_path / "columns.csv" if word == "COLUMNS" else word for word in words))
+    done = rooftree(
+        "reproduce", *(tmp_path / "columns.csv" if word == "COLUMNS" else word for word in words)
+    )
     assert (done.code, done.out) == (2, "")
     assert told in done.err
     assert "Traceback" not in done.err

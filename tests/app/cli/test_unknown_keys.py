@@ -41,6 +41,8 @@ def test_an_unknown_section_or_key_is_answered_with_the_nearest(rooftree, tmp_pa
 
 def test_prompts_with_an_unknown_key_are_answered_with_the_nearest(rooftree, tmp_path):
     path = tmp_path / "prompts.toml"
-    path.write_text('title = "t"\n[[prompts]]\nid = "a"\nkind = "chat"\ntexts = "hello"\ntext = "hello"\n')
+    path.write_text(
+        'title = "t"\n[[prompts]]\nid = "a"\nkind = "chat"\ntexts = "hello"\ntext = "hello"\n'
+    )
     done = rooftree("record", "--out", tmp_path / "out", "--prompts", path)
     assert done.code == 2 and "prompts.0.texts: unknown key 'texts'; nearest: text" in done.err

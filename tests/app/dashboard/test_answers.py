@@ -36,11 +36,16 @@ RANKED = "smollm2-135m--early-exit--greedy"
 LENGTHS = "smollm2-135m--prompt-lookup--greedy"
 SERVED = State(page="serving", count=12, rate=2.0, prompt_tokens=64, output_tokens=16)
 ANSWERS = {
-    "run": answer_run, "map": answer_map, "tree": answer_tree, "trace": answer_trace, "hardware": answer_hardware,
-    "diffusion": answer_diffusion, "pareto": answer_pareto,
+    "run": answer_run,
+    "map": answer_map,
+    "tree": answer_tree,
+    "trace": answer_trace,
+    "hardware": answer_hardware,
+    "diffusion": answer_diffusion,
+    "pareto": answer_pareto,
     "validation": lambda state: answer_validation(state.seed, state.measured),
     "serving": lambda state: answer_serving(SERVED, lambda *told: None),
-}  # fmt: skip
+}
 
 
 def said(capsys, text, *more):
@@ -65,7 +70,11 @@ def test_every_figure_is_json_with_units_on_its_axes(page):
         assert card.note
         for axis in ("xaxis", "yaxis"):
             about = card.figure["layout"].get(axis, {})
-            assert about.get("visible") is False or about.get("title") or card.title.startswith("Where"), card.title
+            assert (
+                about.get("visible") is False
+                or about.get("title")
+                or card.title.startswith("Where")
+            ), card.title
     for _, rows in (*answer.tables, *later.tables):
         assert len({tuple(row) for row in rows}) == 1, "one set of columns"
 
@@ -84,7 +93,9 @@ def test_the_recommendation_is_that_of_optimize(capsys, tmp_path):
 
 
 def test_the_engines_command_is_the_one_that_optimize_writes(capsys, tmp_path):
-    state = State(model="llama-3.1-70b", tp=4, batch=64, context=8192, method="eagle-3", dtype="fp8")
+    state = State(
+        model="llama-3.1-70b", tp=4, batch=64, context=8192, method="eagle-3", dtype="fp8"
+    )
     answer = answer_run(state)
     said(capsys, answer.command, "--json", "--out", str(tmp_path))
     packed = zipfile.ZipFile(io.BytesIO(answer.files["rooftree-engine-files.zip"]()))
@@ -93,7 +104,10 @@ def test_the_engines_command_is_the_one_that_optimize_writes(capsys, tmp_path):
             assert packed.read(name).decode() == (tmp_path / name).read_text(), name
     script = (tmp_path / "vllm" / "vllm-serve.sh").read_text()
     command = answer.engines[0].command
-    assert command.split()[:2] == ["vllm", "serve"] and answer.engines[0].files["vllm-serve.sh"] == script
+    assert (
+        command.split()[:2] == ["vllm", "serve"]
+        and answer.engines[0].files["vllm-serve.sh"] == script
+    )
     for word in ("--tensor-parallel-size 4", "--quantization fp8", '"method":"eagle3"'):
         assert word in command and word in script
     assert "--max-num-seqs" not in command + script  # no limit of requests was stated
@@ -104,19 +118,27 @@ def loaded(text):
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-def test_the_schedule_beside_one_length_is_the_one_that_optimize_writes_of_all_batches(capsys, tmp_path):
+def test_the_schedule_beside_one_length_is_the_one_that_optimize_writes_of_all_batches(
+    capsys, tmp_path
+):
     answer = answer_run(State(batch=8))
     rest = answer.deferred()
     (one,), (scheduled,) = answer.engines, rest.engines
     assert one.title.startswith("At batch 8: eagle-3")
     every = answer.command.replace("--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} ")
     told = said(capsys, every, "--json", "--out", str(tmp_path))
-    assert len(told["schedule"]) > 1 and any(schedule_words(told["schedule"]) in note for note in rest.notes)
+    assert len(told["schedule"]) > 1 and any(
+        schedule_words(told["schedule"]) in note for note in rest.notes
+    )
     assert scheduled.title == "As a schedule over batches"
     written = {path.name: path.read_text() for path in (tmp_path / "vllm").iterdir()}
-    assert {name: loaded(text) for name, text in scheduled.files.items()} == {n: loaded(t) for n, t in written.items()}
+    assert {name: loaded(text) for name, text in scheduled.files.items()} == {
+        n: loaded(t) for n, t in written.items()
+    }
     packed = zipfile.ZipFile(io.BytesIO(answer.files["rooftree-engine-files.zip"]()))
-    assert packed.read(f"vllm-{BY_BATCH}/vllm-serve.sh").decode() == scheduled.files["vllm-serve.sh"]
+    assert (
+        packed.read(f"vllm-{BY_BATCH}/vllm-serve.sh").decode() == scheduled.files["vllm-serve.sh"]
+    )
 
 
 def test_where_the_schedule_drafts_another_length_than_the_card_the_page_says_what_that_loses():
@@ -136,7 +158,11 @@ def test_what_drafts_nowhere_and_an_engine_without_files_have_no_schedule():
     off = answer_run(State(method="n-gram", known_by="rate", acceptance_ratio=0.0))
     assert len(off.engines) == 1 and not off.deferred().engines
     none = answer_run(State(engine="none"))
-    assert not none.engines and not none.deferred().engines and any("takes no command" in note for note in none.notes)
+    assert (
+        not none.engines
+        and not none.deferred().engines
+        and any("takes no command" in note for note in none.notes)
+    )
 
 
 def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
@@ -145,7 +171,10 @@ def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
     after = cell["runner_up"]
     expected = f"{after['drafter']}, {after['draft']}: loses {100 * cell['lost_ratio']:.0f} %"
     assert dict(answer.numbers)["Runner-up"] == expected
-    assert answer.numbers[0] == ("Speculation", f"on: {cell['winner']['drafter']}, {cell['winner']['draft']}")
+    assert answer.numbers[0] == (
+        "Speculation",
+        f"on: {cell['winner']['drafter']}, {cell['winner']['draft']}",
+    )
 
 
 def test_a_card_says_how_sure_it_is_and_a_drafter_that_does_not_pay_is_off():
@@ -160,14 +189,20 @@ def test_the_cheapest_device_meets_the_limits_and_the_command_line_says_its_pric
     state = State(batch=8, slo_tpot_ms=20.0)
     rest = answer_run(state).deferred()
     rows = rest.tables[0][1]
-    priced = [row["$ per million tokens"] for row in rows if row["$ per million tokens"] is not None]
+    priced = [
+        row["$ per million tokens"] for row in rows if row["$ per million tokens"] is not None
+    ]
     assert priced == sorted(priced) and len(rows) > 10
-    assert all(row["time per token (ms)"] <= 20.0 for row in rows if row["time per token (ms)"] is not None)
+    assert all(
+        row["time per token (ms)"] <= 20.0 for row in rows if row["time per token (ms)"] is not None
+    )
     (change,) = rest.changes
     there = answer_run(replace(state, **change.values))
     row, *_ = said(capsys, there.command, "--json", "--out", str(tmp_path))["choices"]
     assert rows[0]["tokens/s"] == pytest.approx(row["tokens_per_s"], abs=0.05)
-    assert rows[0]["device"] == row["device"] and any(rows[0]["device"] in note for note in rest.notes)
+    assert rows[0]["device"] == row["device"] and any(
+        rows[0]["device"] in note for note in rest.notes
+    )
 
 
 def test_any_batch_is_answered_itself(capsys, tmp_path):
@@ -175,8 +210,12 @@ def test_any_batch_is_answered_itself(capsys, tmp_path):
     assert "batch 48 " in answer.headline
     assert "--batch 48" in answer.command
     row = said(capsys, answer.command, "--json", "--out", str(tmp_path))["choices"][0]
-    gain = [float(part) for part in re.findall(r"[\d.]+", dict(answer.numbers)["Gain (80 % interval)"])]
-    assert gain[:1] + gain[-2:] == pytest.approx([row["speedup"], *row["speedup_interval"]], abs=0.006)
+    gain = [
+        float(part) for part in re.findall(r"[\d.]+", dict(answer.numbers)["Gain (80 % interval)"])
+    ]
+    assert gain[:1] + gain[-2:] == pytest.approx(
+        [row["speedup"], *row["speedup_interval"]], abs=0.006
+    )
     assert answer.tables[0][1][0]["tokens/s"] == pytest.approx(row["tokens_per_s"], abs=0.05)
 
 
@@ -190,7 +229,9 @@ def test_a_limit_that_the_batch_misses_marks_it_and_names_what_holds():
     assert title == "What does not hold" and marked[128]["misses"] == "limits"
     assert rest.cards and 1 not in marked, "the batches that hold are still drawn"
     near = answer.headline.partition("Nearest that holds: batch ")[2].partition(",")[0].rstrip(".")
-    assert "Nearest that holds" not in answer_run(replace(state, batch=int(near))).headline, "it has been tried"
+    assert "Nearest that holds" not in answer_run(replace(state, batch=int(near))).headline, (
+        "it has been tried"
+    )
 
 
 def test_a_limit_that_no_batch_meets_is_a_page_of_marked_rows():
@@ -215,7 +256,9 @@ def test_the_tree_is_that_of_the_command_line(capsys):
     assert json.loads(answer.files["tree.json"]())["parents"] == told["parents"]
     shapes = answer.deferred().tables[0][1]
     assert shapes[0]["tokens per step"] == pytest.approx(told["tokens_per_step"], abs=1e-4)
-    fair = [row["tokens per step"] for row in shapes if row["draft tokens"] <= shapes[0]["draft tokens"]]
+    fair = [
+        row["tokens per step"] for row in shapes if row["draft tokens"] <= shapes[0]["draft tokens"]
+    ]
     assert shapes[0]["tokens per step"] == max(fair), "none of its size beats the chosen one"
 
 
@@ -226,7 +269,9 @@ def test_trees_need_a_recording_with_ranks():
         answer_tree(State(trace=LENGTHS))
 
 
-@pytest.mark.parametrize(("nodes", "width", "depth"), [(1, 2, 1), (7, 2, 3), (64, 3, 10), (5, 3, 1)])
+@pytest.mark.parametrize(
+    ("nodes", "width", "depth"), [(1, 2, 1), (7, 2, 3), (64, 3, 10), (5, 3, 1)]
+)
 def test_balanced_trees_keep_their_bounds(nodes, width, depth):
     tree = balanced_tree(nodes, width, depth)
     assert tree.draft_tokens <= nodes
@@ -238,7 +283,10 @@ def test_a_recording_is_replayed_as_the_command_line_does(capsys):
     answer = answer_trace(State(trace=LENGTHS, draft_tokens=3))
     told = said(capsys, answer.command, "--json")
     assert float(dict(answer.numbers)["Tokens per step"]) == pytest.approx(
-        told["replays"][0]["tokens_per_step"] if "replays" in told else told["chains"][0]["tokens_per_step"], abs=0.005
+        told["replays"][0]["tokens_per_step"]
+        if "replays" in told
+        else told["chains"][0]["tokens_per_step"],
+        abs=0.005,
     )
     depth = answer.cards[0].figure["data"][0]["y"]
     assert all(a >= b for a, b in pairwise(depth)), "deeper is never likelier"
@@ -285,11 +333,16 @@ def test_simulations_serve_the_same_requests_and_tell_progress():
     assert len(answer.cards[3].figure["data"][0]["x"]) == 3, "half, once and twice the rate"
 
 
-@pytest.mark.parametrize("changed", [{}, {"method": "eagle-3", "known_by": "rate"}, {"trace": LENGTHS}])
+@pytest.mark.parametrize(
+    "changed", [{}, {"method": "eagle-3", "known_by": "rate"}, {"trace": LENGTHS}]
+)
 def test_a_simulation_drafts_as_the_question_does(capsys, tmp_path, changed):
     answer = answer_serving(replace(SERVED, **changed), lambda *told: None)
     told = said(capsys, answer.command, "--json", "--out", str(tmp_path))["metrics"]["itl_s"]
-    rows = {(row["time"].partition(",")[0], row["statistic"]): row["K = 5 (ms)"] for row in answer.tables[0][1]}
+    rows = {
+        (row["time"].partition(",")[0], row["statistic"]): row["K = 5 (ms)"]
+        for row in answer.tables[0][1]
+    }
     assert rows["time between deliveries", "mean"] == pytest.approx(1e3 * told["mean"], abs=6e-4)
 
 
@@ -305,7 +358,8 @@ def test_a_simulation_can_be_stopped_from_its_progress():
 
 
 def test_a_short_load_has_the_goodput_of_a_long_one():
-    """Requests that arrive each second are served, however many; counted to the last one's end they would be fewer."""
+    """Requests that arrive each second are served, however many; counted to the last one's end they
+    would be fewer."""
 
     def goodput(count, seed):
         load = replace(SERVED, count=count, rate=8.0, output_tokens=200, seed=seed)
@@ -316,7 +370,9 @@ def test_a_short_load_has_the_goodput_of_a_long_one():
 
 
 def test_validation_errors_are_those_of_the_rows():
-    answer = answer_validation(0, next(name for name in measured_results() if name.startswith("h100")))
+    answer = answer_validation(
+        0, next(name for name in measured_results() if name.startswith("h100"))
+    )
     errors = next((card for card in answer.cards if card.title == "Errors of passes"), None)
     if errors is None:
         assert any("no shipped profile" in note for note in answer.notes)
@@ -351,7 +407,9 @@ def test_errors_of_decoding_are_those_of_the_report():
     report = validated(next(each for each in measured_results().values() if validated(each)))
     rows = run_rows(report)
     assert len(rows) == report["summary"]["configurations"]
-    middle = statistics.median(abs(row["predicted (tokens/s)"] / row["measured (tokens/s)"] - 1) for row in rows)
+    middle = statistics.median(
+        abs(row["predicted (tokens/s)"] / row["measured (tokens/s)"] - 1) for row in rows
+    )
     assert middle == pytest.approx(report["summary"]["median_error_ratio"], abs=0.005)
 
 

@@ -42,18 +42,26 @@ def test_the_scripts_are_there():
     assert SCRIPT.is_file() and plotly_file().is_file()
 
 
-@pytest.mark.parametrize(("compiled", "left_out"), [(True, {"serving"}), (False, {"serving", "diffusion"})])
+@pytest.mark.parametrize(
+    ("compiled", "left_out"), [(True, {"serving"}), (False, {"serving", "diffusion"})]
+)
 def test_a_server_begins_with_the_questions_of_its_pages(monkeypatch, compiled, left_out):
     pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
     from app.dashboard import prefetch, serve
 
     started = []
     monkeypatch.setattr(serve, "begin", lambda path, query: started.append((path, query)))
-    monkeypatch.setattr(prefetch, "start", lambda questions, answer, *, idle: started.append((questions, answer, idle)))
+    monkeypatch.setattr(
+        prefetch,
+        "start",
+        lambda questions, answer, *, idle: started.append((questions, answer, idle)),
+    )
     monkeypatch.setattr("app.dashboard.precompile.is_compiled", lambda: compiled)
     serve.prepare()
     written, (questions, answer, idle) = started
-    assert written == ("", {}), "what a first visitor reads is written before anything else is loaded"
+    assert written == ("", {}), (
+        "what a first visitor reads is written before anything else is loaded"
+    )
     assert questions == [State()], "what a first visitor sees, whom nothing else keeps waiting"
     assert {each.page for each in idle} == {*PAGES} - left_out - {"run"}
     assert answer is answered, "what is drawn below the charts would keep a first visitor waiting"
@@ -66,7 +74,9 @@ def test_an_address_that_is_none_is_refused(host):
 
 
 def test_streamlit_knows_every_setting():
-    config = pytest.importorskip("streamlit.config", reason="streamlit, of the extra `app`, is not installed")
+    config = pytest.importorskip(
+        "streamlit.config", reason="streamlit, of the extra `app`, is not installed"
+    )
     for name in server_settings(host="localhost", port=8501):
         config.get_option(name)
 
@@ -91,7 +101,10 @@ def started(port, tmp_path):
         process = subprocess.Popen(words, stdout=out, stderr=out)
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health"):
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health"),
+        ):
             return process
         assert process.poll() is None, (tmp_path / "log").read_text()
         time.sleep(0.1)
@@ -102,7 +115,8 @@ def started(port, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_ends_with_the_command(tmp_path, number):
-    """SIGTERM as service managers send it, and Ctrl-C; nothing listens afterwards and no traceback is left."""
+    """SIGTERM as service managers send it, and Ctrl-C; nothing listens afterwards and no traceback
+    is left."""
     pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
@@ -116,7 +130,10 @@ def test_the_server_ends_with_the_command(tmp_path, number):
 
 
 def test_what_was_compiled_is_not_again(tmp_path):
-    source, kept = tmp_path / "compiled_grid.py", tmp_path / "__pycache__" / "compiled_grid.walk_prompt-27.py311.1.nbc"
+    source, kept = (
+        tmp_path / "compiled_grid.py",
+        tmp_path / "__pycache__" / "compiled_grid.walk_prompt-27.py311.1.nbc",
+    )
     source.write_text("")
     assert not is_compiled(source)
     kept.parent.mkdir()

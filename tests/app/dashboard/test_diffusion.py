@@ -31,10 +31,11 @@ def toy():
 @pytest.mark.parametrize(
     "state",
     [
-        replace(PAGE, batch=8, cache="dual"), replace(PAGE, threshold=0.5, device="a100-sxm-80", context=128),
+        replace(PAGE, batch=8, cache="dual"),
+        replace(PAGE, threshold=0.5, device="a100-sxm-80", context=128),
         replace(PAGE, commit="capped", threshold=0.6, block=16, batch=4),
     ],
-)  # fmt: skip
+)
 def test_the_page_says_what_predict_says(capsys, state):
     answer = answer_diffusion(state)
     capsys.readouterr()
@@ -42,9 +43,15 @@ def test_the_page_says_what_predict_says(capsys, state):
     told = json.loads(capsys.readouterr().out)["predictions"]
     row = next(each for each in told if each["draft_tokens"])
     numbers = dict(answer.numbers)
-    assert float(numbers["Tokens per pass"].split()[0]) == pytest.approx(row["tokens_per_step"], rel=5e-3)
-    assert float(numbers["Whole batch"].split()[0].replace(",", "")) == pytest.approx(row["tokens_per_s"], rel=5e-3)
-    assert float(numbers["Against the autoregressive twin"].rstrip("×")) == pytest.approx(row["speedup"], rel=5e-3)
+    assert float(numbers["Tokens per pass"].split()[0]) == pytest.approx(
+        row["tokens_per_step"], rel=5e-3
+    )
+    assert float(numbers["Whole batch"].split()[0].replace(",", "")) == pytest.approx(
+        row["tokens_per_s"], rel=5e-3
+    )
+    assert float(numbers["Against the autoregressive twin"].rstrip("×")) == pytest.approx(
+        row["speedup"], rel=5e-3
+    )
     drawn = answer.cards[1].figure["data"][0]
     assert drawn["y"][drawn["x"].index(state.batch)] == pytest.approx(row["tokens_per_s"], rel=1e-6)
 
@@ -52,21 +59,27 @@ def test_the_page_says_what_predict_says(capsys, state):
 def test_bolder_thresholds_commit_more_a_pass_and_agree_less(toy):
     found = [answer_diffusion(replace(PAGE, block=8, threshold=t), toy) for t in (0.99, 0.9, 0.5)]
     tokens = [float(dict(each.numbers)["Tokens per pass"].split()[0]) for each in found]
-    agreement = [float(dict(each.numbers)["Agreement with one token a pass"].split()[0]) for each in found]
+    agreement = [
+        float(dict(each.numbers)["Agreement with one token a pass"].split()[0]) for each in found
+    ]
     assert tokens == sorted(tokens) and tokens[0] < tokens[-1]
     assert agreement == sorted(agreement, reverse=True)
 
 
 def test_the_heat_map_marks_every_commit_once(toy):
     heat, block, commits = (
-        answer_diffusion(replace(PAGE, block=8, threshold=0.5, prompt=3), toy).cards[0].figure["data"]
+        answer_diffusion(replace(PAGE, block=8, threshold=0.5, prompt=3), toy)
+        .cards[0]
+        .figure["data"]
     )
     assert sorted(commits["x"]) == list(range(1, 33))
     confidence = np.array([[np.nan if v is None else v for v in row] for row in heat["z"]])
     assert confidence.shape == (len(heat["y"]), 32)
     for position, step in zip(commits["x"], commits["y"], strict=True):
         column = confidence[:, position - 1]
-        assert np.isfinite(column[:step]).all() and np.isnan(column[step:]).all(), "masked until it is committed"
+        assert np.isfinite(column[:step]).all() and np.isnan(column[step:]).all(), (
+            "masked until it is committed"
+        )
     assert len(block["x"]) == len(heat["y"])
     assert (np.diff(block["x"]) >= 0).all(), "blocks are finished from left to right"
 
@@ -74,7 +87,9 @@ def test_the_heat_map_marks_every_commit_once(toy):
 @pytest.fixture(scope="module")
 def searched(toy):
     """The answer for a policy that the grid has not, and what the search says."""
-    answer = answer_diffusion(replace(PAGE, block=8, threshold=0.62, batch=4, agreement_ratio=0.6), toy)
+    answer = answer_diffusion(
+        replace(PAGE, block=8, threshold=0.62, batch=4, agreement_ratio=0.6), toy
+    )
     return answer, answer.deferred()
 
 
@@ -83,8 +98,12 @@ def test_the_chosen_policy_is_a_point_of_the_front_figure(searched):
     drawn = {each["name"]: each for each in later.cards[0].figure["data"]}
     numbers = dict(answer.numbers)
     (speed,), (agreement,) = drawn["chosen"]["y"], drawn["chosen"]["x"]
-    assert speed == pytest.approx(float(numbers["Whole batch"].split()[0].replace(",", "")), rel=5e-3)
-    assert 100 * agreement == pytest.approx(float(numbers["Agreement with one token a pass"].split()[0]), abs=0.06)
+    assert speed == pytest.approx(
+        float(numbers["Whole batch"].split()[0].replace(",", "")), rel=5e-3
+    )
+    assert 100 * agreement == pytest.approx(
+        float(numbers["Agreement with one token a pass"].split()[0]), abs=0.06
+    )
     twin = answer.cards[1].figure["data"][1]
     assert drawn["autoregressive twin"]["y"][0] == pytest.approx(twin["y"][twin["x"].index(4)])
     assert drawn["floor"]["x"] == [0.6, 0.6]
@@ -93,7 +112,8 @@ def test_the_chosen_policy_is_a_point_of_the_front_figure(searched):
 def test_nothing_beats_the_front_in_speed_and_agreement(searched):
     drawn = {each["name"]: each for each in searched[1].cards[0].figure["data"]}
     front, others = (
-        list(zip(drawn[name]["x"], drawn[name]["y"], strict=True)) for name in ("Pareto front", "other policies")
+        list(zip(drawn[name]["x"], drawn[name]["y"], strict=True))
+        for name in ("Pareto front", "other policies")
     )
     points = [*front, *others]
     assert len(points) > 10
@@ -135,15 +155,19 @@ def test_every_rule_has_a_threshold_that_the_page_can_ask_for(commit):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"prompt": 65}, r"1\.\.64"), ({"block": 48}, "divide the canvas"), ({"threshold": 4.0}, r"\[0, 1\]"),
+        ({"prompt": 65}, r"1\.\.64"),
+        ({"block": 48}, "divide the canvas"),
+        ({"threshold": 4.0}, r"\[0, 1\]"),
         ({"commit": "entropy_bound", "threshold": 0.3}, None),
         ({"cache": "dual", "confidence": "masked-names--plain"}, "as recorded"),
         ({"confidence": "none-such"}, "no shipped"),
     ],
-)  # fmt: skip
+)
 def test_what_a_recording_cannot_answer_is_refused_in_words(changes, rule):
     if rule is None:
-        assert "nearest recorded states" in " ".join(answer_diffusion(replace(PAGE, **changes)).notes)
+        assert "nearest recorded states" in " ".join(
+            answer_diffusion(replace(PAGE, **changes)).notes
+        )
         return
     with pytest.raises(InputError, match=rule) as caught:
         answer_diffusion(replace(PAGE, **changes))
@@ -162,10 +186,13 @@ def test_an_upload_stands_in_for_the_recording(toy, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.parquet", b"PAR1 and nothing else PAR1"), ("a.json", b"{}"), ("a.parquet", b""),
-        ("a.parquet", shipped_traces()[0].read_bytes()), ("a.parquet", shipped_confidence()[0].read_bytes()[:-100]),
+        ("a.parquet", b"PAR1 and nothing else PAR1"),
+        ("a.json", b"{}"),
+        ("a.parquet", b""),
+        ("a.parquet", shipped_traces()[0].read_bytes()),
+        ("a.parquet", shipped_confidence()[0].read_bytes()[:-100]),
     ],
-)  # fmt: skip
+)
 def test_uploads_that_are_no_confidence_trace_are_refused_in_words(name, content):
     with pytest.raises(InputError, match="upload"):
         parsed_upload(name, content, "confidence")
@@ -175,13 +202,23 @@ def test_a_replay_is_kept_with_its_recording(toy, monkeypatch):
     """Another device, model or batch changes costs alone, on the page and in its search."""
     known, replays = own_recording(toy), []
     played, replayed = recordings.played_policies, recordings.replay_policy
-    monkeypatch.setattr(recordings, "played_policies",
-                        lambda *args, **more: replays.append(args[1]) or played(*args, **more))  # fmt: skip
-    monkeypatch.setattr(recordings, "replay_policy", lambda *args: replays.append(args[1]) or replayed(*args))
+    monkeypatch.setattr(
+        recordings,
+        "played_policies",
+        lambda *args, **more: replays.append(args[1]) or played(*args, **more),
+    )
+    monkeypatch.setattr(
+        recordings, "replay_policy", lambda *args: replays.append(args[1]) or replayed(*args)
+    )
     state = replace(PAGE, block=8)
     answer_diffusion(state, known).deferred()
     assert len(replays) >= 2
-    for changed in ({"device": "a100-sxm-80"}, {"model": "llama-3.2-1b"}, {"batch": 4}, {"context": 2048}):
+    for changed in (
+        {"device": "a100-sxm-80"},
+        {"model": "llama-3.2-1b"},
+        {"batch": 4},
+        {"context": 2048},
+    ):
         del replays[:]
         again = answer_diffusion(replace(state, **changed), known)
         notes = again.deferred().notes

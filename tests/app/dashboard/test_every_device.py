@@ -1,4 +1,5 @@
-"""Every device at its best layout, and the cheapest of some for a load, as the command line says."""
+"""Every device at its best layout, and the cheapest of some for a load, as the command line
+says."""
 
 import json
 import shlex
@@ -10,7 +11,15 @@ from app.dashboard.answers.every_device import MOST_PLANNED, price_date
 from app.dashboard.answers.hardware import answer_hardware
 from app.dashboard.state import State, sold_devices
 
-STATE = State(page="hardware", method="eagle-3", known_by="rate", batch=16, rate=20.0, slo_tpot_ms=20.0, draft_tokens=3)
+STATE = State(
+    page="hardware",
+    method="eagle-3",
+    known_by="rate",
+    batch=16,
+    rate=20.0,
+    slo_tpot_ms=20.0,
+    draft_tokens=3,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +46,10 @@ def test_the_cheapest_of_eight_devices_is_that_of_capacity(capsys, limited):
     assert code == 0
     best = told["best"]
     assert (plans[0]["device"], plans[0]["devices"], plans[0]["layout"]) == (
-        best["device"], best["devices"], f"tp {best['tp']}"
-    )  # fmt: skip
+        best["device"],
+        best["devices"],
+        f"tp {best['tp']}",
+    )
     assert f"{best['devices']} × {best['device']}" in " ".join(limited.notes)
 
 
@@ -56,17 +67,31 @@ def test_every_device_has_a_row_cheapest_token_first(limited):
 def test_a_row_is_what_predict_says(capsys, limited):
     row = next(r for r in table(limited, "Every device") if r["device"] == "h100-sxm")
     tp = row["layout"].removeprefix("tp ")
-    line = f"rooftree predict --model llama-3.1-8b --device h100-sxm --tp {tp} --batch {row['batch']} --context 1024"
-    line += f" --method eagle-3 --acceptance 0.7 --draft-tokens {0 if row['K'] == 'off' else row['K']}"
+    line = (
+        f"rooftree predict --model llama-3.1-8b --device h100-sxm --tp {tp} --batch {row['batch']}"
+        " --context 1024"
+    )
+    line += (
+        f" --method eagle-3 --acceptance 0.7 --draft-tokens {0 if row['K'] == 'off' else row['K']}"
+    )
     (point,) = said(capsys, line)[1]["predictions"]
     assert row["tokens/s per device"] * int(tp) == pytest.approx(point["tokens_per_s"], rel=1e-3)
 
 
 def test_without_a_limit_the_fewest_devices_that_hold_the_batch():
     later = answer_hardware(
-        State(page="hardware", method="eagle-3", known_by="rate", model="llama-3.1-70b", device="b200-sxm", batch=4)
+        State(
+            page="hardware",
+            method="eagle-3",
+            known_by="rate",
+            model="llama-3.1-70b",
+            device="b200-sxm",
+            batch=4,
+        )
     ).deferred()
-    rows = {row["device"]: row for row in table(later, "Every device at its best layout at batch 4")}
+    rows = {
+        row["device"]: row for row in table(later, "Every device at its best layout at batch 4")
+    }
     assert (rows["b200-sxm"]["layout"], rows["h200-sxm"]["layout"]) == ("tp 1", "tp 2")
     assert rows["h100-sxm"]["batch"] == 4
 

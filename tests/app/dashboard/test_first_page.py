@@ -1,4 +1,5 @@
-"""A page's first answer in the document: of the question that the page itself reads, escaped, soon or not at all."""
+"""A page's first answer in the document: of the question that the page itself reads, escaped, soon
+or not at all."""
 
 import asyncio
 import json
@@ -59,24 +60,40 @@ def test_the_first_answer_is_the_pages_own(page):
     answer = answered(state)
     assert found.says["h2"] == [answer.headline]
     assert found.says["dd"] == [value for _, value in answer.numbers]
-    (charts,) = [json.loads(text) for text in found.says["script"] if text.startswith("{") and '"cards"' in text]
-    assert charts["cards"] == json.loads(json.dumps([
-        {"title": card.title, "note": card.note, "figure": card.figure} for card in answer.cards
-    ]))  # fmt: skip
+    (charts,) = [
+        json.loads(text)
+        for text in found.says["script"]
+        if text.startswith("{") and '"cards"' in text
+    ]
+    assert charts["cards"] == json.loads(
+        json.dumps(
+            [
+                {"title": card.title, "note": card.note, "figure": card.figure}
+                for card in answer.cards
+            ]
+        )
+    )
     assert json.loads(charts["asked"]) == address(state)
 
 
 def test_no_text_of_an_answer_is_markup():
     figure = {"data": [{"name": HOSTILE}], "layout": {"height": 100}}
     answer = Answer(
-        headline=HOSTILE, command=HOSTILE, numbers=[(HOSTILE, HOSTILE)], notes=[HOSTILE],
+        headline=HOSTILE,
+        command=HOSTILE,
+        numbers=[(HOSTILE, HOSTILE)],
+        notes=[HOSTILE],
         engines=[EngineStart(title=HOSTILE, command=HOSTILE, files={})],
         cards=[Card(title=HOSTILE, note=HOSTILE, figure=figure)],
-    )  # fmt: skip
+    )
     usual = Answer(
-        headline="a", command="a", numbers=[("a", "a")], notes=["a"],
-        engines=[EngineStart(title="a", command="a", files={})], cards=[Card(title="a", note="a", figure=figure)],
-    )  # fmt: skip
+        headline="a",
+        command="a",
+        numbers=[("a", "a")],
+        notes=["a"],
+        engines=[EngineStart(title="a", command="a", files={})],
+        cards=[Card(title="a", note="a", figure=figure)],
+    )
     found, plain = (Elements(document(State(), each, is_first=True)) for each in (answer, usual))
     assert found.tags == plain.tags, "no element and no attribute comes from a text"
     assert "".join(found.says["h2"]) == HOSTILE
@@ -84,16 +101,25 @@ def test_no_text_of_an_answer_is_markup():
     assert charts[0]["cards"][0] == {"title": HOSTILE, "note": HOSTILE, "figure": figure}
 
 
-@pytest.mark.parametrize("name", ["model", "device", "batch", "page", "against", "rates", "trace", HOSTILE])
+@pytest.mark.parametrize(
+    "name", ["model", "device", "batch", "page", "against", "rates", "trace", HOSTILE]
+)
 @pytest.mark.parametrize("path", ["", "map", HOSTILE])
 def test_a_hostile_link_has_no_first_answer(name, path):
     assert first(path, **{name: HOSTILE}) == ""
 
 
-@pytest.mark.parametrize("query", [
-    {"page": "serving"}, {"known_by": "upload"}, {"model": "config-0123456789abcdef"}, {"batch": "0"},
-    {"embed": "true"}, {"page": "pareto", "model": "llama-3.1-405b", "device": "l4"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": "serving"},
+        {"known_by": "upload"},
+        {"model": "config-0123456789abcdef"},
+        {"batch": "0"},
+        {"embed": "true"},
+        {"page": "pareto", "model": "llama-3.1-405b", "device": "l4"},
+    ],
+)
 def test_what_a_page_has_to_say_first_or_cannot_answer_has_no_first_answer(query):
     assert first(**query) == ""
 

@@ -10,9 +10,13 @@ from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 
 CHAIN = DecodingConfiguration(
-    deployment=DeploymentNames(model="llama-3.1-8b", device="l4", tensor_parallel=2), method="n-gram", draft_tokens=7,
-    schedule=((1, 8, 7), (9, 64, 2)), batch=16, context=2048,
-)  # fmt: skip
+    deployment=DeploymentNames(model="llama-3.1-8b", device="l4", tensor_parallel=2),
+    method="n-gram",
+    draft_tokens=7,
+    schedule=((1, 8, 7), (9, 64, 2)),
+    batch=16,
+    context=2048,
+)
 
 
 def test_the_state_says_what_the_configuration_says():
@@ -20,15 +24,21 @@ def test_the_state_says_what_the_configuration_says():
     assert (state.page, state.model, state.device, state.tp) == ("map", "llama-3.1-8b", "l4", 2)
     assert (state.method, state.draft_tokens, state.batch, state.context) == ("n-gram", 2, 16, 2048)
     tree = Tree.from_paths([(0,), (1,), (0, 0)])
-    found = state_of(dataclasses.replace(CHAIN, method="eagle-3", shape=tree, draft_tokens=3, schedule=()))
+    found = state_of(
+        dataclasses.replace(CHAIN, method="eagle-3", shape=tree, draft_tokens=3, schedule=())
+    )
     assert (found.page, found.tree_nodes) == ("tree", 3)
-    assert link(CHAIN, host="127.0.0.1", port=8501).startswith("http://127.0.0.1:8501/map?model=llama-3.1-8b&")
+    assert link(CHAIN, host="127.0.0.1", port=8501).startswith(
+        "http://127.0.0.1:8501/map?model=llama-3.1-8b&"
+    )
 
 
 def test_the_drafter_is_known_by_what_the_configuration_knows_it_by():
     one = dataclasses.replace(CHAIN, method="eagle-3", acceptance_by_depth=(0.72,))
     assert (state_of(one).known_by, state_of(one).acceptance_ratio) == ("rate", 0.72)
-    falling = dataclasses.replace(one, acceptance_by_depth=(0.78, 0.61, 0.48), schedule=(), draft_tokens=3)
+    falling = dataclasses.replace(
+        one, acceptance_by_depth=(0.78, 0.61, 0.48), schedule=(), draft_tokens=3
+    )
     assert (state_of(falling).known_by, state_of(falling).rates) == ("rates", "0.78,0.61,0.48")
     recorded = dataclasses.replace(CHAIN, trace="smollm2-135m--prompt-lookup--greedy")
     assert (state_of(recorded).known_by, state_of(recorded).trace) == ("recording", recorded.trace)
@@ -41,4 +51,6 @@ def test_the_drafter_is_known_by_what_the_configuration_knows_it_by():
 )
 def test_what_no_link_can_hold_is_refused(changes):
     with pytest.raises(InputError):
-        state_of(dataclasses.replace(CHAIN, deployment=dataclasses.replace(CHAIN.deployment, **changes)))
+        state_of(
+            dataclasses.replace(CHAIN, deployment=dataclasses.replace(CHAIN.deployment, **changes))
+        )

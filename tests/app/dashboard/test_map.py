@@ -1,4 +1,5 @@
-"""The break-even map: its cut is that of `predict`, and what does not hold is said with what would."""
+"""The break-even map: its cut is that of `predict`, and what does not hold is said with what
+would."""
 
 import json
 import shlex
@@ -22,7 +23,14 @@ def predicted(capsys, line):
 
 
 def test_the_cut_through_the_map_is_that_of_predict(capsys):
-    state = State(batch=16, context=4096, draft_tokens=4, method="eagle-3", known_by="rate", acceptance_ratio=0.65)
+    state = State(
+        batch=16,
+        context=4096,
+        draft_tokens=4,
+        method="eagle-3",
+        known_by="rate",
+        acceptance_ratio=0.65,
+    )
     answer = answer_map(state)
     points = predicted(capsys, answer.command)
     drawn = answer.deferred().cards[0].figure["data"][1]["y"]
@@ -42,7 +50,11 @@ def test_the_map_holds_the_cut_and_leaves_out_what_does_not_fit():
 
 
 def test_no_acceptance_draws_drafting_off_everywhere():
-    lengths = answer_map(State(method="eagle-3", known_by="rate", acceptance_ratio=0.0)).cards[0].figure["data"][0]["z"]
+    lengths = (
+        answer_map(State(method="eagle-3", known_by="rate", acceptance_ratio=0.0))
+        .cards[0]
+        .figure["data"][0]["z"]
+    )
     assert {value for line in lengths for value in line} <= {0, None}
 
 
@@ -52,10 +64,15 @@ def test_a_recording_names_the_method_of_the_map():
     assert "--acceptance" not in answer.command
 
 
-@pytest.mark.parametrize(("state", "misses"), [
-    (State(batch=512, context=8192), "does not fit"), (State(batch=64, slo_tpot_ms=4.0), "misses the limits"),
-    (State(batch=64, slo_ttft_ms=25.0), "misses the limits"), (State(batch=512, context=65536), "does not fit"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("state", "misses"),
+    [
+        (State(batch=512, context=8192), "does not fit"),
+        (State(batch=64, slo_tpot_ms=4.0), "misses the limits"),
+        (State(batch=64, slo_ttft_ms=25.0), "misses the limits"),
+        (State(batch=512, context=65536), "does not fit"),
+    ],
+)
 def test_a_point_that_does_not_hold_is_a_marked_row_with_changes_that_do(state, misses):
     answer = answer_map(state)
     assert answer.headline.startswith(f"Batch {state.batch} {misses} at context {state.context:,}")
@@ -77,10 +94,15 @@ def test_points_that_miss_a_limit_are_empty_and_those_that_meet_it_are_predicts(
     row, own = lengths[CONTEXTS.index(1024)], kept[CONTEXTS.index(1024)]
     assert own[0] == row[0] and own[-1] is None, "512 requests take longer"
     edge = own.index(None)
-    words = [limited.cards[0].figure["data"][0]["hovertext"][CONTEXTS.index(1024)][at] for at in (edge - 1, edge)]
+    words = [
+        limited.cards[0].figure["data"][0]["hovertext"][CONTEXTS.index(1024)][at]
+        for at in (edge - 1, edge)
+    ]
     assert "misses the limits" in words[1] and "misses" not in words[0]
     point = answer_map(State(batch=BATCHES[edge]))
-    step_ms = [row["step_s"] / row["tokens_per_step"] * 1e3 for row in predicted(capsys, point.command)]
+    step_ms = [
+        row["step_s"] / row["tokens_per_step"] * 1e3 for row in predicted(capsys, point.command)
+    ]
     assert min(step_ms) > 4.0
 
 

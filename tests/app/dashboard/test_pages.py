@@ -1,4 +1,5 @@
-"""Every page and control, run by Streamlit without a browser: no exception, and a link that says the same."""
+"""Every page and control, run by Streamlit without a browser: no exception, and a link that says
+the same."""
 
 import html
 import json
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
+testing = pytest.importorskip(
+    "streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed"
+)
 
 from streamlit.components.v2 import manifest_scanner  # noqa: E402 — after the skip
 from streamlit.testing.v1 import local_script_runner  # noqa: E402
@@ -29,26 +32,65 @@ SCRIPT = Path(dashboard.__path__[0]) / "main.py"
 PATIENCE_S = 300
 RANKED = "smollm2-135m--early-exit--greedy"
 BAR = [name for names in QUESTION.values() for name in names]
-OWN = {page: [*INLINE[page], *(name for names in BEHIND.get(page, {}).values() for name in names)] for page in PAGES}
+OWN = {
+    page: [*INLINE[page], *(name for names in BEHIND.get(page, {}).values() for name in names)]
+    for page in PAGES
+}
 CHANGES = {
-    "model": "llama-3.2-1b", "device": "l4", "other_device": "l40s", "engine": "sglang", "dtype": "fp8",
-    "kv_dtype": "fp8", "draft_dtype": "fp8", "known_by": "rate", "rates": "0.8,0.6", "against": "n-gram",
-    "commit": "capped", "threshold": 0.6, "block": 16, "cache": "dual", "confidence": "masked-names--dual-cache",
-    "prompt": 2, "agreement_ratio": 0.8,
-    "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
-    "measured": list(measured_results())[-1], "acceptance_ratio": 0.5, "batch": 4, "context": 512,
-    "draft_tokens": 3, "tree_nodes": 8, "depth": 3, "slo_tpot_ms": 500.0, "slo_ttft_ms": 5000.0,
-    "bandwidth_ratio": 1.5, "peak_ratio": 1.5, "memory_ratio": 1.5, "link_ratio": 1.5, "price_ratio": 1.5, "tp": 2,
-    "rate": 2.0, "count": 10, "prompt_tokens": 64, "output_tokens": 16,
-}  # fmt: skip
+    "model": "llama-3.2-1b",
+    "device": "l4",
+    "other_device": "l40s",
+    "engine": "sglang",
+    "dtype": "fp8",
+    "kv_dtype": "fp8",
+    "draft_dtype": "fp8",
+    "known_by": "rate",
+    "rates": "0.8,0.6",
+    "against": "n-gram",
+    "commit": "capped",
+    "threshold": 0.6,
+    "block": 16,
+    "cache": "dual",
+    "confidence": "masked-names--dual-cache",
+    "prompt": 2,
+    "agreement_ratio": 0.8,
+    "method": "mtp",
+    "draft": "llama-3.2-1b",
+    "trace": RANKED,
+    "other_trace": RANKED,
+    "measured": list(measured_results())[-1],
+    "acceptance_ratio": 0.5,
+    "batch": 4,
+    "context": 512,
+    "draft_tokens": 3,
+    "tree_nodes": 8,
+    "depth": 3,
+    "slo_tpot_ms": 500.0,
+    "slo_ttft_ms": 5000.0,
+    "bandwidth_ratio": 1.5,
+    "peak_ratio": 1.5,
+    "memory_ratio": 1.5,
+    "link_ratio": 1.5,
+    "price_ratio": 1.5,
+    "tp": 2,
+    "rate": 2.0,
+    "count": 10,
+    "prompt_tokens": 64,
+    "output_tokens": 16,
+}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _only_the_page_takes_time():
-    """Streamlit's harness reads the metadata of all installed packages for every run, and polls each millisecond."""
+    """Streamlit's harness reads the metadata of all installed packages for every run, and polls
+    each millisecond."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        patch.setattr(
+            manifest_scanner,
+            "scan_component_manifests",
+            cache(manifest_scanner.scan_component_manifests),
+        )
         patch.setattr(local_script_runner, "require_widgets_deltas", ended)
         yield
 
@@ -89,12 +131,18 @@ def codes(app):
 
 def link(app):
     """The query that the page wrote, one text per name."""
-    return {name: value[0] if isinstance(value, list) else value for name, value in dict(app.query_params).items()}
+    return {
+        name: value[0] if isinstance(value, list) else value
+        for name, value in dict(app.query_params).items()
+    }
 
 
 def turned(app, page):
-    """The app with another page chosen, as the navigation does it; `AppTest.switch_page` knows pages by file alone."""
-    app._page_hash = next(key for key, info in app._registered_pages.items() if info["url_pathname"] == page)
+    """The app with another page chosen, as the navigation does it; `AppTest.switch_page` knows
+    pages by file alone."""
+    app._page_hash = next(
+        key for key, info in app._registered_pages.items() if info["url_pathname"] == page
+    )
     return app
 
 
@@ -106,7 +154,12 @@ def control(app, name):
 
 def controls(app):
     kinds = ("selectbox", "slider", "select_slider", "number_input", "text_input", "multiselect")
-    return [each for kind in kinds for each in getattr(app, kind) if (each.key or "").startswith("asked-")]
+    return [
+        each
+        for kind in kinds
+        for each in getattr(app, kind)
+        if (each.key or "").startswith("asked-")
+    ]
 
 
 def asked(app):
@@ -141,7 +194,9 @@ def test_every_page_answers_from_its_defaults(page):
     assert all(each["asked"] == json.dumps(link(app)) for each in drawn.values())
     assert page == "serving" or (drawn["words"]["headline"] and drawn["charts"]["cards"])
     assert asked(app) <= {*BAR, *OWN[page]}
-    assert {"model", "batch", "context", "device", "tp", "method", "slo_tpot_ms"} <= asked(app), "one bar on every page"
+    assert {"model", "batch", "context", "device", "tp", "method", "slo_tpot_ms"} <= asked(app), (
+        "one bar on every page"
+    )
 
 
 @pytest.mark.usefixtures("_few_devices")
@@ -220,7 +275,9 @@ def test_a_widget_decides_at_once_which_others_are_asked_for():
 def test_only_what_can_be_chosen_is_offered():
     app = opened(page="map", tp=2)
     assert control(app, "tp").options == ["1", "2", "4", "8"]
-    assert not any("plain" in each for each in control(app, "method").options), "it is what drafting is compared with"
+    assert not any("plain" in each for each in control(app, "method").options), (
+        "it is what drafting is compared with"
+    )
     devices = control(app, "device").options
     assert "a100-sxm-80" in devices and "cpu-amd-epyc--1-thread" in devices
     assert not any("flashinfer" in each or "own-passes" in each for each in devices)
@@ -282,12 +339,13 @@ def test_the_state_outlives_a_change_of_page():
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"batch": "-1"}, "Left out of the link"), ({"model": "<img src=x>"}, "Left out of the link"),
+        ({"batch": "-1"}, "Left out of the link"),
+        ({"model": "<img src=x>"}, "Left out of the link"),
         ({"page": "pareto", "model": "llama-3.1-405b", "device": "l4"}, "fits no layout"),
         ({"page": "tree", "trace": "smollm2-135m--prompt-lookup--greedy"}, "level"),
         ({"page": "run", "tp": "9"}, "1..8"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_answered_is_said_in_words(query, words):
     app = opened(**query)
     assert is_calm(app)
@@ -307,15 +365,27 @@ def test_a_simulation_runs_on_request_and_stays():
 
 
 def told(answer, rest):
-    parts = (answer.headline, answer.command, answer.numbers, answer.notes, answer.tables, rest.notes, rest.tables)
-    return json.dumps([*parts, *([card.title, card.note, card.figure] for card in (*answer.cards, *rest.cards))])
+    parts = (
+        answer.headline,
+        answer.command,
+        answer.numbers,
+        answer.notes,
+        answer.tables,
+        rest.notes,
+        rest.tables,
+    )
+    return json.dumps(
+        [*parts, *([card.title, card.note, card.figure] for card in (*answer.cards, *rest.cards))]
+    )
 
 
 @pytest.mark.parametrize("page", pages.ASKED)
 def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
     left_out = {*FIELDS} - {*pages.ASKED[page], "page"}
     others = replace(
-        State(page=page), method="eagle-3", **{name: CHANGES[name] for name in left_out - {"method", "seed"}}
+        State(page=page),
+        method="eagle-3",
+        **{name: CHANGES[name] for name in left_out - {"method", "seed"}},
     )
     own = pages._answered(others)
     rest = own.deferred() if own.deferred else DeferredAnswer()
@@ -350,7 +420,9 @@ def test_the_engines_command_stands_on_the_page():
     app = opened(method="eagle-3", batch=16)
     one, *files, line = codes(app)
     scheduled = next(text for text in files if text.startswith("vllm serve"))
-    assert "--max-num-seqs" not in one + scheduled and '"method":"eagle3"' in one  # no limit of requests was stated
+    assert (
+        "--max-num-seqs" not in one + scheduled and '"method":"eagle3"' in one
+    )  # no limit of requests was stated
     assert any(text.startswith("#!/bin/sh") for text in files)
     assert "--batch 16" in line
 

@@ -25,17 +25,25 @@ def predicted(capsys, line):
     return point
 
 
-@pytest.mark.parametrize("state", [
-    State(batch=64, draft_tokens=3), State(model="qwen3-30b-a3b", device="h200-sxm", batch=96, engine="sglang"),
-    State(trace=RANKED, batch=8, tp=2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "state",
+    [
+        State(batch=64, draft_tokens=3),
+        State(model="qwen3-30b-a3b", device="h200-sxm", batch=96, engine="sglang"),
+        State(trace=RANKED, batch=8, tp=2),
+    ],
+)
 def test_the_commands_of_the_front_give_its_numbers(capsys, state):
     rows = answer_pareto(state).tables[0][1]
     assert 2 <= len(rows) <= MOST_ROWS
     for row in (rows[0], rows[len(rows) // 2], rows[-1]):
         point = predicted(capsys, row["command"])
-        assert row["tokens/s per user"] * row["batch"] == pytest.approx(point["tokens_per_s"], rel=2e-3)
-        assert row["tokens/s per device"] * row["devices"] == pytest.approx(point["tokens_per_s"], rel=2e-3)
+        assert row["tokens/s per user"] * row["batch"] == pytest.approx(
+            point["tokens_per_s"], rel=2e-3
+        )
+        assert row["tokens/s per device"] * row["devices"] == pytest.approx(
+            point["tokens_per_s"], rel=2e-3
+        )
 
 
 def test_the_own_point_is_marked_and_its_command_given(capsys):
@@ -52,7 +60,11 @@ def test_the_point_says_which_length_up_to_the_one_asked_for_is_fastest():
     own = replace(state, draft_tokens=4)
     assert "K = 4, the fastest K up to 5)" in answer_pareto(state).headline
     assert "K = 4)" in answer_pareto(own).headline
-    assert label_of("draft_tokens", "pareto") != label_of("draft_tokens", "serving") == LABELS["draft_tokens"]
+    assert (
+        label_of("draft_tokens", "pareto")
+        != label_of("draft_tokens", "serving")
+        == LABELS["draft_tokens"]
+    )
 
 
 def test_every_point_that_can_be_pressed_has_its_command():
@@ -66,10 +78,12 @@ def test_a_limit_moves_the_choice_and_is_drawn():
     (wall,) = [line for line in answer.cards[0].figure["data"] if line["name"] == "limit"]
     assert wall["x"] == pytest.approx([1000 / 15] * 2)
     files = list(csv.DictReader(io.StringIO(answer.files["pareto.csv"]().decode())))
-    most = max(float(r["tokens/s per device"]) for r in files if float(r["time per token (ms)"]) <= 15.0)
-    assert float(dict(answer.numbers)["Most per device at that pace"].split()[0].replace(",", "")) == pytest.approx(
-        most, rel=5e-3
+    most = max(
+        float(r["tokens/s per device"]) for r in files if float(r["time per token (ms)"]) <= 15.0
     )
+    assert float(
+        dict(answer.numbers)["Most per device at that pace"].split()[0].replace(",", "")
+    ) == pytest.approx(most, rel=5e-3)
     assert "no layout that was tried" in answer_pareto(State(slo_tpot_ms=0.01)).headline
 
 

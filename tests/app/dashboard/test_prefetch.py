@@ -16,14 +16,18 @@ from app.dashboard.state import CONTEXTS, FIELDS, KNOWN_BY, PAGES, State, checke
 PATIENCE_S = 30
 
 
-@given(st.sampled_from(PAGES), st.sampled_from(CONTEXTS), st.integers(1, 64), st.sampled_from(KNOWN_BY))
+@given(
+    st.sampled_from(PAGES), st.sampled_from(CONTEXTS), st.integers(1, 64), st.sampled_from(KNOWN_BY)
+)
 def test_every_question_is_one_step_away_and_may_be_asked(page, context, nodes, known_by):
     state = State(page=page, context=context, tree_nodes=nodes, known_by=known_by)
     found = prefetch.neighbours(state)
     assert len(set(found)) == len(found)
     assert bool(found) == (page in ("run", "validation"))
     if page == "validation":
-        assert [each.measured for each in found] == list(measured_results()), "a few, of which any may be next"
+        assert [each.measured for each in found] == list(measured_results()), (
+            "a few, of which any may be next"
+        )
         assert {replace(each, measured="") for each in found} == {state}
         return
     for each in found:
@@ -38,13 +42,21 @@ def test_every_question_is_one_step_away_and_may_be_asked(page, context, nodes, 
 @pytest.mark.parametrize(
     ("name", "was", "now", "next_ones"),
     [
-        ("context", 1024, 2048, [4096, 8192]), ("context", 512, 256, []), ("batch", 12, 8, [4, 2]),
-        ("batch", 768, 1024, []), ("tree_nodes", 62, 63, [64]), ("draft_tokens", 3, 2, [1]),
-        ("acceptance_ratio", 0.28, 0.29, [0.3, 0.31]), ("slo_tpot_ms", 3.0, 2.0, [1.0, 0.0]),
-        ("bandwidth_ratio", 1.0, 3.0, [4.0]), ("threshold", 0.5, 0.55, [0.6, 0.65]),
-        ("dtype", "bf16", "fp16", []), ("model", "qwen3-8b", "llama-3.2-1b", []), ("page", "map", "tree", []),
+        ("context", 1024, 2048, [4096, 8192]),
+        ("context", 512, 256, []),
+        ("batch", 12, 8, [4, 2]),
+        ("batch", 768, 1024, []),
+        ("tree_nodes", 62, 63, [64]),
+        ("draft_tokens", 3, 2, [1]),
+        ("acceptance_ratio", 0.28, 0.29, [0.3, 0.31]),
+        ("slo_tpot_ms", 3.0, 2.0, [1.0, 0.0]),
+        ("bandwidth_ratio", 1.0, 3.0, [4.0]),
+        ("threshold", 0.5, 0.55, [0.6, 0.65]),
+        ("dtype", "bf16", "fp16", []),
+        ("model", "qwen3-8b", "llama-3.2-1b", []),
+        ("page", "map", "tree", []),
     ],
-)  # fmt: skip
+)
 def test_a_slider_is_expected_further_along_its_way_and_a_list_anywhere(name, was, now, next_ones):
     pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
     before = replace(State(page="run"), **{name: was})
@@ -54,7 +66,9 @@ def test_a_slider_is_expected_further_along_its_way_and_a_list_anywhere(name, wa
         assert checked(name, str(getattr(each, name))) == getattr(each, name)
         assert type(getattr(each, name)) is FIELDS[name].type
     assert prefetch.further(before, replace(before, **{name: was})) == []
-    assert prefetch.further(before, replace(before, seed=3, count=7)) == [], "two fields are no move"
+    assert prefetch.further(before, replace(before, seed=3, count=7)) == [], (
+        "two fields are no move"
+    )
 
 
 def test_a_question_that_is_being_answered_is_not_answered_twice(monkeypatch):

@@ -29,10 +29,13 @@ def test_the_shapes_are_those_that_their_names_say():
         assert "arXiv" in each.source
 
 
-@pytest.mark.parametrize(("name", "file", "key"), [
-    (NAMES[0], "engine_logs/static_trees.json", "medusa/mc_sim_7b_63"),
-    (NAMES[1], "engine_logs/static_trees.json", "eagle1/mc_sim_7b_63"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "file", "key"),
+    [
+        (NAMES[0], "engine_logs/static_trees.json", "medusa/mc_sim_7b_63"),
+        (NAMES[1], "engine_logs/static_trees.json", "eagle1/mc_sim_7b_63"),
+    ],
+)
 def test_the_shapes_are_the_published_ones(reference_data, name, file, key):
     known = json.loads((reference_data / file).read_text())[key]
     tree = next(each.tree for each in published_trees() if each.name == name)
@@ -41,7 +44,9 @@ def test_the_shapes_are_the_published_ones(reference_data, name, file, key):
 
 def test_the_shape_of_sequoia_is_the_published_one(reference_data):
     known = json.loads((reference_data / "acceptance" / "growmaps.json").read_text())["trees"]
-    parents = next(each["parents"] for each in known if each["path"].endswith("A100-C4-1.3b-33b-greedy.pt"))
+    parents = next(
+        each["parents"] for each in known if each["path"].endswith("A100-C4-1.3b-33b-greedy.pt")
+    )
     tree = next(each.tree for each in published_trees() if each.name == NAMES[2])
     assert list(tree.parents) == parents
 
@@ -50,14 +55,26 @@ def test_the_shape_of_sequoia_is_the_published_one(reference_data):
 def test_a_tree_within_limits_keeps_every_path_that_obeys_them(width, depth):
     for each in published_trees():
         kept = set(within(each.tree, width=width, depth=depth).paths())
-        assert kept == {path for path in each.tree.paths() if max(path) < width and len(path) <= (depth or len(path))}
+        assert kept == {
+            path
+            for path in each.tree.paths()
+            if max(path) < width and len(path) <= (depth or len(path))
+        }
 
 
 def test_a_chain_is_replayed_as_it_is(recording):
-    assert tokens_per_step(recording, chain_tree(4)) == replay_tree(recording, chain_tree(4)).tokens_per_step
+    assert (
+        tokens_per_step(recording, chain_tree(4))
+        == replay_tree(recording, chain_tree(4)).tokens_per_step
+    )
 
 
 def test_published_shapes_emit_more_than_their_first_level_and_less_than_all_nodes(recording):
     for each in published_trees():
         first = within(each.tree, width=recording.rank_width, depth=1)
-        assert 1.0 <= tokens_per_step(recording, first) <= tokens_per_step(recording, each.tree) <= each.tree.depth
+        assert (
+            1.0
+            <= tokens_per_step(recording, first)
+            <= tokens_per_step(recording, each.tree)
+            <= each.tree.depth
+        )

@@ -25,17 +25,26 @@ from traces.library import shipped_traces
 
 RANKED = "smollm2-135m--early-exit--greedy"
 CONFIG = {
-    "model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16,
-    "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 32000, "tie_word_embeddings": False,
-    "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
-}  # fmt: skip
+    "model_type": "llama",
+    "num_hidden_layers": 16,
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 8192,
+    "vocab_size": 32000,
+    "tie_word_embeddings": False,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16",
+}
 
 
 def test_without_a_name_the_drafters_of_the_model_compete():
     for model in ("llama-3.1-8b", "smollm2-135m"):
         asked = read_question(State(model=model))
         expected = default_drafters(replace(asked.configuration))[1]
-        assert [source.reference for source in asked.drafters] == [source.reference for source in expected]
+        assert [source.reference for source in asked.drafters] == [
+            source.reference for source in expected
+        ]
     assert drafter_options(State()) == {"drafter": ()}
     assert drafter_options(State(), alone=True) == {"drafter": ("eagle-3",)}
 
@@ -53,7 +62,11 @@ def test_a_drafter_is_what_the_command_line_reads(state, text):
     (drafter,) = drafters(state)
     told = drafter_source(text, model=state.model)
     assert drafter_options(state) == {"drafter": (text,)}
-    assert (drafter.method, drafter.reference, drafter.rates) == (told.method, told.reference, told.rates)
+    assert (drafter.method, drafter.reference, drafter.rates) == (
+        told.method,
+        told.reference,
+        told.rates,
+    )
     assert scenario(state).method == told.method
 
 
@@ -62,8 +75,11 @@ def test_rivals_stand_behind_the_first_and_defaults_are_spelled_out_beside_them(
     assert [each.method for each in drafters(state)] == ["eagle-3", "n-gram", "mtp"]
     assert drafter_options(state)["drafter"] == ("eagle-3", "n-gram:0.3", "mtp:0.85")
     assert drafter_options(State(against="mtp:0.8"))["drafter"] == (
-        "eagle-3", "speculative-decoding", "n-gram", "mtp:0.8",
-    )  # fmt: skip
+        "eagle-3",
+        "speculative-decoding",
+        "n-gram",
+        "mtp:0.8",
+    )
 
 
 def test_a_recording_names_its_method_and_is_replayed():
@@ -80,7 +96,9 @@ def test_a_recording_of_a_session_that_has_ended_is_said():
         drafters(State(known_by="upload", upload="gone"))
     with pytest.raises(InputError, match="upload it again"):
         recording_place("gone")
-    assert "upload" not in to_query(State(known_by="upload", upload="secret")), "no link holds its name"
+    assert "upload" not in to_query(State(known_by="upload", upload="secret")), (
+        "no link holds its name"
+    )
 
 
 def test_a_config_is_kept_by_its_content_and_its_link_works_here():
@@ -89,12 +107,17 @@ def test_a_config_is_kept_by_its_content_and_its_link_works_here():
     assert load_model(model_place(name)).layers == 16
     assert from_query({"model": name}) == (State(model=name), [])
     assert shown_model(model_place(name)) == "config.json", "no folder of the server"
-    assert without_places(f"serve '{Path(model_place(name)).parent}' --x 1") == "serve 'PATH_OF_THE_MODEL' --x 1"
+    assert (
+        without_places(f"serve '{Path(model_place(name)).parent}' --x 1")
+        == "serve 'PATH_OF_THE_MODEL' --x 1"
+    )
     elsewhere = f"{name[:-1]}{'0' if name[-1] != '0' else '1'}"
     assert from_query({"model": elsewhere})[1], "another server does not have it"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"[" * 100_000, b'{"model_type": "llama"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b"[" * 100_000, b'{"model_type": "llama"}', b"\xff\xfe"]
+)
 def test_what_is_no_config_is_refused_and_not_kept(content):
     with pytest.raises(InputError):
         hold_config(content)

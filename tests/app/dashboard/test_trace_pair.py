@@ -1,4 +1,5 @@
-"""Two recordings side by side: the sentence, the interval and the table say what the command line says."""
+"""Two recordings side by side: the sentence, the interval and the table say what the command line
+says."""
 
 import dataclasses
 import json
@@ -31,15 +32,24 @@ def test_the_table_is_that_of_traces_compare(capsys):
     assert answer.headline.startswith((RANKED, LENGTHS)) and "80 %" in answer.headline
 
 
-@pytest.mark.parametrize("name", [name for name in recordings() if name.startswith("level-3-trees/")][:2])
+@pytest.mark.parametrize(
+    "name", [name for name in recordings() if name.startswith("level-3-trees/")][:2]
+)
 def test_recordings_of_folders_are_replayed_and_named_for_the_command_line(capsys, name):
     state, wrong = from_query({"page": "trace", "trace": name, "draft_tokens": "4"})
     answer = answer_trace(state)
-    assert not wrong and answer.headline.startswith(f"{name}: ") and dict(answer.numbers)["Level"] == "3"
+    assert (
+        not wrong
+        and answer.headline.startswith(f"{name}: ")
+        and dict(answer.numbers)["Level"] == "3"
+    )
     capsys.readouterr()
     assert main([*shlex.split(answer.command)[1:], "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert f'"tokens_per_step": {replay_chain(read_trace(recordings()[name]), 4).tokens_per_step}' in json.dumps(told)
+    assert (
+        f'"tokens_per_step": {replay_chain(read_trace(recordings()[name]), 4).tokens_per_step}'
+        in json.dumps(told)
+    )
 
 
 def test_a_recording_that_is_not_shipped_is_left_out_of_a_link():
@@ -56,7 +66,8 @@ def test_a_recording_beside_itself_is_no_better():
 
 
 def test_the_same_prompts_are_drawn_together():
-    """Noise that both share leaves the ratio: its interval is narrower than that of prompts drawn apart."""
+    """Noise that both share leaves the ratio: its interval is narrower than that of prompts drawn
+    apart."""
     trace = lookup_trace()
     other = dataclasses.replace(trace, emitted=np.maximum(trace.emitted - 1, 1))
     renamed = dataclasses.replace(other, request_ids=tuple(f"x{n}" for n in range(other.requests)))

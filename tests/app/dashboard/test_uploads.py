@@ -8,7 +8,13 @@ import pytest
 from app.dashboard.answers.trace.page import answer_trace
 from app.dashboard.state import State
 from app.dashboard.uploads import reading
-from app.dashboard.uploads.reading import MOST_BYTES, PASTED, UnclearFormatError, parsed_upload, work
+from app.dashboard.uploads.reading import (
+    MOST_BYTES,
+    PASTED,
+    UnclearFormatError,
+    parsed_upload,
+    work,
+)
 from hardware_profiles.errors import InputError
 from tests.traces.importers.samples import ACCEPTANCE, VLLM_LOG, VLLM_SCRAPES
 from traces.importers.formats import READERS
@@ -32,12 +38,16 @@ def test_a_recording_comes_back_whole_and_leaves_nothing_behind(temporary):
 @pytest.mark.parametrize(
     ("name", "content", "rule"),
     [
-        ("a.parquet", b"PAR1 and nothing else PAR1", "upload"), ("a.jsonl", b"{" * 1000, "upload"),
-        ("a.exe", b"MZ", "shows nothing of any format"), ("a", b"x", "shows nothing of any format"),
-        ("a.json", b"", "must hold 1 to"), ("a.json", b'{"parents": [-1], "ranks": [0]}', "tree of rooftree's own"),
-        ("a.log", b"\xff\x00" * 50, "upload"), ("a.json", b"[" * 100_000, "upload"),
+        ("a.parquet", b"PAR1 and nothing else PAR1", "upload"),
+        ("a.jsonl", b"{" * 1000, "upload"),
+        ("a.exe", b"MZ", "shows nothing of any format"),
+        ("a", b"x", "shows nothing of any format"),
+        ("a.json", b"", "must hold 1 to"),
+        ("a.json", b'{"parents": [-1], "ranks": [0]}', "tree of rooftree's own"),
+        ("a.log", b"\xff\x00" * 50, "upload"),
+        ("a.json", b"[" * 100_000, "upload"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_recording_is_refused_in_words(temporary, name, content, rule):
     with pytest.raises(InputError, match=rule) as caught:
         parsed_upload(name, content)
@@ -79,7 +89,10 @@ def test_pasted_lines_are_read_and_called_so(temporary):
 
 
 def test_a_format_that_is_in_doubt_is_asked_for_and_then_taken(temporary, monkeypatch):
-    counters = b"llamacpp:spec_decode_num_draft_tokens_total 20\nllamacpp:spec_decode_num_accepted_tokens_total 7\n"
+    counters = (
+        b"llamacpp:spec_decode_num_draft_tokens_total"
+        b" 20\nllamacpp:spec_decode_num_accepted_tokens_total 7\n"
+    )
     both = counters + VLLM_LOG.encode()
     with pytest.raises(UnclearFormatError, match="several formats") as caught:
         parsed_upload("both.txt", both)

@@ -12,20 +12,48 @@ from app.dashboard.measured import PUBLISHED, measured_results
 from app.dashboard.state import State
 
 POINT = {
-    "kind": "names", "context": 0, "batch": 4, "configuration": "threshold 0.9", "drafter": "masked",
-    "topology": "chain", "draft_tokens": 0, "chosen": False, "runs": 2, "disturbed": 0, "differing": 0,
-    "measured": {"tokens_per_s": 100.0}, "predicted": {"tokens_per_s": 103.0}, "error_ratio": 0.03,
-    "interval": [90.0, 110.0], "covered": True,
-}  # fmt: skip
+    "kind": "names",
+    "context": 0,
+    "batch": 4,
+    "configuration": "threshold 0.9",
+    "drafter": "masked",
+    "topology": "chain",
+    "draft_tokens": 0,
+    "chosen": False,
+    "runs": 2,
+    "disturbed": 0,
+    "differing": 0,
+    "measured": {"tokens_per_s": 100.0},
+    "predicted": {"tokens_per_s": 103.0},
+    "error_ratio": 0.03,
+    "interval": [90.0, 110.0],
+    "covered": True,
+}
 REPORT = {
-    "about": {}, "points": [POINT, {**POINT, "configuration": "one a pass"}],
-    "summary": {"configurations": 2, "median_error_ratio": 0.03, "p90_error_ratio": 0.03, "coverage_ratio": 1.0,
-                "mean_regret_ratio": 0.0},
-    "choices": [{"batch": 4, "floor": 0.95, "chosen": "threshold 0.9", "allowed": 2, "predicted_agreement": 0.96,
-                 "agreement": 0.93}],
+    "about": {},
+    "points": [POINT, {**POINT, "configuration": "one a pass"}],
+    "summary": {
+        "configurations": 2,
+        "median_error_ratio": 0.03,
+        "p90_error_ratio": 0.03,
+        "coverage_ratio": 1.0,
+        "mean_regret_ratio": 0.0,
+    },
+    "choices": [
+        {
+            "batch": 4,
+            "floor": 0.95,
+            "chosen": "threshold 0.9",
+            "allowed": 2,
+            "predicted_agreement": 0.96,
+            "agreement": 0.93,
+        }
+    ],
     "regrets": [{"kind": "agreement of 0.95", "batch": 4, "regret_ratio": 0.012}],
-    "replays": [], "missing_runs": 0, "left_out": ["score: names: 0 of 3 batches ran undisturbed"],
-}  # fmt: skip
+    "replays": [],
+    "missing_runs": 0,
+    "left_out": ["score: names: 0 of 3 batches ran undisturbed"],
+}
 
 
 def test_published_runs_on_gpus_come_first():
@@ -33,7 +61,9 @@ def test_published_runs_on_gpus_come_first():
     assert names[0] == PUBLISHED
     kinds = [name.startswith("cpu-") for name in names[1:] if name.count(".") == 1]
     assert kinds == sorted(kinds), "ours on GPUs before ours on CPUs"
-    assert not any(name.endswith(".validation") for name in names), "they belong to the results around them"
+    assert not any(name.endswith(".validation") for name in names), (
+        "they belong to the results around them"
+    )
     answer = answer_validation(0)
     assert answer.headline == answer_validation(0, PUBLISHED).headline
     assert "published serving runs of GPUs" in answer.headline
@@ -51,10 +81,17 @@ def test_a_masked_models_runs_are_shown_with_their_choices(tmp_path, monkeypatch
     answer = answer_validation(7, "cpu-x.2026-11-23.masked")
     tables = dict(answer.tables)
     assert len(tables["Predicted and measured decoding"]) == 2
-    assert tables["What would be chosen, and what it kept live"] == [{
-        "batch": 4, "least agreement (%)": 95.0, "chosen": "threshold 0.9", "out of": 2,
-        "agreement, replayed (%)": 96.0, "agreement, live (%)": 93.0, "slower than the best (%)": 1.2,
-    }]  # fmt: skip
+    assert tables["What would be chosen, and what it kept live"] == [
+        {
+            "batch": 4,
+            "least agreement (%)": 95.0,
+            "chosen": "threshold 0.9",
+            "out of": 2,
+            "agreement, replayed (%)": 96.0,
+            "agreement, live (%)": 93.0,
+            "slower than the best (%)": 1.2,
+        }
+    ]
     assert "2 configurations" in answer.headline
     assert any("1 settings" in note for note in answer.notes)
     assert answer.command == "rooftree validate --method fast-dllm"
@@ -62,7 +99,9 @@ def test_a_masked_models_runs_are_shown_with_their_choices(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("results", [name for name in measured_results() if "masked" in name])
 def test_shipped_masked_results_have_their_page(results):
-    assert "What would be chosen, and what it kept live" in dict(answer_validation(0, results).tables)
+    assert "What would be chosen, and what it kept live" in dict(
+        answer_validation(0, results).tables
+    )
 
 
 def test_every_question_has_its_badge():

@@ -19,7 +19,13 @@ PARTS = ("mean", "p50", "p90", "p99")
 def load_of(name, rate, measured, error):
     sides = {"measured": measured, "simulated": measured * (1 + error), "error_ratio": error}
     metrics = {f"{key}_s": dict.fromkeys(PARTS, sides) for key in ("ttft", "tpot", "itl", "e2e")}
-    return {"name": name, "requests": 30, "rate_per_s": rate, "notes": [f"{name} was warm"], "metrics": metrics}
+    return {
+        "name": name,
+        "requests": 30,
+        "rate_per_s": rate,
+        "notes": [f"{name} was warm"],
+        "metrics": metrics,
+    }
 
 
 @pytest.fixture
@@ -30,18 +36,27 @@ def served(tmp_path):
     loads = [load_of("plain", 0.5, 0.2, 0.05), load_of("<b>drafts</b>", 1.0, 0.1, -0.1)]
     (folder / "replay.json").write_text(json.dumps({"schema": 1, "loads": loads}))
     rng = np.random.default_rng(2)
-    columns = {f"{key}_{side}_s": rng.uniform(0.1, 2, 60) for key in ("ttft", "tpot", "e2e")
-               for side in ("measured", "simulated")}  # fmt: skip
+    columns = {
+        f"{key}_{side}_s": rng.uniform(0.1, 2, 60)
+        for key in ("ttft", "tpot", "e2e")
+        for side in ("measured", "simulated")
+    }
     columns["tpot_simulated_s"][0] = np.nan
     names = [each["name"] for each in loads for _ in range(30)]
     table = {"load": names, "request": [*range(30), *range(30)], **columns}
-    pq.write_table(pa.table({k: pa.array(v, from_pandas=True) for k, v in table.items()}), folder / "replay.parquet")
+    pq.write_table(
+        pa.table({k: pa.array(v, from_pandas=True) for k, v in table.items()}),
+        folder / "replay.parquet",
+    )
     return folder.parent
 
 
 def test_two_loads_are_drawn_measured_beside_simulated(served):
     loads = replayed_loads(served)
-    assert [card.title.split(" of ")[0] for card in loads.cards] == ["Time to first token", "Time per output token"]
+    assert [card.title.split(" of ")[0] for card in loads.cards] == [
+        "Time to first token",
+        "Time per output token",
+    ]
     lines = loads.cards[0].figure["data"]
     assert [line["line"]["dash"] for line in lines] == ["solid", "dash"] * 2
     assert len({line["line"]["color"] for line in lines}) == 2

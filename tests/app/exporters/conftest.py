@@ -1,4 +1,5 @@
-"""A choice to start from, trees to hang on it, and the batch sizes that a schedule is checked on."""
+"""A choice to start from, trees to hang on it, and the batch sizes that a schedule is checked
+on."""
 
 import pytest
 
@@ -6,8 +7,15 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method_library import load_method
 from traces.kinds.tree import Tree
 
-SLUGS = {"draft_model": "speculative-decoding", "ngram": "n-gram", "eagle3": "eagle-3", "early_exit": "early-exit",
-         "suffix": "suffix-decoding", "suffix_automaton": "sam-decoding", "plain": "plain-decoding"}  # fmt: skip
+SLUGS = {
+    "draft_model": "speculative-decoding",
+    "ngram": "n-gram",
+    "eagle3": "eagle-3",
+    "early_exit": "early-exit",
+    "suffix": "suffix-decoding",
+    "suffix_automaton": "sam-decoding",
+    "plain": "plain-decoding",
+}
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +26,11 @@ def build():
         method = SLUGS.get(method, method)
         record = load_method(method)
         # layers that predict several tokens are those of a checkpoint that holds some
-        model = model or ("deepseek-ai/DeepSeek-V3" if record.drafts_with_target_layers else "meta-llama/Llama-3.1-8B")
+        model = model or (
+            "deepseek-ai/DeepSeek-V3"
+            if record.drafts_with_target_layers
+            else "meta-llama/Llama-3.1-8B"
+        )
         settings = {"context": 1024, "method": method, "draft_tokens": 5 if record.drafts else 0}
         if record.needs_trained_weights:
             settings["draft_model"] = "drafts/head"
@@ -48,5 +60,6 @@ def binary_tree(tree_of):
 
 @pytest.fixture(scope="session")
 def lopsided_tree(tree_of):
-    """A tree in which siblings have different numbers of children: five draft nodes, three levels."""
+    """A tree in which siblings have different numbers of children: five draft nodes, three
+    levels."""
     return tree_of([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])

@@ -1,4 +1,5 @@
-"""No file names a model by our own short name: a hub id, a path, or a mark that a note announces."""
+"""No file names a model by our own short name: a hub id, a path, or a mark that a note
+announces."""
 
 import itertools
 import tomllib
@@ -7,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.exporters import checkpoints
-from app.exporters.checkpoints import DRAFT_PLACEHOLDER, TARGET_PLACEHOLDER, published_drafter, target_checkpoint
+from app.exporters.checkpoints import (
+    DRAFT_PLACEHOLDER,
+    TARGET_PLACEHOLDER,
+    published_drafter,
+    target_checkpoint,
+)
 from app.exporters.registry import ENGINES, export
 from costmodel.architectures.library import hub_id, load_model, model_names
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -19,7 +25,8 @@ PAIRS = [(group["method"], *pair) for group in TABLE for pair in group["models"]
 
 
 @pytest.mark.parametrize(
-    ("method", "engine"), [p for p in itertools.product(method_names(), ENGINES) if p[1] in load_method(p[0]).engines]
+    ("method", "engine"),
+    [p for p in itertools.product(method_names(), ENGINES) if p[1] in load_method(p[0]).engines],
 )
 def test_no_file_holds_a_short_name(method, engine):
     own = load_method(method).drafts_with_target_layers
@@ -29,12 +36,20 @@ def test_no_file_holds_a_short_name(method, engine):
     ):
         named = draft if load_method(method).needs_draft_model else None
         chosen = DecodingConfiguration(
-            deployment=DeploymentNames(model=model), method=method, draft_tokens=4, ngram_max=1, draft_model=named
+            deployment=DeploymentNames(model=model),
+            method=method,
+            draft_tokens=4,
+            ngram_max=1,
+            draft_model=named,
         )
         result = export(chosen, engine, "0.32.0" if method == "medusa" else None)
         for text in (*result.files.values(), result.command):
             assert model not in text.split() and "llama-3.2-1b" not in text.split()
-        marks = [mark for mark in (TARGET_PLACEHOLDER, DRAFT_PLACEHOLDER) if mark in "".join(result.files.values())]
+        marks = [
+            mark
+            for mark in (TARGET_PLACEHOLDER, DRAFT_PLACEHOLDER)
+            if mark in "".join(result.files.values())
+        ]
         for mark in marks:
             assert any(mark in note for note in result.notes)
 
@@ -48,13 +63,18 @@ def test_every_shipped_model_is_known_to_engines_or_marked():
 
 def test_files_of_ours_are_no_checkpoints():
     notes = []
-    assert target_checkpoint("own/model.toml", notes) == TARGET_PLACEHOLDER and "own/model.toml" in notes[0]
+    assert (
+        target_checkpoint("own/model.toml", notes) == TARGET_PLACEHOLDER
+        and "own/model.toml" in notes[0]
+    )
     assert target_checkpoint("own/config.json", notes) == "own" and "beside config.json" in notes[1]
     assert target_checkpoint("/models/own", notes) == "/models/own" and len(notes) == 2
 
 
 @pytest.mark.parametrize(("method", "target", "draft"), PAIRS)
-def test_drafters_are_published_for_models_that_exist_under_methods_that_load_them(method, target, draft):
+def test_drafters_are_published_for_models_that_exist_under_methods_that_load_them(
+    method, target, draft
+):
     assert load_method(method).needs_trained_weights
     assert "/" in target and "/" in draft
     assert load_model(target).vocab > 0
@@ -71,7 +91,9 @@ def test_every_group_of_drafters_names_its_source():
 
 def test_a_short_name_finds_the_checkpoint_that_spells_it():
     assert hub_id("llama-3.3-70b") == "meta-llama/Llama-3.3-70B-Instruct"
-    chosen = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.3-70b"), method="eagle-3", draft_tokens=3)
+    chosen = DecodingConfiguration(
+        deployment=DeploymentNames(model="llama-3.3-70b"), method="eagle-3", draft_tokens=3
+    )
     result = export(chosen, "vllm")
     assert "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B" in result.command
     assert any("no draft model is named" in note for note in result.notes)
@@ -79,4 +101,9 @@ def test_a_short_name_finds_the_checkpoint_that_spells_it():
 
 def test_a_target_has_to_be_named():
     with pytest.raises(InputError, match="must name the target"):
-        export(DecodingConfiguration(deployment=DeploymentNames(model=""), method="n-gram", draft_tokens=2), "vllm")
+        export(
+            DecodingConfiguration(
+                deployment=DeploymentNames(model=""), method="n-gram", draft_tokens=2
+            ),
+            "vllm",
+        )

@@ -1,4 +1,5 @@
-"""The same K, counted as each engine counts it; the same schedule, looked up as each engine looks it up."""
+"""The same K, counted as each engine counts it; the same schedule, looked up as each engine looks
+it up."""
 
 import bisect
 import dataclasses
@@ -30,7 +31,8 @@ def schedules(draw):
 
 
 def as_meant(schedule, batch):
-    """K by the definition of a schedule: the range that holds the batch, else the last one below it."""
+    """K by the definition of a schedule: the range that holds the batch, else the last one below
+    it."""
     held = None
     for low, high, tokens in schedule:
         if low <= batch <= high:
@@ -57,7 +59,9 @@ def sglang_lookup(result):
     steps = int(parts[parts.index("--speculative-num-steps") + 1])
     if "sglang-adaptive.json" not in result.files:
         return lambda batch: steps
-    slots = {int(key): slot for key, slot in json.loads(result.files["sglang-adaptive.json"]).items()}
+    slots = {
+        int(key): slot for key, slot in json.loads(result.files["sglang-adaptive.json"]).items()
+    }
     assert [steps] in [slot["candidate_steps"] for slot in slots.values()]
     captured = [int(part) for part in parts[parts.index("--cuda-graph-bs-decode") + 1 :]]
     keys = sorted(slots)
@@ -111,7 +115,8 @@ def test_tensorrt_llm_looks_up_the_k_that_was_meant_or_refuses(build, schedule):
 
 
 def test_padding_would_move_a_boundary_that_is_not_captured(build):
-    """The control: without the range's last batch among the captured sizes, SGLang reads another K."""
+    """The control: without the range's last batch among the captured sizes, SGLang reads another
+    K."""
     result = export(build(schedule=((1, 19, 5), (20, 64, 1))), "sglang")
     assert sglang_lookup(result)(17) == 5
     parts = shlex.split(result.command)
@@ -129,7 +134,10 @@ def test_k_is_counted_as_each_engine_counts_it(build, tokens):
         parts = shlex.split(result.command)
         return int(parts[parts.index(flag) + 1])
 
-    assert json.loads(written("vllm").files["vllm-speculative-config.json"])["num_speculative_tokens"] == tokens
+    assert (
+        json.loads(written("vllm").files["vllm-speculative-config.json"])["num_speculative_tokens"]
+        == tokens
+    )
     assert value(written("sglang"), "--speculative-num-steps") == tokens
     assert value(written("sglang"), "--speculative-num-draft-tokens") == tokens + 1
     assert value(written("sglang", "ngram"), "--speculative-num-draft-tokens") == tokens + 1
@@ -149,6 +157,8 @@ def test_trees_are_counted_as_each_engine_counts_them(build, binary_tree):
     static = yaml.safe_load(export(choice, "tensorrt-llm").files["tensorrt-llm-config.yaml"])
     assert len(static["speculative_config"]["eagle_choices"]) == 6
     dynamic = yaml.safe_load(
-        export(choice, "tensorrt-llm", "1.4.0rc1", approximate=True).files["tensorrt-llm-config.yaml"]
+        export(choice, "tensorrt-llm", "1.4.0rc1", approximate=True).files[
+            "tensorrt-llm-config.yaml"
+        ]
     )
     assert dynamic["speculative_config"]["max_total_draft_tokens"] == 6

@@ -17,17 +17,29 @@ LARGE = {"model": "deepseek-ai/DeepSeek-V3", "data_parallel": 16, "expert_parall
 
 def flags_of(result):
     words = shlex.split(result.command)
-    return {word: words[at + 1] if at + 1 < len(words) else "" for at, word in enumerate(words) if word.startswith("-")}
+    return {
+        word: words[at + 1] if at + 1 < len(words) else ""
+        for at, word in enumerate(words)
+        if word.startswith("-")
+    }
 
 
 @pytest.fixture(scope="session")
 def spread(build):
-    """A configuration on several devices: MTP with one draft token unless arguments say otherwise."""
+    """A configuration on several devices: MTP with one draft token unless arguments say
+    otherwise."""
 
-    def make(method="mtp", *, draft_tokens=1, max_batch=None, max_length=None, schedule=(), **where):
+    def make(
+        method="mtp", *, draft_tokens=1, max_batch=None, max_length=None, schedule=(), **where
+    ):
         changes = {"schedule": schedule} if schedule else {"draft_tokens": draft_tokens}
-        return build(method, deployment=DeploymentNames(**({"model": "org/target"} | where)), max_batch=max_batch,
-                     max_length=max_length, **changes)  # fmt: skip
+        return build(
+            method,
+            deployment=DeploymentNames(**({"model": "org/target"} | where)),
+            max_batch=max_batch,
+            max_length=max_length,
+            **changes,
+        )
 
     return make
 
@@ -35,12 +47,22 @@ def spread(build):
 def test_two_nodes_of_eight_run_attention_on_every_device_and_spread_the_experts(spread):
     vllm = flags_of(export(spread(**LARGE), "vllm"))
     assert vllm["--data-parallel-size"] == "16" and "--enable-expert-parallel" in vllm
-    assert (vllm["--nnodes"], vllm["--node-rank"], vllm["--master-addr"]) == ("2", "$NODE_RANK", "$HEAD_ADDRESS")
+    assert (vllm["--nnodes"], vllm["--node-rank"], vllm["--master-addr"]) == (
+        "2",
+        "$NODE_RANK",
+        "$HEAD_ADDRESS",
+    )
     sglang = flags_of(export(spread(**LARGE), "sglang"))
-    assert (sglang["--tp-size"], sglang["--attn-dp-size"], sglang["--ep-size"]) == ("16", "16", "16")
+    assert (sglang["--tp-size"], sglang["--attn-dp-size"], sglang["--ep-size"]) == (
+        "16",
+        "16",
+        "16",
+    )
     assert (sglang["--nnodes"], sglang["--dist-init-addr"]) == ("2", "$HEAD_ADDRESS:5000")
     result = export(spread(**LARGE), "tensorrt-llm")
-    assert result.command.startswith("srun --mpi pmix --nodes 2 --ntasks 16 --ntasks-per-node 8 trtllm-llmapi-launch")
+    assert result.command.startswith(
+        "srun --mpi pmix --nodes 2 --ntasks 16 --ntasks-per-node 8 trtllm-llmapi-launch"
+    )
     assert yaml.safe_load(result.files["tensorrt-llm-config.yaml"])["enable_attention_dp"] is True
     assert "--nnodes" not in flags_of(export(spread(**LARGE), "vllm", node_devices=16))
 
@@ -56,7 +78,9 @@ def test_one_script_starts_every_node(spread, tmp_path, rank, headless):
     run = subprocess.run(["sh", path], capture_output=True, text=True, env=settings, check=True)
     assert f"--node-rank {rank} --master-addr 10.0.0.1" in run.stdout
     assert ("--headless" in run.stdout) == headless
-    missing = subprocess.run(["sh", path], capture_output=True, text=True, env={"PATH": settings["PATH"]}, check=False)
+    missing = subprocess.run(
+        ["sh", path], capture_output=True, text=True, env={"PATH": settings["PATH"]}, check=False
+    )
     assert missing.returncode != 0 and "0 on the first node" in missing.stderr
 
 
@@ -100,22 +124,37 @@ def test_formats_and_limits_are_spelt(spread):
     vllm = export(spread(**limits), "vllm").command
     assert "--quantization fp8 --kv-cache-dtype fp8 --max-model-len 4096 --max-num-seqs 32" in vllm
     sglang = export(spread(**limits), "sglang").command
-    assert "--quantization fp8 --kv-cache-dtype fp8_e4m3 --context-length 4096 --max-running-requests 32" in sglang
+    assert (
+        "--quantization fp8 --kv-cache-dtype fp8_e4m3 --context-length 4096"
+        " --max-running-requests 32" in sglang
+    )
     result = export(spread(**limits), "tensorrt-llm")
     assert "--max_batch_size 32 --max_seq_len 4096" in result.command
-    assert yaml.safe_load(result.files["tensorrt-llm-config.yaml"])["kv_cache_config"] == {"dtype": "fp8"}
+    assert yaml.safe_load(result.files["tensorrt-llm-config.yaml"])["kv_cache_config"] == {
+        "dtype": "fp8"
+    }
     assert any("stored so" in note for note in result.notes)
-    script = export(spread("n-gram", draft_tokens=3, dtype="bf16"), "transformers").files["transformers-generate.py"]
+    script = export(spread("n-gram", draft_tokens=3, dtype="bf16"), "transformers").files[
+        "transformers-generate.py"
+    ]
     assert "from_pretrained(target_name, dtype='bfloat16')" in script
 
 
-@pytest.mark.parametrize(("engine", "written"), [("vllm", "--max-num-seqs 4"), ("tensorrt-llm", "--max_batch_size 4"),
-                                                 ("sglang", "--max-running-requests 60")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("engine", "written"),
+    [
+        ("vllm", "--max-num-seqs 4"),
+        ("tensorrt-llm", "--max_batch_size 4"),
+        ("sglang", "--max-running-requests 60"),
+    ],
+)
 def test_a_limit_on_requests_is_one_per_copy_where_the_engine_counts_so(spread, engine, written):
     """Sixty requests on sixteen copies: SGLang divides them itself, the others limit every copy."""
     assert written in export(spread(**LARGE, max_batch=60), engine).command
 
 
 def test_what_is_not_asked_for_is_left_to_the_engine(spread):
-    for engine, flag in itertools.product(("vllm", "sglang", "tensorrt-llm"), ("dtype", "quantization", "len", "dp")):
+    for engine, flag in itertools.product(
+        ("vllm", "sglang", "tensorrt-llm"), ("dtype", "quantization", "len", "dp")
+    ):
         assert flag not in export(spread(), engine).command.replace("--max_seq_len", "len")

@@ -46,7 +46,10 @@ def test_the_two_spellings_share_no_drafting_flag(version):
 
 
 def test_a_threshold_becomes_the_least_draft_probability(build):
-    assert flags_of(build("eagle-3", stop=Stop(rule="probability", at=0.25)))["--spec-draft-p-min"] == "0.25"
+    assert (
+        flags_of(build("eagle-3", stop=Stop(rule="probability", at=0.25)))["--spec-draft-p-min"]
+        == "0.25"
+    )
     with pytest.raises(InputError, match="confidence"):
         flags_of(build("n-gram", ngram_max=1, stop=Stop(rule="probability", at=0.25)))
 
@@ -55,10 +58,15 @@ def test_hub_names_and_files_have_flags_of_their_own(build):
     flags = flags_of(build("eagle-3", model="ggml-org/Llama-8B:Q4_K_M", draft_model="./d.gguf"))
     assert flags["--hf-repo"] == "ggml-org/Llama-8B:Q4_K_M"
     assert flags["--spec-draft-model"] == "./d.gguf"
-    assert flags_of(build("mtp", model="unsloth/GLM-4.5-Air-GGUF"))["--hf-repo"] == "unsloth/GLM-4.5-Air-GGUF"
+    assert (
+        flags_of(build("mtp", model="unsloth/GLM-4.5-Air-GGUF"))["--hf-repo"]
+        == "unsloth/GLM-4.5-Air-GGUF"
+    )
 
 
-@pytest.mark.parametrize("name", ["meta-llama/Llama-3.1-8B-Instruct", "/models/safetensors", "llama-3.1-8b"])
+@pytest.mark.parametrize(
+    "name", ["meta-llama/Llama-3.1-8B-Instruct", "/models/safetensors", "llama-3.1-8b"]
+)
 def test_what_holds_no_gguf_is_marked_and_the_way_to_one_is_said(build, name):
     result = export(build("speculative-decoding", model=name, draft_model="my/head"), "llama.cpp")
     assert "--model PATH_OF_THE_TARGET.gguf" in result.command
@@ -73,7 +81,9 @@ def test_formats_and_lengths_are_spelt_for_all_slots(build):
     assert "--cache-type-k q8_0 --cache-type-v q8_0 --ctx-size 8192 --parallel 4" in result.command
     assert any("stored so" in note for note in result.notes)
     with pytest.raises(InputError, match="caches in"):
-        export(build("mtp", deployment=DeploymentNames(model="t.gguf", kv_dtype="fp8")), "llama.cpp")
+        export(
+            build("mtp", deployment=DeploymentNames(model="t.gguf", kv_dtype="fp8")), "llama.cpp"
+        )
 
 
 @pytest.mark.parametrize("variant", ["ngram-mod", "ngram-map-k", "ngram-map-k4v"])
@@ -94,7 +104,11 @@ def test_ngrams_have_one_length(build):
     assert (flags["--spec-type"], flags["--spec-ngram-simple-size-n"]) == ("ngram-simple", "3")
     assert flags["--spec-ngram-simple-size-m"] == flags["--spec-draft-n-max"] == "8"
     old = flags_of(build("n-gram", ngram_min=3, ngram_max=3), "old")
-    assert (old["--spec-ngram-size-n"], old["--spec-ngram-size-m"], old["--draft-max"]) == ("3", "5", "5")
+    assert (old["--spec-ngram-size-n"], old["--spec-ngram-size-m"], old["--draft-max"]) == (
+        "3",
+        "5",
+        "5",
+    )
     with pytest.raises(InputError, match="one length"):
         flags_of(build("n-gram", ngram_min=1, ngram_max=3))
     assert flags_of(build("n-gram"), approximate=True)["--spec-ngram-simple-size-n"] == "3"
@@ -104,7 +118,9 @@ def test_ngrams_have_one_length(build):
 def test_nothing_shorter_is_drafted_than_what_is_looked_up(build, version):
     """The engine throws such drafts away: a server that was started so would decode plainly."""
     choice = build("n-gram", ngram_min=3, ngram_max=3, draft_tokens=2)
-    with pytest.raises(InputError, match="drafts no fewer tokens than it looks up, ngram_max = 3") as caught:
+    with pytest.raises(
+        InputError, match="drafts no fewer tokens than it looks up, ngram_max = 3"
+    ) as caught:
         flags_of(choice, version)
     assert caught.value.key == "draft_tokens"
     flags = flags_of(choice, version, approximate=True)

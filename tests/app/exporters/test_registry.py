@@ -25,7 +25,9 @@ def golden_choices(build):
         "vllm": build(**named, schedule=SCHEDULE, tensor_parallel=2),
         "sglang": build(**named, schedule=SCHEDULE, tensor_parallel=2),
         "tensorrt-llm": build(**named, schedule=SCHEDULE, tensor_parallel=2),
-        "llama.cpp": build("speculative-decoding", **named | {"model": "org/target:Q4_K_M"}, max_batch=4),
+        "llama.cpp": build(
+            "speculative-decoding", **named | {"model": "org/target:Q4_K_M"}, max_batch=4
+        ),
         "transformers": build("speculative-decoding", **named),
     }
 
@@ -83,14 +85,20 @@ def test_files_reach_the_folder_whole_and_scripts_can_be_run(golden_choices, tmp
         folder = tmp_path / "new" / engine
         written = write_export(result, folder)
         assert [str(path.relative_to(folder)) for path in written] == list(result.files)
-        assert {path.name for path in folder.iterdir()} == {name.partition("/")[0] for name in result.files}
+        assert {path.name for path in folder.iterdir()} == {
+            name.partition("/")[0] for name in result.files
+        }
         for path, content in zip(written, result.files.values(), strict=True):
             assert path.read_text(encoding="utf-8") == content
             assert os.access(path, os.X_OK) == (path.suffix == ".sh")
 
 
 def test_a_second_export_replaces_the_first(build, tmp_path):
-    (kept,) = [path for path in write_export(export(build("mtp"), "vllm"), tmp_path) if path.suffix == ".json"]
+    (kept,) = [
+        path
+        for path in write_export(export(build("mtp"), "vllm"), tmp_path)
+        if path.suffix == ".json"
+    ]
     before = kept.read_text()
     write_export(export(build("n-gram"), "vllm"), tmp_path)
     assert kept.read_text() != before
@@ -133,7 +141,9 @@ def test_a_folder_that_cannot_be_made_is_named(build, tmp_path):
 def test_importing_the_registry_loads_nothing_heavy(root):
     heavy = "{'pydantic', 'yaml', 'torch'}"
     code = f"import sys, app.exporters.registry; print(*sorted({heavy} & set(sys.modules)))"
-    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
     assert run.stdout.strip() == ""
 
 

@@ -25,7 +25,9 @@ HOSTILE = [
 ]
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=5))
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=5)
+)
 def test_a_command_line_reads_back_as_its_arguments(arguments):
     line = command_line(["engine", *arguments])
     assert shlex.split(line) == ["engine", *arguments]
@@ -49,7 +51,10 @@ def test_json_lines_are_the_same_json_with_a_line_per_key():
 def test_scripts_run_the_very_command_and_nothing_else(build, tmp_path, engine, name):
     model = f"{name}.gguf"
     method = "draft_model" if engine == "llama.cpp" else "eagle3"
-    result = export(build(method, model=model, draft_model=f"d/{model}", provenance={"trace": f"x\n{name}"}), engine)
+    result = export(
+        build(method, model=model, draft_model=f"d/{model}", provenance={"trace": f"x\n{name}"}),
+        engine,
+    )
     written = tmp_path / "exported files"
     stubs = tmp_path / "bin"
     for folder in (written, stubs):
@@ -69,14 +74,22 @@ def test_scripts_run_the_very_command_and_nothing_else(build, tmp_path, engine, 
         check=True,
     )
     seen = [argument.decode() for argument in run.stdout.split(b"\0")[:-1]]
-    expected = [f"{written}/{part}" if part in result.files else part for part in shlex.split(result.command)]
+    expected = [
+        f"{written}/{part}" if part in result.files else part
+        for part in shlex.split(result.command)
+    ]
     assert seen == expected
     assert model in seen
     assert not (tmp_path / "owned").exists()
 
 
 def test_a_script_exports_its_environment_before_it_starts():
-    text = script(["about"], ["engine", "--flag", "-1", "--file", "f.json"], files=["f.json"], environment={"A": "b c"})
+    text = script(
+        ["about"],
+        ["engine", "--flag", "-1", "--file", "f.json"],
+        files=["f.json"],
+        environment={"A": "b c"},
+    )
     assert text.splitlines() == [
         "#!/bin/sh",
         "# about",
@@ -90,7 +103,9 @@ def test_a_script_exports_its_environment_before_it_starts():
 
 
 def test_a_refusal_names_engine_version_key_rule_and_value():
-    error = Dialect(engine="vllm", version="0.28.0", releases=("0.26.0", "0.29.0")).refusal("tree", "no trees", 7)
+    error = Dialect(engine="vllm", version="0.28.0", releases=("0.26.0", "0.29.0")).refusal(
+        "tree", "no trees", 7
+    )
     assert str(error) == "tree: vllm 0.28.0: no trees, got 7"
 
 

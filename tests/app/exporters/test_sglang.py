@@ -58,7 +58,11 @@ def test_methods_have_their_sglang_names(build, method, algorithm):
 def test_running_requests_are_those_that_were_stated_and_a_silent_limit_is_said(build):
     assert flags_of(build(max_batch=200))["--max-running-requests"] == "200"
     assert flags_of(build("plain-decoding", max_batch=200))["--max-running-requests"] == "200"
-    for choice, largest in ((build(), ""), (build(batch=64), "to 64"), (build(schedule=SCHEDULE), "to 512")):
+    for choice, largest in (
+        (build(), ""),
+        (build(batch=64), "to 64"),
+        (build(schedule=SCHEDULE), "to 512"),
+    ):
         result = export(choice, "sglang")
         assert "--max-running-requests" not in flags_of(choice)
         assert any("at most 48 requests" in note and largest in note for note in result.notes)
@@ -74,7 +78,9 @@ def test_a_schedule_is_one_step_count_per_slot(build):
         "65": {"candidate_steps": [0]},
     }
     flags = flags_of(build(schedule=SCHEDULE))
-    assert [int(flags["--speculative-num-steps"])] in [slot["candidate_steps"] for slot in slots.values()]
+    assert [int(flags["--speculative-num-steps"])] in [
+        slot["candidate_steps"] for slot in slots.values()
+    ]
     assert flags["--speculative-adaptive-config"] == ADAPTIVE_FILE
 
 
@@ -142,8 +148,12 @@ def test_a_tree_of_ngrams_and_a_threshold_are_refused(build, binary_tree):
 
 
 def test_synthetic_acceptance_counts_the_bonus_token(build):
-    command = export(build(acceptance_by_depth=(0.7, 0.5, 0.4, 0.3, 0.2)), "sglang", synthetic=True).command
-    assert command.startswith("SGLANG_SIMULATE_ACC_LEN=3.1 SGLANG_SIMULATE_ACC_METHOD=match-expected ")
+    command = export(
+        build(acceptance_by_depth=(0.7, 0.5, 0.4, 0.3, 0.2)), "sglang", synthetic=True
+    ).command
+    assert command.startswith(
+        "SGLANG_SIMULATE_ACC_LEN=3.1 SGLANG_SIMULATE_ACC_METHOD=match-expected "
+    )
     rates = (0.5,) * 5
     for choice in (
         build(schedule=SCHEDULE, acceptance_by_depth=rates),
@@ -157,5 +167,10 @@ def test_plain_decoding_sets_no_speculative_flag(build):
     result = export(build("plain-decoding", tensor_parallel=4, max_batch=300), "sglang")
     assert set(result.files) == {SCRIPT_FILE}
     assert shlex.split(result.command)[3:] == [
-        "--model-path", "meta-llama/Llama-3.1-8B", "--tp-size", "4", "--max-running-requests", "300",
-    ]  # fmt: skip
+        "--model-path",
+        "meta-llama/Llama-3.1-8B",
+        "--tp-size",
+        "4",
+        "--max-running-requests",
+        "300",
+    ]

@@ -11,7 +11,9 @@ from hardware_profiles.errors import InputError
 
 
 def config_of(choice, version="1.3.0rc27", **options):
-    return yaml.safe_load(export(choice, "tensorrt-llm", version, **options).files[CONFIG_FILE])["speculative_config"]
+    return yaml.safe_load(export(choice, "tensorrt-llm", version, **options).files[CONFIG_FILE])[
+        "speculative_config"
+    ]
 
 
 def follows_the_rules(config):
@@ -34,10 +36,17 @@ def follows_the_rules(config):
     [
         (
             "draft_model",
-            {"decoding_type": "Draft_Target", "max_draft_len": 5, "speculative_model": "drafts/head"},
+            {
+                "decoding_type": "Draft_Target",
+                "max_draft_len": 5,
+                "speculative_model": "drafts/head",
+            },
         ),
         ("ngram", {"decoding_type": "NGram", "max_draft_len": 5, "max_matching_ngram_size": 3}),
-        ("eagle3", {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "drafts/head"}),
+        (
+            "eagle3",
+            {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "drafts/head"},
+        ),
         ("mtp", {"decoding_type": "MTP", "max_draft_len": 5}),
     ],
 )
@@ -58,7 +67,10 @@ def test_a_last_range_with_drafts_reaches_to_the_largest_batch_of_the_server(bui
     assert config_of(choice)["draft_len_schedule"] == {16: 5, 256: 3}
     assert "--max_batch_size 256" in export(choice, "tensorrt-llm").command
     bounded = build(schedule=((1, 16, 5), (17, 64, 3)))
-    assert config_of(bounded)["draft_len_schedule"] == {16: 5, 2048: 3}  # its own limit: above the last key is no draft
+    assert config_of(bounded)["draft_len_schedule"] == {
+        16: 5,
+        2048: 3,
+    }  # its own limit: above the last key is no draft
     assert "--max_batch_size" not in export(bounded, "tensorrt-llm").command
 
 
@@ -131,7 +143,9 @@ def test_the_shortest_ngram_is_one_token(build):
 
 def test_synthetic_acceptance_forces_the_draft_tokens_that_are_kept(build):
     """The engine counts accepted draft tokens: the mean length without the target's own token."""
-    result = export(build(acceptance_by_depth=(0.7, 0.5, 0.4, 0.3, 0.2)), "tensorrt-llm", synthetic=True)
+    result = export(
+        build(acceptance_by_depth=(0.7, 0.5, 0.4, 0.3, 0.2)), "tensorrt-llm", synthetic=True
+    )
     assert "export TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=2.1\n" in result.files[SCRIPT_FILE]
     for refused in (
         build("n-gram", acceptance_by_depth=(0.5,) * 5),
@@ -165,9 +179,15 @@ def test_a_tree_for_a_draft_model_is_refused_even_as_an_approximation(build, bin
 
 
 def test_trees_that_are_chosen_at_every_step_have_keys_of_their_own(build):
-    asked = build("eagle3", shape=Shape(kind="dynamic_tree", nodes=20, depth=4, width=6), draft_tokens=20)
+    asked = build(
+        "eagle3", shape=Shape(kind="dynamic_tree", nodes=20, depth=4, width=6), draft_tokens=20
+    )
     config = config_of(asked)
-    assert (config["max_draft_len"], config["dynamic_tree_max_topK"], config["max_total_draft_tokens"]) == (4, 6, 20)
+    assert (
+        config["max_draft_len"],
+        config["dynamic_tree_max_topK"],
+        config["max_total_draft_tokens"],
+    ) == (4, 6, 20)
     assert config["use_dynamic_tree"] and follows_the_rules(config)
     with pytest.raises(InputError, match="dynamic ones to eagle3"):
         export(build("draft_model", shape=asked.shape, draft_tokens=20), "tensorrt-llm")

@@ -80,7 +80,11 @@ def test_trees_and_synthetic_acceptance_are_refused(build, binary_tree):
     with pytest.raises(InputError, match="one chain"):
         export(build("speculative-decoding", tree=binary_tree), "transformers", approximate=True)
     with pytest.raises(InputError, match="synthetic"):
-        export(build("speculative-decoding", acceptance_by_depth=(0.5,) * 5), "transformers", synthetic=True)
+        export(
+            build("speculative-decoding", acceptance_by_depth=(0.5,) * 5),
+            "transformers",
+            synthetic=True,
+        )
 
 
 def test_one_request_at_a_time_may_be_said_in_two_ways(build):
@@ -111,7 +115,9 @@ def test_transformers_itself_reads_the_files(build, tmp_path):
         for name, text in result.files.items():
             if name == SCRIPT_FILE:
                 continue
-            loaded = transformers.GenerationConfig.from_pretrained((tmp_path / method / name).parent)
+            loaded = transformers.GenerationConfig.from_pretrained(
+                (tmp_path / method / name).parent
+            )
             loaded.validate(strict=True)
             settings = loaded.to_diff_dict()
             settings.pop("transformers_version", None)
@@ -128,9 +134,15 @@ def test_transformers_drafts_exactly_the_exported_k(build, monkeypatch, tmp_path
     transformers = pytest.importorskip("transformers")
     from transformers.generation.candidate_generator import AssistedCandidateGenerator
 
-    write_export(export(build("speculative-decoding", draft_tokens=tokens), "transformers"), tmp_path)
+    write_export(
+        export(build("speculative-decoding", draft_tokens=tokens), "transformers"), tmp_path
+    )
     shape = transformers.LlamaConfig(
-        vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
     )
     torch.manual_seed(0)
     target, assistant = (transformers.LlamaForCausalLM(shape).eval() for _ in range(2))
@@ -148,34 +160,53 @@ def test_transformers_drafts_exactly_the_exported_k(build, monkeypatch, tmp_path
     monkeypatch.setattr(AssistedCandidateGenerator, "get_candidates", recorded)
     prompt = torch.tensor([[1, 2, 3]])
     target.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=24, do_sample=False,
-        assistant_model=assistant, pad_token_id=0, eos_token_id=None,
-    )  # fmt: skip
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=24,
+        do_sample=False,
+        assistant_model=assistant,
+        pad_token_id=0,
+        eos_token_id=None,
+    )
     assert proposed[0] == tokens
     assert max(proposed) == tokens
 
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("method", ["n-gram", pytest.param("speculative-decoding", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method", ["n-gram", pytest.param("speculative-decoding", marks=pytest.mark.slow)]
+)
 def test_the_exported_script_runs_as_it_stands(build, tmp_path, monkeypatch, capsys, method):
-    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    transformers, tokenizers = (
+        pytest.importorskip("transformers"),
+        pytest.importorskip("tokenizers"),
+    )
     letters = {letter: at for at, letter in enumerate("abcdefgh")}
     model = tmp_path / "model"
     shape = transformers.LlamaConfig(
-        vocab_size=8, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=7,
+        vocab_size=8,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        eos_token_id=7,
         pad_token_id=7,
-    )  # fmt: skip
+    )
     transformers.LlamaForCausalLM(shape).save_pretrained(model)
     whole = tokenizers.Tokenizer(tokenizers.models.WordLevel(letters, unk_token="a"))
     whole.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
     transformers.PreTrainedTokenizerFast(tokenizer_object=whole).save_pretrained(model)
     deployment = DeploymentNames(model=str(model), dtype="fp32")
     draft = {"draft_model": str(model)} if method == "speculative-decoding" else {}
-    write_export(export(build(method, deployment=deployment, **draft), "transformers"), tmp_path / "out")
+    write_export(
+        export(build(method, deployment=deployment, **draft), "transformers"), tmp_path / "out"
+    )
     script = tmp_path / "out" / SCRIPT_FILE
     if method == "speculative-decoding":
-        run = subprocess.run([sys.executable, script, "abcabc"], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [sys.executable, script, "abcabc"], capture_output=True, text=True, check=False
+        )
         assert run.returncode == 0, run.stderr
         printed = run.stdout
     else:  # in this process, which imported torch and transformers already

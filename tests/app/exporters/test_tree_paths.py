@@ -34,7 +34,11 @@ def test_there_is_one_path_per_draft_node_and_every_prefix_is_a_node(built):
 @given(trees())
 def test_depth_and_width_bound_the_size(built):
     paths = rank_paths(built)
-    assert depth(paths) <= len(paths) <= sum(widest(paths) ** level for level in range(1, depth(paths) + 1))
+    assert (
+        depth(paths)
+        <= len(paths)
+        <= sum(widest(paths) ** level for level in range(1, depth(paths) + 1))
+    )
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4))
@@ -48,12 +52,18 @@ def test_level_uniform_trees_are_recognised_and_rebuilt_from_their_counts(counts
 
 
 @given(trees())
-@example(Tree(parents=(-1, 0, 0, 1, 1), ranks=(0, 0, 1, 0, 1)))  # one child a node on average, and none has one
+@example(
+    Tree(parents=(-1, 0, 0, 1, 1), ranks=(0, 0, 1, 0, 1))
+)  # one child a node on average, and none has one
 def test_counts_per_level_exist_exactly_where_they_rebuild_the_tree(built):
     paths = set(rank_paths(built))
     counts = children_by_level(tuple(sorted(paths, key=lambda path: (len(path), path))))
     per_level = {
-        level: {sum(child[:-1] == node for child in paths) for node in {(), *paths} if len(node) == level - 1}
+        level: {
+            sum(child[:-1] == node for child in paths)
+            for node in {(), *paths}
+            if len(node) == level - 1
+        }
         for level in range(1, depth(paths) + 1)
     }
     closed = all(path[-1] == 0 or (*path[:-1], path[-1] - 1) in paths for path in paths)

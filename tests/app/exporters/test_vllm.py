@@ -19,7 +19,9 @@ RATES = (0.7, 0.5, 0.4, 0.3, 0.2)
 
 @pytest.fixture(scope="session")
 def schemas(reference_data):
-    return json.loads((reference_data / "schemas" / "vllm_speculative_config_by_version.json").read_text())
+    return json.loads(
+        (reference_data / "schemas" / "vllm_speculative_config_by_version.json").read_text()
+    )
 
 
 @pytest.fixture(scope="session")
@@ -32,11 +34,18 @@ def config_of(choice, version="0.33.0", **options):
 
 
 def methods_of(schema):
-    """Every method name of a release: the literals it spells out, and those of the groups it names."""
-    spelt = {part.value for part in ast.walk(ast.parse(schema["SpeculativeMethod"])) if isinstance(part, ast.Constant)}
+    """Every method name of a release: the literals it spells out, and those of the groups it
+    names."""
+    spelt = {
+        part.value
+        for part in ast.walk(ast.parse(schema["SpeculativeMethod"]))
+        if isinstance(part, ast.Constant)
+    }
     if "EagleModelTypes" in schema["SpeculativeMethod"]:
         spelt |= {
-            part.value for part in ast.walk(ast.parse(schema["EagleModelTypes"])) if isinstance(part, ast.Constant)
+            part.value
+            for part in ast.walk(ast.parse(schema["EagleModelTypes"]))
+            if isinstance(part, ast.Constant)
         }
     return spelt
 
@@ -51,7 +60,9 @@ def test_releases_and_field_gates_are_those_of_the_sources(schemas):
 @pytest.mark.parametrize("method", ["ngram", "medusa", "eagle3", "suffix"])
 def test_method_gates_are_those_of_the_sources(schemas, method):
     for release, schema in schemas.items():
-        assert OPTIONS.drafting[method].releases.admits(release) == (method in methods_of(schema)), release
+        assert OPTIONS.drafting[method].releases.admits(release) == (
+            method in methods_of(schema)
+        ), release
 
 
 def test_synthetic_sampling_is_a_literal_wherever_it_is_written(schemas):
@@ -68,7 +79,9 @@ def test_every_release_gets_only_fields_it_has_or_a_refusal(build, schemas, vers
     wishes = [{}, {"schedule": SCHEDULE}, {"acceptance_by_depth": RATES}]
     for wish in wishes:
         try:
-            config = config_of(build(method, **wish), version, synthetic="acceptance_by_depth" in wish)
+            config = config_of(
+                build(method, **wish), version, synthetic="acceptance_by_depth" in wish
+            )
         except InputError as error:
             assert f"vllm {version}" in str(error)
             continue
@@ -162,13 +175,18 @@ def test_variants_are_gated_as_the_sources_are(schemas):
     for release, schema in schemas.items():
         group = "NgramGPUTypes" in schema["SpeculativeMethod"]
         assert OPTIONS.drafting["ngram"].variants["ngram_gpu"].admits(release) == group, release
-        blocks = "DFlashModelTypes" in (schema["EagleModelTypes"] or "") + schema["SpeculativeMethod"]
+        blocks = (
+            "DFlashModelTypes" in (schema["EagleModelTypes"] or "") + schema["SpeculativeMethod"]
+        )
         assert OPTIONS.drafting["dflash"].releases.admits(release) == blocks, release
 
 
 def test_parallel_drafts_and_suffixes_are_written(build):
     assert config_of(build("pard"))["parallel_drafting"] is True
-    assert config_of(build("suffix-decoding", draft_tokens=24)) == {"method": "suffix", "num_speculative_tokens": 24}
+    assert config_of(build("suffix-decoding", draft_tokens=24)) == {
+        "method": "suffix",
+        "num_speculative_tokens": 24,
+    }
     assert config_of(build("dflash", draft_tokens=15))["method"] == "dflash"
     block = config_of(build("block-verification"), "0.25.1")
     assert (block["method"], block["rejection_sample_method"]) == ("draft_model", "block")
@@ -181,7 +199,9 @@ def test_parallel_drafts_and_suffixes_are_written(build):
 def test_under_synthetic_acceptance_no_weights_of_a_drafter_are_read(build):
     choice = build(acceptance_by_depth=RATES)
     assert config_of(choice, synthetic=True)["draft_load_config"] == {"load_format": "dummy"}
-    assert "draft_load_config" not in config_of(build("n-gram", acceptance_by_depth=RATES), synthetic=True)
+    assert "draft_load_config" not in config_of(
+        build("n-gram", acceptance_by_depth=RATES), synthetic=True
+    )
     assert "draft_load_config" not in config_of(choice)
 
 
@@ -220,7 +240,10 @@ def test_synthetic_rates_are_unconditional_and_as_many_as_draft_tokens(build):
 
 
 def test_synthetic_needs_a_chain(build, binary_tree):
-    for choice in (build("plain-decoding"), build(tree=binary_tree, acceptance_by_depth=(0.5,) * 6)):
+    for choice in (
+        build("plain-decoding"),
+        build(tree=binary_tree, acceptance_by_depth=(0.5,) * 6),
+    ):
         with pytest.raises(InputError, match="chain"):
             export(choice, "vllm", "0.20.2", synthetic=True)
 
@@ -241,7 +264,10 @@ def test_drafting_nothing_writes_the_script_alone(build, method):
         ({"num_speculative_tokens": 0}, "num_speculative_tokens"),
         ({"num_speculative_tokens": "3"}, "num_speculative_tokens"),
         ({"synthetic_acceptance_rates": [1.2]}, "synthetic_acceptance_rates"),
-        ({"num_speculative_tokens_per_batch_size": [[1, 2]]}, "num_speculative_tokens_per_batch_size"),
+        (
+            {"num_speculative_tokens_per_batch_size": [[1, 2]]},
+            "num_speculative_tokens_per_batch_size",
+        ),
         ({"speculative_token_tree": "[(0,)]"}, "speculative_token_tree"),
     ],
 )

@@ -12,7 +12,17 @@ from traces.kinds.tree import Tree
 HOSTILE = '<img src=x onerror="alert(1)">&<b>'
 
 
-def row(batch, speedup, *, context=1024, method="eagle-3", drafter="", topology="chain", draft_tokens=4, tree=None):
+def row(
+    batch,
+    speedup,
+    *,
+    context=1024,
+    method="eagle-3",
+    drafter="",
+    topology="chain",
+    draft_tokens=4,
+    tree=None,
+):
     """A ranked configuration with intervals of ± 10 %."""
 
     def spread(value):
@@ -25,27 +35,41 @@ def row(batch, speedup, *, context=1024, method="eagle-3", drafter="", topology=
     }
     values["speedup"] = speedup
     return {
-        "batch": batch, "context": context, "method": method, "topology": topology, "draft_tokens": draft_tokens,
-        "drafter": drafter or method, "tree": tree, **values,
+        "batch": batch,
+        "context": context,
+        "method": method,
+        "topology": topology,
+        "draft_tokens": draft_tokens,
+        "drafter": drafter or method,
+        "tree": tree,
+        **values,
         **{f"{key}_interval": spread(value) for key, value in values.items()},
         "limit": "bandwidth",
         "breakdown_s": {"draft": 0.001, "verify": 0.002 + 0.001 * batch, "overhead": 0.001},
         "provenance": {"acceptance": {"borrowed": False}},
-    }  # fmt: skip
+    }
 
 
 def answer(choices, alternatives=(), curves=()):
     names = dict.fromkeys(r["drafter"] for r in (*choices, *alternatives))
     return {
-        "choices": list(choices), "alternatives": list(alternatives), "curves": list(curves),
+        "choices": list(choices),
+        "alternatives": list(alternatives),
+        "curves": list(curves),
         "drafters": [{"name": name} for name in names],
-    }  # fmt: skip
+    }
 
 
 def point(draft_tokens, tokens_per_step, *, topology="chain", drafter="eagle-3", **more):
     span = [tokens_per_step - 0.1, tokens_per_step + 0.1]
-    return {"drafter": drafter, "draft_tokens": draft_tokens, "topology": topology,
-            "tokens_per_step": tokens_per_step, "interval": span, **more}  # fmt: skip
+    return {
+        "drafter": drafter,
+        "draft_tokens": draft_tokens,
+        "topology": topology,
+        "tokens_per_step": tokens_per_step,
+        "interval": span,
+        **more,
+    }
 
 
 BINARY = {"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0], "root_included": True}
@@ -54,7 +78,10 @@ USUAL = answer(
     [row(16, 1.1, method="n-gram"), row(1, 1.3, method="n-gram")],
     [point(0, 1.0, topology="off"), point(1, 1.7), point(2, 2.1), point(3, 2.0, topology="tree")],
 )
-OFF = answer([row(b, 1.0, topology="off", draft_tokens=0) for b in (1, 8)], curves=[point(0, 1.0, topology="off")])
+OFF = answer(
+    [row(b, 1.0, topology="off", draft_tokens=0) for b in (1, 8)],
+    curves=[point(0, 1.0, topology="off")],
+)
 SINGLE = answer([row(8, 1.4)], [row(8, 1.1, method="n-gram")], [point(5, 2.0)])
 
 
@@ -81,7 +108,8 @@ def test_figures_are_figures_to_plotly_and_to_json(subject):
         assert json.loads(json.dumps(figure, allow_nan=False)) == figure
         if "title" in figure["layout"]["xaxis"]:
             assert (
-                "(" in figure["layout"]["xaxis"]["title"]["text"] or "per" in figure["layout"]["xaxis"]["title"]["text"]
+                "(" in figure["layout"]["xaxis"]["title"]["text"]
+                or "per" in figure["layout"]["xaxis"]["title"]["text"]
             )
 
 
@@ -149,7 +177,11 @@ def test_phases_stack_to_the_step():
 
 def test_the_best_tree_of_each_size_is_a_point_and_no_drafting_is_none():
     curves = [point(2, 2.1), point(1, 1.7), point(0, 1.0, topology="off")]
-    curves += [point(8, 2.4, topology="tree"), point(8, 2.6, topology="tree"), point(4, 2.2, topology="tree")]
+    curves += [
+        point(8, 2.4, topology="tree"),
+        point(8, 2.6, topology="tree"),
+        point(4, 2.2, topology="tree"),
+    ]
     figure = charts.acceptance_figure(answer([row(1, 2.0)], curves=curves))
     assert named(figure, "eagle-3")["x"] == [1, 2]
     trees = named(figure, "eagle-3, trees")
@@ -165,7 +197,9 @@ def test_drafters_of_one_method_keep_their_own_names():
 
 
 def test_colours_belong_to_contenders_not_to_places():
-    subject = answer([row(1, 2.0), row(1, 1.5, context=9, method="n-gram")], [row(1, 1.1, method="n-gram")])
+    subject = answer(
+        [row(1, 2.0), row(1, 1.5, context=9, method="n-gram")], [row(1, 1.1, method="n-gram")]
+    )
     both, alone = charts.speedup_figure(subject, 1024), charts.speedup_figure(subject, 9)
     assert named(both, "n-gram")["line"] == named(alone, "n-gram")["line"]
     assert named(both, "n-gram")["line"] != named(both, "eagle-3")["line"]
@@ -227,7 +261,14 @@ def test_shares_of_another_tree_are_not_painted():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(1.8755, "1.88"), (11243.9, "11,200"), (0.0123, "0.0123"), (0, "0"), (999.6, "1,000"), (None, "unknown")],
+    [
+        (1.8755, "1.88"),
+        (11243.9, "11,200"),
+        (0.0123, "0.0123"),
+        (0, "0"),
+        (999.6, "1,000"),
+        (None, "unknown"),
+    ],
 )
 def test_three_digits(value, text):
     assert charts.digits(value) == text

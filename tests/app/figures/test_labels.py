@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from app.figures.labels import LINE_PIXELS, MARK_PIXELS, PLACES, _box, _meet, _pixels, label_places
 
 SIZE = (600.0, 320.0)
-POINT = st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.text("abcdefgh-", min_size=1, max_size=14))
+POINT = st.tuples(
+    st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.text("abcdefgh-", min_size=1, max_size=14)
+)
 
 
 @given(st.lists(POINT, max_size=25))
@@ -15,8 +17,13 @@ def test_drawn_names_cover_nothing(points):
     places = label_places(x, y, names, size=SIZE)
     assert set(places) <= {"", *PLACES}
     assert places[:1] in ([], ["top center"]) or len(points) > 1
-    drawn = [(a, b, name, where) for a, b, name, where in
-             zip(_pixels(x, SIZE[0]), _pixels(y, SIZE[1]), names, places, strict=True) if where]  # fmt: skip
+    drawn = [
+        (a, b, name, where)
+        for a, b, name, where in zip(
+            _pixels(x, SIZE[0]), _pixels(y, SIZE[1]), names, places, strict=True
+        )
+        if where
+    ]
     boxes = [_box(a, b, 7.5 * len(name), where) for a, b, name, where in drawn]
     assert not any(_meet(one, other) for at, one in enumerate(boxes) for other in boxes[:at])
 

@@ -22,12 +22,24 @@ def test_ticks_lie_on_the_axis_in_order(low, factor):
 def test_labels_are_whole_numbers():
     line = {"type": "scatter", "x": [1, 2], "y": [3, None, 4000.0]}
     figure = framed([line], {"type": "category"}, {"type": "log", "dtick": "D2"})
-    assert figure["layout"]["yaxis"]["ticktext"] == ["5", "10", "20", "50", "100", "200", "500", "1,000", "2,000"]
+    assert figure["layout"]["yaxis"]["ticktext"] == [
+        "5",
+        "10",
+        "20",
+        "50",
+        "100",
+        "200",
+        "500",
+        "1,000",
+        "2,000",
+    ]
     assert "dtick" not in figure["layout"]["yaxis"]
     assert "tickvals" not in figure["layout"]["xaxis"]
 
 
-@pytest.mark.parametrize("axis", [{"type": "log", "tickvals": [1]}, {"type": "log", "dtick": 1}, {"type": "linear"}])
+@pytest.mark.parametrize(
+    "axis", [{"type": "log", "tickvals": [1]}, {"type": "log", "dtick": 1}, {"type": "linear"}]
+)
 def test_other_axes_stay_as_they_are(axis):
     assert labelled(axis, [1.0, 100.0]) == axis
 

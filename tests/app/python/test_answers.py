@@ -1,4 +1,5 @@
-"""Answers from Python are those of the command line, and show as tables, frames, figures and files."""
+"""Answers from Python are those of the command line, and show as tables, frames, figures and
+files."""
 
 import html
 import json
@@ -22,34 +23,72 @@ def questions(files):
     """A question of every kind: what Python asks, and the words of the same question."""
     stated = {"model": "llama-3.1-8b", "acceptance": 0.7, "method": "eagle-3", "batch": [1, 64]}
     return {
-        "optimize": (lambda: front.optimize(trace=files.ranks, **SMALL),
-                     f"optimize --trace {files.ranks} --batch 1,4 --draft-tokens 1,3 --tree-nodes 4"),
-        "predict": (lambda: front.predict(**stated, set={"device.bandwidth_bytes_per_s": 4e12}, split_verify=False),
-                    "predict --model llama-3.1-8b --acceptance 0.7 --method eagle-3 --batch 1,64"
-                    " --set device.bandwidth_bytes_per_s=4000000000000.0 --no-split-verify"),
-        "replay": (lambda: front.replay(files.lookup, draft_tokens=range(1, 4)),
-                   f"replay {files.lookup} --draft-tokens 1,2,3"),
+        "optimize": (
+            lambda: front.optimize(trace=files.ranks, **SMALL),
+            f"optimize --trace {files.ranks} --batch 1,4 --draft-tokens 1,3 --tree-nodes 4",
+        ),
+        "predict": (
+            lambda: front.predict(
+                **stated, set={"device.bandwidth_bytes_per_s": 4e12}, split_verify=False
+            ),
+            "predict --model llama-3.1-8b --acceptance 0.7 --method eagle-3 --batch 1,64"
+            " --set device.bandwidth_bytes_per_s=4000000000000.0 --no-split-verify",
+        ),
+        "replay": (
+            lambda: front.replay(files.lookup, draft_tokens=range(1, 4)),
+            f"replay {files.lookup} --draft-tokens 1,2,3",
+        ),
         "reproduce": (lambda: front.reproduce("eagle-3", "sequoia"), "reproduce eagle-3 sequoia"),
         "score": (lambda: front.score(RUNS), f"score {RUNS}"),
-        "simulate": (lambda: front.simulate(model="llama-3.1-8b", rate=5, count=5, prompt_tokens=50, output_tokens=5,
-                                            rates=[1, 2], compare=["chunked"]),
-                     "simulate --model llama-3.1-8b --rate 5 --count 5 --prompt-tokens 50 --output-tokens 5"
-                     " --rates 1,2 --compare chunked"),
-        "tree": (lambda: front.tree(files.vector, nodes=[4, 8], depth=4),
-                 f"tree --acceptance {files.vector} --nodes 4,8 --depth 4"),
-        "breakeven": (lambda: front.breakeven(model="llama-3.1-8b", method="eagle-3"),
-                      "breakeven --model llama-3.1-8b --method eagle-3"),
-        "capacity": (lambda: front.capacity(model="llama-3.1-8b", rate=20, prompt=1024, output=256),
-                     "capacity --model llama-3.1-8b --rate 20 --prompt 1024 --output 256"),
-        "acceptance": (lambda: front.acceptance(method="eagle-3", model="llama-3.1-8b"),
-                       "acceptance list --method eagle-3 --model llama-3.1-8b"),
-        "export": (lambda: front.export("vllm", model="llama-3.1-8b", method="n-gram", draft_tokens=3),
-                   "export vllm --model llama-3.1-8b --method n-gram --draft-tokens 3"),
-    }  # fmt: skip
+        "simulate": (
+            lambda: front.simulate(
+                model="llama-3.1-8b",
+                rate=5,
+                count=5,
+                prompt_tokens=50,
+                output_tokens=5,
+                rates=[1, 2],
+                compare=["chunked"],
+            ),
+            "simulate --model llama-3.1-8b --rate 5 --count 5 --prompt-tokens 50 --output-tokens 5"
+            " --rates 1,2 --compare chunked",
+        ),
+        "tree": (
+            lambda: front.tree(files.vector, nodes=[4, 8], depth=4),
+            f"tree --acceptance {files.vector} --nodes 4,8 --depth 4",
+        ),
+        "breakeven": (
+            lambda: front.breakeven(model="llama-3.1-8b", method="eagle-3"),
+            "breakeven --model llama-3.1-8b --method eagle-3",
+        ),
+        "capacity": (
+            lambda: front.capacity(model="llama-3.1-8b", rate=20, prompt=1024, output=256),
+            "capacity --model llama-3.1-8b --rate 20 --prompt 1024 --output 256",
+        ),
+        "acceptance": (
+            lambda: front.acceptance(method="eagle-3", model="llama-3.1-8b"),
+            "acceptance list --method eagle-3 --model llama-3.1-8b",
+        ),
+        "export": (
+            lambda: front.export("vllm", model="llama-3.1-8b", method="n-gram", draft_tokens=3),
+            "export vllm --model llama-3.1-8b --method n-gram --draft-tokens 3",
+        ),
+    }
 
 
-VERBS = ("optimize", "predict", "replay", "reproduce", "score", "simulate", "tree", "breakeven", "capacity",
-         "acceptance", "export")  # fmt: skip
+VERBS = (
+    "optimize",
+    "predict",
+    "replay",
+    "reproduce",
+    "score",
+    "simulate",
+    "tree",
+    "breakeven",
+    "capacity",
+    "acceptance",
+    "export",
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +107,11 @@ def test_the_same_question_has_the_same_answer(rooftree, questions, answers, ver
     assert found == printed
     answers[verb].export(tmp_path / "python")
     written = {
-        place: {path.relative_to(tmp_path / place) for path in (tmp_path / place).rglob("*") if path.is_file()}
+        place: {
+            path.relative_to(tmp_path / place)
+            for path in (tmp_path / place).rglob("*")
+            if path.is_file()
+        }
         for place in ("command", "python")
     }
     assert written["python"] == written["command"]
@@ -80,7 +123,9 @@ def test_an_answer_shows_as_the_commands_tables(rooftree, questions, answers, ve
     shown = repr(answers[verb]).splitlines()
     assert shown[0] == printed[0].replace(f"{tmp_path}/", "")
     assert shown[1:] == printed[1 : len(shown)]
-    page = html.unescape(re.sub("</?(p|b|td|th|tr|table|thead|tbody)>", " ", answers[verb]._repr_html_()))
+    page = html.unescape(
+        re.sub("</?(p|b|td|th|tr|table|thead|tbody)>", " ", answers[verb]._repr_html_())
+    )
     assert set(re.findall(r"[\w.%]+", " ".join(shown))) <= set(re.findall(r"[\w.%]+", page))
 
 
@@ -99,10 +144,16 @@ def test_nothing_is_written_before_it_is_asked_for(files, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize(
     ("verb", "column", "rows"),
-    [("optimize", "speedup_low", 2), ("predict", "tokens_per_s_high", 6), ("replay", "interval_low", 3),
-     ("simulate", "metrics.ttft_s.mean", 6), ("tree", "nodes", 2), ("breakeven", "least_acceptance", 3),
-     ("capacity", "usd_per_million_tokens", 1)],
-)  # fmt: skip
+    [
+        ("optimize", "speedup_low", 2),
+        ("predict", "tokens_per_s_high", 6),
+        ("replay", "interval_low", 3),
+        ("simulate", "metrics.ttft_s.mean", 6),
+        ("tree", "nodes", 2),
+        ("breakeven", "least_acceptance", 3),
+        ("capacity", "usd_per_million_tokens", 1),
+    ],
+)
 def test_frames_have_a_row_per_configuration_and_a_number_per_column(answers, verb, column, rows):
     frame = answers[verb].to_frame()
     assert len(frame) == rows
@@ -133,12 +184,22 @@ def test_a_part_of_an_answer_is_named(answers):
 
 @pytest.mark.parametrize(
     ("verb", "kind", "axis"),
-    [("optimize", None, "speedup"), ("optimize", "throughput", "tokens/s"), ("optimize", "step-time", "ms"),
-     ("optimize", "acceptance", "tokens per step"), ("predict", None, "speedup"), ("replay", None, "tokens per step"),
-     ("reproduce", None, "predicted"), ("score", None, "predicted"),
-     ("simulate", None, "first token"), ("simulate", "load", "requests/s"), ("breakeven", None, "acceptance"),
-     ("capacity", None, "million tokens"), ("tree", None, "draft level")],
-)  # fmt: skip
+    [
+        ("optimize", None, "speedup"),
+        ("optimize", "throughput", "tokens/s"),
+        ("optimize", "step-time", "ms"),
+        ("optimize", "acceptance", "tokens per step"),
+        ("predict", None, "speedup"),
+        ("replay", None, "tokens per step"),
+        ("reproduce", None, "predicted"),
+        ("score", None, "predicted"),
+        ("simulate", None, "first token"),
+        ("simulate", "load", "requests/s"),
+        ("breakeven", None, "acceptance"),
+        ("capacity", None, "million tokens"),
+        ("tree", None, "draft level"),
+    ],
+)
 def test_figures_are_plotly_figures_of_the_answer(answers, verb, kind, axis):
     figure = answers[verb].plot(kind)
     assert type(figure).__module__.startswith("plotly")
@@ -147,18 +208,33 @@ def test_figures_are_plotly_figures_of_the_answer(answers, verb, kind, axis):
 
 
 def test_a_figure_draws_the_answers_numbers(answers):
-    lines = {trace.name: trace for trace in answers["predict"].plot().data if trace.mode == "lines+markers"}
+    lines = {
+        trace.name: trace
+        for trace in answers["predict"].plot().data
+        if trace.mode == "lines+markers"
+    }
     rows = [row for row in answers["predict"]["predictions"] if row["draft_tokens"] == 3]
     assert list(lines["K = 3"].y) == [row["speedup"] for row in rows]
 
 
 def test_several_models_and_devices_stand_in_one_frame_and_one_figure():
     """Llama-3.1-70B does not fit an H100 in 16 bits: its rows say so, and its line is not drawn."""
-    asked = {"drafter": ["eagle-3:0.7,0.5,0.35"], "batch": [1, 8], "device": ["h100-sxm", "h200-sxm"]}
+    asked = {
+        "drafter": ["eagle-3:0.7,0.5,0.35"],
+        "batch": [1, 8],
+        "device": ["h100-sxm", "h200-sxm"],
+    }
     answer = front.optimize(model=["llama-3.1-8b", "llama-3.1-70b"], **asked)
     frame = answer.to_frame()
-    assert frame.groupby("model")["feasible"].all().to_dict() == {"llama-3.1-8b": True, "llama-3.1-70b": False}
-    lines = {trace.name: trace.y for trace in answer.plot("throughput").data if trace.mode == "lines+markers"}
+    assert frame.groupby("model")["feasible"].all().to_dict() == {
+        "llama-3.1-8b": True,
+        "llama-3.1-70b": False,
+    }
+    lines = {
+        trace.name: trace.y
+        for trace in answer.plot("throughput").data
+        if trace.mode == "lines+markers"
+    }
     assert set(lines) == {"h100-sxm", "h200-sxm"}
     assert all(slow < fast for slow, fast in zip(lines["h100-sxm"], lines["h200-sxm"], strict=True))
     with pytest.raises(front.InputError, match="nothing to draw"):
@@ -184,14 +260,20 @@ def test_optimize_exports_a_folder_per_engine(answers, tmp_path):
     folder = answers["optimize"].export(tmp_path)
     assert {path.name for path in folder.iterdir() if path.is_dir()} <= set(ENGINES)
     assert (folder / "vllm" / "vllm-serve.sh").is_file()
-    assert json.loads((folder / "recommendation.json").read_text())["choices"] == answers["optimize"]["choices"]
+    assert (
+        json.loads((folder / "recommendation.json").read_text())["choices"]
+        == answers["optimize"]["choices"]
+    )
 
 
 def test_traces_open_and_go_wherever_a_trace_goes(files):
     trace = front.load_trace(files.lookup)
     assert isinstance(trace.read(), AcceptanceTrace)
     assert trace.to_frame()["kind"].tolist() == ["chat", "code", "all"]
-    assert front.replay(trace, draft_tokens=3)["chains"] == front.replay(files.lookup, draft_tokens=3)["chains"]
+    assert (
+        front.replay(trace, draft_tokens=3)["chains"]
+        == front.replay(files.lookup, draft_tokens=3)["chains"]
+    )
     named = front.load_trace("smollm2-135m--early-exit--greedy")
     assert named["requests"] == 48
 
@@ -208,9 +290,18 @@ def test_foreign_files_are_imported(tmp_path):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: front.predict(modle="llama-3.1-8b"), "modle: .*no such option; did you mean model"),
-        (lambda: front.predict(model="llama-3.1-8b", acceptance=0.7, tp="two"), "--tp.* valid integer"),
-        (lambda: front.predict(model="llama-3.1-8b", acceptance=0.7, batch=[0]), "--batch: must lie in 1"),
+        (
+            lambda: front.predict(modle="llama-3.1-8b"),
+            "modle: .*no such option; did you mean model",
+        ),
+        (
+            lambda: front.predict(model="llama-3.1-8b", acceptance=0.7, tp="two"),
+            "--tp.* valid integer",
+        ),
+        (
+            lambda: front.predict(model="llama-3.1-8b", acceptance=0.7, batch=[0]),
+            "--batch: must lie in 1",
+        ),
         (lambda: front.predict(model="llama-9", acceptance=0.5), "llama-9"),
         (lambda: front.optimize(quiet=True), "quiet: .*no such option"),
         (lambda: front.replay("no-such.parquet"), "no-such"),
@@ -232,6 +323,8 @@ def test_the_module_lists_what_it_holds():
 def test_importing_loads_nothing_heavy():
     place = str(Path(front.__file__).parent.parent)
     code = f"import sys; sys.path.insert(0, {place!r}); import rooftree; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert "rooftree" in loaded
     assert not {"numpy", "typer", "app", "pandas", "plotly", "pyarrow"} & set(loaded)

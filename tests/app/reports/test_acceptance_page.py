@@ -1,4 +1,5 @@
-"""The page that compares recordings: every row drawn once, names escaped, nothing to draw refused."""
+"""The page that compares recordings: every row drawn once, names escaped, nothing to draw
+refused."""
 
 import numpy as np
 import pytest

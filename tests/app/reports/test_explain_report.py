@@ -18,7 +18,9 @@ from hardware_profiles.errors import InputError
 pytest.importorskip("plotly")
 
 SETTING = build_setting(
-    DecodingConfiguration(method="n-gram", deployment=DeploymentNames(model="llama-3.2-1b", device="l4"))
+    DecodingConfiguration(
+        method="n-gram", deployment=DeploymentNames(model="llama-3.2-1b", device="l4")
+    )
 )
 HOSTILE = "</script><script>alert(1)</script>"
 
@@ -26,8 +28,10 @@ HOSTILE = "</script><script>alert(1)</script>"
 @pytest.fixture(scope="module")
 def answer():
     told = explanation(
-        explain(SETTING, geometric(0.5, 3), batch=4, context=512, generator=np.random.default_rng(0))
-    )  # fmt: skip
+        explain(
+            SETTING, geometric(0.5, 3), batch=4, context=512, generator=np.random.default_rng(0)
+        )
+    )
     rows = [{"batch": 4, "context": 512, "draft_tokens": 3, "explain": told}]
     return {"inputs": {"model": HOSTILE, "device": "l4", "method": "n-gram"}, "predictions": rows}
 
@@ -43,15 +47,18 @@ def test_an_explanation_is_a_standalone_page(answer, tmp_path):
     assert set(figures(page)) == {"roofline-0", "step-0"}
     assert answer["predictions"][0]["explain"]["sentence"].replace("'", "&#x27;") in page
     assert "default-src 'none'" in page.replace("&#x27;", "'")
-    assert "alert(1)</script><" not in page and not re.search(r"<(script|link)[^>]* (src|href)=", page[:3000])
+    assert "alert(1)</script><" not in page and not re.search(
+        r"<(script|link)[^>]* (src|href)=", page[:3000]
+    )
     assert [p.name for p in path.parent.iterdir()] == ["explain.html"]
 
 
 def test_break_evens_have_a_map_per_draft_length(tmp_path):
     points = [
         {"batch": b, "context": 512, "draft_tokens": k, "least_acceptance": 0.3, "speedup": 1.2}
-        for b in (1, 8) for k in (1, 3)
-    ]  # fmt: skip
+        for b in (1, 8)
+        for k in (1, 3)
+    ]
     write_break_even({"inputs": {}, "points": points}, tmp_path / "b.html")
     page = (tmp_path / "b.html").read_text(encoding="utf-8")
     assert set(figures(page)) == {"least-1", "speedup-1", "least-3", "speedup-3"}

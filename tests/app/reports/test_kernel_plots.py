@@ -1,4 +1,5 @@
-"""The page of measured kernels shows what was measured, beside roofs and predictions, and trusts no name."""
+"""The page of measured kernels shows what was measured, beside roofs and predictions, and trusts no
+name."""
 
 import json
 import re
@@ -10,16 +11,38 @@ pytest.importorskip("plotly")
 pytest.importorskip("pyarrow")
 
 from app.cli.main import main
-from app.reports.kernel_plots import attention_cards, gemm_cards, kernel_page, shown_contexts, step_cards
+from app.reports.kernel_plots import (
+    attention_cards,
+    gemm_cards,
+    kernel_page,
+    shown_contexts,
+    step_cards,
+)
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 
 ROW = KernelRow(
-    job="verify", operation="attention", implementation="flash", dtype="bf16", mask="causal", requests=1,
-    query_tokens=1, context=4096, heads=32, kv_heads=8, head_dim=128, median_s=2e-5, low_s=1.9e-5, high_s=2.2e-5,
-    repeats=9, cold=True, graph=True, flops=1e9, bytes=1e6,
-)  # fmt: skip
+    job="verify",
+    operation="attention",
+    implementation="flash",
+    dtype="bf16",
+    mask="causal",
+    requests=1,
+    query_tokens=1,
+    context=4096,
+    heads=32,
+    kv_heads=8,
+    head_dim=128,
+    median_s=2e-5,
+    low_s=1.9e-5,
+    high_s=2.2e-5,
+    repeats=9,
+    cold=True,
+    graph=True,
+    flops=1e9,
+    bytes=1e6,
+)
 ATTENTION = tuple(
     replace(ROW, implementation=name, query_tokens=n, context=c, requests=b)
     for name in ("flash", "split-flash")
@@ -28,16 +51,29 @@ ATTENTION = tuple(
     for b in (1, 8)
 )
 GEMM = tuple(
-    replace(ROW, operation="gemm", implementation="linear", mask="", rows=m, outputs=4096, inputs=4096, context=0)
+    replace(
+        ROW,
+        operation="gemm",
+        implementation="linear",
+        mask="",
+        rows=m,
+        outputs=4096,
+        inputs=4096,
+        context=0,
+    )
     for m in (1, 64)
 )
 COPY = replace(ROW, operation="copy", implementation="torch", mask="", bytes=4e7)
 STEP = tuple(
-    replace(ROW, operation="step", implementation=name, model="llama-3.2-1b", layers=16, query_tokens=n)
+    replace(
+        ROW, operation="step", implementation=name, model="llama-3.2-1b", layers=16, query_tokens=n
+    )
     for name in ("eager", "graph")
     for n in (1, 8)
 )
-TRACE = KernelTrace(rows=(*ATTENTION, *GEMM, COPY, *STEP), provenance=KernelProvenance(device="NVIDIA H100"))
+TRACE = KernelTrace(
+    rows=(*ATTENTION, *GEMM, COPY, *STEP), provenance=KernelProvenance(device="NVIDIA H100")
+)
 H100 = load_device("h100-sxm")
 
 
@@ -56,8 +92,16 @@ def test_attention_has_a_line_per_implementation_and_the_models_beside():
     assert len(cards) == 6 and "8 requests, 131,072 cached tokens" in cards[-1][0]
     title, _, figure = cards[0]
     assert title.startswith("verify: 1 request, 4,096")
-    assert names(figure) == ["flash", "split-flash", "2,000 GB/s, measured", "model, split", "model, unsplit"]
-    assert figure["data"][0]["x"] == [1, 8, 64] and figure["data"][0]["y"] == pytest.approx([20.0] * 3)
+    assert names(figure) == [
+        "flash",
+        "split-flash",
+        "2,000 GB/s, measured",
+        "model, split",
+        "model, unsplit",
+    ]
+    assert figure["data"][0]["x"] == [1, 8, 64] and figure["data"][0]["y"] == pytest.approx(
+        [20.0] * 3
+    )
     assert figure["layout"]["xaxis"]["type"] == figure["layout"]["yaxis"]["type"] == "log"
     for line in figure["data"]:
         assert len(line["x"]) == len(line["y"]) == 3 and min(line["y"]) > 0
@@ -74,9 +118,16 @@ def test_the_floor_is_bytes_by_rate():
 
 def test_products_and_passes_are_drawn_too():
     ((title, _, product),) = gemm_cards(TRACE, H100)
-    assert "4,096 × 4,096" in title and names(product)[0] == "measured" and names(product)[-1] == "model"
+    assert (
+        "4,096 × 4,096" in title
+        and names(product)[0] == "measured"
+        and names(product)[-1] == "model"
+    )
     ((title, _, passes),) = step_cards(TRACE, H100)
-    assert "llama-3.2-1b" in title and names(passes)[:2] == ["eager, context 4,096", "graph, context 4,096"]
+    assert "llama-3.2-1b" in title and names(passes)[:2] == [
+        "eager, context 4,096",
+        "graph, context 4,096",
+    ]
 
 
 def test_the_page_needs_no_network_and_escapes_names():
@@ -98,7 +149,10 @@ def test_rows_with_nothing_to_draw_are_refused():
 def test_the_command_draws_a_table(tmp_path, capsys):
     write_kernels(TRACE, tmp_path / "kernels.parquet")
     page = tmp_path / "deep" / "k.html"
-    assert main(["kernels", "--table", str(tmp_path), "--plot", str(page), "--profile", "h100-sxm"]) == 0
+    assert (
+        main(["kernels", "--table", str(tmp_path), "--plot", str(page), "--profile", "h100-sxm"])
+        == 0
+    )
     assert page.read_text().startswith("<!doctype html>") and "drawn in" in capsys.readouterr().out
     assert main(["kernels", "--table", str(tmp_path / "kernels.parquet"), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["rows"]) == len(TRACE.rows)

@@ -1,4 +1,5 @@
-"""The page: whole, the same from a saved answer, harmless whatever names it is fed, and refused where it cannot be."""
+"""The page: whole, the same from a saved answer, harmless whatever names it is fed, and refused
+where it cannot be."""
 
 import base64
 import copy
@@ -40,12 +41,29 @@ def heads(files, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def found(rooftree, files, heads, tmp_path_factory):
-    """The answer of a small search, as JSON, with trees and two contexts; acceptance is borrowed."""
+    """The answer of a small search, as JSON, with trees and two contexts; acceptance is
+    borrowed."""
     out = tmp_path_factory.mktemp("found")
     ended = rooftree(
-        "optimize", "--trace", heads, "--trace", files.lookup, "--model", "llama-3.1-8b", "--engine", "none",
-        "--batch", "1,8,64", "--context", "512,2048", "--tree-nodes", "4,12", "--out", out, "--json",
-    )  # fmt: skip
+        "optimize",
+        "--trace",
+        heads,
+        "--trace",
+        files.lookup,
+        "--model",
+        "llama-3.1-8b",
+        "--engine",
+        "none",
+        "--batch",
+        "1,8,64",
+        "--context",
+        "512,2048",
+        "--tree-nodes",
+        "4,12",
+        "--out",
+        out,
+        "--json",
+    )
     return ended.answer
 
 
@@ -105,12 +123,24 @@ def test_a_saved_answer_gives_the_same_page(answer, tmp_path):
 
 
 def test_the_search_writes_the_page_beside_its_answer(rooftree, files, tmp_path, monkeypatch):
-    words = ("optimize", "--trace", files.lookup, "--batch", "4", "--engine", "none", "--out", tmp_path)
+    words = (
+        "optimize",
+        "--trace",
+        files.lookup,
+        "--batch",
+        "4",
+        "--engine",
+        "none",
+        "--out",
+        tmp_path,
+    )
     ended = rooftree(*words)
     assert ended.code == 0, ended.err
     assert f"report: {tmp_path / 'report.html'}" in ended.out
     saved = json.loads((tmp_path / "recommendation.json").read_text())
-    assert report_page(saved) == (tmp_path / "report.html").read_text(encoding="utf-8"), "one batch, one method"
+    assert report_page(saved) == (tmp_path / "report.html").read_text(encoding="utf-8"), (
+        "one batch, one method"
+    )
     (tmp_path / "report.html").unlink()
     monkeypatch.setattr(page, "plots_available", lambda: False)
     ended = rooftree(*words)
@@ -137,7 +167,9 @@ def test_only_the_two_scripts_of_the_page_may_run_and_nothing_is_fetched(answer)
     page = Page(report_page(answer))
     data, *scripts = page.scripts
     assert "<" not in data, "nothing in it can end its element"
-    policy = next(a["content"] for t, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"] for t, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"
+    )
     digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
     assert re.findall(r"'sha256-([^']+)'", policy) == digests
     assert "default-src 'none'" in policy
@@ -150,7 +182,9 @@ def test_every_plot_has_a_place_and_one_context_shows(answer, small):
     page = Page(report_page(answer))
     places = {a["id"] for t, a in page.elements if a.get("class") == "plot"}
     assert places == set(json.loads(page.scripts[0]))
-    shown = [a["data-context"] for t, a in page.elements if "data-context" in a and "hidden" not in a]
+    shown = [
+        a["data-context"] for t, a in page.elements if "data-context" in a and "hidden" not in a
+    ]
     assert shown == ["0"] * 3
     assert [a["value"] for t, a in page.elements if t == "input"] == ["0", "1"]
     lone = {**answer, "choices": [c for c in answer["choices"] if c["context"] == 512]}
@@ -163,7 +197,10 @@ def test_the_page_tells_what_the_answer_tells(answer, small):
     first = answer["choices"][0]
     assert "acceptance borrowed from llama-3.2-1b" in text
     assert f"{charts.digits(first['speedup'])}×" in text
-    assert f"{charts.digits(first['speedup_interval'][0])}–{charts.digits(first['speedup_interval'][1])}×" in text
+    assert (
+        f"{charts.digits(first['speedup_interval'][0])}–{charts.digits(first['speedup_interval'][1])}×"
+        in text
+    )
     for drafter in answer["drafters"]:
         assert drafter["file"] in text and drafter["name"] in text
     for term in first["provenance"]["dominant_uncertainty"]:
@@ -174,8 +211,15 @@ def test_the_page_tells_what_the_answer_tells(answer, small):
 
 def recorded_here(answer, calibrated):
     for c in (*answer["choices"], *answer["alternatives"]):
-        c["provenance"]["acceptance"] |= {"borrowed": False, "label": "acceptance recorded on this model"}
-        c["provenance"]["device"] = {"name": "new", "calibrated": calibrated, "constants_from": "h100-sxm"}
+        c["provenance"]["acceptance"] |= {
+            "borrowed": False,
+            "label": "acceptance recorded on this model",
+        }
+        c["provenance"]["device"] = {
+            "name": "new",
+            "calibrated": calibrated,
+            "constants_from": "h100-sxm",
+        }
     return answer
 
 
@@ -209,7 +253,9 @@ def test_hostile_names_stay_text(answer, small):
         assert "<img" not in json.dumps(figure), "plotly reads some markup in its texts"
 
 
-@pytest.mark.parametrize("broken", [{}, {"choices": []}, {"choices": [{}]}, {"choices": None}, {"choices": "no"}])
+@pytest.mark.parametrize(
+    "broken", [{}, {"choices": []}, {"choices": [{}]}, {"choices": None}, {"choices": "no"}]
+)
 def test_what_is_no_answer_is_refused_and_an_older_page_stays(broken, tmp_path, small):
     path = tmp_path / "report.html"
     path.write_text("older")
@@ -234,7 +280,9 @@ def test_a_damaged_answer_gives_a_page_or_a_refusal(found, data):
     owner = damaged
     for key in path[:-1]:
         owner = owner[key]
-    owner[path[-1]] = data.draw(st.sampled_from([None, "", "x", -1, 0, 1e308, float("nan"), [], {}, [None, 1], True]))
+    owner[path[-1]] = data.draw(
+        st.sampled_from([None, "", "x", -1, 0, 1e308, float("nan"), [], {}, [None, 1], True])
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("plotly.offline.get_plotlyjs", lambda: "")
         try:
@@ -246,9 +294,16 @@ def test_a_damaged_answer_gives_a_page_or_a_refusal(found, data):
 
 def test_the_first_line_in_words(answer):
     first = answer["choices"][0]
-    first |= {"topology": "chain", "draft_tokens": 1, "speedup": 1.8755, "speedup_interval": [1.7537, 2.0110]}
+    first |= {
+        "topology": "chain",
+        "draft_tokens": 1,
+        "speedup": 1.8755,
+        "speedup_interval": [1.7537, 2.0110],
+    }
     words = headline(answer)
-    assert words.startswith("Run medusa with 1 draft token at batch 1 and context 512: 1.88× the speed")
+    assert words.startswith(
+        "Run medusa with 1 draft token at batch 1 and context 512: 1.88× the speed"
+    )
     assert words.endswith("(80 % interval 1.75–2.01×)")
     first |= {"topology": "tree", "draft_tokens": 12, "speedup_interval": [0.98, 2.0]}
     assert "with a tree of 12 draft tokens" in headline(answer)
@@ -264,7 +319,9 @@ def test_a_change_of_the_lead_is_reported(answer):
     other = next(c for c in answer["alternatives"] if c["method"] != answer["choices"][0]["method"])
     answer["choices"][1] = {**other, "batch": 8, "context": 512, "topology": "chain"}
     answer["choices"][2] = {**other, "batch": 64, "context": 512, "topology": "off"}
-    assert across_batches(answer).endswith(f"{other['method']} leads from batch 8; no speculation leads from batch 64")
+    assert across_batches(answer).endswith(
+        f"{other['method']} leads from batch 8; no speculation leads from batch 64"
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,9 +350,13 @@ def test_curves_are_the_replays_and_nodes_add_up_to_the_tree(found, files):
         if row["tree"]:
             shape = Tree.from_json(row["tree"])
             shares = path_acceptance(trace, shape)
-            assert 1 + sum(shares) == pytest.approx(replay_tree(trace, shape).tokens_per_step, abs=1e-4)
+            assert 1 + sum(shares) == pytest.approx(
+                replay_tree(trace, shape).tokens_per_step, abs=1e-4
+            )
             assert charts.path_acceptance(found, row) == shares
-    assert [row for row in (*found["choices"], *found["alternatives"]) if row["tree"]], "a tree was chosen"
+    assert [row for row in (*found["choices"], *found["alternatives"]) if row["tree"]], (
+        "a tree was chosen"
+    )
 
 
 def test_a_node_is_accepted_no_more_often_than_its_parent(files):

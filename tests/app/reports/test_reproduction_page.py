@@ -1,4 +1,5 @@
-"""The page of published numbers stands alone, draws every prediction, and takes names for no more than text."""
+"""The page of published numbers stands alone, draws every prediction, and takes names for no more
+than text."""
 
 import json
 import re
@@ -17,9 +18,18 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
 def found(predicted, *, group="full", system="EAGLE-2", **changes):
-    row = PublishedRow(line=2, kind="drafting", system=system, source="a page", group=group, target="Vicuna-7B",
-                       **({"value": 20.0, "unit": "tok/s"} | changes))  # fmt: skip
-    return "rows.csv", Prediction(row=row, predicted=predicted, reason="" if predicted else f"no answer to {system}")
+    row = PublishedRow(
+        line=2,
+        kind="drafting",
+        system=system,
+        source="a page",
+        group=group,
+        target="Vicuna-7B",
+        **({"value": 20.0, "unit": "tok/s"} | changes),
+    )
+    return "rows.csv", Prediction(
+        row=row, predicted=predicted, reason="" if predicted else f"no answer to {system}"
+    )
 
 
 def answer(*rows):
@@ -31,8 +41,14 @@ def figures(page):
 
 
 def test_the_page_stands_alone_and_draws_every_prediction(tmp_path):
-    rows = [found(22.0), found(30.0), found(2.4, value=None, unit="", speedup=2.0), found(None),
-            found(21.0, group="partial"), found(None, group="headline")]  # fmt: skip
+    rows = [
+        found(22.0),
+        found(30.0),
+        found(2.4, value=None, unit="", speedup=2.0),
+        found(None),
+        found(21.0, group="partial"),
+        found(None, group="headline"),
+    ]
     place = tmp_path / "sub" / "page.html"
     write_reproduction_page(answer(*rows), place)
     page = place.read_text(encoding="utf-8")
@@ -42,7 +58,10 @@ def test_the_page_stands_alone_and_draws_every_prediction(tmp_path):
     drawn = figures(page)
     assert list(drawn) == ["full", "partial"]
     marks = [trace for trace in drawn["full"]["data"] if trace["mode"] == "markers"]
-    assert {trace["name"]: len(trace["x"]) for trace in marks} == {"times and rates": 2, "ratios to a baseline": 1}
+    assert {trace["name"]: len(trace["x"]) for trace in marks} == {
+        "times and rates": 2,
+        "ratios to a baseline": 1,
+    }
     assert marks[0]["y"] == [22.0, 30.0]
     assert "3 of 4 numbers predicted" in page
     assert "no answer to EAGLE-2" in page
@@ -50,7 +69,9 @@ def test_the_page_stands_alone_and_draws_every_prediction(tmp_path):
 
 
 def test_names_in_tables_are_text():
-    page = reproduction_page(answer(found(22.0, system=HOSTILE, hardware=HOSTILE), found(None, system=HOSTILE)))
+    page = reproduction_page(
+        answer(found(22.0, system=HOSTILE, hardware=HOSTILE), found(None, system=HOSTILE))
+    )
     assert "<img" not in page.split('id="figures">')[0]
     assert HOSTILE not in page
 

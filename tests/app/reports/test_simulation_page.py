@@ -1,4 +1,5 @@
-"""The page of a simulation: figures that say what was simulated, escaped names, and nothing where nothing finished."""
+"""The page of a simulation: figures that say what was simulated, escaped names, and nothing where
+nothing finished."""
 
 import dataclasses
 import json
@@ -7,7 +8,14 @@ import re
 import numpy as np
 import pytest
 
-from app.reports.simulation_page import MOST_POINTS, Case, LoadPoint, histogram_shares, shares, write_simulation_page
+from app.reports.simulation_page import (
+    MOST_POINTS,
+    Case,
+    LoadPoint,
+    histogram_shares,
+    shares,
+    write_simulation_page,
+)
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
@@ -28,12 +36,16 @@ def case(name, requests=50, replicas=1):
         output_tokens=generator.integers(1, 60, requests, dtype=np.int32),
     )
     options = SchedulerOptions(kv_blocks=200, token_budget=256, max_requests=8)
-    result = simulate(Scenario(workload=workload, scheduler=options, timer=timer, replicas=replicas))
+    result = simulate(
+        Scenario(workload=workload, scheduler=options, timer=timer, replicas=replicas)
+    )
     return Case(name=name, result=result, metrics=result.summary(slo_ttft_s=0.1))
 
 
 def figures_of(file):
-    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', file.read_text(), re.DOTALL)
+    found = re.search(
+        r'<script type="application/json" id="figures">(.*?)</script>', file.read_text(), re.DOTALL
+    )
     return json.loads(found[1])
 
 
@@ -41,7 +53,14 @@ def test_a_page_of_one_case(tmp_path):
     only = case("as asked")
     write_simulation_page([only], [], tmp_path / "p.html", title="a <b> title")
     figures = figures_of(tmp_path / "p.html")
-    assert set(figures) == {"plot-ttft", "plot-tpot", "plot-itl", "plot-running", "plot-waiting", "plot-cache"}
+    assert set(figures) == {
+        "plot-ttft",
+        "plot-tpot",
+        "plot-itl",
+        "plot-running",
+        "plot-waiting",
+        "plot-cache",
+    }
     (line,) = figures["plot-ttft"]["data"]
     assert line["x"][0] == pytest.approx(np.nanmin(only.result.ttft_s))
     assert line["x"] == sorted(line["x"]) and line["y"] == sorted(line["y"])
@@ -52,7 +71,11 @@ def test_a_page_of_one_case(tmp_path):
 
 def test_cases_and_loads_are_overlaid(tmp_path):
     cases = [case("<i>one</i>"), case("two", replicas=2)]
-    load = [LoadPoint(name=c.name, rate_per_s=rate, metrics=c.metrics) for rate in (8.0, 2.0) for c in cases]
+    load = [
+        LoadPoint(name=c.name, rate_per_s=rate, metrics=c.metrics)
+        for rate in (8.0, 2.0)
+        for c in cases
+    ]
     write_simulation_page(cases, load, tmp_path / "p.html", title="two")
     figures = figures_of(tmp_path / "p.html")
     names = [line["name"] for line in figures["plot-ttft"]["data"]]
@@ -80,12 +103,17 @@ def test_binned_waits_lie_within_a_bin_of_their_percentiles():
     assert y == sorted(y) and y[0] > 0 and y[-1] <= 0.999
     half = next(a for a, b in zip(x, y, strict=True) if b >= 0.5)
     assert half == pytest.approx(waits.percentile_s(50), rel=0.02)
-    assert histogram_shares(dataclasses.replace(waits, counts=np.zeros_like(waits.counts))) == ([], [])
+    assert histogram_shares(dataclasses.replace(waits, counts=np.zeros_like(waits.counts))) == (
+        [],
+        [],
+    )
 
 
 def test_nothing_finished_is_nothing_to_draw(tmp_path):
     only = case("x", requests=3)
     none = dataclasses.replace(only.result, ending=np.full(3, REJECTED, dtype=np.uint8))
     with pytest.raises(InputError, match="no request finished"):
-        write_simulation_page([dataclasses.replace(only, result=none)], [], tmp_path / "p.html", title="x")
+        write_simulation_page(
+            [dataclasses.replace(only, result=none)], [], tmp_path / "p.html", title="x"
+        )
     assert not list(tmp_path.iterdir())

@@ -12,24 +12,62 @@ from hardware_profiles.errors import InputError
 
 
 def point(configuration="early-exit-2", **changes):
-    rates = {"tokens_per_s": 20.0, "tokens_per_step": 1.5, "step_s": 0.075, "draft_s": 0.02, "verify_s": 0.05,
-             "rest_s": 0.005}  # fmt: skip
+    rates = {
+        "tokens_per_s": 20.0,
+        "tokens_per_step": 1.5,
+        "step_s": 0.075,
+        "draft_s": 0.02,
+        "verify_s": 0.05,
+        "rest_s": 0.005,
+    }
     values = {
-        "kind": "overlap", "context": 512, "batch": 1, "configuration": configuration, "drafter": "early-exit",
-        "topology": "chain", "draft_tokens": 2, "chosen": False, "runs": 4, "disturbed": 0, "differing": 0,
-        "measured": rates, "predicted": {**rates, "tokens_per_s": 21.0}, "error_ratio": 0.05, "interval": [19.0, 23.0],
+        "kind": "overlap",
+        "context": 512,
+        "batch": 1,
+        "configuration": configuration,
+        "drafter": "early-exit",
+        "topology": "chain",
+        "draft_tokens": 2,
+        "chosen": False,
+        "runs": 4,
+        "disturbed": 0,
+        "differing": 0,
+        "measured": rates,
+        "predicted": {**rates, "tokens_per_s": 21.0},
+        "error_ratio": 0.05,
+        "interval": [19.0, 23.0],
         "covered": True,
-    }  # fmt: skip
+    }
     return values | changes
 
 
 def report(points):
-    numbers = {"configurations": len(points), "median_error_ratio": 0.05, "p90_error_ratio": 0.1, "bias_ratio": 0.01,
-               "coverage_ratio": 0.8, "mean_regret_ratio": 0.02}  # fmt: skip
-    lost = {"kind": "overlap", "context": 0, "batch": 1, "chosen": "a", "best": "b", "chosen_tokens_per_s": 1.0,
-            "best_tokens_per_s": 2.0, "plain_tokens_per_s": 1.0, "regret_ratio": 0.5}  # fmt: skip
-    return {"about": {"model": "m", "device": "d", "threads": 1}, "summary": numbers, "by": {"drafter": {"x": numbers}},
-            "regrets": [lost], "points": points}  # fmt: skip
+    numbers = {
+        "configurations": len(points),
+        "median_error_ratio": 0.05,
+        "p90_error_ratio": 0.1,
+        "bias_ratio": 0.01,
+        "coverage_ratio": 0.8,
+        "mean_regret_ratio": 0.02,
+    }
+    lost = {
+        "kind": "overlap",
+        "context": 0,
+        "batch": 1,
+        "chosen": "a",
+        "best": "b",
+        "chosen_tokens_per_s": 1.0,
+        "best_tokens_per_s": 2.0,
+        "plain_tokens_per_s": 1.0,
+        "regret_ratio": 0.5,
+    }
+    return {
+        "about": {"model": "m", "device": "d", "threads": 1},
+        "summary": numbers,
+        "by": {"drafter": {"x": numbers}},
+        "regrets": [lost],
+        "points": points,
+    }
 
 
 def figures(page):
@@ -37,7 +75,11 @@ def figures(page):
 
 
 def test_the_page_stands_alone_and_draws_every_point(tmp_path):
-    points = [point(), point("plain", drafter="", topology="off", batch=4, chosen=True), point("tree", topology="tree")]
+    points = [
+        point(),
+        point("plain", drafter="", topology="off", batch=4, chosen=True),
+        point("tree", topology="tree"),
+    ]
     place = tmp_path / "sub" / "v.html"
     write_validation_page(report(points), place)
     page = place.read_text()

@@ -1,8 +1,8 @@
 """How does the acceptance of published drafters go on from one position to the next?
 
-Fitted to every figure of chains with rates by position. Means at several draft lengths come from runs of their own,
-whose noise their differences carry: they check the fit. Leaves out what follows for positions that nobody measured:
-`costmodel.laws.acceptance.decay` holds what is fitted here.
+Fitted to every figure of chains with rates by position. Means at several draft lengths come from
+runs of their own, whose noise their differences carry: they check the fit. Leaves out what follows
+for positions that nobody measured: `costmodel.laws.acceptance.decay` holds what is fitted here.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,10 @@ def published_decays(drafted_by: str = "", known: int = 1) -> tuple[float, ...]:
     """By how much the acceptance of a token, given those before it, changes per position.
 
     Args:
-        drafted_by: `head`, as methods' entries say who drafts; empty: all, those of methods without an entry too.
-        known: 1: from the first position on; 2: from the second and from the third on, where two or more are known.
+        drafted_by: `head`, as methods' entries say who drafts; empty: all, those of methods without
+            an entry too.
+        known: 1: from the first position on; 2: from the second and from the third on, where two or
+            more are known.
 
     Returns:
         One ratio per figure and start, ascending; below 1 where later tokens are kept less often.
@@ -38,12 +40,15 @@ def published_decays(drafted_by: str = "", known: int = 1) -> tuple[float, ...]:
         for start in (1,) if known == 1 else (2, 3):
             if seldom > start:
                 before = rates[start - 2] if start > 1 else 1.0
-                decays.append(fitted_decay([min(rate / before, 1.0) for rate in rates[start - 1 : seldom]]))
+                decays.append(
+                    fitted_decay([min(rate / before, 1.0) for rate in rates[start - 1 : seldom]])
+                )
     return tuple(sorted(decays))
 
 
 def fitted_decay(rates: Sequence[float]) -> float:
-    """The ratio per position at which chains of every length emit most nearly what was measured, in squares.
+    """The ratio per position at which chains of every length emit most nearly what was measured, in
+    squares.
 
     The first position's acceptance is taken as measured; no token's acceptance exceeds 1.
 

@@ -1,4 +1,5 @@
-"""How acceptance goes on: what is shipped is what the library's figures show, and holds what they measured."""
+"""How acceptance goes on: what is shipped is what the library's figures show, and holds what they
+measured."""
 
 import csv
 
@@ -19,7 +20,9 @@ TAILS = [0.1, 0.9]
 def test_shipped_ratios_are_those_of_the_library(drafted_by, known):
     shipped = ratio_cases(drafted_by, known)
     places = (np.arange(len(shipped)) + 0.5) / len(shipped)
-    assert np.quantile(published_decays(drafted_by, known), places) == pytest.approx(shipped, abs=6e-4)
+    assert np.quantile(published_decays(drafted_by, known), places) == pytest.approx(
+        shipped, abs=6e-4
+    )
 
 
 def test_the_fit_gives_back_what_it_was_made_of():
@@ -29,7 +32,8 @@ def test_the_fit_gives_back_what_it_was_made_of():
 
 
 def measured_heads(by_means):
-    """Rates by position of heads: as published, or what every further token of a draft adds to the mean."""
+    """Rates by position of heads: as published, or what every further token of a draft adds to the
+    mean."""
     for entry in published():
         head = entry.method in method_names() and load_method(entry.method).drafted_by == "head"
         if not head or entry.shape != "chain" or bool(entry.rates) == by_means:
@@ -43,7 +47,8 @@ def measured_heads(by_means):
 
 
 def outcome(rates):
-    """Whether three positions lie in the interval of what the first one tells, and how far off the point is."""
+    """Whether three positions lie in the interval of what the first one tells, and how far off the
+    point is."""
     chain = DepthRates(by_depth=(rates[0],), measured=1, drafted_by="head").chain(3)
     (low, high), measured = np.quantile(chain.samples, TAILS), 1.0 + sum(rates)
     level = 1.0 + sum(rates[0] ** depth for depth in (1, 2, 3))
@@ -63,8 +68,12 @@ def test_what_follows_is_nearer_than_a_constant_rate(by_means):
 
 
 def test_rates_that_somebody_else_collected_go_on_alike(reference_data):
-    with (reference_data / "acceptance" / "published_acceptance.csv").open(encoding="utf-8") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["tree"] == "chain" and row["per_position"]]
+    with (reference_data / "acceptance" / "published_acceptance.csv").open(
+        encoding="utf-8"
+    ) as lines:
+        rows = [
+            row for row in csv.DictReader(lines) if row["tree"] == "chain" and row["per_position"]
+        ]
     heads = [row for row in rows if row["method"].startswith(("EAGLE-3", "MTP"))]
     figures = [[float(rate) for rate in row["per_position"].split()][:3] for row in heads]
     off = [outcome(rates)[1] for rates in figures if len(rates) == 3]

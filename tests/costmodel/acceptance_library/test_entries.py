@@ -18,9 +18,17 @@ CHAINS = [entry for entry in ENTRIES if entry.shape == "chain"]
 
 def made(**changes):
     fields = {
-        "method": "eagle-3", "target": "m", "published_target": "M", "data_set": "d", "temperature": 0.0,
-        "tokens_per_step": {2: 2.0}, "source": "s", "place": "p", "licence": "fact", "checked": "2026-11-22",
-    }  # fmt: skip
+        "method": "eagle-3",
+        "target": "m",
+        "published_target": "M",
+        "data_set": "d",
+        "temperature": 0.0,
+        "tokens_per_step": {2: 2.0},
+        "source": "s",
+        "place": "p",
+        "licence": "fact",
+        "checked": "2026-11-22",
+    }
     return PublishedAcceptance(**{**fields, **changes})
 
 
@@ -34,17 +42,32 @@ def test_there_are_many_entries_and_each_says_where_it_stands():
 
 def test_no_figure_is_listed_twice():
     seen = [
-        (e.method, e.target, e.published_target, e.drafter, e.data_set, e.temperature, e.shape, e.engine, e.source,
-         e.place, tuple(e.tokens_per_step), len(e.rates), e.note)
+        (
+            e.method,
+            e.target,
+            e.published_target,
+            e.drafter,
+            e.data_set,
+            e.temperature,
+            e.shape,
+            e.engine,
+            e.source,
+            e.place,
+            tuple(e.tokens_per_step),
+            len(e.rates),
+            e.note,
+        )
         for e in ENTRIES
-    ]  # fmt: skip
+    ]
     assert len(seen) == len(set(seen))
 
 
 def test_the_acceptance_of_an_entry_is_what_was_published():
     for entry in CHAINS:
         for draft_tokens, mean in entry.tokens_per_step.items():
-            assert entry.acceptance(draft_tokens, match_rate=1.0).tokens_per_step == pytest.approx(mean, abs=1e-12)
+            assert entry.acceptance(draft_tokens, match_rate=1.0).tokens_per_step == pytest.approx(
+                mean, abs=1e-12
+            )
         for draft_tokens in range(len(entry.rates) + 1):
             if draft_tokens not in entry.tokens_per_step:
                 tokens = entry.acceptance(draft_tokens, match_rate=1.0).tokens_per_step
@@ -52,15 +75,19 @@ def test_the_acceptance_of_an_entry_is_what_was_published():
 
 
 def test_published_means_and_published_rates_agree():
-    """Where a source prints both, 1 + the rates is the mean to its digits, or the entry says that it is not."""
+    """Where a source prints both, 1 + the rates is the mean to its digits, or the entry says that
+    it is not."""
     for entry in ENTRIES:
         mean = entry.tokens_per_step.get(len(entry.rates))
         if entry.rates and mean is not None:
-            assert "disagree" in entry.note or mean == pytest.approx(1.0 + sum(entry.rates), rel=0.01), entry
+            assert "disagree" in entry.note or mean == pytest.approx(
+                1.0 + sum(entry.rates), rel=0.01
+            ), entry
 
 
 def test_rates_come_near_the_means_that_they_are_made_of():
-    """Means of separate runs are noisy, so rates that never increase meet them to 10 %, and nine in ten to 1 %."""
+    """Means of separate runs are noisy, so rates that never increase meet them to 10 %, and nine in
+    ten to 1 %."""
     off = []
     for entry in CHAINS:
         for draft_tokens, mean in entry.tokens_per_step.items():
@@ -191,7 +218,12 @@ def test_shipped_tables_equal_the_shared_rows(reference_data):
     for row in rows:
         place, mean = row["source"].split(" ")[2], float(row["mean_accepted_length"])
         near = {
-            (row["target"], row["drafter"].replace("built-in", "built in"), place, round(mean + step * 1e-4, 4))
+            (
+                row["target"],
+                row["drafter"].replace("built-in", "built in"),
+                place,
+                round(mean + step * 1e-4, 4),
+            )
             for step in (-1, 0, 1)
         }
         assert near & shipped, row

@@ -5,7 +5,9 @@ from costmodel.acceptance_library import best_match, kinship, published
 
 def test_the_targets_own_comes_first_then_its_family():
     own = best_match("eagle-3", "meta-llama/Llama-3.1-8B-Instruct")
-    assert own.kinship == "own" and own.entry.target == "llama-3.1-8b" and own.entry.shape == "chain"
+    assert (
+        own.kinship == "own" and own.entry.target == "llama-3.1-8b" and own.entry.shape == "chain"
+    )
     family = best_match("eagle-3", "llama-3.1-405b")
     assert family.kinship == "family" and family.entry.target.startswith("llama-3")
     assert best_match("eagle-3", "llama-3.1-70b").entry.target == "llama-3.3-70b"  # nearest in size
@@ -44,8 +46,17 @@ def test_arguments_narrow_the_list_down():
 
 
 def test_chat_prompts_stand_for_traffic_that_nobody_described():
-    for method, data_set in (("eagle-3", "MT-Bench"), ("n-gram", "ShareGPT"), ("speculative-decoding", "UltraChat")):
+    for method, data_set in (
+        ("eagle-3", "MT-Bench"),
+        ("n-gram", "ShareGPT"),
+        ("speculative-decoding", "UltraChat"),
+    ):
         match = best_match(method, "llama-3.1-8b")
         assert match.kinship == "own" and match.entry.data_set.startswith(data_set)
-    assert best_match("speculative-decoding", "llama-3.1-8b", temperature=1.0).entry.temperature == 1.0
-    assert best_match("speculative-decoding", "llama-3.1-8b", data_set="GSM8K").entry.data_set == "GSM8K"
+    assert (
+        best_match("speculative-decoding", "llama-3.1-8b", temperature=1.0).entry.temperature == 1.0
+    )
+    assert (
+        best_match("speculative-decoding", "llama-3.1-8b", data_set="GSM8K").entry.data_set
+        == "GSM8K"
+    )

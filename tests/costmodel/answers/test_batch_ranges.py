@@ -68,7 +68,8 @@ def test_where_a_choice_does_not_run_it_joins_nothing():
 
 
 def test_a_range_between_two_of_one_choice_is_joined_however_small_its_batches():
-    """At batches 1 to 8 a single one is more than an eighth wide, and would still be a step back and forth."""
+    """At batches 1 to 8 a single one is more than an eighth wide, and would still be a step back
+    and forth."""
     rates = np.array([[1.0, 0.99]] * 4 + [[1.0, 1.001]] + [[1.0, 0.99]] * 3)
     chosen = rates.argmax(axis=1).tolist()
 

@@ -1,4 +1,5 @@
-"""Break-evens: the speedup is 1 there, more on one side and less on the other, in acceptance, cost and batch."""
+"""Break-evens: the speedup is 1 there, more on one side and less on the other, in acceptance, cost
+and batch."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -25,26 +26,38 @@ from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree, chain_tree
 
 EAGLE = build_setting(
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
 )
 NGRAM = build_setting(
     DecodingConfiguration(
-        method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        method="n-gram",
+        deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"),
     )
 )
 MOE = build_setting(
     DecodingConfiguration(
-        method="n-gram", deployment=DeploymentNames(model="mixtral-8x7b", device="h100-sxm", tensor_parallel=2)
+        method="n-gram",
+        deployment=DeploymentNames(model="mixtral-8x7b", device="h100-sxm", tensor_parallel=2),
     )
 )
-CUSTOM = custom_drafter(EAGLE.drafter.method, EAGLE.target, name="mine", passes=2, bytes_read=40e9, weight_bytes=2.0)
+CUSTOM = custom_drafter(
+    EAGLE.drafter.method, EAGLE.target, name="mine", passes=2, bytes_read=40e9, weight_bytes=2.0
+)
 SLOW = replace(EAGLE, drafter=CUSTOM)
 
 
 def at(setting, acceptance, batch=1, context=1024, known=True):
     law = acceptance_law(setting.drafter.method, acceptance)
     return break_even(
-        setting, acceptance, law, batch=batch, context=context, known=known, generator=np.random.default_rng(0)
+        setting,
+        acceptance,
+        law,
+        batch=batch,
+        context=context,
+        known=known,
+        generator=np.random.default_rng(0),
     )
 
 
@@ -72,7 +85,11 @@ def test_at_the_greatest_draft_cost_the_speedup_is_one(batch, rate, k):
     result = estimate(EAGLE, accepted, batch=batch, context=1024)
     beside = float(result.step_s) - found.draft_s
     if found.greatest_draft_s > 0:
-        paid = accepted.tokens_per_step * float(result.plain.total_s) / (beside + found.greatest_draft_s)
+        paid = (
+            accepted.tokens_per_step
+            * float(result.plain.total_s)
+            / (beside + found.greatest_draft_s)
+        )
         assert paid == pytest.approx(1.0, abs=1e-9)
     else:
         assert accepted.tokens_per_step * float(result.plain.total_s) <= beside
@@ -95,9 +112,15 @@ def test_intervals_hold_their_points():
 
 
 @settings(max_examples=25)
-@given(rate=st.floats(0.05, 0.95), k=st.integers(1, 8), batch=st.integers(1, 512), context=st.integers(0, 32_768))
+@given(
+    rate=st.floats(0.05, 0.95),
+    k=st.integers(1, 8),
+    batch=st.integers(1, 512),
+    context=st.integers(0, 32_768),
+)
 def test_any_interval_holds_its_point_and_says_the_same_of_all_four(rate, k, batch, context):
-    """Speedup and least tokens are each other's reciprocal, and so are the ends of their intervals."""
+    """Speedup and least tokens are each other's reciprocal, and so are the ends of their
+    intervals."""
     accepted = geometric(rate, k)
     found = at(EAGLE, accepted, batch, context)
     for low, point, high in (
@@ -118,14 +141,18 @@ def test_a_drafter_slower_than_its_target_never_pays():
 
 
 def test_what_costs_nothing_always_pays():
-    """Superposed decoding writes further drafts in the rows of the first: any pace of more than one token is a gain."""
+    """Superposed decoding writes further drafts in the rows of the first: any pace of more than one
+    token is a gain."""
     setting = build_setting(
         DecodingConfiguration(
-            method="superposed-decoding", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+            method="superposed-decoding",
+            deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"),
         )
     )
     free = at(setting, own_pace(setting.drafter.method))
-    assert free.verdict == "always" and free.least_tokens_per_step == 1.0 and free.least_rate is None
+    assert (
+        free.verdict == "always" and free.least_tokens_per_step == 1.0 and free.least_rate is None
+    )
 
 
 def test_without_an_acceptance_only_the_least_is_answered():
@@ -153,7 +180,9 @@ def test_the_law_is_the_geometric_one(rate, k, share):
 
 @given(rate=st.floats(0.0, 1.0), k=st.integers(1, 10))
 def test_a_tree_that_is_a_chain_has_the_chain_s_law(rate, k):
-    shape = Acceptance(draft_tokens=k, tokens_per_step=1.0, proposed_tokens=float(k), tree=chain_tree(k))
+    shape = Acceptance(
+        draft_tokens=k, tokens_per_step=1.0, proposed_tokens=float(k), tree=chain_tree(k)
+    )
     assert emits(shape, rate) == pytest.approx(geometric(rate, k).tokens_per_step)
 
 
@@ -166,11 +195,17 @@ def test_siblings_help_by_hand():
 def test_a_tree_that_is_not_always_there_emits_its_share():
     tree = Tree.from_paths([(0,), (1,)])
     seldom = stated_tree(DepthRates(by_depth=(0.5,), proposal_ratio=0.25), tree)
-    assert emits(seldom, 0.5) == pytest.approx(seldom.tokens_per_step) == pytest.approx(1 + 0.25 * 0.625)
+    assert (
+        emits(seldom, 0.5)
+        == pytest.approx(seldom.tokens_per_step)
+        == pytest.approx(1 + 0.25 * 0.625)
+    )
 
 
 def test_proposals_of_mean_length_count_the_last_token_in_part():
-    resting = Acceptance(draft_tokens=4, tokens_per_step=1.2, proposal_ratio=0.4, proposed_tokens=1.5)
+    resting = Acceptance(
+        draft_tokens=4, tokens_per_step=1.2, proposal_ratio=0.4, proposed_tokens=1.5
+    )
     assert emits(resting, 0.5) == pytest.approx(1 + 0.4 * (0.5 + 0.5 * 0.25))
 
 
@@ -210,7 +245,9 @@ def test_at_its_root_a_stated_rate_is_predicted_to_break_even(slug):
             assert reached == pytest.approx(1.0, abs=1e-3)
             if method.shape.kind == "state_trees":
                 continue  # whose trees have sizes, and no draft length to state tokens at
-            stated = tokens_claim(method, solved.least_tokens_per_step, k, match_rate=proposal_share(slug, share))
+            stated = tokens_claim(
+                method, solved.least_tokens_per_step, k, match_rate=proposal_share(slug, share)
+            )
             assert speedup(setting, stated, batch) == pytest.approx(1.0, abs=1e-3)
 
 
@@ -238,7 +275,9 @@ def test_a_tree_known_by_its_tokens_breaks_even_in_tokens():
 
 
 def batches(setting, acceptance, context=1024, largest=512):
-    return paying_batches(setting, acceptance, context=context, largest=largest, generator=np.random.default_rng(0))
+    return paying_batches(
+        setting, acceptance, context=context, largest=largest, generator=np.random.default_rng(0)
+    )
 
 
 def test_batches_are_those_whose_speedup_exceeds_one():
@@ -248,14 +287,18 @@ def test_batches_are_those_whose_speedup_exceeds_one():
     pays = estimate(EAGLE, accepted, batch=every.astype(float), context=512).speedup > 1.0
     listed = np.concatenate([np.arange(a, b + 1) for a, b in found.ranges])
     assert found.verdict == "some" and found.last == found.ranges[-1][1]
-    for batch in np.setxor1d(listed, every[pays]).tolist():  # in ranges that are no wider than the doubt allows
+    for batch in np.setxor1d(
+        listed, every[pays]
+    ).tolist():  # in ranges that are no wider than the doubt allows
         low, high = at(EAGLE, accepted, batch, 512).speedup_bounds
         assert low < 1.0 < high
     assert 1 <= found.last_bounds[0] <= found.last <= found.last_bounds[1] <= 1024
 
 
 A100 = build_setting(
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="a100-sxm-80"))
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="a100-sxm-80")
+    )
 )
 
 
@@ -278,11 +321,16 @@ def test_never_and_always_are_said():
     assert batches(EAGLE, geometric(0.05, 3)).verdict == "never"
     assert batches(EAGLE, geometric(0.05, 3)).last is None
     always = batches(NGRAM, geometric(0.9, 2), 8192, 32)
-    assert always.verdict == "always" and list(always.ranges) == [(1, 32)] and always.last_bounds[1] == 32
+    assert (
+        always.verdict == "always"
+        and list(always.ranges) == [(1, 32)]
+        and always.last_bounds[1] == 32
+    )
 
 
 def test_experts_let_drafts_pay_only_from_some_batch():
-    """Alone, drafted tokens wake experts that plain decoding leaves idle; in a batch they are awake anyway."""
+    """Alone, drafted tokens wake experts that plain decoding leaves idle; in a batch they are awake
+    anyway."""
     found = batches(MOE, geometric(0.35, 5))
     assert found.verdict == "some" and found.ranges[0][0] > 1
 

@@ -1,4 +1,5 @@
-"""Plans: more load never takes fewer devices, looser limits never more; power, price and what is refused."""
+"""Plans: more load never takes fewer devices, looser limits never more; power, price and what is
+refused."""
 
 from dataclasses import replace
 
@@ -21,19 +22,36 @@ from hardware_profiles.errors import InfeasibleError, InputError
 
 pytestmark = pytest.mark.heavy
 
-PLAIN = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")))
+PLAIN = build_setting(
+    DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+)
 EAGLE = build_setting(
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
 )
 OFF, ON = geometric(0.0, 0), geometric(0.7, 3)
 
 
-def made(setting=PLAIN, acceptances=(OFF,), *, rate=20.0, prompt=800, output=200, slo=None, utilisation=0.8):
+def made(
+    setting=PLAIN,
+    acceptances=(OFF,),
+    *,
+    rate=20.0,
+    prompt=800,
+    output=200,
+    slo=None,
+    utilisation=0.8,
+):
     load = load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
     return plan(
-        setting, list(acceptances), load, slo or Limits(), generator=np.random.default_rng(0),
+        setting,
+        list(acceptances),
+        load,
+        slo or Limits(),
+        generator=np.random.default_rng(0),
         utilisation=utilisation,
-    )  # fmt: skip
+    )
 
 
 def curve(setting=PLAIN, a=OFF, *, prompt=800, output=200, largest=256):
@@ -45,7 +63,9 @@ def curve(setting=PLAIN, a=OFF, *, prompt=800, output=200, largest=256):
 @given(rate=st.floats(0.01, 500.0), more=st.floats(1.0, 3.0), on=st.booleans())
 def test_more_requests_never_take_fewer_devices(rate, more, on):
     setting, accepted = (EAGLE, ON) if on else (PLAIN, OFF)
-    few, many = (made(setting, [accepted], rate=r, slo=Limits(tpot_s=0.03)) for r in (rate, rate * more))
+    few, many = (
+        made(setting, [accepted], rate=r, slo=Limits(tpot_s=0.03)) for r in (rate, rate * more)
+    )
     assert few.replicas <= many.replicas
     assert few.batch == many.batch  # of a replica; the load does not move it
 
@@ -76,25 +96,34 @@ def test_a_plan_keeps_its_promises(rate, tpot):
     assert idle <= found.watts <= full * (1 + 1e-9)
     assert found.joules_per_token == pytest.approx(found.watts / (rate * 200))
     assert found.usd_per_hour == found.devices * PLAIN.device.price_usd_per_hour
-    assert found.usd_per_million_tokens == pytest.approx(found.usd_per_hour / 3600 / (rate * 200) * 1e6)
+    assert found.usd_per_million_tokens == pytest.approx(
+        found.usd_per_hour / 3600 / (rate * 200) * 1e6
+    )
 
 
 def test_littles_law_holds_on_the_curve():
     found = curve()
     stay = found.batch / found.requests_per_s
     assert np.allclose(stay, found.prompts.mean_s + 200 * found.tpot_s)
-    assert np.allclose(found.requests_per_s[0], 1.0 / (found.prompts.mean_s[0] + 200 * found.step_s[0]))
+    assert np.allclose(
+        found.requests_per_s[0], 1.0 / (found.prompts.mean_s[0] + 200 * found.step_s[0])
+    )
 
 
 def test_alone_a_request_takes_its_prompt_and_its_steps():
     found = curve()
-    assert found.prompts.mean_s[0] == pytest.approx(float(prefill_s(PLAIN, prompt_tokens=800, drafts=False)))
-    assert found.step_s[0] == pytest.approx(float(estimate(PLAIN, OFF, batch=1, context=900).step_s))
+    assert found.prompts.mean_s[0] == pytest.approx(
+        float(prefill_s(PLAIN, prompt_tokens=800, drafts=False))
+    )
+    assert found.step_s[0] == pytest.approx(
+        float(estimate(PLAIN, OFF, batch=1, context=900).step_s)
+    )
     assert found.tpot_s[0] == pytest.approx(found.step_s[0])
 
 
 def test_cost_per_token_falls_with_batch_until_the_limit_binds():
-    """A replica's price is fixed: its rate grows with the batch all the way to where the limit stops it."""
+    """A replica's price is fixed: its rate grows with the batch all the way to where the limit
+    stops it."""
     found = made(slo=Limits(tpot_s=0.012))
     assert found.binds == "tpot"
     rates = found.curve.requests_per_s[: found.batch]
@@ -111,7 +140,9 @@ def test_a_rare_request_leaves_its_replica_idle():
     found = made(rate=0.001)
     assert found.replicas == 1 and found.mean_batch < 0.01
     assert found.watts == pytest.approx(idle_w(PLAIN.device), rel=0.02)
-    assert found.tpot_s == pytest.approx(float(found.curve.tpot_s[0]), rel=1e-4)  # hardly ever is anybody else there
+    assert found.tpot_s == pytest.approx(
+        float(found.curve.tpot_s[0]), rel=1e-4
+    )  # hardly ever is anybody else there
     assert found.ttft_s == pytest.approx(float(found.curve.prompts.mean_s[0]), rel=0.02)
 
 
@@ -125,7 +156,10 @@ def test_drafting_saves_devices_where_tokens_must_come_fast():
 def test_the_best_of_several_configurations_is_taken():
     choices = [geometric(0.6, k) for k in (1, 3, 7)]
     slo = Limits(tpot_s=0.012)
-    rates = [made(EAGLE, [a], slo=slo).curve.requests_per_s[made(EAGLE, [a], slo=slo).batch - 1] for a in choices]
+    rates = [
+        made(EAGLE, [a], slo=slo).curve.requests_per_s[made(EAGLE, [a], slo=slo).batch - 1]
+        for a in choices
+    ]
     best = made(EAGLE, choices, slo=slo)
     assert best.acceptance is choices[int(np.argmax(rates))]
 
@@ -145,7 +179,12 @@ def test_the_interval_holds_the_plan_and_widens_with_a_short_recording():
 
 
 @settings(max_examples=15)
-@given(rate=st.floats(0.01, 2000.0), prompt=st.integers(64, 8000), output=st.integers(16, 1000), on=st.booleans())
+@given(
+    rate=st.floats(0.01, 2000.0),
+    prompt=st.integers(64, 8000),
+    output=st.integers(16, 1000),
+    on=st.booleans(),
+)
 def test_any_interval_of_replicas_holds_the_plan(rate, prompt, output, on):
     setting, accepted = (EAGLE, ON) if on else (PLAIN, OFF)
     found = made(setting, [accepted], rate=rate, prompt=prompt, output=output)
@@ -161,11 +200,14 @@ def test_an_unknown_price_is_unknown():
 
 
 def test_what_cannot_be_is_refused_with_its_reason():
-    large = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-70b", device="l4")))
+    large = build_setting(
+        DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-70b", device="l4"))
+    )
     with pytest.raises(InfeasibleError, match=r"^memory: llama-3.1-70b takes"):
         made(large)
     with pytest.raises(
-        InfeasibleError, match=r"^SLO: a mean TPOT of 1 ms cannot be met .* the least is .* at batch 1$"
+        InfeasibleError,
+        match=r"^SLO: a mean TPOT of 1 ms cannot be met .* the least is .* at batch 1$",
     ):
         made(slo=Limits(tpot_s=0.001))
     with pytest.raises(InfeasibleError, match=r"^SLO: a mean TTFT of 1 ms cannot be met"):
@@ -187,10 +229,16 @@ def spread(**sizes):
 
 @given(copies=st.sampled_from([2, 4]), k=st.integers(0, 3))
 def test_data_copies_of_a_dense_model_multiply_a_replica(copies, k):
-    """Attention copies without shared experts are replicas by another name: same times, so many times the rate."""
-    load, a = load_of_means(requests_per_s=5, prompt_tokens=500, output_tokens=100), geometric(0.6, k)
+    """Attention copies without shared experts are replicas by another name: same times, so many
+    times the rate."""
+    load, a = (
+        load_of_means(requests_per_s=5, prompt_tokens=500, output_tokens=100),
+        geometric(0.6, k),
+    )
     one, many = spread(), spread(data_parallel=copies)
-    assert room(many, a, context=600).largest_batch == copies * room(one, a, context=600).largest_batch
+    assert (
+        room(many, a, context=600).largest_batch == copies * room(one, a, context=600).largest_batch
+    )
     single = replica_curve(one, a, load, largest=24)
     several = replica_curve(many, a, load, largest=24 * copies)
     assert several.batch == pytest.approx(copies * single.batch)
@@ -199,15 +247,25 @@ def test_data_copies_of_a_dense_model_multiply_a_replica(copies, k):
         assert getattr(several, name) == pytest.approx(getattr(single, name), rel=1e-9), name
     assert several.requests_per_s == pytest.approx(copies * single.requests_per_s, rel=1e-9)
     share = 0.8
-    seen = [each.under(share * each.load_per_s, each.batch[-1:]).ttft_s for each in (several, single)]
+    seen = [
+        each.under(share * each.load_per_s, each.batch[-1:]).ttft_s for each in (several, single)
+    ]
     assert np.all(seen[0] <= seen[1] + 1e-12)  # a place in any copy will do
 
 
 def test_a_plan_counts_all_of_its_devices():
     load = load_of_means(requests_per_s=40, prompt_tokens=500, output_tokens=100)
-    found = plan(spread(data_parallel=2), [geometric(0, 0)], load, Limits(), generator=np.random.default_rng(0))
+    found = plan(
+        spread(data_parallel=2),
+        [geometric(0, 0)],
+        load,
+        Limits(),
+        generator=np.random.default_rng(0),
+    )
     assert found.devices == 4 * found.replicas and found.batch % 2 == 0
-    assert found.usd_per_hour == pytest.approx(found.devices * found.setting.device.price_usd_per_hour)
+    assert found.usd_per_hour == pytest.approx(
+        found.devices * found.setting.device.price_usd_per_hour
+    )
 
 
 def issue(setting=PLAIN, *, rate, ttft):
@@ -217,7 +275,8 @@ def issue(setting=PLAIN, *, rate, ttft):
 
 @pytest.mark.parametrize("rate", [0.5, 5.0])
 def test_limits_are_tested_at_the_load_of_a_replica(rate):
-    """At 80 % of what it finishes one H100 takes 52.5 ms to the first token, under this load less than 45."""
+    """At 80 % of what it finishes one H100 takes 52.5 ms to the first token, under this load less
+    than 45."""
     found = issue(rate=rate, ttft=0.045)
     assert found.devices == 1 and found.ttft_s <= 0.045 and found.binds == "ttft"
     fewer = issue(rate=rate, ttft=found.ttft_s * (1 - 1e-6))
@@ -226,19 +285,31 @@ def test_limits_are_tested_at_the_load_of_a_replica(rate):
 
 CURVES = [
     replica_curve(
-        setting, a, load_of_means(requests_per_s=1.0, prompt_tokens=prompt, output_tokens=output), largest=512,
+        setting,
+        a,
+        load_of_means(requests_per_s=1.0, prompt_tokens=prompt, output_tokens=output),
+        largest=512,
         token_budget=budget,
     )
     for setting, a in ((PLAIN, OFF), (EAGLE, ON))
-    for prompt, output, budget in ((64, 512, None), (1024, 256, None), (6000, 64, 2048), (3000, 800, 8192))
-]  # fmt: skip
+    for prompt, output, budget in (
+        (64, 512, None),
+        (1024, 256, None),
+        (6000, 64, 2048),
+        (3000, 800, 8192),
+    )
+]
 
 
 @settings(max_examples=100)
 @given(
-    curve=st.sampled_from(CURVES), rate=st.floats(0.01, 300.0), replicas=st.integers(1, 60), places=st.integers(1, 512),
-    ttft=st.floats(0.001, 2.0), tpot=st.floats(0.001, 0.1),
-)  # fmt: skip
+    curve=st.sampled_from(CURVES),
+    rate=st.floats(0.01, 300.0),
+    replicas=st.integers(1, 60),
+    places=st.integers(1, 512),
+    ttft=st.floats(0.001, 2.0),
+    tpot=st.floats(0.001, 0.1),
+)
 def test_more_replicas_always_help(curve, rate, replicas, places, ttft, tpot):
     """What n replicas keep, n + 1 keep too; and only what no number of them keeps is refused."""
     at = np.array([min(places, curve.batch[-1])])
@@ -267,7 +338,9 @@ def test_only_what_not_even_a_request_alone_meets_is_refused(rate, over):
         found = issue(rate=rate, ttft=over * least)
         assert found.ttft_s <= over * least and found.utilisation_ratio <= 0.8 + 1e-9
     elif over < 1.0:
-        with pytest.raises(InfeasibleError, match=r"^SLO: a mean TTFT of .* the least is .* at batch 1$"):
+        with pytest.raises(
+            InfeasibleError, match=r"^SLO: a mean TTFT of .* the least is .* at batch 1$"
+        ):
             issue(rate=rate, ttft=over * least)
 
 

@@ -28,12 +28,19 @@ PLACES = (
 
 def setting_of(method, model, device, engine, tensor=1, stages=1, experts=1, copies=1):
     names = DeploymentNames(
-        model=model, device=device, engine=engine, tensor_parallel=tensor, pipeline_parallel=stages,
-        expert_parallel=experts, data_parallel=copies,
-    )  # fmt: skip
+        model=model,
+        device=device,
+        engine=engine,
+        tensor_parallel=tensor,
+        pipeline_parallel=stages,
+        expert_parallel=experts,
+        data_parallel=copies,
+    )
     needs = load_method(method).needs_draft_model
     return build_setting(
-        DecodingConfiguration(method=method, deployment=names, draft_model="llama-3.2-1b" if needs else None)
+        DecodingConfiguration(
+            method=method, deployment=names, draft_model="llama-3.2-1b" if needs else None
+        )
     )
 
 
@@ -55,13 +62,24 @@ def chain(method, length, share):
     context=st.lists(st.integers(0, 60_000), min_size=1, max_size=3),
 )
 @settings(max_examples=40, deadline=None)
-def test_chains_together_take_what_each_takes_alone(prepared, place, lengths, share, batch, context):
+def test_chains_together_take_what_each_takes_alone(
+    prepared, place, lengths, share, batch, context
+):
     method, setting = place[0], prepared[place]
-    chains = [chain(method, length, share if load_method(method).may_propose_nothing else 1.0) for length in lengths]
+    chains = [
+        chain(method, length, share if load_method(method).may_propose_nothing else 1.0)
+        for length in lengths
+    ]
     b, c = np.array(batch, dtype=float)[:, None], np.array(context, dtype=float)[None, :]
     together = step_seconds(setting, chains, batch=b, context=c)
-    alone = np.stack([np.broadcast_to(step_cost(setting, a, batch=b, context=c).total_s, b.shape[:1] + c.shape[1:])
-                      for a in chains])  # fmt: skip
+    alone = np.stack(
+        [
+            np.broadcast_to(
+                step_cost(setting, a, batch=b, context=c).total_s, b.shape[:1] + c.shape[1:]
+            )
+            for a in chains
+        ]
+    )
     np.testing.assert_allclose(together, alone, rtol=1e-12)
 
 
@@ -72,7 +90,9 @@ def test_trees_stand_among_chains(prepared):
     found = step_seconds(setting, mixed, batch=8, context=1024)
     assert found.shape == (4,)
     for seconds, each in zip(found, mixed, strict=True):
-        assert seconds == pytest.approx(float(step_cost(setting, each, batch=8, context=1024).total_s), rel=1e-12)
+        assert seconds == pytest.approx(
+            float(step_cost(setting, each, batch=8, context=1024).total_s), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -81,11 +101,18 @@ def test_intervals_drawn_alike_are_those_of_each_point_alone(prepared, place, le
     setting = prepared[place]
     b, c = np.array([1.0, 7.0, 300.0]), np.array([0.0, 4096.0, 1000.0])
     a = chain(place[0], length, 1.0)
-    grid = intervals(setting, estimate(setting, a, batch=b, context=c), batch=b,
-                     generator=np.random.default_rng(5), alike=True)  # fmt: skip
+    grid = intervals(
+        setting,
+        estimate(setting, a, batch=b, context=c),
+        batch=b,
+        generator=np.random.default_rng(5),
+        alike=True,
+    )
     for point in range(3):
         result = estimate(setting, a, batch=b[point], context=c[point])
         one = intervals(setting, result, batch=b[point], generator=np.random.default_rng(5))
         for name in ("step_s", "tokens_per_s", "speedup"):
             ends = [end[point] for end in getattr(grid, name)]
-            assert ends == pytest.approx([float(end) for end in getattr(one, name)], rel=1e-12), name
+            assert ends == pytest.approx([float(end) for end in getattr(one, name)], rel=1e-12), (
+                name
+            )

@@ -31,7 +31,8 @@ def test_engines_without_graphs_wait_on_devices_that_a_host_feeds(engine):
 
 def test_a_small_batch_takes_as_long_on_any_fast_device():
     plain = [
-        step_s(setting(device=device, method="plain-decoding"), drafted=0) for device in ("a100-sxm-80", "h100-sxm")
+        step_s(setting(device=device, method="plain-decoding"), drafted=0)
+        for device in ("a100-sxm-80", "h100-sxm")
     ]
     host = setting().deployment
     passes = 32 * host.host_layer_s + host.host_pass_s
@@ -48,6 +49,8 @@ def test_drafters_wait_as_well(method):
     layers = stage.architecture.layers if stage.architecture is not None else 0
     found = float(draft_pass(d, asked.drafter, stage, batch=1, query_tokens=1, context=512).total_s)
     captured = replace(d, host_layer_s=0.0, host_pass_s=0.0)
-    alone = float(draft_pass(captured, asked.drafter, stage, batch=1, query_tokens=1, context=512).total_s)
+    alone = float(
+        draft_pass(captured, asked.drafter, stage, batch=1, query_tokens=1, context=512).total_s
+    )
     least = layers * d.host_layer_s + d.host_pass_s
     assert alone < least <= found <= least + alone

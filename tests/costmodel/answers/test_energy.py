@@ -1,4 +1,5 @@
-"""Power stays between idle and the board's limit, and near what was measured; joules and dollars by hand."""
+"""Power stays between idle and the board's limit, and near what was measured; joules and dollars by
+hand."""
 
 import csv
 
@@ -6,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.energy import POWER, board_power_w, idle_w, power_model, prefill_draw, step_draw, usd_per_million
+from costmodel.answers.energy import (
+    POWER,
+    board_power_w,
+    idle_w,
+    power_model,
+    prefill_draw,
+    step_draw,
+    usd_per_million,
+)
 from costmodel.answers.estimate import estimate
 from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
@@ -15,9 +24,13 @@ from costmodel.laws.acceptance import geometric
 from hardware_profiles.loader import device_names, load_device
 
 EAGLE = build_setting(
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
 )
-CPU = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.2-1b", device="epyc-9654")))
+CPU = build_setting(
+    DecodingConfiguration(deployment=DeploymentNames(model="llama-3.2-1b", device="epyc-9654"))
+)
 
 
 def test_every_kind_has_a_model_with_its_source():
@@ -31,7 +44,11 @@ def test_power_lies_between_idle_and_the_limit_and_grows(running, memory, comput
     h100 = load_device("h100-sxm")
 
     def watts(**more):
-        return float(board_power_w(h100, **({"running": running, "memory": memory, "compute": compute} | more)))
+        return float(
+            board_power_w(
+                h100, **({"running": running, "memory": memory, "compute": compute} | more)
+            )
+        )
 
     assert idle_w(h100) <= watts() <= h100.power_w
     assert watts(memory=memory + 0.1) >= watts() and watts(compute=compute + 0.1) >= watts()
@@ -45,7 +62,11 @@ def test_energy_of_a_step_lies_between_idle_and_the_limit(batch, context, k):
         draw = step_draw(setting, step)
         device = setting.device
         assert draw.seconds == pytest.approx(float(step.total_s))
-        assert idle_w(device) * draw.seconds <= draw.joules <= device.power_w * draw.seconds * (1 + 1e-12)
+        assert (
+            idle_w(device) * draw.seconds
+            <= draw.joules
+            <= device.power_w * draw.seconds * (1 + 1e-12)
+        )
 
 
 def test_a_prompt_draws_more_than_a_lone_token():
@@ -65,14 +86,20 @@ def test_joules_per_token_fall_with_batch():
 
 def test_waiting_for_the_engine_draws_less():
     bare = build_setting(
-        DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"))
+        DecodingConfiguration(
+            deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        )
     )
     slow = build_setting(
         DecodingConfiguration(
-            deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="transformers")
+            deployment=DeploymentNames(
+                model="llama-3.1-8b", device="h100-sxm", engine="transformers"
+            )
         )
     )
-    fast, held = (step_draw(s, estimate(s, geometric(0, 0), batch=1, context=512).step) for s in (bare, slow))
+    fast, held = (
+        step_draw(s, estimate(s, geometric(0, 0), batch=1, context=512).step) for s in (bare, slow)
+    )
     assert held.watts < fast.watts and held.joules > fast.joules
 
 
@@ -82,14 +109,17 @@ def test_dollars_by_hand():
 
 
 def test_power_agrees_with_what_was_measured_on_a100(reference_data):
-    """Llama-2-70B on two to eight A100: mean draw of decoding at batch 1, from the times that were measured."""
+    """Llama-2-70B on two to eight A100: mean draw of decoding at batch 1, from the times that were
+    measured."""
     device, values = load_device("a100-sxm-80"), load_model("llama-2-70b").parameters
     with (reference_data / "serving" / "splitwise_perf.csv").open() as file:
         rows = [
-            r for r in csv.DictReader(file)
-            if (r["model"], r["prompt_size"], r["batch_size"], r["token_size"]) == ("llama2-70b", "512", "1", "128")
+            r
+            for r in csv.DictReader(file)
+            if (r["model"], r["prompt_size"], r["batch_size"], r["token_size"])
+            == ("llama2-70b", "512", "1", "128")
             and float(r["average_power"]) > 0
-        ]  # fmt: skip
+        ]
     assert {r["tensor_parallel"] for r in rows} >= {"2", "4", "8"}
     for row in rows:
         seconds, share = float(row["token_time"]) * 1e-3, values / int(row["tensor_parallel"])

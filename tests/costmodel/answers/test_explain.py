@@ -1,4 +1,5 @@
-"""A step taken apart: the parts sum to the whole, roofs follow the hardware, sentences name what bounds."""
+"""A step taken apart: the parts sum to the whole, roofs follow the hardware, sentences name what
+bounds."""
 
 import numpy as np
 import pytest
@@ -20,7 +21,10 @@ METHODS = ("plain-decoding", "n-gram", "eagle-3", "medusa", "mtp", "early-exit")
 SETTINGS = {
     (model, method, engine, tp): build_setting(
         DecodingConfiguration(
-            method=method, deployment=DeploymentNames(model=model, device="h100-sxm", engine=engine, tensor_parallel=tp)
+            method=method,
+            deployment=DeploymentNames(
+                model=model, device="h100-sxm", engine=engine, tensor_parallel=tp
+            ),
         )
     )
     for model, method, engine, tp in (
@@ -34,18 +38,22 @@ SETTINGS = {
 EAGLE = SETTINGS["llama-3.1-8b", "eagle-3", "vllm", 1]
 BARE = build_setting(
     DecodingConfiguration(
-        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        method="eagle-3",
+        deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"),
     )
 )
 SPLIT = build_setting(
     DecodingConfiguration(
-        method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", split_verify=False)
+        method="n-gram",
+        deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", split_verify=False),
     )
 )
 
 
 def told(setting, acceptance, batch=1, context=1024):
-    return explain(setting, acceptance, batch=batch, context=context, generator=np.random.default_rng(0))
+    return explain(
+        setting, acceptance, batch=batch, context=context, generator=np.random.default_rng(0)
+    )
 
 
 @pytest.mark.parametrize("key", SETTINGS, ids=lambda key: "-".join(map(str, key)))
@@ -57,7 +65,9 @@ def test_the_parts_sum_to_the_step(key, batch, context):
     shares = operation_shares(setting, accepted, result.step, batch=batch, context=context)
     assert sum(s.seconds for s in shares) == pytest.approx(float(result.step_s), rel=1e-9)
     for phase, whole in (("draft", result.step.draft_s), ("verify", result.step.verify_s)):
-        assert sum(s.seconds for s in shares if s.phase == phase) == pytest.approx(float(whole), rel=1e-9)
+        assert sum(s.seconds for s in shares if s.phase == phase) == pytest.approx(
+            float(whole), rel=1e-9
+        )
     for share in shares:
         assert set(share.by_roof_s) == set(ROOFS)
         assert sum(share.by_roof_s.values()) == pytest.approx(share.seconds, rel=1e-9)
@@ -67,7 +77,9 @@ def test_the_parts_sum_to_the_step(key, batch, context):
 
 @given(share=st.floats(0.05, 0.95), batch=st.integers(1, 64))
 def test_the_parts_sum_where_the_drafter_rests(share, batch):
-    resting = Acceptance(draft_tokens=4, tokens_per_step=1.4, proposal_ratio=share, proposed_tokens=2.5)
+    resting = Acceptance(
+        draft_tokens=4, tokens_per_step=1.4, proposal_ratio=share, proposed_tokens=2.5
+    )
     setting = SETTINGS["llama-3.1-8b", "n-gram", "vllm", 1]
     result = estimate(setting, resting, batch=batch, context=700)
     shares = operation_shares(setting, resting, result.step, batch=batch, context=700)
@@ -86,14 +98,24 @@ def test_roles_and_phases_are_named():
     names = {o.name for o in told(EAGLE, geometric(0.7, 3)).operations}
     projections = {f"verify gemm {role}" for role in ("qkv", "output", "gate_up", "down")}
     assert projections <= names
-    assert {"draft gemm fuse", "verify attention", "verify head", "verify sampler", "engine overhead"} <= names
-    assert not any(name.startswith("draft") for name in {o.name for o in told(EAGLE, geometric(0.7, 0)).operations})
+    assert {
+        "draft gemm fuse",
+        "verify attention",
+        "verify head",
+        "verify sampler",
+        "engine overhead",
+    } <= names
+    assert not any(
+        name.startswith("draft")
+        for name in {o.name for o in told(EAGLE, geometric(0.7, 0)).operations}
+    )
     assert any(
         o.operation == "moe"
         for o in told(SETTINGS["mixtral-8x7b", "n-gram", "sglang", 2], geometric(0.5, 2)).operations
     )
     assert any(
-        o.operation == "mla" for o in told(SETTINGS["deepseek-v2-lite", "mtp", "vllm", 1], geometric(0.5, 1)).operations
+        o.operation == "mla"
+        for o in told(SETTINGS["deepseek-v2-lite", "mtp", "vllm", 1], geometric(0.5, 1)).operations
     )
 
 
@@ -112,7 +134,9 @@ def test_on_bare_roofs_there_is_no_fixed_time(batch, context):
     bare = build_setting(
         DecodingConfiguration(
             method="n-gram",
-            deployment=DeploymentNames(model="llama-3.2-1b", device="h100-sxm", engine="none", fidelity="datasheet"),
+            deployment=DeploymentNames(
+                model="llama-3.2-1b", device="h100-sxm", engine="none", fidelity="datasheet"
+            ),
         )
     )
     found = told(bare, geometric(0.5, 3), batch=batch, context=context)
@@ -132,7 +156,9 @@ def test_intensity_is_flops_over_bytes_and_grows_with_the_draft():
     few, many = ({o.name: o for o in told(BARE, geometric(0.7, k)).operations} for k in (0, 7))
     name = "verify gemm gate_up"
     assert few[name].intensity == pytest.approx(few[name].flops / few[name].bytes)
-    assert many[name].intensity > 7 * few[name].intensity  # the weights are read once for eight tokens
+    assert (
+        many[name].intensity > 7 * few[name].intensity
+    )  # the weights are read once for eight tokens
 
 
 def test_attention_that_cannot_split_waits_for_its_walk():
@@ -142,17 +168,22 @@ def test_attention_that_cannot_split_waits_for_its_walk():
 
 def test_the_sentence_names_the_bound_and_the_remedy():
     assert "fewer bits per weight" in told(BARE, geometric(0.7, 3)).sentence
-    assert "fewer bits per cached value" in told(BARE, geometric(0.7, 3), batch=64, context=8192).sentence
+    assert (
+        "fewer bits per cached value"
+        in told(BARE, geometric(0.7, 3), batch=64, context=8192).sentence
+    )
     assert "draft fewer tokens" in told(BARE, geometric(0.7, 7), batch=512, context=128).sentence
     tiny = build_setting(
         DecodingConfiguration(
-            method="n-gram", deployment=DeploymentNames(model="smollm2-135m", device="h100-sxm", engine="none")
+            method="n-gram",
+            deployment=DeploymentNames(model="smollm2-135m", device="h100-sxm", engine="none"),
         )
     )
     assert "Launches" in told(tiny, geometric(0.5, 0)).sentence
     slow = build_setting(
         DecodingConfiguration(
-            method="n-gram", deployment=DeploymentNames(model="smollm2-135m", device="h100-sxm", engine="vllm")
+            method="n-gram",
+            deployment=DeploymentNames(model="smollm2-135m", device="h100-sxm", engine="vllm"),
         )
     )
     assert "vllm's work" in told(slow, geometric(0.5, 3), batch=64).sentence
@@ -168,6 +199,10 @@ def test_passes_hold_the_operations_that_they_sum():
     d = EAGLE.deployment
     step = chain_step(d, EAGLE.drafter, EAGLE.overhead, batch=8, context=512, draft_tokens=3)
     for weight, cost in (*step.draft_passes, *step.verify_passes):
-        assert sum(o.calls * float(o.timing.seconds) for o in cost.operations) == pytest.approx(float(cost.total_s))
-        assert sum(o.calls * float(o.work.bytes) for o in cost.operations) == pytest.approx(float(cost.bytes))
+        assert sum(o.calls * float(o.timing.seconds) for o in cost.operations) == pytest.approx(
+            float(cost.total_s)
+        )
+        assert sum(o.calls * float(o.work.bytes) for o in cost.operations) == pytest.approx(
+            float(cost.bytes)
+        )
         assert float(weight) > 0

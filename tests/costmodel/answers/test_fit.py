@@ -1,4 +1,5 @@
-"""The batch that fits: what an engine keeps, never more with a drafter, exact against the count to the byte."""
+"""The batch that fits: what an engine keeps, never more with a drafter, exact against the count to
+the byte."""
 
 from dataclasses import replace
 
@@ -22,15 +23,20 @@ from hardware_profiles.loader import load_device
 from hardware_profiles.units import GIB
 
 EAGLE = build_setting(
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
 )
 BARE = build_setting(
     DecodingConfiguration(
-        method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        method="n-gram",
+        deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"),
     )
 )
 GEMMA = build_setting(
-    DecodingConfiguration(method="n-gram", deployment=DeploymentNames(model="gemma-2-9b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="n-gram", deployment=DeploymentNames(model="gemma-2-9b", device="h100-sxm")
+    )
 )
 
 
@@ -55,14 +61,20 @@ def test_the_largest_batch_fills_the_memory_and_one_more_does_not(context, k, en
     assert filled(found.largest_batch + 1) > found.usable_bytes * (1 - 1e-9)
 
 
-@given(context=st.integers(500, 30_000), k=st.integers(0, 8), engine=st.sampled_from(engine_names()))
+@given(
+    context=st.integers(500, 30_000), k=st.integers(0, 8), engine=st.sampled_from(engine_names())
+)
 def test_capacity_and_the_other_answers_count_the_same_memory(context, k, engine):
-    """Half a block a request on average, or blocks rounded up: batches differ by less than those blocks."""
+    """Half a block a request on average, or blocks rounded up: batches differ by less than those
+    blocks."""
     setting, a = under(engine), geometric(0.7, k)
     batches = np.arange(1.0, 3000.0)
     exact = int(fits(setting, a, batch=batches, context=context).sum())
     found = room(setting, a, context=context)
-    assert abs(found.largest_batch - exact) <= 1 + found.largest_batch * setting.engine.memory.block_tokens / context
+    assert (
+        abs(found.largest_batch - exact)
+        <= 1 + found.largest_batch * setting.engine.memory.block_tokens / context
+    )
 
 
 @given(context=st.integers(100, 30_000), engine=st.sampled_from(engine_names()))
@@ -71,9 +83,13 @@ def test_a_cache_in_tokens_is_the_cache_in_requests(context, engine):
     page = setting.engine.memory.block_tokens
     tokens = cache_tokens(setting.deployment, setting.engine, context=context)
     held = room(setting, geometric(0.0, 0), context=context - 1.0)
-    if held.pass_bytes * held.largest_batch < setting.engine.buffer_bytes(setting.target, BARE.deployment.precision):
+    if held.pass_bytes * held.largest_batch < setting.engine.buffer_bytes(
+        setting.target, BARE.deployment.precision
+    ):
         batch, slack = tokens / context, (16 + page) / context  # of a request, lost to pages
-        assert batch * (1.0 - slack) - 1.0 <= held.largest_batch <= batch * (1.0 + slack) + 1.0  # whole requests
+        assert (
+            batch * (1.0 - slack) - 1.0 <= held.largest_batch <= batch * (1.0 + slack) + 1.0
+        )  # whole requests
 
 
 @pytest.mark.parametrize("engine", engine_names())
@@ -84,7 +100,9 @@ def test_what_fits_is_what_is_not_refused(engine):
         if fits(setting, a, batch=batch, context=4096):
             require_fit(setting, needed, "it")
         else:
-            with pytest.raises(InfeasibleError, match=r"it needs \d+\.\d GiB of weights and cache on each h100-sxm"):
+            with pytest.raises(
+                InfeasibleError, match=r"it needs \d+\.\d GiB of weights and cache on each h100-sxm"
+            ):
                 require_fit(setting, needed, "it")
 
 
@@ -108,7 +126,8 @@ def test_a_drafter_never_makes_room(context, k):
 
 
 def test_half_a_block_is_wasted_on_average():
-    """Over contexts of every remainder the rounding of `memory` wastes what is reckoned here, to half a token."""
+    """Over contexts of every remainder the rounding of `memory` wastes what is reckoned here, to
+    half a token."""
     p = EAGLE.deployment.precision
     contexts = np.arange(1601, 1617)
     rounded = kv_bytes(EAGLE.target, p, batch=1, context=contexts) - kv_bytes(
@@ -137,7 +156,9 @@ def test_more_devices_leave_more_room():
     for tp in (1, 2, 4):
         setting = build_setting(
             DecodingConfiguration(
-                deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", tensor_parallel=tp)
+                deployment=DeploymentNames(
+                    model="llama-3.1-8b", device="h100-sxm", tensor_parallel=tp
+                )
             )
         )
         batches.append(room(setting, geometric(0, 0), context=4096).largest_batch)
@@ -145,17 +166,23 @@ def test_more_devices_leave_more_room():
 
 
 def test_what_does_not_fit_is_refused_with_numbers():
-    setting = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-70b", device="l4")))
+    setting = build_setting(
+        DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-70b", device="l4"))
+    )
     found = room(setting, geometric(0, 0), context=1024)
     assert found.largest_batch == 0
-    with pytest.raises(InfeasibleError, match=r"memory: llama-3.1-70b takes 131\.\d GiB of weights.* on each l4"):
+    with pytest.raises(
+        InfeasibleError, match=r"memory: llama-3.1-70b takes 131\.\d GiB of weights.* on each l4"
+    ):
         require_room(setting, found)
     require_room(EAGLE, room(EAGLE, geometric(0, 0), context=1024))
 
 
 def test_logits_of_fewer_rows_take_less():
     p = EAGLE.deployment.precision
-    full, last = (activation_bytes(EAGLE.target, p, tokens=8192, logit_rows=rows) for rows in (None, 1024))
+    full, last = (
+        activation_bytes(EAGLE.target, p, tokens=8192, logit_rows=rows) for rows in (None, 1024)
+    )
     assert float(full - last) == pytest.approx((8192 - 1024) * 4 * EAGLE.target.vocab)
     assert float(last) < 2 * GIB
 
@@ -172,16 +199,21 @@ def test_cache_capacity_by_hand():
     weights = 8_030_261_248 * 2.0
     per_token = 32 * 2 * 8 * 128 * 2.0
     seen_bytes = h100.memory_bytes - rules.memory.unseen_bytes
-    assert cache_tokens(d, rules, context=1600) == pytest.approx((0.5 * seen_bytes - weights) / per_token)
+    assert cache_tokens(d, rules, context=1600) == pytest.approx(
+        (0.5 * seen_bytes - weights) / per_token
+    )
 
 
 def test_cache_capacity_of_a_running_engine():
-    """DeepSeek-R1 on eight H200 under SGLang at a static share of 0.82: about 509,000 tokens (aisimulate, pull 263)."""
+    """DeepSeek-R1 on eight H200 under SGLang at a static share of 0.82: about 509,000 tokens
+    (aisimulate, pull 263)."""
     h200 = load_device("h200-sxm")
     d = Deployment(
-        architecture=load_model("deepseek-v3"), device=h200, precision=Precision(weights="fp8", kv="bf16"),
+        architecture=load_model("deepseek-v3"),
+        device=h200,
+        precision=Precision(weights="fp8", kv="bf16"),
         tensor_parallel=8,
-    )  # fmt: skip
+    )
     found = cache_tokens(d, share_of(0.82, h200), context=8192)
     print(f"\n{found:,.0f} tokens")
     assert found == pytest.approx(509_000, rel=0.05)

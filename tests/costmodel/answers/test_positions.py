@@ -1,4 +1,5 @@
-"""Contexts beyond a model's positions: refused where these are learned, remarked where they are computed."""
+"""Contexts beyond a model's positions: refused where these are learned, remarked where they are
+computed."""
 
 import pytest
 
@@ -14,7 +15,9 @@ def test_contexts_that_a_model_was_published_for_pass(name):
 
 
 def test_learned_positions_end():
-    with pytest.raises(InputError, match="at most the 1,024 positions that gpt2 has learned") as caught:
+    with pytest.raises(
+        InputError, match="at most the 1,024 positions that gpt2 has learned"
+    ) as caught:
         context_remark(load_model("gpt2"), 1025)
     assert (caught.value.key, caught.value.value) == ("--context", 1025)
 
@@ -28,7 +31,9 @@ def test_a_context_that_is_required_fits_or_is_refused_under_its_key():
 
 
 def test_computed_positions_are_stretched():
-    assert "context 2,049 is beyond the 2,048 tokens that vicuna-7b" in context_remark(load_model("vicuna-7b"), 2049)
+    assert "context 2,049 is beyond the 2,048 tokens that vicuna-7b" in context_remark(
+        load_model("vicuna-7b"), 2049
+    )
 
 
 def test_states_and_encoders_have_no_such_end():

@@ -1,4 +1,5 @@
-"""Elasticities obey Euler's rule and agree with the model itself; shares of variance agree with drawn intervals."""
+"""Elasticities obey Euler's rule and agree with the model itself; shares of variance agree with
+drawn intervals."""
 
 from dataclasses import replace
 
@@ -18,20 +19,26 @@ from hardware_profiles.errors import InputError
 pytestmark = pytest.mark.heavy
 
 EAGLE = build_setting(
-    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
 )
 BARE = build_setting(
     DecodingConfiguration(
-        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        method="eagle-3",
+        deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"),
     )
 )
 WIDE = build_setting(
     DecodingConfiguration(
-        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-70b", device="h100-sxm", tensor_parallel=4)
+        method="eagle-3",
+        deployment=DeploymentNames(model="llama-3.1-70b", device="h100-sxm", tensor_parallel=4),
     )
 )
 NGRAM = build_setting(
-    DecodingConfiguration(method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
 )
 
 
@@ -39,9 +46,15 @@ def moved(setting, acceptance, batch=1, context=1024):
     return {e.lever: e for e in elasticities(setting, acceptance, batch=batch, context=context)}
 
 
-@given(batch=st.integers(1, 256), context=st.integers(1, 16_384), k=st.integers(0, 7), which=st.integers(0, 2))
+@given(
+    batch=st.integers(1, 256),
+    context=st.integers(1, 16_384),
+    k=st.integers(0, 7),
+    which=st.integers(0, 2),
+)
 def test_time_is_homogeneous_in_rates_and_fixed_times(batch, context, k, which):
-    """Twice the rates and half the fixed times is half the step: elasticities to the hardware sum to -1."""
+    """Twice the rates and half the fixed times is half the step: elasticities to the hardware sum
+    to -1."""
     found = moved((EAGLE, BARE, WIDE)[which], geometric(0.7, k), batch, context)
     rates = sum(found[lever].step for lever in ("bandwidth", "peak", "link") if lever in found)
     fixed = sum(found[lever].step for lever in ("launch", "overhead") if lever in found)
@@ -52,7 +65,8 @@ def test_a_step_bound_by_bandwidth_follows_it_alone():
     found = moved(
         build_setting(
             DecodingConfiguration(
-                method="n-gram", deployment=DeploymentNames(model="llama-3.1-70b", device="h100-sxm", engine="none")
+                method="n-gram",
+                deployment=DeploymentNames(model="llama-3.1-70b", device="h100-sxm", engine="none"),
             )
         ),
         geometric(0.5, 3),
@@ -78,7 +92,9 @@ def test_acceptance_and_draft_cost_have_closed_forms():
     found, result = moved(EAGLE, accepted, 8), estimate(EAGLE, accepted, batch=8, context=1024)
     tokens = accepted.tokens_per_step
     assert found["acceptance"].speedup == pytest.approx((tokens - 1) / tokens, rel=1e-6)
-    assert found["draft_cost"].step == pytest.approx(float(result.step.draft_s / result.step_s), rel=1e-6)
+    assert found["draft_cost"].step == pytest.approx(
+        float(result.step.draft_s / result.step_s), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("lever", ["bandwidth", "peak", "link", "launch", "overhead"])
@@ -117,22 +133,32 @@ def test_shares_of_variance_sum_to_one():
     _, found = shares(EAGLE, geometric(0.7, 3))
     assert sum(s.step_ratio for s in found) == pytest.approx(1.0, abs=1e-6)
     assert sum(s.speedup_ratio for s in found) == pytest.approx(1.0, abs=1e-6)
-    assert [s.speedup_ratio for s in found] == sorted((s.speedup_ratio for s in found), reverse=True)
+    assert [s.speedup_ratio for s in found] == sorted(
+        (s.speedup_ratio for s in found), reverse=True
+    )
 
 
 def test_sources_of_error_add_up_to_the_drawn_variance():
-    """Errors are drawn one at a time here; together they give the interval that predictions carry."""
+    """Errors are drawn one at a time here; together they give the interval that predictions
+    carry."""
     result, _ = shares(EAGLE, geometric(0.7, 3))
     ratios, silent = EAGLE.device.constants.residuals, replace(EAGLE.overhead, spread_ratio=0.0)
 
     def variance(residuals, overhead):
         drawn = draw_steps(
-            result.plain, result.step, residuals, overhead, generator=np.random.default_rng(1), draws=20_000
+            result.plain,
+            result.step,
+            residuals,
+            overhead,
+            generator=np.random.default_rng(1),
+            draws=20_000,
         )
         return float(np.var(np.log(drawn.step_s)))
 
     none = dict.fromkeys(ratios, 0.0)
-    parts = sum(variance(ratios.only(name), silent) for name in ratios) + variance(none, EAGLE.overhead)
+    parts = sum(variance(ratios.only(name), silent) for name in ratios) + variance(
+        none, EAGLE.overhead
+    )
     assert parts == pytest.approx(variance(ratios, EAGLE.overhead), rel=0.05)
 
 

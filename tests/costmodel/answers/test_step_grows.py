@@ -1,4 +1,5 @@
-"""More requests, more cached text or slower hardware never make a step shorter, whatever runs where."""
+"""More requests, more cached text or slower hardware never make a step shorter, whatever runs
+where."""
 
 from dataclasses import replace
 
@@ -14,12 +15,23 @@ from costmodel.laws.acceptance import geometric
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names
 
-MODELS = ("vicuna-7b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b", "deepseek-v3", "gemma-2-9b", "mixtral-8x7b",
-          "nemotron-h-8b")  # fmt: skip
+MODELS = (
+    "vicuna-7b",
+    "llama-3.1-8b",
+    "llama-3.1-70b",
+    "qwen3-30b-a3b",
+    "deepseek-v3",
+    "gemma-2-9b",
+    "mixtral-8x7b",
+    "nemotron-h-8b",
+)
 BATCHES = np.arange(1.0, 65.0)[:, None]
-CONTEXTS = np.array([1.0, 100.0, 1000.0, 1024.0, 1100.0, 4096.0, 8192.0, 10_000.0, 32_768.0])[None, :]
+CONTEXTS = np.array([1.0, 100.0, 1000.0, 1024.0, 1100.0, 4096.0, 8192.0, 10_000.0, 32_768.0])[
+    None, :
+]
 COMBINED = 0.025
-"""A pass whose attention is no longer split saves the kernel that joins the parts: up to 2.1 % of a step."""
+"""A pass whose attention is no longer split saves the kernel that joins the parts: up to 2.1 % of a
+step."""
 CORRECTED = 0.02
 ROUNDED = 1e-9
 questions = {
@@ -42,8 +54,12 @@ def setting_of(model, device, engine, split):
 def seconds(setting, tokens, batch=BATCHES, context=CONTEXTS):
     """Plain and speculative step over the grid: float64[2, batches, contexts]."""
     found = estimate(setting, geometric(0.7, tokens), batch=batch, context=context)
-    return np.stack([np.broadcast_to(each.total_s, np.broadcast(batch, context).shape)
-                     for each in (found.plain, found.step)])  # fmt: skip
+    return np.stack(
+        [
+            np.broadcast_to(each.total_s, np.broadcast(batch, context).shape)
+            for each in (found.plain, found.step)
+        ]
+    )
 
 
 @settings(max_examples=30)
@@ -57,15 +73,22 @@ def test_a_step_grows_with_context_and_batch(model, device, engine, split, token
 @settings(max_examples=15)
 @given(**questions, factor=st.floats(1.0, 4.0))
 def test_a_step_never_grows_with_bandwidth_or_peak(model, device, engine, split, tokens, factor):
-    """By the forms of the kernels; a profile's table of corrections is looked up at other shares of the two roofs."""
+    """By the forms of the kernels; a profile's table of corrections is looked up at other shares of
+    the two roofs."""
     setting = setting_of(model, device, engine, split)
     known = setting.deployment.device
     plain = replace(known, constants=replace(known.constants, corrections={}))
     for d, most in ((plain, ROUNDED), (known, CORRECTED)):
         wide = replace(d, bandwidth_bytes_per_s=d.bandwidth_bytes_per_s * factor)
-        strong = replace(d, peak_flops_per_s={name: peak * factor for name, peak in d.peak_flops_per_s.items()})
+        strong = replace(
+            d, peak_flops_per_s={name: peak * factor for name, peak in d.peak_flops_per_s.items()}
+        )
         base, *better = (
-            seconds(replace(setting, deployment=replace(setting.deployment, device=each)), tokens, BATCHES[::9])
+            seconds(
+                replace(setting, deployment=replace(setting.deployment, device=each)),
+                tokens,
+                BATCHES[::9],
+            )
             for each in (d, wide, strong)
         )
         assert all((each <= base * (1.0 + most)).all() for each in better)

@@ -1,4 +1,5 @@
-"""Drawn errors: their quantiles are the profile's, in the regime at hand; every term says where its spread is from."""
+"""Drawn errors: their quantiles are the profile's, in the regime at hand; every term says where its
+spread is from."""
 
 from dataclasses import replace
 
@@ -20,7 +21,8 @@ from hardware_profiles.profile import OPERATIONS
 
 SETTING = build_setting(
     DecodingConfiguration(
-        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        method="eagle-3",
+        deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"),
     )
 )
 SURE = dict.fromkeys(OPERATIONS, 0.0)
@@ -28,8 +30,12 @@ SURE = dict.fromkeys(OPERATIONS, 0.0)
 
 def plain_draws(residuals, *, batch=1, draws=20_000):
     result = estimate(SETTING, geometric(0.7, 0), batch=batch, context=0)
-    plain = replace(result.plain, verify={"gemm": result.plain.verify["gemm"]}, overhead_s=np.zeros(()))
-    drawn = draw_steps(plain, plain, residuals, BARE, generator=np.random.default_rng(0), draws=draws).plain_s
+    plain = replace(
+        result.plain, verify={"gemm": result.plain.verify["gemm"]}, overhead_s=np.zeros(())
+    )
+    drawn = draw_steps(
+        plain, plain, residuals, BARE, generator=np.random.default_rng(0), draws=draws
+    ).plain_s
     return drawn[:, 0] / float(plain.verify["gemm"]), plain
 
 
@@ -46,7 +52,9 @@ def test_tenth_and_ninetieth_percentiles_are_the_regimes(low, high):
 
 def test_a_pass_over_several_regimes_takes_their_mean_by_time():
     _, plain = plain_draws(SURE)
-    calls = [each for _, cost in plain.verify_passes for each in cost.operations if each.name == "gemm"]
+    calls = [
+        each for _, cost in plain.verify_passes for each in cost.operations if each.name == "gemm"
+    ]
     launch = sorted({float(shares(each.timing).launch) for each in calls})
     cut = (launch[0] + launch[-1]) / 2.0
     parts = [
@@ -63,9 +71,12 @@ def test_a_pass_over_several_regimes_takes_their_mean_by_time():
 
 def test_verification_has_the_spread_of_its_own_attention():
     result = estimate(SETTING, geometric(0.7, 3), batch=32, context=16_384)
-    only = {name: draw_steps(
-        result.plain, result.step, SURE | {name: 0.3}, BARE, generator=np.random.default_rng(1)
-    ) for name in ("attention", "verify")}  # fmt: skip
+    only = {
+        name: draw_steps(
+            result.plain, result.step, SURE | {name: 0.3}, BARE, generator=np.random.default_rng(1)
+        )
+        for name in ("attention", "verify")
+    }
     spread = {name: (np.std(drawn.plain_s), np.std(drawn.step_s)) for name, drawn in only.items()}
     assert spread["verify"][0] < 1e-12 < spread["verify"][1]
     assert spread["attention"][0] > 0.0
@@ -75,17 +86,28 @@ def test_verification_has_the_spread_of_its_own_attention():
 def test_an_operation_without_a_residual_gets_a_tenth():
     ratio, _ = plain_draws({})
     low, high = interval(ratio)
-    assert (float(low), float(high)) == (pytest.approx(1 / 1.1, abs=0.01), pytest.approx(1.1, abs=0.01))
+    assert (float(low), float(high)) == (
+        pytest.approx(1 / 1.1, abs=0.01),
+        pytest.approx(1.1, abs=0.01),
+    )
 
 
 def test_terms_say_where_their_spread_comes_from():
     engine = load_engine("sglang").overhead("none")
     result = estimate(SETTING, geometric(0.7, 3), batch=4, context=4096)
-    names = [name for name, _ in dominant_terms(result.step, SETTING.device.constants.residual_ratio, engine)]
+    names = [
+        name
+        for name, _ in dominant_terms(result.step, SETTING.device.constants.residual_ratio, engine)
+    ]
     found = {name: term_source(name, SETTING.device, engine) for name in names}
-    assert found["verify gemm"].kind == "measured" and "kernel tables" in found["verify gemm"].source
+    assert (
+        found["verify gemm"].kind == "measured" and "kernel tables" in found["verify gemm"].source
+    )
     assert found["verify head"] == found["verify gemm"]
     assert found["verify sampler"].kind == "assumed"
     assert found["overhead"].kind == "assumed"
-    assert term_source("overhead", SETTING.device, load_engine("vllm").overhead("none")).kind == "measured"
+    assert (
+        term_source("overhead", SETTING.device, load_engine("vllm").overhead("none")).kind
+        == "measured"
+    )
     assert "no profile states" in term_source("verify sorting", SETTING.device, engine).source

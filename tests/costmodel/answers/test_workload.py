@@ -11,7 +11,9 @@ from traces.kinds.acceptance import RequestTrace
 
 
 def trace(arrival, prompt, output):
-    return RequestTrace(arrival_s=np.array(arrival), prompt_tokens=np.array(prompt), output_tokens=np.array(output))
+    return RequestTrace(
+        arrival_s=np.array(arrival), prompt_tokens=np.array(prompt), output_tokens=np.array(output)
+    )
 
 
 def test_means_by_hand():
@@ -35,7 +37,9 @@ def test_contexts_are_weighted_by_how_long_requests_stay():
     rate=st.floats(0.001, 1e4),
 )
 def test_recorded_prompts_keep_their_mean_and_order(prompt, output, rate):
-    load = load_of_requests(trace(np.arange(len(prompt)), prompt, [output] * len(prompt)), requests_per_s=rate)
+    load = load_of_requests(
+        trace(np.arange(len(prompt)), prompt, [output] * len(prompt)), requests_per_s=rate
+    )
     assert load.mean_prompt_tokens == pytest.approx(np.mean(prompt))
     assert list(load.prompt_tokens) == sorted(load.prompt_tokens)
     assert load.requests_per_s == rate
@@ -59,17 +63,23 @@ def test_a_recording_without_a_span_needs_a_rate():
 @pytest.mark.parametrize(
     ("change", "key"),
     [
-        ({"requests_per_s": 0.0}, "rate"), ({"requests_per_s": float("nan")}, "rate"),
-        ({"requests_per_s": float("inf")}, "rate"), ({"prompt_tokens": (0.5,)}, "prompt"),
-        ({"prompt_tokens": (float("nan"),)}, "prompt"), ({"output_tokens": 0.0}, "output"),
+        ({"requests_per_s": 0.0}, "rate"),
+        ({"requests_per_s": float("nan")}, "rate"),
+        ({"requests_per_s": float("inf")}, "rate"),
+        ({"prompt_tokens": (0.5,)}, "prompt"),
+        ({"prompt_tokens": (float("nan"),)}, "prompt"),
+        ({"output_tokens": 0.0}, "output"),
         ({"output_tokens": 1e9}, "output"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_load_is_refused(change, key):
     good = {
-        "requests_per_s": 1.0, "prompt_tokens": (10.0,), "output_tokens": 5.0, "decode_context": 12.5,
+        "requests_per_s": 1.0,
+        "prompt_tokens": (10.0,),
+        "output_tokens": 5.0,
+        "decode_context": 12.5,
         "longest_context": 15.0,
-    }  # fmt: skip
+    }
     Load(**good)
     with pytest.raises(InputError, match=key):
         Load(**(good | change))
@@ -78,5 +88,7 @@ def test_what_is_no_load_is_refused(change, key):
 def test_a_recording_without_requests_is_refused():
     empty = RequestTrace(arrival_s=[], prompt_tokens=[], output_tokens=[], file="empty.parquet")
     for rate in (None, 2.0):
-        with pytest.raises(InputError, match=r"empty\.parquet: requests: must hold at least one request"):
+        with pytest.raises(
+            InputError, match=r"empty\.parquet: requests: must hold at least one request"
+        ):
             load_of_requests(empty, requests_per_s=rate)

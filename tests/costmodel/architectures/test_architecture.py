@@ -70,7 +70,9 @@ def architectures(draw):
         hidden=draw(SIZES),
         vocab=draw(st.integers(1, 300_000)),
         tied=draw(st.booleans()),
-        blocks=tuple(draw(st.lists(st.tuples(blocks(), st.integers(1, 100)), min_size=1, max_size=3))),
+        blocks=tuple(
+            draw(st.lists(st.tuples(blocks(), st.integers(1, 100)), min_size=1, max_size=3))
+        ),
         max_context=draw(SIZES),
         final_norm=draw(st.integers(0, 2)),
         learned_positions=draw(st.integers(0, 4096)),
@@ -79,9 +81,18 @@ def architectures(draw):
 
 TINY_ATTENTION = Attention(heads=4, kv_heads=2, head_dim=8)
 TINY_BLOCK = Block(attention=TINY_ATTENTION, feed_forward=FeedForward(width=64), norms=2)
-TINY = Architecture(name="tiny", hidden=32, vocab=100, tied=False, blocks=((TINY_BLOCK, 3),), max_context=128)
+TINY = Architecture(
+    name="tiny", hidden=32, vocab=100, tied=False, blocks=((TINY_BLOCK, 3),), max_context=128
+)
 LATENT = Attention(
-    heads=4, kv_heads=1, head_dim=12, kv_lora_rank=16, q_lora_rank=24, rope_dim=4, nope_dim=8, value_dim=6
+    heads=4,
+    kv_heads=1,
+    head_dim=12,
+    kv_lora_rank=16,
+    q_lora_rank=24,
+    rope_dim=4,
+    nope_dim=8,
+    value_dim=6,
 )
 
 
@@ -128,7 +139,11 @@ def test_latent_cache_holds_one_vector_for_keys_and_values():
 def test_experts_are_counted_by_hand():
     layer = FeedForward(width=16, experts=8, experts_per_token=2, shared_width=24)
     one = 3 * 32 * 16
-    assert layer.projections(32) == (("router", 8, 32), ("shared_gate_up", 48, 32), ("shared_down", 32, 24))
+    assert layer.projections(32) == (
+        ("router", 8, 32),
+        ("shared_gate_up", 48, 32),
+        ("shared_down", 32, 24),
+    )
     assert layer.expert_projections(32) == (("expert_gate_up", 32, 32), ("expert_down", 32, 16))
     assert layer.parameters(32) == 8 * 32 + 3 * 32 * 24 + 8 * one
     assert layer.active_parameters(32) == 8 * 32 + 3 * 32 * 24 + 2 * one
@@ -205,4 +220,6 @@ def test_with_layers_keeps_the_most_frequent_block(model, layers):
     assert (cut.hidden, cut.vocab, cut.tied) == (model.hidden, model.vocab, model.tied)
     (block, _), *rest = cut.blocks
     assert not rest
-    assert max(count for _, count in model.blocks) in [n for each, n in model.blocks if each == block]
+    assert max(count for _, count in model.blocks) in [
+        n for each, n in model.blocks if each == block
+    ]

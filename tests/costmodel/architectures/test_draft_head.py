@@ -8,19 +8,53 @@ from costmodel.architectures.hf.draft_head import draft_head
 from tests.costmodel.architectures.family_samples import SAMPLES, sample
 
 HEADS = [
-    ({"speculators_model_type": "eagle3", "draft_vocab_size": 32000,
-      "transformer_layer_config": {"num_hidden_layers": 1}}, "EAGLE-3", 1, 32000),
-    ({"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1, "draft_vocab_size": 32000}, "EAGLE-3", 1,
-     32000),
+    (
+        {
+            "speculators_model_type": "eagle3",
+            "draft_vocab_size": 32000,
+            "transformer_layer_config": {"num_hidden_layers": 1},
+        },
+        "EAGLE-3",
+        1,
+        32000,
+    ),
+    (
+        {
+            "architectures": ["LlamaForCausalLMEagle3"],
+            "num_hidden_layers": 1,
+            "draft_vocab_size": 32000,
+        },
+        "EAGLE-3",
+        1,
+        32000,
+    ),
     ({"architectures": ["EagleLlamaForCausalLM"], "num_hidden_layers": 1}, "EAGLE", 1, None),
     ({"model_type": "eagle", "num_hidden_layers": 2}, "EAGLE", 2, None),
     ({"medusa_num_heads": 5, "medusa_num_layers": 1}, "Medusa", 5, None),
-    ({"architectures": ["MLPSpeculatorPreTrainedModel"], "n_predict": 4}, "MLP speculator", 4, None),
-    ({"architectures": ["Qwen3DFlashModel"], "dflash_config": {"target_layer_ids": [1]}, "num_hidden_layers": 5},
-     "DFlash", 5, None),
-    ({"architectures": ["DeepSeekMTPModel"], "num_hidden_layers": 1}, "multi-token prediction", 1, None),
+    (
+        {"architectures": ["MLPSpeculatorPreTrainedModel"], "n_predict": 4},
+        "MLP speculator",
+        4,
+        None,
+    ),
+    (
+        {
+            "architectures": ["Qwen3DFlashModel"],
+            "dflash_config": {"target_layer_ids": [1]},
+            "num_hidden_layers": 5,
+        },
+        "DFlash",
+        5,
+        None,
+    ),
+    (
+        {"architectures": ["DeepSeekMTPModel"], "num_hidden_layers": 1},
+        "multi-token prediction",
+        1,
+        None,
+    ),
     ({"draft_vocab_size": 32000, "target_hidden_size": 4096}, "EAGLE-3", None, 32000),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("config", "kind", "layers", "vocab"), HEADS)
@@ -40,11 +74,26 @@ def test_models_are_no_heads(model_type):
     assert draft_head(SAMPLES[model_type]) is None
 
 
-@given(st.dictionaries(
-    st.sampled_from(("speculators_model_type", "architectures", "medusa_num_heads", "n_predict", "num_hidden_layers",
-                     "draft_vocab_size", "transformer_layer_config", "model_type")),
-    st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers() | st.text(max_size=5), max_size=3),
-))  # fmt: skip
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            (
+                "speculators_model_type",
+                "architectures",
+                "medusa_num_heads",
+                "n_predict",
+                "num_hidden_layers",
+                "draft_vocab_size",
+                "transformer_layer_config",
+                "model_type",
+            )
+        ),
+        st.none()
+        | st.integers()
+        | st.text(max_size=5)
+        | st.lists(st.integers() | st.text(max_size=5), max_size=3),
+    )
+)
 def test_no_file_breaks_it(config):
     head = draft_head(config)
     assert head is None or head.layers is None or head.layers > 0

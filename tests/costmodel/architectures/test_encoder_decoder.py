@@ -1,4 +1,5 @@
-"""Encoder-decoders: counts against the model classes, whose weights are read when, and layers that are dealt out."""
+"""Encoder-decoders: counts against the model classes, whose weights are read when, and layers that
+are dealt out."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,11 @@ from hardware_profiles.errors import InputError
 from tests.costmodel.architectures.family_samples import sample
 
 FAMILIES = ("t5", "bart", "whisper")
-CLASSES = {"t5": "T5ForConditionalGeneration", "bart": "BartForConditionalGeneration",
-           "whisper": "WhisperForConditionalGeneration"}  # fmt: skip
+CLASSES = {
+    "t5": "T5ForConditionalGeneration",
+    "bart": "BartForConditionalGeneration",
+    "whisper": "WhisperForConditionalGeneration",
+}
 
 
 def build(config):
@@ -20,10 +24,13 @@ def build(config):
 
 
 def of_class(config):
-    """Parameters of the class that transformers makes of a config; T5's class always shares embedding and head."""
+    """Parameters of the class that transformers makes of a config; T5's class always shares
+    embedding and head."""
     torch, hf = pytest.importorskip("torch"), pytest.importorskip("transformers")
     given = {key: value for key, value in config.items() if key != "model_type"}
-    made = hf.CONFIG_MAPPING[config["model_type"]](**given, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    made = hf.CONFIG_MAPPING[config["model_type"]](
+        **given, pad_token_id=0, bos_token_id=1, eos_token_id=2
+    )
     with torch.device("meta"):
         model = getattr(hf, CLASSES[config["model_type"]])(made)
     return sum(parameter.numel() for parameter in model.parameters())
@@ -33,17 +40,27 @@ def of_class(config):
 def drawn(draw):
     family = draw(st.sampled_from(FAMILIES))
     few, heads, widths = st.integers(1, 5), st.sampled_from((2, 4, 8)), st.integers(8, 64)
-    config = sample(family) | {"vocab_size": draw(st.integers(8, 64)), "d_model": draw(st.sampled_from((32, 64)))}
+    config = sample(family) | {
+        "vocab_size": draw(st.integers(8, 64)),
+        "d_model": draw(st.sampled_from((32, 64))),
+    }
     if family == "t5":
         return config | {
-            "num_layers": draw(few), "num_decoder_layers": draw(st.none() | few), "num_heads": draw(heads),
-            "d_kv": draw(st.sampled_from((4, 16))), "d_ff": draw(widths),
+            "num_layers": draw(few),
+            "num_decoder_layers": draw(st.none() | few),
+            "num_heads": draw(heads),
+            "d_kv": draw(st.sampled_from((4, 16))),
+            "d_ff": draw(widths),
             "feed_forward_proj": draw(st.sampled_from(("relu", "gated-gelu", "gated-silu"))),
-        }  # fmt: skip
+        }
     return config | {
-        "encoder_layers": draw(few), "decoder_layers": draw(few), "encoder_ffn_dim": draw(widths),
-        "decoder_ffn_dim": draw(widths), "encoder_attention_heads": draw(heads), "decoder_attention_heads": draw(heads),
-    }  # fmt: skip
+        "encoder_layers": draw(few),
+        "decoder_layers": draw(few),
+        "encoder_ffn_dim": draw(widths),
+        "decoder_ffn_dim": draw(widths),
+        "encoder_attention_heads": draw(heads),
+        "decoder_attention_heads": draw(heads),
+    }
 
 
 @pytest.mark.heavy
@@ -52,22 +69,29 @@ def drawn(draw):
 def test_counts_equal_the_model_class(config):
     model = build(config)
     assert model.parameters == of_class(config)
-    assert model.layers == config.get("decoder_layers", config.get("num_decoder_layers") or config.get("num_layers"))
+    assert model.layers == config.get(
+        "decoder_layers", config.get("num_decoder_layers") or config.get("num_layers")
+    )
 
 
-@pytest.mark.parametrize("name", [name for name in model_names() if load_model(name).encoder is not None])
+@pytest.mark.parametrize(
+    "name", [name for name in model_names() if load_model(name).encoder is not None]
+)
 def test_a_decode_pass_reads_the_decoder_alone(name):
     model = load_model(name)
     alone = model.without_encoder
-    crossing = sum(count * (block.cross.parameters(model.hidden) + model.hidden * model.final_norm)
-                   for block, count in model.blocks)  # fmt: skip
+    crossing = sum(
+        count * (block.cross.parameters(model.hidden) + model.hidden * model.final_norm)
+        for block, count in model.blocks
+    )
     assert model.weight_values == alone.weight_values + crossing
     assert model.parameters == alone.parameters + crossing + model.encoder.parameters
     assert model.weight_values < model.parameters - 0.9 * model.encoder.parameters
 
 
 def test_t5_xxl_by_hand():
-    """Of 24 + 24 layers: attention 4·4096², feed-forward 3·4096·10240; an embedding and a head of 32128 rows."""
+    """Of 24 + 24 layers: attention 4·4096², feed-forward 3·4096·10240; an embedding and a head of
+    32128 rows."""
     attention, feed_forward, rows, norm = 4 * 4096**2, 3 * 4096 * 10_240, 32_128 * 4096, 4096
     encoder = 24 * (attention + feed_forward + 2 * norm) + norm + 32 * 64
     decoder = 24 * (2 * attention + feed_forward + 3 * norm) + norm + 32 * 64
@@ -80,12 +104,16 @@ def test_t5_xxl_by_hand():
 
 @pytest.mark.parametrize(
     ("family", "change", "key"),
-    [("t5", {"feed_forward_proj": "double-gelu"}, "feed_forward_proj"),
-     ("t5", {"feed_forward_proj": 3}, "feed_forward_proj"),
-     ("t5", {"num_layers": 0}, "num_layers"), ("whisper", {"encoder_attention_heads": 7}, "encoder_attention_heads"),
-     ("bart", {"encoder_ffn_dim": "wide"}, "encoder_ffn_dim"), ("bart", {"encoder_layers": None}, "encoder_layers"),
-     ("whisper", {"max_source_positions": -1}, "max_source_positions")],
-)  # fmt: skip
+    [
+        ("t5", {"feed_forward_proj": "double-gelu"}, "feed_forward_proj"),
+        ("t5", {"feed_forward_proj": 3}, "feed_forward_proj"),
+        ("t5", {"num_layers": 0}, "num_layers"),
+        ("whisper", {"encoder_attention_heads": 7}, "encoder_attention_heads"),
+        ("bart", {"encoder_ffn_dim": "wide"}, "encoder_ffn_dim"),
+        ("bart", {"encoder_layers": None}, "encoder_layers"),
+        ("whisper", {"max_source_positions": -1}, "max_source_positions"),
+    ],
+)
 def test_mistakes_name_the_key(family, change, key):
     with pytest.raises(InputError, match=f"config.json: .*{key}"):
         build(sample(family) | change)
@@ -97,10 +125,18 @@ def test_layers_are_dealt_out_without_loss(ratio):
         model = load_model(name)
         dealt = dealt_out(model, ratio)
         reads = sum(count for block, count in dealt.encoder.blocks if block.attention.heads)
-        own = sum(count for block, count in model.encoder.blocks if block.attention.heads) if model.encoder else 0
+        own = (
+            sum(count for block, count in model.encoder.blocks if block.attention.heads)
+            if model.encoder
+            else 0
+        )
         assert dealt.layers >= 1 <= reads
         assert dealt.layers + reads == model.layers + own
-        assert all(block.attention.mask == "both_ways" for block, _ in dealt.encoder.blocks if block.attention.heads)
+        assert all(
+            block.attention.mask == "both_ways"
+            for block, _ in dealt.encoder.blocks
+            if block.attention.heads
+        )
         made = dealt.encoder.blocks[-1][0].extra
         assert len(made) == dealt.layers
         assert dealt.source_positions == model.source_positions

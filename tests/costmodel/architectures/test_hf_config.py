@@ -1,4 +1,5 @@
-"""The reading and checking of configs: both generations of spellings, and files that nobody should trust."""
+"""The reading and checking of configs: both generations of spellings, and files that nobody should
+trust."""
 
 import json
 import os
@@ -15,12 +16,16 @@ from hardware_profiles.errors import CollectedError, InputError, UnknownNameErro
 from tests.costmodel.architectures.family_samples import LLAMA as LLAMA_LIKE
 from tests.costmodel.architectures.family_samples import SAMPLES
 
-LLAMA = {"model_type": "llama"} | {key: LLAMA_LIKE[key] for key in LLAMA_LIKE if key != "num_key_value_heads"}
+LLAMA = {"model_type": "llama"} | {
+    key: LLAMA_LIKE[key] for key in LLAMA_LIKE if key != "num_key_value_heads"
+}
 
 
 def shipped_configs():
     """A config of each model type that a shipped model has, the smallest file first."""
-    files = sorted(model_library._FOLDER.glob("*.toml"), key=lambda path: path.stat().st_size, reverse=True)
+    files = sorted(
+        model_library._FOLDER.glob("*.toml"), key=lambda path: path.stat().st_size, reverse=True
+    )
     configs = (tomllib.loads(path.read_text())["config"] for path in files)
     return {config["model_type"]: config for config in configs}
 
@@ -34,7 +39,10 @@ def build(config, file="config.json"):
 
 def test_spellings_of_both_generations_mean_the_same():
     old = LLAMA | {"torch_dtype": "float16", "rope_scaling": None, "rope_theta": 1e4}
-    new = LLAMA | {"dtype": "float16", "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+    new = LLAMA | {
+        "dtype": "float16",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+    }
     assert build(old) == build(new)
     assert build(old).dtype == "fp16"
     deepseek = CONFIGS["deepseek_v3"] | {"num_nextn_predict_layers": 2}
@@ -59,7 +67,10 @@ def test_yarn_stretches_the_context_unless_the_file_already_says_so():
     assert build(qwen).max_context == 32768
     assert build(qwen | {"rope_scaling": yarn}).max_context == 131072
     assert build(qwen | {"rope_parameters": yarn | {"rope_type": "yarn"}}).max_context == 131072
-    assert build(qwen | {"max_position_embeddings": 163840, "rope_scaling": yarn}).max_context == 163840
+    assert (
+        build(qwen | {"max_position_embeddings": 163840, "rope_scaling": yarn}).max_context
+        == 163840
+    )
     assert build(qwen | {"rope_scaling": yarn | {"type": "llama3"}}).max_context == 32768
 
 
@@ -131,12 +142,23 @@ def test_a_missing_key_is_an_error_and_not_a_default(key):
 
 
 def test_everything_that_is_wrong_with_a_file_is_reported_at_once():
-    bad = LLAMA | {"hidden_size": -1, "vocab_size": "many", "torch_dtype": "int3", "tie_word_embeddings": 1}
+    bad = LLAMA | {
+        "hidden_size": -1,
+        "vocab_size": "many",
+        "torch_dtype": "int3",
+        "tie_word_embeddings": 1,
+    }
     del bad["num_hidden_layers"]
     with pytest.raises(CollectedError) as caught:
         build(bad, file="some/config.json")
     keys = {error.key for error in caught.value.errors}
-    assert keys == {"hidden_size", "vocab_size", "torch_dtype", "tie_word_embeddings", "num_hidden_layers"}
+    assert keys == {
+        "hidden_size",
+        "vocab_size",
+        "torch_dtype",
+        "tie_word_embeddings",
+        "num_hidden_layers",
+    }
     assert str(caught.value).startswith("some/config.json: 5 things are wrong")
     assert all(f"{key}: " in str(caught.value) for key in keys)
     assert caught.value.exit_code == 2
@@ -150,7 +172,9 @@ def test_an_error_about_several_keys_waits_until_each_is_right():
 
 
 def test_unknown_types_are_answered_with_the_nearest():
-    with pytest.raises(UnknownNameError, match=r"config.json: model_type: .*'qwen3_mo'.*nearest: qwen3_moe"):
+    with pytest.raises(
+        UnknownNameError, match=r"config.json: model_type: .*'qwen3_mo'.*nearest: qwen3_moe"
+    ):
         build(LLAMA | {"model_type": "qwen3_mo"})
     with pytest.raises(InputError, match="must name a model type"):
         build({"hidden_size": 64})
@@ -171,13 +195,36 @@ JUNK = (
     | st.floats()
     | st.text(max_size=8)
     | st.lists(st.integers() | st.none(), max_size=7)
-    | st.dictionaries(st.sampled_from(("type", "rope_type", "factor", "quant_method")), st.integers() | st.just("yarn"))
-    | st.sampled_from(([{}], {"original_max_position_embeddings": "x", "type": "yarn"}, 10**400, -(10**400)))
+    | st.dictionaries(
+        st.sampled_from(("type", "rope_type", "factor", "quant_method")),
+        st.integers() | st.just("yarn"),
+    )
+    | st.sampled_from(
+        ([{}], {"original_max_position_embeddings": "x", "type": "yarn"}, 10**400, -(10**400))
+    )
 )
 KEYS = sorted(
-    {"sliding_window", "layer_types", "head_dim", "rope_scaling", "text_config", "use_sliding_window"}
-    | {"mlp_only_layers", "decoder_sparse_step", "first_k_dense_replace", "q_lora_rank", "torch_dtype"}
-    | {"quantization_config", "num_nextn_predict_layers", "n_shared_experts", "max_position_embeddings"}
+    {
+        "sliding_window",
+        "layer_types",
+        "head_dim",
+        "rope_scaling",
+        "text_config",
+        "use_sliding_window",
+    }
+    | {
+        "mlp_only_layers",
+        "decoder_sparse_step",
+        "first_k_dense_replace",
+        "q_lora_rank",
+        "torch_dtype",
+    }
+    | {
+        "quantization_config",
+        "num_nextn_predict_layers",
+        "n_shared_experts",
+        "max_position_embeddings",
+    }
     | {key for name in MODEL_TYPES for key in CONFIGS[name]}
 )
 

@@ -1,4 +1,5 @@
-"""Shipped models: stated counts, the model classes built whole, names, and files of the user's own."""
+"""Shipped models: stated counts, the model classes built whole, names, and files of the user's
+own."""
 
 import csv
 import json
@@ -21,19 +22,36 @@ pytestmark = pytest.mark.heavy
 FOLDER = model_library._FOLDER
 NAMES = model_names()
 
-# Stated more coarsely than 1 %: the report calls the 1.026e12 weights of the published shapes 1.04 trillion, and the
-# model page 3.85e9 weights 3.8 billion.
+# Stated more coarsely than 1 %: the report calls the 1.026e12 weights of the published shapes 1.04
+# trillion, and the model page 3.85e9 weights 3.8 billion.
 # Gemma 3 needs no exception: its report states the vision encoder, left out here, apart.
 # T5 1.1 is stated as 0.8, 3 and 11 billion; the first T5-base as 220 million.
-# Llama 4 Scout's 109 billion hold the vision encoder; LLaDA2 and the small Granite are stated in whole billions.
-COARSELY_STATED = {"kimi-k2": 0.015, "kimi-k2.5": 0.015, "phi-4-mini-flash": 0.015, "llama-4-scout": 0.015,
-                   "llada2.0-mini": 0.02, "llada2.0-flash": 0.03, "granite-4.0-h-micro": 0.07,
-                   "mobilellama-1.4b": 0.03, "t5-v1.1-large": 0.025, "t5-xl": 0.055, "t5-xxl": 0.015,
-                   "t5-base": 0.015}  # fmt: skip
+# Llama 4 Scout's 109 billion hold the vision encoder; LLaDA2 and the small Granite are stated in
+# whole billions.
+COARSELY_STATED = {
+    "kimi-k2": 0.015,
+    "kimi-k2.5": 0.015,
+    "phi-4-mini-flash": 0.015,
+    "llama-4-scout": 0.015,
+    "llada2.0-mini": 0.02,
+    "llada2.0-flash": 0.03,
+    "granite-4.0-h-micro": 0.07,
+    "mobilellama-1.4b": 0.03,
+    "t5-v1.1-large": 0.025,
+    "t5-xl": 0.055,
+    "t5-xxl": 0.015,
+    "t5-base": 0.015,
+}
 
 # Classes that transformers does not carry; Kimi-K2 and Dream have the layers of another class.
-CLASSES = {"kimi_k2": "deepseek_v3", "Dream": "qwen2", "llada": None, "step3_text": None, "phi4flash": None,
-           "llada2_moe": None}  # fmt: skip
+CLASSES = {
+    "kimi_k2": "deepseek_v3",
+    "Dream": "qwen2",
+    "llada": None,
+    "step3_text": None,
+    "phi4flash": None,
+    "llada2_moe": None,
+}
 
 ALIASES = {
     "llama-3.1-8b-instruct": "llama-3.1-8b",
@@ -115,17 +133,30 @@ def test_golden_counts():
 
 @pytest.mark.parametrize(
     ("name", "billions"),
-    [("mixtral-8x7b", 12.9), ("qwen3-30b-a3b", 3.3), ("qwen3-235b-a22b", 22), ("deepseek-v3", 37),
-     ("jamba-1.5-mini", 12), ("llama-4-maverick", 17), ("llama-4-scout", 17), ("qwen3.5-122b-a10b", 10),
-     ("qwen3.5-397b-a17b", 17), ("nemotron-3-nano-30b-a3b", 3.6), ("granite-4.0-h-small", 9),
-     ("gemma-4-26b-a4b", 3.8), ("llada2.0-mini", 1.4), ("qwen3-coder-480b-a35b", 35)],
-)  # fmt: skip
+    [
+        ("mixtral-8x7b", 12.9),
+        ("qwen3-30b-a3b", 3.3),
+        ("qwen3-235b-a22b", 22),
+        ("deepseek-v3", 37),
+        ("jamba-1.5-mini", 12),
+        ("llama-4-maverick", 17),
+        ("llama-4-scout", 17),
+        ("qwen3.5-122b-a10b", 10),
+        ("qwen3.5-397b-a17b", 17),
+        ("nemotron-3-nano-30b-a3b", 3.6),
+        ("granite-4.0-h-small", 9),
+        ("gemma-4-26b-a4b", 3.8),
+        ("llada2.0-mini", 1.4),
+        ("qwen3-coder-480b-a35b", 35),
+    ],
+)
 def test_active_parameters_are_those_the_makers_state(name, billions):
     assert load_model(name).active_parameters == pytest.approx(billions * 1e9, rel=0.025)
 
 
 def test_reference_table_agrees(reference_data):
-    """Same shapes as the public table; it counts no norms and biases, so its totals are 0 to 3 % lower."""
+    """Same shapes as the public table; it counts no norms and biases, so its totals are 0 to 3 %
+    lower."""
     shared = {}
     with (reference_data / "models.csv").open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
@@ -176,7 +207,9 @@ def test_shipped_models_say_so():
 
 @pytest.mark.parametrize("name", ["llama-3.1-8", "Llama-3.1-9B-Instruct"])
 def test_unknown_names_are_answered_with_the_nearest(name):
-    with pytest.raises(UnknownNameError, match=r"unknown model .*nearest: .*[Ll]lama-3.1-8[Bb]") as caught:
+    with pytest.raises(
+        UnknownNameError, match=r"unknown model .*nearest: .*[Ll]lama-3.1-8[Bb]"
+    ) as caught:
         load_model(name)
     assert caught.value.exit_code == 2
     with pytest.raises(UnknownNameError):
@@ -242,7 +275,11 @@ def test_names_of_ours_and_paths_need_no_words():
 
 def test_a_config_of_an_unknown_type_is_read_as_a_family_that_is_named(tmp_path):
     config = tmp_path / "config.json"
-    config.write_text(json.dumps(tomllib.loads(TINY)["config"] | {"model_type": "new_llama", "num_key_value_heads": 4}))
+    config.write_text(
+        json.dumps(
+            tomllib.loads(TINY)["config"] | {"model_type": "new_llama", "num_key_value_heads": 4}
+        )
+    )
     with pytest.raises(UnknownNameError, match="unknown model type 'new_llama'"):
         load_model(config)
     model = load_model(f"{config} as llama")
@@ -285,7 +322,12 @@ def test_a_name_wins_over_a_file_unless_written_as_a_path(tmp_path, monkeypatch)
 
 
 def test_paths_without_a_model_are_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "none.json", str(tmp_path / "none.json"), str(tmp_path / "none.toml")):
+    for path in (
+        tmp_path,
+        tmp_path / "none.json",
+        str(tmp_path / "none.json"),
+        str(tmp_path / "none.toml"),
+    ):
         with pytest.raises(InputError, match=r"no such file|regular file"):
             load_model(path)
 
@@ -304,7 +346,11 @@ def test_a_users_toml_is_read_as_ours_are(tmp_path):
         ("alias = []" + TINY, None, "unknown key 'alias'; nearest: aliases"),
         ('aliases = "x"' + TINY, "aliases", "must be a list of names"),
         ("aliases = [1]" + TINY, "aliases", "must be a list of names"),
-        ("official_parameters_billions = true" + TINY, "official_parameters_billions", "must be a number"),
+        (
+            "official_parameters_billions = true" + TINY,
+            "official_parameters_billions",
+            "must be a number",
+        ),
         ("official_parameters_billions = nan" + TINY, "official_parameters_billions", "must be in"),
         ("official_parameters_billions = -1" + TINY, "official_parameters_billions", "must be in"),
         ('note = "no config"', "config", "is missing"),
@@ -339,7 +385,8 @@ def test_importing_opens_no_model_and_loads_nothing_heavy():
 
 
 def test_sparse_models_are_as_sparse_as_their_makers_say_without_embedding_and_head():
-    """GLM-4.5 states 32 and 12 billion, GLM-5 40, MiniMax-M2 10: none counts what looks tokens up."""
+    """GLM-4.5 states 32 and 12 billion, GLM-5 40, MiniMax-M2 10: none counts what looks tokens
+    up."""
     for name, billions in (("glm-4.5", 32), ("glm-4.5-air", 12), ("glm-5", 40), ("minimax-m2", 10)):
         model = load_model(name)
         visited = model.active_parameters - model.embedding_parameters - model.head_parameters
@@ -350,4 +397,7 @@ def test_step_3_and_qwen3_next_are_as_sparse_as_their_makers_say():
     """Step-3 counts 38 of 321 billion; the 3 billion of Qwen3-Next leave embedding and head out."""
     assert load_model("step-3").active_parameters == pytest.approx(38e9, rel=0.03)
     qwen = load_model("qwen3-next-80b-a3b")
-    assert qwen.active_parameters - qwen.embedding_parameters - qwen.head_parameters == pytest.approx(3e9, rel=0.1)
+    assert (
+        qwen.active_parameters - qwen.embedding_parameters - qwen.head_parameters
+        == pytest.approx(3e9, rel=0.1)
+    )

@@ -1,4 +1,5 @@
-"""A model of which only the number of parameters is known has about as many, in shapes that divide over devices."""
+"""A model of which only the number of parameters is known has about as many, in shapes that divide
+over devices."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,9 @@ def test_it_has_as_many_parameters_and_its_heads_divide(millions):
     assert millions < 2000 or attention.kv_heads == 8
 
 
-@pytest.mark.parametrize(("name", "like"), [("dense-8b", "llama-3.1-8b"), ("dense-70b", "llama-3.1-70b")])
+@pytest.mark.parametrize(
+    ("name", "like"), [("dense-8b", "llama-3.1-8b"), ("dense-70b", "llama-3.1-70b")]
+)
 def test_it_is_near_models_of_its_size(name, like):
     sized, real = load_model(name), load_model(like)
     assert sized.layers == pytest.approx(real.layers, rel=0.1)

@@ -9,17 +9,32 @@ from costmodel.architectures.attention import Attention
 from costmodel.architectures.library import load_model
 from costmodel.architectures.state_layers import STATE_BYTES, StateLayer
 
-MAMBA = StateLayer(kind="mamba", inner=5120, heads=5120, state_size=16, kernel=4, rank=160, conv_bias=True)
+MAMBA = StateLayer(
+    kind="mamba", inner=5120, heads=5120, state_size=16, kernel=4, rank=160, conv_bias=True
+)
 MAMBA2 = StateLayer(
     kind="mamba2", inner=5120, heads=80, state_size=128, kernel=4, conv_bias=True, inner_norms=5120
-)  # fmt: skip
-DELTA = StateLayer(kind="delta", inner=4096, heads=32, state_size=128, groups=16, kernel=4, inner_norms=128)
+)
+DELTA = StateLayer(
+    kind="delta", inner=4096, heads=32, state_size=128, groups=16, kernel=4, inner_norms=128
+)
 MEMORY = StateLayer(kind="memory", inner=5120, heads=5120)
 
 
 def test_weights_by_hand():
-    """Matrices of the published checkpoints, tensor by tensor; hidden width 2560 (Mamba) and 2048 (delta)."""
-    mamba = 10240 * 2560 + 192 * 5120 + 5120 * 160 + 2560 * 5120 + 5120 * 4 + 5120 + 5120 * 16 + 5120 + 5120
+    """Matrices of the published checkpoints, tensor by tensor; hidden width 2560 (Mamba) and 2048
+    (delta)."""
+    mamba = (
+        10240 * 2560
+        + 192 * 5120
+        + 5120 * 160
+        + 2560 * 5120
+        + 5120 * 4
+        + 5120
+        + 5120 * 16
+        + 5120
+        + 5120
+    )
     assert MAMBA.parameters(2560) == mamba
     mamba2 = 10576 * 2560 + 2560 * 5120 + 5376 * 4 + 5376 + 3 * 80 + 5120
     assert MAMBA2.parameters(2560) == mamba2
@@ -39,12 +54,17 @@ def test_states_by_hand():
 
 
 @given(
-    kind=st.sampled_from(("mamba", "mamba2", "delta", "memory")), inner=st.integers(1, 64), hidden=st.integers(1, 64),
-    size=st.integers(1, 32), kernel=st.integers(0, 5),
-)  # fmt: skip
+    kind=st.sampled_from(("mamba", "mamba2", "delta", "memory")),
+    inner=st.integers(1, 64),
+    hidden=st.integers(1, 64),
+    size=st.integers(1, 32),
+    kernel=st.integers(0, 5),
+)
 def test_weights_are_at_least_the_products_and_grow_with_width(kind, inner, hidden, size, kernel):
     layer = StateLayer(kind=kind, inner=inner, heads=inner, state_size=size, kernel=kernel, rank=3)
-    wider = StateLayer(kind=kind, inner=inner + 1, heads=inner + 1, state_size=size, kernel=kernel, rank=3)
+    wider = StateLayer(
+        kind=kind, inner=inner + 1, heads=inner + 1, state_size=size, kernel=kernel, rank=3
+    )
     products = sum(n * k for _, n, k in layer.projections(hidden))
     assert products <= layer.parameters(hidden) < wider.parameters(hidden)
     assert [name for name, _, _ in layer.projections(hidden)][-1] == "state_output"
@@ -55,11 +75,17 @@ def model(*blocks):
     return Architecture(name="toy", hidden=64, vocab=100, tied=True, blocks=blocks, max_context=128)
 
 
-ATTENDING = Block(attention=Attention(heads=4, kv_heads=2, head_dim=16), feed_forward=FeedForward(width=96), norms=2)
+ATTENDING = Block(
+    attention=Attention(heads=4, kv_heads=2, head_dim=16),
+    feed_forward=FeedForward(width=96),
+    norms=2,
+)
 RECURRENT = Block(
-    attention=NO_ATTENTION, feed_forward=FeedForward(width=96), norms=2,
+    attention=NO_ATTENTION,
+    feed_forward=FeedForward(width=96),
+    norms=2,
     state=StateLayer(kind="mamba2", inner=128, heads=8, state_size=16, kernel=4),
-)  # fmt: skip
+)
 
 
 def test_only_attending_layers_cache_keys_and_values():

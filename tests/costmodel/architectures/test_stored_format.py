@@ -12,7 +12,10 @@ from tests.costmodel.architectures.family_samples import sample
 
 
 def packed(**weights):
-    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
+    return {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"weights": weights}},
+    }
 
 
 FORMATS = [
@@ -26,7 +29,11 @@ FORMATS = [
     ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "fp4", "modelopt"),
     ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}, "fp8", "FP8"),
     (packed(num_bits=4, type="int", group_size=32), "int4-g32", "compressed-tensors"),
-    (packed(num_bits=4, type="int", group_size=32, symmetric=False), "int4-g32-zp", "compressed-tensors"),
+    (
+        packed(num_bits=4, type="int", group_size=32, symmetric=False),
+        "int4-g32-zp",
+        "compressed-tensors",
+    ),
     (packed(num_bits=4, type="float", group_size=32), "fp4-g32", "compressed-tensors"),
     (packed(num_bits=8, type="float"), "fp8", "compressed-tensors"),
     (packed(num_bits=4, type="float", group_size=16), "fp4", "compressed-tensors"),
@@ -52,21 +59,53 @@ def test_formats_are_those_that_their_quantiser_writes(quantisation, dtype, quan
 def test_the_file_of_modelopt_beside_a_config_is_read(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(sample("llama")))
     assert read_hf_config(tmp_path / "config.json").architecture.dtype == "bf16"
-    beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}}
+    beside = {
+        "producer": {"name": "modelopt"},
+        "quantization": {"quant_algo": "NVFP4", "group_size": 16},
+    }
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
     assert read_hf_config(tmp_path / "config.json").architecture.dtype == "fp4"
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(("awq", "NVFP4", "float", 4, 8)),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-        ("quant_method", "quant_algo", "bits", "group_size", "config_groups", "group_0", "weights", "num_bits", "type")
-    ), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(("awq", "NVFP4", "float", 4, 8)),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    "quant_method",
+                    "quant_algo",
+                    "bits",
+                    "group_size",
+                    "config_groups",
+                    "group_0",
+                    "weights",
+                    "num_bits",
+                    "type",
+                )
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
-KEYS = ("quant_method", "quant_algo", "bits", "group_size", "config_groups", "ignore", "weight_block_size")
+KEYS = (
+    "quant_method",
+    "quant_algo",
+    "bits",
+    "group_size",
+    "config_groups",
+    "ignore",
+    "weight_block_size",
+)
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JUNK))
@@ -74,7 +113,12 @@ def test_whatever_a_file_says_gives_a_format_that_can_be_priced(quantisation):
     assert precision(reading(quantisation).architecture.dtype).weight_bytes > 0
 
 
-KIMI = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"]
+KIMI = [
+    "lm_head",
+    "re:.*self_attn.*",
+    "re:.*shared_experts.*",
+    r"re:.*mlp\.(gate|up|gate_up|down)_proj.*",
+]
 
 
 def of_experts(ignored, key="ignore", **more):
@@ -101,9 +145,13 @@ def test_attention_alone_left_out_is_a_mix_of_the_other_matrices():
     form = precision(dtype)
     assert form.of("experts").weights == "int4-g32"
     assert bytes_per_value("int4-g32") < form.weight_bytes < 2
-    assert of_experts(["lm_head", "model.layers.0.self_attn.o_proj"]) == "int4-g32"  # single modules do not decide
+    assert (
+        of_experts(["lm_head", "model.layers.0.self_attn.o_proj"]) == "int4-g32"
+    )  # single modules do not decide
 
 
-@pytest.mark.parametrize("pattern", ["re:(.*)*x", "re:[a-z]+", "re:((a|b)+)+$", "re:", "", "re:" + "(a|b)" * 90])
+@pytest.mark.parametrize(
+    "pattern", ["re:(.*)*x", "re:[a-z]+", "re:((a|b)+)+$", "re:", "", "re:" + "(a|b)" * 90]
+)
 def test_expressions_of_other_kinds_match_nothing_and_are_never_run(pattern):
     assert of_experts([pattern, 3, None]) == "int4-g32"

@@ -1,4 +1,5 @@
-"""Fits recover the constants that made a table; scores are scale-free; nothing scored was fitted."""
+"""Fits recover the constants that made a table; scores are scale-free; nothing scored was
+fitted."""
 
 from dataclasses import replace
 
@@ -27,7 +28,11 @@ from hardware_profiles.writer import write_device
 pytestmark = pytest.mark.heavy
 
 H100 = load_device("h100-sxm")
-TRUE_GEMM = {"gemm_launch_s": 7e-6, "gemm_compute_efficiency": 0.7, "gemm_bandwidth_efficiency": 0.65}
+TRUE_GEMM = {
+    "gemm_launch_s": 7e-6,
+    "gemm_compute_efficiency": 0.7,
+    "gemm_bandwidth_efficiency": 0.65,
+}
 
 
 def products(count=400, seed=3, least=4096):
@@ -69,7 +74,10 @@ def test_a_fit_recovers_the_constants_behind_a_noisy_table(rows, found):
 @pytest.mark.parametrize(
     ("operation", "truth"),
     [
-        ("attention_generation", {"attention_launch_s": 5e-6, "attention_bandwidth_efficiency": 0.6}),
+        (
+            "attention_generation",
+            {"attention_launch_s": 5e-6, "attention_bandwidth_efficiency": 0.6},
+        ),
         ("attention_verify", {"unsplit_tile_s": 2e-6, "unsplit_unit_s": 5e-6}),
         ("mla_generation", {"mla_launch_s": 20e-6, "mla_bandwidth_efficiency": 0.5}),
     ],
@@ -78,14 +86,25 @@ def test_attention_constants_are_recovered(operation, truth):
     generator = np.random.default_rng(1)
     count = 300
     sizes = {
-        "requests": 2.0 ** generator.integers(4, 9, count), "query_tokens": 1.0,
-        "context": 2.0 ** generator.integers(10, 16, count), "heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0,
-        "beside_requests": 0.0, "beside_context": 0.0,
-    }  # fmt: skip
-    if operation == "mla_generation":  # with one number of heads, rereads and the bandwidth cannot be told apart
+        "requests": 2.0 ** generator.integers(4, 9, count),
+        "query_tokens": 1.0,
+        "context": 2.0 ** generator.integers(10, 16, count),
+        "heads": 32.0,
+        "kv_heads": 8.0,
+        "head_dim": 128.0,
+        "beside_requests": 0.0,
+        "beside_context": 0.0,
+    }
+    if (
+        operation == "mla_generation"
+    ):  # with one number of heads, rereads and the bandwidth cannot be told apart
         sizes["heads"] = 2.0 ** generator.integers(3, 8, count)
     if operation == "attention_verify":
-        sizes |= {"requests": 1.0, "query_tokens": 64.0 * generator.integers(1, 17, count), "beside_requests": 1.0}
+        sizes |= {
+            "requests": 1.0,
+            "query_tokens": 64.0 * generator.integers(1, 17, count),
+            "beside_requests": 1.0,
+        }
     rows = measurements(operation, sizes, np.ones(count), file="made.csv")
     target = with_constants(H100, truth)
     seconds = timed(target, rows, verify="unsplit")[0]
@@ -98,7 +117,8 @@ def test_attention_constants_are_recovered(operation, truth):
 @given(scale=st.floats(0.2, 5.0), seed=st.integers(0, 20))
 @settings(max_examples=20)
 def test_errors_are_ratios(scale, seed):
-    """Times and predictions that are both scaled leave the same errors; so does any common clock."""
+    """Times and predictions that are both scaled leave the same errors; so does any common
+    clock."""
     rows = timed_by(H100, products(60, seed), noise=0.1, seed=seed)
     c = H100.constants
     slower = replace(
@@ -107,7 +127,9 @@ def test_errors_are_ratios(scale, seed):
         peak_flops_per_s={"bf16": H100.peak("bf16") / scale},
     )
     one = calibrate([rows], H100, fit=False).scores["gemm"]
-    other = calibrate([replace(rows, seconds=rows.seconds * scale)], slower, fit=False).scores["gemm"]
+    other = calibrate([replace(rows, seconds=rows.seconds * scale)], slower, fit=False).scores[
+        "gemm"
+    ]
     assert other.median == pytest.approx(one.median, rel=1e-9)
     assert other.p90 == pytest.approx(one.p90, rel=1e-9)
 
@@ -146,7 +168,9 @@ def test_warm_rows_are_left_out_and_counted():
 def test_the_noise_floor_and_other_formats_are_left_out():
     rows = timed_by(H100, products(50))
     assert usable(H100, rows).all()
-    assert not usable(H100, replace(rows, resolution_s=1.0)).any(), "five steps of the clock at least"
+    assert not usable(H100, replace(rows, resolution_s=1.0)).any(), (
+        "five steps of the clock at least"
+    )
     assert not usable(H100, replace(rows, dtype=np.full(50, "fp8"))).any()
     assert usable(H100, replace(rows, dtype=np.full(50, "fp16"))).all()
 
@@ -164,9 +188,15 @@ def experts(pace, seed=0, count=40):
     """Balanced expert layers whose time is that of three matrices at `pace` times the bandwidth."""
     tokens = np.random.default_rng(seed).integers(64, 128, count).astype(float)
     sizes = {
-        "tokens": tokens, "hidden": 4096.0, "width": 2048.0, "experts": 64.0, "experts_per_token": 8.0,
-        "visited": 64.0, "padded_rows": 64 * 16.0, "least_padded_rows": 64 * 16.0,
-    }  # fmt: skip
+        "tokens": tokens,
+        "hidden": 4096.0,
+        "width": 2048.0,
+        "experts": 64.0,
+        "experts_per_token": 8.0,
+        "visited": 64.0,
+        "padded_rows": 64 * 16.0,
+        "least_padded_rows": 64 * 16.0,
+    }
     seconds = np.full(count, 3 * 4096 * 2048 * 2.0 * 64 / H100.bandwidth_bytes_per_s / pace)
     return measurements("moe", sizes, seconds, file="made.csv", dtype="bf16", part="balanced")
 
@@ -180,19 +210,29 @@ def test_a_layer_faster_than_its_memory_has_two_matrices(pace, matrices):
 def reductions(device, noise=0.0):
     steps = np.arange(8, 30, 0.5)
     columns = {
-        "bytes": np.tile(np.floor(2.0**steps), 6), "devices": np.repeat([2.0, 4.0, 8.0] * 2, len(steps)),
+        "bytes": np.tile(np.floor(2.0**steps), 6),
+        "devices": np.repeat([2.0, 4.0, 8.0] * 2, len(steps)),
         "graphs": np.repeat([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], len(steps)),
-    }  # fmt: skip
+    }
     sizes = columns["bytes"]
     rows = measurements("allreduce", columns, np.ones(len(sizes)), file="made.csv", part="vllm")
     return timed_by(device, rows, noise=noise)
 
 
 def test_allreduce_constants_by_library_and_size():
-    truth = {"allreduce_launch_s": 7e-6, "allreduce_one_shot_efficiency": 0.4, "nccl_efficiency": 0.5}
+    truth = {
+        "allreduce_launch_s": 7e-6,
+        "allreduce_one_shot_efficiency": 0.4,
+        "nccl_efficiency": 0.5,
+    }
     rows = reductions(with_constants(H100, truth), noise=0.01)
     found = calibrate([rows], H100)
-    assert set(found.scores["allreduce"].parts) == {"vllm", "vllm large", "vllm eager", "vllm eager large"}
+    assert set(found.scores["allreduce"].parts) == {
+        "vllm",
+        "vllm large",
+        "vllm eager",
+        "vllm eager large",
+    }
     assert found.scores["allreduce"].median < 0.05
     for name, value in truth.items():
         assert getattr(found.device.constants, name) == pytest.approx(value, rel=0.2), name
@@ -205,7 +245,11 @@ def test_a_fitted_profile_is_written_and_scores_the_same(rows, found, tmp_path):
     again = calibrate([rows], copy, fit=False).scores["gemm"]
     assert again.median == pytest.approx(found.scores["gemm"].median, rel=1e-9)
     origin = copy.provenance["constants.gemm_launch_s"]
-    assert origin.kind == "measured" and "made.csv" in origin.source and "on the other rows" in origin.source
+    assert (
+        origin.kind == "measured"
+        and "made.csv" in origin.source
+        and "on the other rows" in origin.source
+    )
     assert copy.constants.residual_ratio["gemm"] == found.device.constants.residual_ratio["gemm"]
     assert copy.constants.residuals.regimes == found.device.constants.residuals.regimes
     assert copy.constants.residual_ratio["moe"] == H100.constants.residual_ratio["moe"]
@@ -256,7 +300,9 @@ def test_narrow_products_are_fitted_beside_those_of_sixteen_bits():
     b200 = load_device("b200-sxm")
     truth = {"gemm_launch_s": 6e-6, "gemm_bandwidth_efficiency": 0.7}
     rows = products(least=16_384)
-    rows = replace(rows, dtype=np.full(400, "fp8"), columns={**rows.columns, "converts": np.ones(400)})
+    rows = replace(
+        rows, dtype=np.full(400, "fp8"), columns={**rows.columns, "converts": np.ones(400)}
+    )
     seconds = timed(with_constants(b200.in_format("fp8"), truth), rows, dtype="fp8")[0]
     found = calibrate([replace(rows, seconds=seconds)], b200, dtype="fp8").device
     for name, value in truth.items():

@@ -20,11 +20,14 @@ BARE = replace(BARE, constants=replace(BARE.constants, corrections={}))
 def products(count, seed, error, noise=0.01):
     generator = np.random.default_rng(seed)
     sizes = {
-        "rows": 2.0 ** generator.integers(0, 11, count), "outputs": 2.0 ** generator.integers(12, 17, count),
+        "rows": 2.0 ** generator.integers(0, 11, count),
+        "outputs": 2.0 ** generator.integers(12, 17, count),
         "inputs": 2.0 ** generator.integers(13, 17, count),
-    }  # fmt: skip
+    }
     rows = measurements("gemm", sizes, np.ones(count), file="made.csv", dtype="bf16")
-    spread = error * np.sign(np.log2(sizes["outputs"]) - 13.5) + noise * generator.standard_normal(count)
+    spread = error * np.sign(np.log2(sizes["outputs"]) - 13.5) + noise * generator.standard_normal(
+        count
+    )
     return replace(rows, seconds=timed(BARE, rows)[0] * np.exp(spread))
 
 
@@ -64,4 +67,6 @@ def test_a_fit_states_its_correction_and_scores_with_it():
     assert found.scores["gemm"].median < 0.03
     assert 0.7 <= found.scores["gemm"].coverage <= 0.9
     again = calibrate([products(2400, 5, 0.1)], found.device).device.constants
-    assert again.gemm_launch_s == pytest.approx(found.device.constants.gemm_launch_s, rel=0.05, abs=2e-7)
+    assert again.gemm_launch_s == pytest.approx(
+        found.device.constants.gemm_launch_s, rel=0.05, abs=2e-7
+    )

@@ -1,4 +1,5 @@
-"""Regimes found in residuals: they tile the range and hold what they claim on rows that nothing was fitted to."""
+"""Regimes found in residuals: they tile the range and hold what they claim on rows that nothing was
+fitted to."""
 
 from dataclasses import replace
 
@@ -30,7 +31,8 @@ def places(generator, count):
 
 
 def rows_of(count, seed):
-    """Rows whose error is small where launches are few, and large and one-sided where they are many."""
+    """Rows whose error is small where launches are few, and large and one-sided where they are
+    many."""
     generator = np.random.default_rng(seed)
     where, noise = places(generator, count), generator.standard_normal(count)
     return where, np.where(where.axes["launch"] < 0.6, 0.01 * noise, 0.2 * np.abs(noise))
@@ -48,7 +50,9 @@ def test_regimes_tile_the_range(seed, count):
     assert all(each.low_ratio <= 0 <= each.high_ratio for each in found)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 5))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 5))]
+)
 def test_intervals_hold_four_fifths_of_fresh_rows_where_errors_differ(seed):
     residuals = Residuals({"gemm": 0.3}, {"gemm": regimes(*rows_of(800, seed), 5)})
     where, error = rows_of(20_000, seed + 100)
@@ -58,10 +62,14 @@ def test_intervals_hold_four_fifths_of_fresh_rows_where_errors_differ(seed):
     assert inside[calm].mean() == pytest.approx(0.8, abs=0.07)
     assert np.median((high - low)[calm]) == pytest.approx(2 * 1.2816 * 0.01, rel=0.3)
     assert np.quantile(high[~calm], 0.2) > 0.15
-    assert inside[~calm].mean() == pytest.approx(0.8, abs=0.08), "errors of one sign are held on one side alone"
+    assert inside[~calm].mean() == pytest.approx(0.8, abs=0.08), (
+        "errors of one sign are held on one side alone"
+    )
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+)
 def test_sizes_separate_errors_that_shares_do_not(seed):
     generator = np.random.default_rng(seed)
     where = places(generator, 600)
@@ -84,7 +92,9 @@ def test_an_interval_holds_its_point_and_four_fifths(seed, offset):
     (only,) = regimes(nothing, error, 0)
     assert only.low_ratio <= 0.0 <= only.high_ratio
     ratio = np.expm1(error)
-    assert np.mean((ratio >= only.low_ratio) & (ratio <= only.high_ratio)) == pytest.approx(0.8, abs=0.01)
+    assert np.mean((ratio >= only.low_ratio) & (ratio <= only.high_ratio)) == pytest.approx(
+        0.8, abs=0.01
+    )
 
 
 def test_few_rows_have_no_regimes():
@@ -92,7 +102,9 @@ def test_few_rows_have_no_regimes():
     assert regimes(where, error, 5) == ()
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 4))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 4))]
+)
 def test_noise_alone_is_hardly_split(seed):
     generator = np.random.default_rng(seed)
     assert len(regimes(places(generator, 800), 0.05 * generator.standard_normal(800), 5)) <= 3
@@ -113,9 +125,16 @@ def test_residuals_come_from_the_rows_behind_a_fit_with_their_freedom():
         "five constants of twelve rows"
     )
     assert found["gemm"] == H100.constants.residual_ratio["gemm"]
-    few = fitted_residuals(H100.constants.residuals, noisy.select(np.arange(12) < 5), timings(H100, rows.select(
-        np.arange(12) < 5))[0], "split", {"allreduce"})  # fmt: skip
-    assert few["allreduce"] == H100.constants.residual_ratio["allreduce"], "five rows do not tell five constants"
+    few = fitted_residuals(
+        H100.constants.residuals,
+        noisy.select(np.arange(12) < 5),
+        timings(H100, rows.select(np.arange(12) < 5))[0],
+        "split",
+        {"allreduce"},
+    )
+    assert few["allreduce"] == H100.constants.residual_ratio["allreduce"], (
+        "five rows do not tell five constants"
+    )
 
 
 def test_large_messages_have_the_residual_of_the_ring():
@@ -129,10 +148,19 @@ def test_large_messages_have_the_residual_of_the_ring():
 def test_coverage_counts_what_lies_inside(low, high):
     error = np.linspace(-1.0, 1.0, 201)
     timing = Timing(np.full(201, 1e-5), np.zeros(201), np.zeros(201), np.zeros(201))
-    found = interval(1e-5 * np.exp(error), timing, (np.full(201, -low), np.full(201, high)), np.ones(201, dtype=bool))
+    found = interval(
+        1e-5 * np.exp(error),
+        timing,
+        (np.full(201, -low), np.full(201, high)),
+        np.ones(201, dtype=bool),
+    )
     assert found.coverage == pytest.approx((low + high) / 2.0, abs=0.02)
     assert found.width == pytest.approx(np.exp(high) - np.exp(-low))
-    assert np.isnan(interval(np.ones(0), Timing(*np.zeros((4, 0))), (np.zeros(0), np.zeros(0)), np.ones(0, bool)).width)
+    assert np.isnan(
+        interval(
+            np.ones(0), Timing(*np.zeros((4, 0))), (np.zeros(0), np.zeros(0)), np.ones(0, bool)
+        ).width
+    )
 
 
 def test_a_fit_states_intervals_that_hold_on_the_other_rows():
@@ -150,6 +178,10 @@ def test_a_fit_states_intervals_that_hold_on_the_other_rows():
     assert found.device.constants.residuals.regimes["gemm"]
     again = calibrate([rows], found.device, fit=False).scores["gemm"]
     assert (again.coverage, again.width_ratio) == pytest.approx((score.coverage, score.width_ratio))
-    flat = replace(found.device, constants=replace(found.device.constants, residual_ratio=dict(
-        found.device.constants.residual_ratio)))  # fmt: skip
+    flat = replace(
+        found.device,
+        constants=replace(
+            found.device.constants, residual_ratio=dict(found.device.constants.residual_ratio)
+        ),
+    )
     assert calibrate([rows], flat, fit=False).scores["gemm"].width_ratio > 1.2 * score.width_ratio

@@ -1,4 +1,5 @@
-"""Every layout is recognised and read by hand-checked rows; what is foreign or wrong is refused by name and row."""
+"""Every layout is recognised and read by hand-checked rows; what is foreign or wrong is refused by
+name and row."""
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,10 @@ TEXTS = {
     "decode": "d,hq,hkv,b,ctx,us\n128,32,8,4,1024,20\n",
     "prompt": "d,hq,hkv,b,s,us\n128,32,8,1,512,40\n",
     "latent": "kv,hq_local,b,ctx,us\nbf16,16,2,1024,15\n",
-    "experts": "dtype,h,f,topk,E,tp,dist,t,us\nbf16,2048,768,8,128,2,balanced,4,100\n"
-    "bf16,2048,768,8,128,1,power_law_1.2,200,400\n",
+    "experts": (
+        "dtype,h,f,topk,E,tp,dist,t,us\nbf16,2048,768,8,128,2,balanced,4,100\n"
+        "bf16,2048,768,8,128,1,power_law_1.2,200,400\n"
+    ),
     "trtllm": "tp,elems,bytes,us\n2,128,256,3.8\n",
     "vllm": "tp,elems,bytes,backend,us\n2,128,256,vllm_eager,44\n8,128,256,vllm_graph,5\n",
 }
@@ -33,7 +36,10 @@ def written(tmp_path, text, name="table.csv"):
 
 
 def read(tmp_path, text, name="table.csv", **keywords):
-    return {each.operation: each for each in read_measurements(written(tmp_path, text, name), **keywords)}
+    return {
+        each.operation: each
+        for each in read_measurements(written(tmp_path, text, name), **keywords)
+    }
 
 
 def test_products(tmp_path):
@@ -49,7 +55,9 @@ def test_attention_of_either_kind(tmp_path):
     prompt = read(tmp_path, TEXTS["prompt"])["attention_context"].columns
     assert (prompt["requests"][0], prompt["query_tokens"][0], prompt["context"][0]) == (1, 512, 0)
     both = read(tmp_path, TEXTS["prompt"] + "128,32,8,64,1,11\n")
-    assert both["attention_generation"].columns["requests"].tolist() == [64], "prompts of one token are decoded"
+    assert both["attention_generation"].columns["requests"].tolist() == [64], (
+        "prompts of one token are decoded"
+    )
     assert both["attention_context"].columns["query_tokens"].tolist() == [512]
     assert read(tmp_path, TEXTS["latent"])["mla_generation"].columns["heads"].tolist() == [16]
 
@@ -85,13 +93,20 @@ def test_mixed_batches_take_their_shapes_from_the_named_model(tmp_path):
     pq.write_table(pa.table(columns), path)
     found = {each.operation: each for each in read_measurements(path)}
     assert {name: len(rows) for name, rows in found.items()} == {
-        "attention_generation": 1, "attention_context": 2, "attention_verify": 1,
-    }  # fmt: skip
+        "attention_generation": 1,
+        "attention_context": 2,
+        "attention_verify": 1,
+    }
     assert found["attention_generation"].columns["heads"].tolist() == [16]
     verify = found["attention_verify"].columns
-    assert [verify[name][0] for name in ("query_tokens", "context", "beside_requests", "beside_context")] == [
-        64, 512, 4, 256,
-    ]  # fmt: skip
+    assert [
+        verify[name][0] for name in ("query_tokens", "context", "beside_requests", "beside_context")
+    ] == [
+        64,
+        512,
+        4,
+        256,
+    ]
     nameless = tmp_path / "card.parquet"
     pq.write_table(pa.table(columns), nameless)
     with pytest.raises(InputError, match="--model"):
@@ -102,16 +117,25 @@ def test_mixed_batches_take_their_shapes_from_the_named_model(tmp_path):
 def test_layers_become_products(tmp_path):
     text = "tp,layer,tokens,time_us\n2,down_proj,16,50\n1,act_fn,16,2\n1,qkv_proj,16,30\n"
     found = read_measurements(written(tmp_path, text, "llama-3.1-8b.csv"))
-    shapes = [tuple(float(each.columns[c][0]) for c in ("rows", "outputs", "inputs")) for each in found]
+    shapes = [
+        tuple(float(each.columns[c][0]) for c in ("rows", "outputs", "inputs")) for each in found
+    ]
     assert sorted(shapes) == [(16, 4096, 7168), (16, 6144, 4096)]
 
 
 def test_chunks_and_collectives(tmp_path):
     table = {
-        "tp": [2, 2, 2], "n_embd": [8192] * 3, "n_q_head": [64] * 3, "n_kv_head": [8] * 3,
-        "is_prefill": [False, True, True], "batch_size": [16, 1, 1], "prefill_chunk": [0, 64, 128],
-        "kv_len": [512, 1024, 0], "attn_prefill_ms": [None, 0.03, 0.04], "attn_decode_ms": [0.02, None, None],
-    }  # fmt: skip
+        "tp": [2, 2, 2],
+        "n_embd": [8192] * 3,
+        "n_q_head": [64] * 3,
+        "n_kv_head": [8] * 3,
+        "is_prefill": [False, True, True],
+        "batch_size": [16, 1, 1],
+        "prefill_chunk": [0, 64, 128],
+        "kv_len": [512, 1024, 0],
+        "attn_prefill_ms": [None, 0.03, 0.04],
+        "attn_decode_ms": [0.02, None, None],
+    }
     path = tmp_path / "chunks.parquet"
     pq.write_table(pa.table(table), path)
     found = {each.operation: each for each in read_measurements(path)}
@@ -128,13 +152,49 @@ def test_chunks_and_collectives(tmp_path):
 
 
 def test_our_own_traces(tmp_path):
-    shape = {"dtype": "fp32", "repeats": 3, "graph": False, "flops": 1.0, "bytes": 1.0, "low_s": 1e-6, "high_s": 1e-3}
-    attention = {"requests": 2, "query_tokens": 8, "context": 512, "heads": 8, "kv_heads": 2, "head_dim": 64}
+    shape = {
+        "dtype": "fp32",
+        "repeats": 3,
+        "graph": False,
+        "flops": 1.0,
+        "bytes": 1.0,
+        "low_s": 1e-6,
+        "high_s": 1e-3,
+    }
+    attention = {
+        "requests": 2,
+        "query_tokens": 8,
+        "context": 512,
+        "heads": 8,
+        "kv_heads": 2,
+        "head_dim": 64,
+    }
     rows = (
-        KernelRow(operation="attention", implementation="a", median_s=5e-5, cold=True, **attention, **shape),
-        KernelRow(operation="attention", implementation="b", median_s=4e-5, cold=True, **attention, **shape),
         KernelRow(
-            operation="gemm", implementation="x", median_s=3e-5, cold=False, rows=4, outputs=8, inputs=16, **shape
+            operation="attention",
+            implementation="a",
+            median_s=5e-5,
+            cold=True,
+            **attention,
+            **shape,
+        ),
+        KernelRow(
+            operation="attention",
+            implementation="b",
+            median_s=4e-5,
+            cold=True,
+            **attention,
+            **shape,
+        ),
+        KernelRow(
+            operation="gemm",
+            implementation="x",
+            median_s=3e-5,
+            cold=False,
+            rows=4,
+            outputs=8,
+            inputs=16,
+            **shape,
         ),
         KernelRow(operation="copy", implementation="x", median_s=3e-5, cold=True, **shape),
     )
@@ -142,7 +202,9 @@ def test_our_own_traces(tmp_path):
     write_kernels(KernelTrace(rows=rows, provenance=KernelProvenance(device="mine")), path)
     found = {each.operation: each for each in read_measurements(path)}
     assert set(found) == {"attention_verify", "gemm"}
-    assert found["attention_verify"].seconds.tolist() == pytest.approx([4e-5]), "the fastest of two implementations"
+    assert found["attention_verify"].seconds.tolist() == pytest.approx([4e-5]), (
+        "the fastest of two implementations"
+    )
     assert found["gemm"].cold.tolist() == [False]
 
 
@@ -150,7 +212,10 @@ def test_our_own_traces(tmp_path):
     ("text", "words"),
     [
         ("dtype,m,n,k,us\nbf16,0,128,64,2.5\n", ["m, row 1", "whole number from 1", "got 0"]),
-        ("dtype,m,n,k,us\nbf16,4,128,64,2.5\nbf16,4,1.5,64,2.5\n", ["n, row 2", "whole number", "1.5"]),
+        (
+            "dtype,m,n,k,us\nbf16,4,128,64,2.5\nbf16,4,1.5,64,2.5\n",
+            ["n, row 2", "whole number", "1.5"],
+        ),
         ("dtype,m,n,k,us\nbf16,4,128,64,-2\n", ["us, row 1", "got -2"]),
         ("dtype,m,n,k,us\nbf16,4,128,64,0\n", ["us, row 1", "above 0"]),
         ("dtype,m,n,k,us\nbf16,4,128,64,nan\n", ["us, row 1"]),
@@ -163,7 +228,10 @@ def test_our_own_traces(tmp_path):
         ("a,b\n1,2,3\n", ["no CSV table"]),
         ("", ["no CSV table"]),
         (TEXTS["experts"].replace("balanced", "uneven"), ["dist, row 1", "power_law"]),
-        (TEXTS["experts"].replace(",8,128,2,", ",200,128,2,"), ["topk, row 1", "must not exceed E"]),
+        (
+            TEXTS["experts"].replace(",8,128,2,", ",200,128,2,"),
+            ["topk, row 1", "must not exceed E"],
+        ),
         (TEXTS["vllm"].replace("vllm_graph", "gloo"), ["backend, row 2", "gloo"]),
         ("tp,elems,bytes,us\n1,128,256,3\n", ["tp, row 1", "from 2"]),
     ],
@@ -193,7 +261,12 @@ def test_layouts_do_not_hide_each_other():
         assert first is each
 
 
-@given(tokens=st.integers(1, 600), log=st.integers(0, 8), share=st.floats(0.01, 1.0), exponent=st.floats(0.5, 2.0))
+@given(
+    tokens=st.integers(1, 600),
+    log=st.integers(0, 8),
+    share=st.floats(0.01, 1.0),
+    exponent=st.floats(0.5, 2.0),
+)
 def test_loads_are_whole_falling_and_complete(tokens, log, share, exponent):
     experts = 2**log
     chosen = max(1, int(share * min(experts, 16)))
@@ -208,11 +281,18 @@ def test_loads_are_whole_falling_and_complete(tokens, log, share, exponent):
 
 
 def test_a_steeper_law_visits_fewer_experts():
-    visited = [np.count_nonzero(power_law_loads(32, 256, 8, exponent)) for exponent in (0.5, 1.01, 1.2, 1.6)]
+    visited = [
+        np.count_nonzero(power_law_loads(32, 256, 8, exponent))
+        for exponent in (0.5, 1.01, 1.2, 1.6)
+    ]
     assert visited == sorted(visited, reverse=True)
     assert visited[0] > visited[-1]
     assert np.count_nonzero(power_law_loads(32, 256, 8, 1.0)) >= visited[1]
 
 
 def test_every_operation_states_its_columns():
-    assert all("requests" in names for operation, names in COLUMNS.items() if operation.startswith("attention"))
+    assert all(
+        "requests" in names
+        for operation, names in COLUMNS.items()
+        if operation.startswith("attention")
+    )

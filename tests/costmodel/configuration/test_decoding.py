@@ -49,16 +49,27 @@ def optional(strategy):
 
 
 DEPLOYMENTS = st.builds(
-    DeploymentNames, model=NAMES, device=NAMES, engine=NAMES, dtype=optional(NAMES), kv_dtype=optional(NAMES),
-    tensor_parallel=st.integers(1, 8), context_parallel=st.integers(1, 8), split_verify=optional(st.booleans()),
+    DeploymentNames,
+    model=NAMES,
+    device=NAMES,
+    engine=NAMES,
+    dtype=optional(NAMES),
+    kv_dtype=optional(NAMES),
+    tensor_parallel=st.integers(1, 8),
+    context_parallel=st.integers(1, 8),
+    split_verify=optional(st.booleans()),
     fidelity=st.sampled_from(["datasheet", "calibrated", "measured"]),
-    transforms=st.lists(NAMES, max_size=3).map(tuple), overrides=st.lists(NAMES, max_size=3).map(tuple),
-)  # fmt: skip
+    transforms=st.lists(NAMES, max_size=3).map(tuple),
+    overrides=st.lists(NAMES, max_size=3).map(tuple),
+)
 RATES = st.lists(st.floats(0, 1), max_size=5).map(lambda rates: tuple(sorted(rates, reverse=True)))
 STOPS = st.builds(
-    Stop, rule=st.sampled_from(["length", "probability", "product", "gain", "ema", "goodput"]), at=st.floats(0, 1),
-    least_tokens=st.integers(0, 4), most_tokens=st.integers(0, 9),
-)  # fmt: skip
+    Stop,
+    rule=st.sampled_from(["length", "probability", "product", "gain", "ema", "goodput"]),
+    at=st.floats(0, 1),
+    least_tokens=st.integers(0, 4),
+    most_tokens=st.integers(0, 9),
+)
 
 
 @st.composite
@@ -74,16 +85,33 @@ def configurations(draw):
         drafted = shape.draft_tokens
     elif kind == "dynamic_tree":
         drafted = draw(st.integers(1, 60))
-        shape = Shape(kind="dynamic_tree", nodes=drafted, depth=draw(st.integers(0, 9)), width=draw(st.integers(0, 9)))
+        shape = Shape(
+            kind="dynamic_tree",
+            nodes=drafted,
+            depth=draw(st.integers(0, 9)),
+            width=draw(st.integers(0, 9)),
+        )
     return DecodingConfiguration(
-        deployment=draw(DEPLOYMENTS), method=draw(st.sampled_from(["eagle-3", "n-gram", "medusa"])), shape=shape,
-        draft_tokens=drafted, schedule=schedule, stop=draw(STOPS), draft_model=draw(optional(NAMES)),
-        exit_layers=draw(optional(st.integers(1, 40))), trace=draw(optional(NAMES)),
-        match_rate=draw(optional(st.floats(0, 1))), acceptance_by_depth=draw(optional(RATES)),
-        batch=draw(optional(st.integers(1, 999))), context=draw(optional(st.integers(0, 99_999))),
+        deployment=draw(DEPLOYMENTS),
+        method=draw(st.sampled_from(["eagle-3", "n-gram", "medusa"])),
+        shape=shape,
+        draft_tokens=drafted,
+        schedule=schedule,
+        stop=draw(STOPS),
+        draft_model=draw(optional(NAMES)),
+        exit_layers=draw(optional(st.integers(1, 40))),
+        trace=draw(optional(NAMES)),
+        match_rate=draw(optional(st.floats(0, 1))),
+        acceptance_by_depth=draw(optional(RATES)),
+        batch=draw(optional(st.integers(1, 999))),
+        context=draw(optional(st.integers(0, 99_999))),
         max_batch=draw(optional(st.integers(1, 999))),
-        provenance=draw(st.dictionaries(NAMES, NAMES | st.floats(-9, 9) | st.integers(0, 9) | st.none(), max_size=3)),
-    )  # fmt: skip
+        provenance=draw(
+            st.dictionaries(
+                NAMES, NAMES | st.floats(-9, 9) | st.integers(0, 9) | st.none(), max_size=3
+            )
+        ),
+    )
 
 
 @given(configurations())
@@ -114,7 +142,12 @@ def test_a_schedule_keeps_its_last_k_over_gaps_and_past_its_end():
     assert [chosen.draft_tokens_at(batch) for batch in (1, 4, 9, 10, 30, 400)] == [5, 5, 5, 2, 2, 2]
     assert chosen.largest_batch == 30
     fixed = build(draft_tokens=3)
-    assert (fixed.draft_tokens_at(1), fixed.draft_tokens_at(999), fixed.varies, fixed.largest_batch) == (
+    assert (
+        fixed.draft_tokens_at(1),
+        fixed.draft_tokens_at(999),
+        fixed.varies,
+        fixed.largest_batch,
+    ) == (
         3,
         3,
         False,
@@ -124,9 +157,14 @@ def test_a_schedule_keeps_its_last_k_over_gaps_and_past_its_end():
 
 def test_topology_follows_from_what_is_drafted():
     dynamic = Shape(kind="dynamic_tree", nodes=6, depth=3, width=4)
-    assert build(draft_tokens=0).topology == build("plain-decoding", draft_tokens=0).topology == "off"
+    assert (
+        build(draft_tokens=0).topology == build("plain-decoding", draft_tokens=0).topology == "off"
+    )
     assert build().topology == "chain"
-    assert build(shape=BINARY, draft_tokens=6).topology == "tree" and build(shape=BINARY, draft_tokens=6).tree == BINARY
+    assert (
+        build(shape=BINARY, draft_tokens=6).topology == "tree"
+        and build(shape=BINARY, draft_tokens=6).tree == BINARY
+    )
     assert build(shape=dynamic, draft_tokens=6).topology == "dynamic_tree"
     assert build(shape=dynamic, draft_tokens=6).tree is None
 
@@ -159,7 +197,10 @@ def test_a_configuration_cannot_be_changed():
         ({"shape": BINARY, "draft_tokens": 6, "schedule": ((1, 8, 6),)}, "schedule"),
         ({"shape": Shape(kind="chain", nodes=5)}, "shape.kind"),
         ({"shape": Shape(kind="dynamic_tree", nodes=0), "draft_tokens": 0}, "shape.nodes"),
-        ({"shape": Shape(kind="dynamic_tree", nodes=5, least_probability=2.0)}, "shape.least_probability"),
+        (
+            {"shape": Shape(kind="dynamic_tree", nodes=5, least_probability=2.0)},
+            "shape.least_probability",
+        ),
         ({"shape": "tree"}, "shape"),
         ({"stop": Stop(rule="probability", at=1.5)}, "stop.at"),
         ({"stop": Stop(rule="sometimes")}, "stop.rule"),
@@ -229,7 +270,9 @@ def test_keys_that_are_absent_keep_their_defaults():
     document = {"schema": 1, "deployment": {"model": "gpt2"}, "method": "n-gram", "draft_tokens": 4}
     chosen = DecodingConfiguration.from_json(document)
     assert chosen == build("n-gram", draft_tokens=4, deployment=DeploymentNames(model="gpt2"))
-    assert DecodingConfiguration.from_json(document | {"shape": chain_tree(4).to_json()}).tree == chain_tree(4)
+    assert DecodingConfiguration.from_json(
+        document | {"shape": chain_tree(4).to_json()}
+    ).tree == chain_tree(4)
     with pytest.raises(InputError, match="deployment"):
         DecodingConfiguration.from_json({"schema": 1})
 

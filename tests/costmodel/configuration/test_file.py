@@ -12,15 +12,24 @@ from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 
 WHERE = DeploymentNames(model="gpt2", device="l4")
-CHAIN = DecodingConfiguration(deployment=WHERE, method="n-gram", draft_tokens=4, batch=1, context=512)
+CHAIN = DecodingConfiguration(
+    deployment=WHERE, method="n-gram", draft_tokens=4, batch=1, context=512
+)
 OFF = DecodingConfiguration(deployment=WHERE, method="n-gram", batch=64, context=512)
 TREE = DecodingConfiguration(
-    deployment=WHERE, method="eagle-3", draft_tokens=2, shape=Tree.from_paths([(0,), (1,)]), batch=1, context=2048
+    deployment=WHERE,
+    method="eagle-3",
+    draft_tokens=2,
+    shape=Tree.from_paths([(0,), (1,)]),
+    batch=1,
+    context=2048,
 )
 RANGES = DecodingConfiguration(
     deployment=WHERE, method="n-gram", draft_tokens=5, schedule=((1, 8, 5), (9, 64, 0)), context=512
 )
-TREES_TOO = DecodingConfiguration(deployment=WHERE, method="eagle-3", draft_tokens=3, schedule=((1, 64, 3),))
+TREES_TOO = DecodingConfiguration(
+    deployment=WHERE, method="eagle-3", draft_tokens=3, schedule=((1, 64, 3),)
+)
 
 
 def row(chosen, context=None):
@@ -41,7 +50,9 @@ def write(tmp_path):
 @pytest.fixture
 def answer(write):
     schedules = [row(RANGES), row(TREES_TOO, context=2048)]
-    return write({"schema": 1, "choices": [row(CHAIN), row(OFF), row(TREE)], "schedules": schedules})
+    return write(
+        {"schema": 1, "choices": [row(CHAIN), row(OFF), row(TREE)], "schedules": schedules}
+    )
 
 
 def test_a_configuration_is_read_back(write):
@@ -59,7 +70,9 @@ def test_chains_come_as_their_schedule_and_trees_as_they_are(answer):
 def test_a_chain_that_ends_early_keeps_its_rule(write):
     stopped = replace(CHAIN, stop=Stop(rule="probability", at=0.4))
     path = write({"schema": 1, "choices": [row(stopped)], "schedules": [row(RANGES)]})
-    assert read_configuration(path) == stopped and read_configuration(path, scheduled=True) == RANGES
+    assert (
+        read_configuration(path) == stopped and read_configuration(path, scheduled=True) == RANGES
+    )
 
 
 def test_a_choice_that_is_not_there_is_named_with_those_that_are(answer):

@@ -43,14 +43,21 @@ def test_heads_and_draft_models_are_in_16_bits_whatever_the_target_has(dtype):
 
 
 def test_a_stated_format_is_the_drafters_and_leaves_the_target_alone():
-    plain, narrow = setting("eagle-3", dtype="int4"), setting("eagle-3", dtype="int4", draft_dtype="int4")
+    plain, narrow = (
+        setting("eagle-3", dtype="int4"),
+        setting("eagle-3", dtype="int4", draft_dtype="int4"),
+    )
     assert formats(narrow).weights == "int4-g128-zp" and formats(plain).weights == "bf16"
     assert narrow.deployment == plain.deployment
-    assert drafter_bytes(narrow.deployment, narrow.drafter) < 0.6 * drafter_bytes(plain.deployment, plain.drafter)
+    assert drafter_bytes(narrow.deployment, narrow.drafter) < 0.6 * drafter_bytes(
+        plain.deployment, plain.drafter
+    )
     at = {"batch": 1, "context": 1024}
     speedups = [estimate(each, geometric(0.7, 5), **at).speedup for each in (plain, narrow)]
     assert speedups[0] < speedups[1]
-    needed = [float(footprint_of(each, geometric(0.7, 5), **at).weights_bytes) for each in (plain, narrow)]
+    needed = [
+        float(footprint_of(each, geometric(0.7, 5), **at).weights_bytes) for each in (plain, narrow)
+    ]
     assert needed[0] > needed[1]
 
 
@@ -69,14 +76,19 @@ def test_a_drafter_by_the_target_runs_on_the_targets_own_weights():
 def test_a_shared_output_head_keeps_the_targets_format():
     mtp = setting("mtp", model="deepseek-v3", dtype="q8_0", tensor_parallel=8, draft_dtype="fp8")
     assert formats(mtp).weights == "fp8" and formats(mtp).of("head").weights == "q8_0"
-    own = setting("eagle-3", dtype="q8_0", draft_dtype="fp8")  # EAGLE-3 has an output head of its own
+    own = setting(
+        "eagle-3", dtype="q8_0", draft_dtype="fp8"
+    )  # EAGLE-3 has an output head of its own
     assert formats(own).of("head").weights == "bf16"
 
 
 def test_prediction_layers_of_a_checkpoint_are_in_its_format():
     """The layer that DeepSeek ships beside its model lies in the same files, in fp8."""
     for dtype in (None, "int4"):
-        assert formats(setting("mtp", model="deepseek-v3", tensor_parallel=8, dtype=dtype)).weights == "fp8-block"
+        assert (
+            formats(setting("mtp", model="deepseek-v3", tensor_parallel=8, dtype=dtype)).weights
+            == "fp8-block"
+        )
     trained = setting("eagle-3", model="deepseek-v3", tensor_parallel=8)
     assert formats(trained).weights == "bf16"
     chosen = setting("mtp", model="deepseek-v3", tensor_parallel=8)
@@ -103,12 +115,16 @@ def test_drafts_compute_in_what_the_device_has():
 
 
 def test_an_unpublished_drafter_reads_what_is_stated_in_any_format():
-    where = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none", fidelity="datasheet")
+    where = DeploymentNames(
+        model="llama-3.1-8b", device="h100-sxm", engine="none", fidelity="datasheet"
+    )
     at = {"batch": 1, "context": 1024}
 
     def draft_s(dtype):
         names = replace(where, draft_dtype=dtype)
-        asked = DecodingConfiguration(method="eagle-3", draft_passes=1, draft_bytes=1e9, deployment=names)
+        asked = DecodingConfiguration(
+            method="eagle-3", draft_passes=1, draft_bytes=1e9, deployment=names
+        )
         return float(estimate(build_setting(asked), geometric(0.7, 3), **at).step.draft_s)
 
     assert draft_s(None) == pytest.approx(1e9 / H100.bandwidth_bytes_per_s, rel=0.01)
@@ -116,14 +132,19 @@ def test_an_unpublished_drafter_reads_what_is_stated_in_any_format():
 
 
 def test_a_quantised_target_gains_less_from_a_draft_in_16_bits_and_drafts_less():
-    """What is saved per accepted token shrinks with the target's weights, what a draft costs does not."""
+    """What is saved per accepted token shrinks with the target's weights, what a draft costs does
+    not."""
 
     def best(dtype):
         chosen = {
-            k: estimate(setting("eagle-3", model="llama-3.1-70b", dtype="int4", draft_dtype=dtype),
-                        geometric(0.8, k), batch=1, context=1024).speedup
+            k: estimate(
+                setting("eagle-3", model="llama-3.1-70b", dtype="int4", draft_dtype=dtype),
+                geometric(0.8, k),
+                batch=1,
+                context=1024,
+            ).speedup
             for k in range(1, 13)
-        }  # fmt: skip
+        }
         return max(chosen.items(), key=lambda each: each[1])
 
     (narrow_k, narrow), (wide_k, wide) = best("int4"), best(None)
@@ -131,11 +152,16 @@ def test_a_quantised_target_gains_less_from_a_draft_in_16_bits_and_drafts_less()
 
 
 def test_measured_speedups_of_a_quantised_target_on_an_a100(reference_data):
-    """EAGLE-3 with five draft tokens, w4a16: 1.46 and 1.08 measured at batch 1 and 8, 1.66 and 1.29 before."""
+    """EAGLE-3 with five draft tokens, w4a16: 1.46 and 1.08 measured at batch 1 and 8, 1.66 and 1.29
+    before."""
     from tests.golden.paying_batches import curves, last_paying
 
-    (curve,) = [each for each in curves(reference_data) if (each.weights, each.cache) == ("w4a16", "fp16")]
-    assert curve.measured[1] == pytest.approx(1.46, abs=0.01) and curve.measured[8] == pytest.approx(1.08, abs=0.01)
+    (curve,) = [
+        each for each in curves(reference_data) if (each.weights, each.cache) == ("w4a16", "fp16")
+    ]
+    assert curve.measured[1] == pytest.approx(1.46, abs=0.01) and curve.measured[
+        8
+    ] == pytest.approx(1.08, abs=0.01)
     assert curve.predicted[1] == pytest.approx(curve.measured[1], rel=0.05)
     assert curve.predicted[8] == pytest.approx(curve.measured[8], rel=0.13)
     assert last_paying(curve.predicted) < 21.0  # 22.0 before, 11.7 measured
@@ -143,7 +169,13 @@ def test_measured_speedups_of_a_quantised_target_on_an_a100(reference_data):
 
 @pytest.mark.parametrize("word", ["awq", "AWQ", "fp8"])
 def test_python_takes_the_format_of_the_drafter(word):
-    options = {"model": "llama-3.1-8b", "method": "eagle-3", "acceptance": "0.7", "draft_tokens": 3, "batch": [1]}
+    options = {
+        "model": "llama-3.1-8b",
+        "method": "eagle-3",
+        "acceptance": "0.7",
+        "draft_tokens": 3,
+        "batch": [1],
+    }
     (row,) = rooftree.predict(**options, dtype="awq", draft_dtype=word)["predictions"]
     (usual,) = rooftree.predict(**options, dtype="awq")["predictions"]
     assert row["step_s"] < usual["step_s"] and row["speedup"] > usual["speedup"]

@@ -41,7 +41,8 @@ def test_passes_follow_from_the_depth(draft, k, passes):
     by=st.sampled_from(["model", "head", "heads"]),
 )
 def test_a_chain_is_a_tree_of_one_node_per_level(k, per, serial, rereads, by):
-    """Level by level, both drafts take as many passes, and rows differ by what the last pass has no levels for."""
+    """Level by level, both drafts take as many passes, and rows differ by what the last pass has no
+    levels for."""
     draft = Draft(by=by, heads=4, depths_per_pass=per, serial_depths=serial, rereads=rereads)
     chain = chain_passes(draft, np.asarray(float(k)))
     tree = tree_passes(draft, [1.0] * k, reread_tokens=float(k))
@@ -54,5 +55,7 @@ def test_a_chain_is_a_tree_of_one_node_per_level(k, per, serial, rereads, by):
 def test_drafts_of_several_lengths_are_drafts_of_each(k):
     lengths = np.array([0.0, float(k), float(k + 1)])
     for draft in (Draft(by="model"), Draft(by="head", depths_per_pass=2, rereads=True)):
-        together = sum(np.broadcast_to(each.often, lengths.shape) for each in chain_passes(draft, lengths))
+        together = sum(
+            np.broadcast_to(each.often, lengths.shape) for each in chain_passes(draft, lengths)
+        )
         assert together.tolist() == [times(draft, 0), times(draft, k), times(draft, k + 1)]

@@ -1,4 +1,5 @@
-"""Records of engines: every number with its source, every field read, published defaults, impossible values."""
+"""Records of engines: every number with its source, every field read, published defaults,
+impossible values."""
 
 import importlib
 import json
@@ -63,15 +64,22 @@ def test_an_engine_without_published_numbers_says_so(engine):
         assert all("ASSUMED" in text for text in texts)
 
 
-@pytest.mark.parametrize("kind", [Engine, Overhead, Kernels, Memory, Scheduler, Options, Drafting, Gate])
+@pytest.mark.parametrize(
+    "kind", [Engine, Overhead, Kernels, Memory, Scheduler, Options, Drafting, Gate]
+)
 def test_every_field_is_read_by_something(kind):
-    """A field that no source looks at would change no answer; the records themselves do not count."""
+    """A field that no source looks at would change no answer; the records themselves do not
+    count."""
     records = ROOT / "costmodel" / "engines"
-    sources = [path for name in READERS for path in (ROOT / name).rglob("*.py") if path.parent != records]
+    sources = [
+        path for name in READERS for path in (ROOT / name).rglob("*.py") if path.parent != records
+    ]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     for field in fields(kind):
         if field.name not in PROSE:
-            assert re.search(rf"\.{field.name}\b|\"{field.name}\"", text), f"{kind.__name__}.{field.name}"
+            assert re.search(rf"\.{field.name}\b|\"{field.name}\"", text), (
+                f"{kind.__name__}.{field.name}"
+            )
 
 
 def test_every_capability_is_a_read_release_or_a_reason(engine):
@@ -85,12 +93,16 @@ def test_every_capability_is_a_read_release_or_a_reason(engine):
         assert any(options.admits(drafting.releases, release) for release in options.releases)
         for field in fields(Drafting):
             if field.name == "variants":
-                named |= {f"{method}.{variant}": gate for variant, gate in drafting.variants.items()}
+                named |= {
+                    f"{method}.{variant}": gate for variant, gate in drafting.variants.items()
+                }
             elif field.name != "name":
                 named[f"{method}.{field.name}"] = getattr(drafting, field.name)
     for name, capability in named.items():
         if isinstance(capability, Gate):
-            assert {capability.first, capability.last or capability.first} <= set(options.releases), name
+            assert {capability.first, capability.last or capability.first} <= set(
+                options.releases
+            ), name
         else:
             assert len(capability) > 10, name
 
@@ -117,7 +129,11 @@ def test_vllm_takes_smaller_batches_on_small_devices_and_on_a100(h100):
 def test_sglang_reserves_the_same_bytes_on_every_device(h100):
     memory = load_engine("sglang").memory
     apart = {
-        name: (1.0 - memory.ratio_of(load_device(name).memory_bytes)) * load_device(name).memory_bytes / MIB
+        name: (
+            (1.0 - memory.ratio_of(load_device(name).memory_bytes))
+            * load_device(name).memory_bytes
+            / MIB
+        )
         for name in ("h100-sxm", "h200-sxm", "a100-sxm-80", "b200-sxm")
     }
     assert apart == pytest.approx(dict.fromkeys(apart, 512 + 1.5 * 8192 + 2 * 256 + 128))
@@ -131,8 +147,13 @@ def test_an_engine_plans_with_what_its_log_says(h100):
     assert seen / GIB == pytest.approx(79.22)
     given = memory.cache_bytes(h100.memory_bytes, weights_bytes=0.0, activations_bytes=0.0)
     assert float(given) / GIB == pytest.approx(71.29, abs=0.01)
-    kept = {name: load_engine(name).memory.unseen_bytes / GIB for name in ("vllm", "sglang", "tensorrt-llm")}
-    assert 0.3 < kept["vllm"] < kept["sglang"] == kept["tensorrt-llm"] < 1.5  # a process's context comes on top
+    kept = {
+        name: load_engine(name).memory.unseen_bytes / GIB
+        for name in ("vllm", "sglang", "tensorrt-llm")
+    }
+    assert (
+        0.3 < kept["vllm"] < kept["sglang"] == kept["tensorrt-llm"] < 1.5
+    )  # a process's context comes on top
 
 
 def test_engines_differ_in_how_prompts_meet_decodes():
@@ -144,12 +165,16 @@ def test_engines_differ_in_how_prompts_meet_decodes():
 
 def test_kernels_that_do_not_split_the_cache():
     a100, h100 = load_device("a100-sxm-80"), load_device("h100-sxm")
-    splits = {name: (load_engine(name).splits_verify(a100), load_engine(name).splits_verify(h100)) for name in
-              ("vllm", "transformers", "none")}  # fmt: skip
+    splits = {
+        name: (load_engine(name).splits_verify(a100), load_engine(name).splits_verify(h100))
+        for name in ("vllm", "transformers", "none")
+    }
     assert splits == {"vllm": (False, True), "transformers": (False, False), "none": (True, True)}
     with_engine, bare = (
         build_setting(
-            DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="a100-sxm-80", engine=name))
+            DecodingConfiguration(
+                deployment=DeploymentNames(model="llama-3.1-8b", device="a100-sxm-80", engine=name)
+            )
         )
         for name in ("vllm", "none")
     )
@@ -158,9 +183,16 @@ def test_kernels_that_do_not_split_the_cache():
 
 @pytest.mark.parametrize(
     ("version", "overlaps"),
-    [("0.11.2", False), ("v0.12.0", False), ("0.14.0", True), ("v0.18.0rc1", True), ("1.0", True), (None, True),
-     ("latest", True)],
-)  # fmt: skip
+    [
+        ("0.11.2", False),
+        ("v0.12.0", False),
+        ("0.14.0", True),
+        ("v0.18.0rc1", True),
+        ("1.0", True),
+        (None, True),
+        ("latest", True),
+    ],
+)
 def test_vllm_schedules_ahead_from_0_14_on(version, overlaps, h100):
     assert load_engine("vllm").on(h100, version).scheduling.overlaps == overlaps
     assert load_engine("trtllm").on(h100, version).scheduling.overlaps
@@ -249,17 +281,30 @@ def test_a_file_adds_an_engine_to_every_command(toy, capsys, tmp_path):
 
     assert toy in engine_names()
     shared = ("--model", "smollm2-135m", "--device", "l4")
-    predicted = answered("predict", *shared, "--method", "n-gram", "--acceptance", "0.6", "--batch", "1")
+    predicted = answered(
+        "predict", *shared, "--method", "n-gram", "--acceptance", "0.6", "--batch", "1"
+    )
     assert predicted["inputs"]["engine"] == toy
     assert all(point["breakdown_s"]["overhead"] >= 2e-3 for point in predicted["predictions"])
-    plans = answered("capacity", *shared, "--rate", "1", "--prompt", "500", "--output", "100")["plans"]
+    plans = answered("capacity", *shared, "--rate", "1", "--prompt", "500", "--output", "100")[
+        "plans"
+    ]
     device = load_device("l4")
     assert plans[0]["memory"]["usable_bytes"] == pytest.approx(0.25 * device.memory_bytes)
     recorded = ROOT / "traces" / "recorded" / "smollm2-135m--prompt-lookup--greedy.parquet"
     found = answered(
-        "optimize", "--trace", str(recorded), "--device", "l4", "--batch", "1,4", "--context", "512",
-        "--out", str(tmp_path / "out"),
-    )  # fmt: skip
+        "optimize",
+        "--trace",
+        str(recorded),
+        "--device",
+        "l4",
+        "--batch",
+        "1,4",
+        "--context",
+        "512",
+        "--out",
+        str(tmp_path / "out"),
+    )
     assert found["inputs"]["engine"] == toy
 
 
@@ -268,14 +313,22 @@ def test_two_files_write_the_configurations_of_an_engine(toy):
 
     def chosen(**changes):
         return DecodingConfiguration(
-            deployment=DeploymentNames(model="smollm2-135m"), **({"method": "n-gram", "draft_tokens": 3} | changes)
+            deployment=DeploymentNames(model="smollm2-135m"),
+            **({"method": "n-gram", "draft_tokens": 3} | changes),
         )
 
     with pytest.raises(InputError, match="toy"):
         export(chosen(), toy)  # the method's entry names the engines that run it
-    assert export(DecodingConfiguration(deployment=DeploymentNames(model="smollm2-135m")), toy).files
+    assert export(
+        DecodingConfiguration(deployment=DeploymentNames(model="smollm2-135m")), toy
+    ).files
     with pytest.raises(InputError, match="the toy has none"):
-        export(DecodingConfiguration(deployment=DeploymentNames(model="smollm2-135m", tensor_parallel=2)), toy)
+        export(
+            DecodingConfiguration(
+                deployment=DeploymentNames(model="smollm2-135m", tensor_parallel=2)
+            ),
+            toy,
+        )
 
 
 def test_methods_are_in_the_engines_that_they_name():
@@ -283,7 +336,10 @@ def test_methods_are_in_the_engines_that_they_name():
         for name, called in load_method(slug).engines.items():
             options = load_engine(name).options
             assert options is not None
-            assert called == "plain" or called in options.drafting or slug in options.without, (slug, name)
+            assert called == "plain" or called in options.drafting or slug in options.without, (
+                slug,
+                name,
+            )
 
 
 def test_overheads_are_looked_up_by_who_drafts():

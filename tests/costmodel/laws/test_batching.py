@@ -25,8 +25,12 @@ def outcomes(tokens, acceptance):
 def test_a_step_emits_what_is_accepted_and_the_token_behind_it(tokens, parts, acceptance):
     found = long_run(Batch(parts=parts, prunes=True), tokens, acceptance)
     listed = list(outcomes(tokens, acceptance))
-    assert found.tokens_per_step == pytest.approx(sum(chance * (accepted + 1) for chance, accepted in listed))
-    assert found.wasted_per_step == pytest.approx(sum(chance * (tokens - accepted) for chance, accepted in listed))
+    assert found.tokens_per_step == pytest.approx(
+        sum(chance * (accepted + 1) for chance, accepted in listed)
+    )
+    assert found.wasted_per_step == pytest.approx(
+        sum(chance * (tokens - accepted) for chance, accepted in listed)
+    )
 
 
 def test_what_leaves_early_is_not_computed():
@@ -34,7 +38,8 @@ def test_what_leaves_early_is_not_computed():
     for acceptance in (0.0, 0.4, 1.0):
         found = long_run(Batch(parts=3, prunes=True), 6, acceptance).query_tokens
         reached = [
-            sum(chance for chance, accepted in outcomes(6, acceptance) if accepted >= first) for first in (0, 2, 4)
+            sum(chance for chance, accepted in outcomes(6, acceptance) if accepted >= first)
+            for first in (0, 2, 4)
         ]
         assert found == pytest.approx((1 + 2 * reached[0], 2 * reached[1], 2 * reached[2]))
         whole = replace(Batch(parts=3), prunes=False)

@@ -25,7 +25,9 @@ AT = {"batch": 2, "context": 8000}
 def setting(slug, **changes):
     draft = "llama-3.2-1b" if load_method(slug).needs_draft_model else None
     names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
-    return build_setting(DecodingConfiguration(method=slug, draft_model=draft, deployment=names, **changes))
+    return build_setting(
+        DecodingConfiguration(method=slug, draft_model=draft, deployment=names, **changes)
+    )
 
 
 def step(slug, accepted, **changes):
@@ -44,12 +46,17 @@ def test_no_entry_emits_more_than_it_drafts_and_one(rate, k, slug):
     if method.drafts:
         claim = rate_claim(method, rate, k)
         assert 1.0 <= claim.tokens_per_step <= k + 1 + 1e-9
-        assert claim.tokens_per_step <= rate_claim(method, min(rate + 0.1, 1.0), k).tokens_per_step + 1e-9
+        assert (
+            claim.tokens_per_step
+            <= rate_claim(method, min(rate + 0.1, 1.0), k).tokens_per_step + 1e-9
+        )
 
 
 def test_a_budget_verifies_fewer_than_are_drafted():
     tetris = load_method("tetris")
-    all_of_them = rate_claim(replace(tetris, batch=replace(tetris.batch, budget_per_request=4.0)), 0.8, 4)
+    all_of_them = rate_claim(
+        replace(tetris, batch=replace(tetris.batch, budget_per_request=4.0)), 0.8, 4
+    )
     three, some = (
         rate_claim(tetris, 0.8, 4),
         rate_claim(replace(tetris, batch=replace(tetris.batch, budget_per_request=2.5)), 0.8, 4),
@@ -57,12 +64,17 @@ def test_a_budget_verifies_fewer_than_are_drafted():
     assert three.tokens_per_step == pytest.approx(geometric(0.8, 3).tokens_per_step)
     assert geometric(0.8, 2).tokens_per_step < some.tokens_per_step < three.tokens_per_step
     assert all_of_them.tokens_per_step == pytest.approx(geometric(0.8, 4).tokens_per_step)
-    assert float(step("tetris", three).verify_s) < float(step("speculative-decoding", geometric(0.8, 4)).verify_s)
+    assert float(step("tetris", three).verify_s) < float(
+        step("speculative-decoding", geometric(0.8, 4)).verify_s
+    )
 
 
 @pytest.mark.parametrize("tokens", [0.0, 0.99, 4.1, float("inf"), float("nan")])
 def test_tokens_that_a_shape_cannot_emit_are_refused(tokens):
-    for slug, shape in (("eagle-3", 3), ("eagle-3", Tree.from_paths([(0,), (0, 0), (0, 0, 0), (1,)]))):
+    for slug, shape in (
+        ("eagle-3", 3),
+        ("eagle-3", Tree.from_paths([(0,), (0, 0), (0, 0, 0), (1,)])),
+    ):
         with pytest.raises(InputError, match="tokens_per_step"):
             tokens_claim(load_method(slug), tokens, shape)
 
@@ -93,7 +105,9 @@ def test_the_layers_that_drafted_are_not_run_again():
     found, whole = (step(slug, geometric(0.7, 4)) for slug in ("kangaroo", "early-exit"))
     s = setting("kangaroo")
     rest = replace(s.deployment, architecture=s.target.with_layers(30))
-    assert float(found.verify_s) == pytest.approx(float(pass_cost(rest, query_tokens=5, **AT).total_s))
+    assert float(found.verify_s) == pytest.approx(
+        float(pass_cost(rest, query_tokens=5, **AT).total_s)
+    )
     assert float(found.verify_s) < float(whole.verify_s)
 
 
@@ -112,9 +126,13 @@ def test_guesses_are_rows_of_steps_with_a_proposal_and_the_window_of_all():
 
 @given(st.floats(0.0, 1.0), st.integers(1, 30), st.integers(1, 12))
 def test_the_longest_of_several_guesses(rate, guesses, tokens):
-    """Expected tokens as the paper writes them; one guess is the geometric law, and one more never keeps less."""
+    """Expected tokens as the paper writes them; one guess is the geometric law, and one more never
+    keeps less."""
     one = DepthRates(by_depth=(rate,))
-    found, more = (longest_of(one, count, tokens).chain(tokens).tokens_per_step for count in (guesses, guesses + 1))
+    found, more = (
+        longest_of(one, count, tokens).chain(tokens).tokens_per_step
+        for count in (guesses, guesses + 1)
+    )
     missed = sum((1.0 - rate**depth) ** guesses for depth in range(1, tokens + 1))
     assert found == pytest.approx(tokens + 1.0 - missed)
     assert found <= more + 1e-12 and more <= tokens + 1.0
@@ -143,8 +161,12 @@ def test_nested_stages_repeat_an_inner_step():
     small = draft_pass(s.deployment, s.drafter, inner, query_tokens=1.0, **one).total_s
     large = draft_pass(s.deployment, s.drafter, outer, query_tokens=3.0, **one).total_s
     steps = 6 / emitted_by(0.46, 2)
-    assert float(step("triforce", geometric(0.9, 6)).draft_s) == pytest.approx(float(steps * (2 * small + large)))
-    capped = draft_pass(s.deployment, s.drafter, outer, query_tokens=3.0, batch=2, context=4096).total_s
+    assert float(step("triforce", geometric(0.9, 6)).draft_s) == pytest.approx(
+        float(steps * (2 * small + large))
+    )
+    capped = draft_pass(
+        s.deployment, s.drafter, outer, query_tokens=3.0, batch=2, context=4096
+    ).total_s
     assert float(large) == pytest.approx(float(capped))
     with pytest.raises(InputError, match="chains"):
         step("triforce", tokens_claim(s.drafter.method, 1.5, Tree.from_paths([(0,), (1,)])))
@@ -152,17 +174,24 @@ def test_nested_stages_repeat_an_inner_step():
 
 def test_stated_draft_passes_have_their_price():
     claim = geometric(0.7, 8)
-    found = [float(step("speculative-decoding", claim, draft_passes=n, draft_bytes=1e9).draft_s) for n in (1, 2, 5, 9)]
+    found = [
+        float(step("speculative-decoding", claim, draft_passes=n, draft_bytes=1e9).draft_s)
+        for n in (1, 2, 5, 9)
+    ]
     assert found == pytest.approx([n * found[0] for n in (1, 2, 5, 9)])
 
 
 def test_masked_blocks_cost_their_passes():
-    dual, full = (estimate(setting(slug), refined(load_method(slug)), **AT) for slug in ("fast-dllm", "llada"))
+    dual, full = (
+        estimate(setting(slug), refined(load_method(slug)), **AT) for slug in ("fast-dllm", "llada")
+    )
     assert float(dual.acceptance.tokens_per_step) == 2.77 and full.acceptance.tokens_per_step == 1.0
     assert float(dual.step_s) < 0.5 * float(full.step_s)
     even = refined(load_method("llada"), 3.0)
     assert even.tokens_per_step == pytest.approx(32 / 11)  # a whole number of passes
-    assert refined(load_method("fast-dllm"), 32.0).tokens_per_step == 16.0  # the cache is used once at least
+    assert (
+        refined(load_method("fast-dllm"), 32.0).tokens_per_step == 16.0
+    )  # the cache is used once at least
     for tokens in (0.5, 33.0):
         with pytest.raises(InputError, match="tokens_per_step"):
             refined(load_method("llada"), tokens)

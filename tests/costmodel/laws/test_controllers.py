@@ -12,7 +12,8 @@ MOST = 8
 
 @pytest.mark.parametrize("accepted", [0, 1, 3, 7])
 def test_where_every_step_accepts_as_many_a_draft_is_one_token_longer(accepted):
-    """The first drafts come down from the longest; afterwards each has the accepted tokens and one to try."""
+    """The first drafts come down from the longest; afterwards each has the accepted tokens and one
+    to try."""
     n = 4000
     trace = AcceptanceTrace(offsets=[0, n], emitted=np.full(n, accepted + 1), first_step_position=0)
     found = ema_chain(trace, MOST, Stop(rule="ema", at=0.5), None)

@@ -53,7 +53,9 @@ def test_counts_become_shares_and_means(steps):
 
 
 def test_rows_are_means_of_those_that_take_part():
-    found = draft_lengths(np.array([3, 1, 0]), np.array([2, 1, 0]), np.array([[1, 4], [1, 0], [0, 0]]))
+    found = draft_lengths(
+        np.array([3, 1, 0]), np.array([2, 1, 0]), np.array([[1, 4], [1, 0], [0, 0]])
+    )
     assert found.rows.tolist() == [1.0, 4.0]
     assert found.reached.tolist() == pytest.approx([2 / 3, 1 / 3])
 

@@ -39,10 +39,18 @@ def sure_texts(draw):
             emitted.append(min(run + 1, end - place))
     wide = np.array(sure, dtype=np.float16)[:, None]
     return AcceptanceTrace(
-        offsets=offsets, emitted=np.array(emitted), rank=rank, rank_width=1, depth_invariant=True,
-        draft_ids=np.zeros((n, 1), np.int32), draft_probs=wide, target_probs=wide,
-        emitted_target_prob=wide[:, 0], residual_mass=np.zeros(n), first_step_position=1,
-    )  # fmt: skip
+        offsets=offsets,
+        emitted=np.array(emitted),
+        rank=rank,
+        rank_width=1,
+        depth_invariant=True,
+        draft_ids=np.zeros((n, 1), np.int32),
+        draft_probs=wide,
+        target_probs=wide,
+        emitted_target_prob=wide[:, 0],
+        residual_mass=np.zeros(n),
+        first_step_position=1,
+    )
 
 
 STOPS = st.builds(
@@ -55,7 +63,8 @@ STOPS = st.builds(
 
 
 def plain_length(trace, place, end, stop, k):
-    """Draft tokens of a step that starts at `place`, and the passes that they take; one token after another."""
+    """Draft tokens of a step that starts at `place`, and the passes that they take; one token after
+    another."""
     most = min(k, stop.most_tokens or k)
     kept, length = 1.0, 0
     while length < min(most, end - place - 1):
@@ -113,14 +122,17 @@ def test_limits_that_stop_nothing_leave_the_chain(drafter):
         plain = replay_chain(trace, k)
         for stop in (Stop(rule="probability", at=0.0), Stop(rule="product", at=1.0)):
             found = stopped_chain(trace, k, stop, None)
-            # only the token behind the last position of a text is drafted by the one and not by the other
+            # only the token behind the last position of a text is drafted by the one and not by the
+            # other
             assert found.tokens_per_step == pytest.approx(plain.tokens_per_step, rel=1e-12)
             assert k - 0.1 * k < found.lengths.mean_tokens <= k
 
 
 def test_a_stricter_threshold_drafts_less():
     trace = read_trace(f"{LEVEL_3}layer-skip--t1.parquet")
-    laws = [stopped_chain(trace, 8, Stop(rule="probability", at=at), None) for at in (0.1, 0.4, 0.8)]
+    laws = [
+        stopped_chain(trace, 8, Stop(rule="probability", at=at), None) for at in (0.1, 0.4, 0.8)
+    ]
     for loose, strict in itertools.pairwise(laws):
         assert strict.lengths.mean_tokens < loose.lengths.mean_tokens
         assert strict.tokens_per_step < loose.tokens_per_step
@@ -129,7 +141,9 @@ def test_a_stricter_threshold_drafts_less():
 SHAPE = Shape(kind="dynamic_tree", nodes=8)
 
 
-@pytest.mark.parametrize("drafter", ["layer-skip", "draft-model", "feature-head", "medusa-heads", "early-exit"])
+@pytest.mark.parametrize(
+    "drafter", ["layer-skip", "draft-model", "feature-head", "medusa-heads", "early-exit"]
+)
 def test_a_dynamic_tree_is_its_replay_and_beats_the_chain_of_as_many_nodes_per_step(drafter):
     trace = read_trace(f"{LEVEL_3}{drafter}--greedy.parquet")
     found = dynamic_tree(trace, SHAPE, None)
@@ -138,7 +152,9 @@ def test_a_dynamic_tree_is_its_replay_and_beats_the_chain_of_as_many_nodes_per_s
     assert found.lengths.mean_tokens == pytest.approx(replay.drafted_per_step)
     assert (found.topology, found.truncated_ratio, found.draft_tokens) == ("dynamic_tree", 0.0, 8)
     assert found.samples.size == 0
-    best_chain = max(replay_chain(trace, k).tokens_per_step for k in range(1, 9) if k <= (trace.depth or 8))
+    best_chain = max(
+        replay_chain(trace, k).tokens_per_step for k in range(1, 9) if k <= (trace.depth or 8)
+    )
     assert found.tokens_per_step > best_chain
 
 
@@ -147,15 +163,20 @@ def test_steps_that_were_recorded_too_short_count_as_a_lower_bound():
     shallow = dynamic_tree(trace, replace(SHAPE, nodes=16, depth=2), None)
     assert 0.5 < shallow.truncated_ratio < 1.0
     assert shallow.lengths.mean_tokens == pytest.approx(16.0)  # priced in full
-    assert shallow.tokens_per_step == walk_policy(trace, tree_policy(shallow.shape))[0].tokens_per_step
-    # with fewer nodes the recording holds nearly all of it, and more nodes never emit less at a position
+    assert (
+        shallow.tokens_per_step == walk_policy(trace, tree_policy(shallow.shape))[0].tokens_per_step
+    )
+    # with fewer nodes the recording holds nearly all of it, and more nodes never emit less at a
+    # position
     few = dynamic_tree(trace, replace(SHAPE, nodes=4, depth=2), None)
     assert few.truncated_ratio < 0.2 and few.tokens_per_step < shallow.tokens_per_step
 
 
 def test_gains_stop_drafting_and_cost_tokens():
     trace = read_trace(f"{LEVEL_3}layer-skip--greedy.parquet")
-    laws = [dynamic_tree(trace, SHAPE, None, stop=Stop(rule="gain", at=at)) for at in (0.01, 0.2, 0.5)]
+    laws = [
+        dynamic_tree(trace, SHAPE, None, stop=Stop(rule="gain", at=at)) for at in (0.01, 0.2, 0.5)
+    ]
     for eager, early in itertools.pairwise(laws):
         assert early.lengths.mean_passes < eager.lengths.mean_passes
         assert early.tokens_per_step <= eager.tokens_per_step
@@ -174,32 +195,59 @@ def test_what_a_recording_cannot_tell_is_refused():
     with pytest.raises(InputError, match=r"shape\.kind"):
         tree_policy(Shape(kind="chain"))
     with pytest.raises(InputError, match="level"):
-        stopped_chain(replace(trace, draft_probs=None, draft_ids=None, target_probs=None, emitted_target_prob=None,
-                              residual_mass=None), 3, Stop(rule="probability", at=0.5), None)  # fmt: skip
-    for wrong in (Stop(rule="length"), Stop(rule="product", at=1.5), Stop(rule="product", at=0.5, least_tokens=-1)):
+        stopped_chain(
+            replace(
+                trace,
+                draft_probs=None,
+                draft_ids=None,
+                target_probs=None,
+                emitted_target_prob=None,
+                residual_mass=None,
+            ),
+            3,
+            Stop(rule="probability", at=0.5),
+            None,
+        )
+    for wrong in (
+        Stop(rule="length"),
+        Stop(rule="product", at=1.5),
+        Stop(rule="product", at=0.5, least_tokens=-1),
+    ):
         with pytest.raises(InputError):
             stopped(trace, wrong)
 
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.tuples(st.floats(0.1, 1.0), st.sampled_from([0.25, 0.5, 0.9])), min_size=2, max_size=7),
+    st.lists(
+        st.tuples(st.floats(0.1, 1.0), st.sampled_from([0.25, 0.5, 0.9])), min_size=2, max_size=7
+    ),
     st.sampled_from([0.3, 0.6]),
     st.integers(0, 2),
     st.integers(1, 4),
 )
 def test_drawn_chains_that_stop_are_every_outcome_weighted(text, at, least, k):
-    """A text whose drafter draws the true token with probability q where the target does with p; every step by hand."""
+    """A text whose drafter draws the true token with probability q where the target does with p;
+    every step by hand."""
     n = len(text)
     drawn = np.array([[q, 0.0] for _, q in text], dtype=np.float16)
     target = np.array([[p, 0.0] for p, _ in text], dtype=np.float16)
     trace = AcceptanceTrace(
-        offsets=[0, n], emitted=np.arange(n, 0, -1), rank=np.zeros(n, np.int8), rank_width=2, depth_invariant=True,
-        draft_ids=np.tile(np.array([[0, 1]], np.int32), (n, 1)), draft_probs=drawn, target_probs=target,
-        emitted_target_prob=target[:, 0], residual_mass=1 - target[:, 0], first_step_position=0,
+        offsets=[0, n],
+        emitted=np.arange(n, 0, -1),
+        rank=np.zeros(n, np.int8),
+        rank_width=2,
+        depth_invariant=True,
+        draft_ids=np.tile(np.array([[0, 1]], np.int32), (n, 1)),
+        draft_probs=drawn,
+        target_probs=target,
+        emitted_target_prob=target[:, 0],
+        residual_mass=1 - target[:, 0],
+        first_step_position=0,
         provenance=Provenance(sampling={"temperature": 1.0}),
-    )  # fmt: skip
-    # scaled to add up to 1, the drafter always draws the true token: it stays with probability min(1, 1 / p) = 1
+    )
+    # scaled to add up to 1, the drafter always draws the true token: it stays with probability
+    # min(1, 1 / p) = 1
     stop = Stop(rule="probability", at=at, least_tokens=least)
     law = law_for(trace, "token_rejection", (k,), strict=True)
     found = stopped_chain(trace, k, stop, None, law)

@@ -12,7 +12,8 @@ PEARL = load_method("pearl").batch
 
 
 def _simulated(draft_tokens, acceptance, generator, steps=200_000):
-    """Tokens per step and wasted share of a drafter that drafts K tokens in every step, token by token."""
+    """Tokens per step and wasted share of a drafter that drafts K tokens in every step, token by
+    token."""
     luck = generator.random(steps * (draft_tokens + 1)) < acceptance
     position, pending, verifying_first = 0, 0, True
     tokens = kept = 0

@@ -1,4 +1,5 @@
-"""Methods under another policy than their own: the passes that are costed are those that the replay counts."""
+"""Methods under another policy than their own: the passes that are costed are those that the replay
+counts."""
 
 from dataclasses import replace
 
@@ -35,13 +36,21 @@ def configuration(policy, canvas=None, slug="fast-dllm"):
 @pytest.mark.parametrize("block", [8, 16, 64])
 def test_a_policy_costs_the_passes_that_its_replay_counts(cache, block):
     static = RefinePolicy(commit="static", block_tokens=block, cache=cache)
-    policy = RefinePolicy(commit="threshold", at={"confidence": 0.6}, block_tokens=block, cache=cache)
+    policy = RefinePolicy(
+        commit="threshold", at={"confidence": 0.6}, block_tokens=block, cache=cache
+    )
     replay = replay_policy(toy_trace([static, policy], prompts=6, length=64), policy)
     setting = build_setting(configuration(policy, 64))
     pace = own_pace(setting.drafter.method, replay.tokens_per_step)
     assert pace.tokens_per_step == pytest.approx(replay.tokens_per_step)
-    step = refine_step(setting.deployment, setting.drafter, setting.overhead, tokens_per_step=pace.tokens_per_step,
-                       batch=1.0, context=100.0)  # fmt: skip
+    step = refine_step(
+        setting.deployment,
+        setting.drafter,
+        setting.overhead,
+        tokens_per_step=pace.tokens_per_step,
+        batch=1.0,
+        context=100.0,
+    )
     own = {"none": 164.0, "prefix": (64.0 + block) / 2.0, "dual": float(block)}[cache]
     full = pass_cost(setting.deployment, batch=1.0, query_tokens=164.0, context=0.0, prefill=True)
     part = pass_cost(setting.deployment, batch=1.0, query_tokens=own, context=164.0 - own)
@@ -59,15 +68,28 @@ def test_an_entry_under_its_own_policy_is_itself(slug):
         assert "confidence trace" in str(error)
         return
     same = refined_method(entry, policy)
-    stated = replace(same.refine, tokens_per_pass=entry.refine.tokens_per_pass, reuses=1, copies=entry.refine.copies)
+    stated = replace(
+        same.refine,
+        tokens_per_pass=entry.refine.tokens_per_pass,
+        reuses=1,
+        copies=entry.refine.copies,
+    )
     assert stated == entry.refine and same.shape.nodes == entry.shape.nodes
 
 
-@given(cache=st.sampled_from(CACHES), rule=st.sampled_from(sorted(COMMIT_RULES)), block=st.sampled_from([4, 32, 128]))
+@given(
+    cache=st.sampled_from(CACHES),
+    rule=st.sampled_from(sorted(COMMIT_RULES)),
+    block=st.sampled_from([4, 32, 128]),
+)
 def test_every_rule_block_and_cache_is_priced(cache, rule, block):
     policy = RefinePolicy(commit=rule, block_tokens=block, cache=cache)
     method = configured_method(configuration(policy))
-    assert isinstance(method.refine, Refine) and method.refine.commit == rule and method.shape.nodes == block
+    assert (
+        isinstance(method.refine, Refine)
+        and method.refine.commit == rule
+        and method.shape.nodes == block
+    )
     assert 1.0 <= own_pace(method).tokens_per_step <= block
     counts = pass_counts(method, 4.0)
     assert float(counts["full"] + counts["canvas"] + counts["own"]) == 4.0
@@ -77,20 +99,26 @@ def test_every_rule_block_and_cache_is_priced(cache, rule, block):
 def test_a_rule_that_commits_by_number_knows_its_pace():
     for rule, at, passes in (("static", {"tokens": 5}, 7), ("doubling", {"tokens": 1}, 6)):
         policy = RefinePolicy(commit=rule, at=at, block_tokens=32, cache="dual")
-        assert own_pace(refined_method(load_method("llada"), policy)).tokens_per_step == pytest.approx(32 / passes)
+        assert own_pace(
+            refined_method(load_method("llada"), policy)
+        ).tokens_per_step == pytest.approx(32 / passes)
 
 
 def test_a_block_alone_has_no_canvas_beyond_it():
     policy = RefinePolicy(commit="threshold", block_tokens=16, cache="dual")
     method = refined_method(load_method("fast-dllm-v2"), policy, canvas_tokens=256)
     assert method.refine.canvas_tokens == 16 and method.refine.closing_passes == 1
-    assert refined_method(method, replace(policy, cache="none")).refine.closing_passes == 0  # nothing is stored
+    assert (
+        refined_method(method, replace(policy, cache="none")).refine.closing_passes == 0
+    )  # nothing is stored
 
 
 def test_drafts_that_are_confirmed_are_so_many_sequences():
     drafts = RefinePolicy(commit="self_verified", at={"drafts": 8}, block_tokens=32, cache="dual")
     assert refined_method(load_method("freedave"), drafts).refine.copies == 8
-    assert refined_method(load_method("freedave"), RefinePolicy(commit="threshold")).refine.copies == 1
+    assert (
+        refined_method(load_method("freedave"), RefinePolicy(commit="threshold")).refine.copies == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +126,11 @@ def test_drafts_that_are_confirmed_are_so_many_sequences():
     [
         ("learn2pd", RefinePolicy(commit="threshold"), "needs more than"),
         ("d2f", RefinePolicy(commit="threshold"), "computes passes"),
-        ("fast-dllm", RefinePolicy(commit="threshold", block_tokens=48), "divide the canvas of 256"),
+        (
+            "fast-dllm",
+            RefinePolicy(commit="threshold", block_tokens=48),
+            "divide the canvas of 256",
+        ),
     ],
 )
 def test_what_no_policy_stands_for_is_refused(slug, policy, said):
@@ -112,6 +144,8 @@ def test_a_cache_saves_time_and_takes_memory():
     for cache in CACHES:
         setting = build_setting(configuration(RefinePolicy(commit="threshold", cache=cache)))
         times[cache] = float(
-            np.asarray(refine_step(setting.deployment, setting.drafter, setting.overhead, **at).total_s)
+            np.asarray(
+                refine_step(setting.deployment, setting.drafter, setting.overhead, **at).total_s
+            )
         )
     assert times["dual"] < times["prefix"] < times["none"]

@@ -1,4 +1,5 @@
-"""Passes of masked blocks: several in flight, renewals, schedules that grow, requests that wait for each other."""
+"""Passes of masked blocks: several in flight, renewals, schedules that grow, requests that wait for
+each other."""
 
 from dataclasses import replace
 
@@ -35,7 +36,8 @@ def changed(slug="fast-dllm", nodes=None, batch=None, **fields):
 
 
 def pipeline(blocks, passes, begins_after):
-    """Mean blocks at work over a pipeline in which each takes so many passes and the next begins after some of them."""
+    """Mean blocks at work over a pipeline in which each takes so many passes and the next begins
+    after some of them."""
     starts = [index * begins_after for index in range(blocks)]
     end = starts[-1] + passes
     return sum(sum(start <= at < start + passes for start in starts) for at in range(end)) / end
@@ -51,7 +53,9 @@ def test_blocks_in_flight_are_those_of_a_pipeline_that_is_played(blocks, passes,
 @given(earlier=st.floats(0.0, 1.0), later=st.floats(0.0, 1.0), canvas=st.integers(32, 2048))
 def test_blocks_that_begin_earlier_are_more_at_once(earlier, later, canvas):
     low, high = sorted((earlier, later))
-    many, few = (blocks_in_flight(changed(canvas_tokens=canvas, begin_ratio=ratio)) for ratio in (low, high))
+    many, few = (
+        blocks_in_flight(changed(canvas_tokens=canvas, begin_ratio=ratio)) for ratio in (low, high)
+    )
     assert 1.0 <= few <= many * (1 + 1e-12) <= canvas / 32 * (1 + 1e-9)
 
 
@@ -60,7 +64,9 @@ def test_one_block_at_a_time_is_one_block():
     assert (blocks_in_flight(method), live_tokens(method)) == (1.0, 32.0)
     assert refined(method).draft_tokens == 32
     several = changed(begin_ratio=0.25)
-    assert refined(several, 40.0).tokens_per_step == pytest.approx(40.0)  # more than one block holds
+    assert refined(several, 40.0).tokens_per_step == pytest.approx(
+        40.0
+    )  # more than one block holds
     with pytest.raises(InputError, match="tokens of the blocks"):
         refined(method, 40.0)
     for ratio in (-0.1, 1.5):
@@ -69,13 +75,21 @@ def test_one_block_at_a_time_is_one_block():
 
 
 @given(
-    passes=st.floats(1.0, 64.0), full=st.integers(0, 3), every=st.integers(0, 40), canvas=st.integers(0, 40),
-    closing=st.integers(0, 2), forward=st.sampled_from(["full", "canvas", "suffix", "block"]),
-)  # fmt: skip
+    passes=st.floats(1.0, 64.0),
+    full=st.integers(0, 3),
+    every=st.integers(0, 40),
+    canvas=st.integers(0, 40),
+    closing=st.integers(0, 2),
+    forward=st.sampled_from(["full", "canvas", "suffix", "block"]),
+)
 def test_every_pass_that_commits_is_of_one_kind(passes, full, every, canvas, closing, forward):
     method = changed(
-        forward=forward, full_passes=full, full_every=every, canvas_every=canvas, closing_passes=closing
-    )  # fmt: skip
+        forward=forward,
+        full_passes=full,
+        full_every=every,
+        canvas_every=canvas,
+        closing_passes=closing,
+    )
     counts = pass_counts(method, passes)
     assert sum(float(counts[kind]) for kind in ("full", "canvas", "own")) == pytest.approx(passes)
     assert all(float(count) >= -1e-12 for count in counts.values())
@@ -93,8 +107,10 @@ def test_renewals_by_hand():
 
 
 @given(
-    canvas=st.integers(1, 600), commit=st.sampled_from(["static", "doubling", "cosine", "arccos"]), data=st.data()
-)  # fmt: skip
+    canvas=st.integers(1, 600),
+    commit=st.sampled_from(["static", "doubling", "cosine", "arccos"]),
+    data=st.data(),
+)
 def test_groups_fill_the_canvas(canvas, commit, data):
     passes = data.draw(st.integers(1, canvas))
     method = changed("lpd", nodes=canvas, canvas_tokens=canvas, commit=commit)
@@ -123,22 +139,30 @@ def test_waiting_is_the_longest_of_drawn_blocks(tokens):
     generator, method = np.random.default_rng(5), load_method("fast-dllm")
     ratio = probability(tokens)
     drawn = np.concatenate(
-        [np.count_nonzero(random_commits(32, ratio, np.random.default_rng(seed)), axis=1) for seed in range(60)]
+        [
+            np.count_nonzero(random_commits(32, ratio, np.random.default_rng(seed)), axis=1)
+            for seed in range(60)
+        ]
     )
     assert drawn.mean() == pytest.approx(32 / tokens, rel=0.02)
     for batch in (2, 8, 32):
         longest = generator.choice(drawn, size=(4000, batch)).max(axis=1).mean()
-        assert float(waiting_ratio(method, tokens, batch)) == pytest.approx(longest / drawn.mean(), rel=0.02)
+        assert float(waiting_ratio(method, tokens, batch)) == pytest.approx(
+            longest / drawn.mean(), rel=0.02
+        )
 
 
 def probability(tokens):
-    """The chance of a token in a pass at which drawn blocks take the passes that are stated, by bisection on draws."""
+    """The chance of a token in a pass at which drawn blocks take the passes that are stated, by
+    bisection on draws."""
     low, high = 0.0, 1.0
     for _ in range(20):
         middle = (low + high) / 2
         passes = np.mean(
             [
-                np.count_nonzero(random_commits(32, middle, np.random.default_rng(seed)), axis=1).mean()
+                np.count_nonzero(
+                    random_commits(32, middle, np.random.default_rng(seed)), axis=1
+                ).mean()
                 for seed in range(12)
             ]
         )
@@ -151,7 +175,9 @@ def test_nobody_waits_alone_nor_on_an_even_schedule_nor_where_blocks_are_ones_ow
     assert np.all(waiting_ratio(load_method("fast-dllm"), 2.77, batch) == 1.0)
     assert np.all(waiting_ratio(changed(commit="static"), 2.0, 64) == 1.0)
     assert np.all(waiting_ratio(changed(batch=Batch()), 2.77, 64) == 1.0)
-    assert np.all(waiting_ratio(load_method("fast-dllm"), 1.0, 64) == 1.0)  # all take as many passes as tokens
+    assert np.all(
+        waiting_ratio(load_method("fast-dllm"), 1.0, 64) == 1.0
+    )  # all take as many passes as tokens
 
 
 @given(tokens=st.floats(1.0, 32.0), batch=st.integers(1, 200))
@@ -164,5 +190,7 @@ def test_more_requests_wait_longer_and_never_beyond_one_token_a_pass(tokens, bat
 
 def test_caches_are_used_once_at_least():
     assert block_passes(load_method("fast-dllm"), 32.0) == 2.0
-    assert block_passes(changed(begin_ratio=0.0), 128.0) == pytest.approx(0.25)  # of eight blocks together
+    assert block_passes(changed(begin_ratio=0.0), 128.0) == pytest.approx(
+        0.25
+    )  # of eight blocks together
     assert block_passes(load_method("llada"), 3.0) == 11

@@ -1,4 +1,5 @@
-"""Recordings made by chance, with and without memory along the text, for every test in this folder."""
+"""Recordings made by chance, with and without memory along the text, for every test in this
+folder."""
 
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ from traces.kinds.acceptance import AcceptanceTrace
 
 
 def _trace_of(rank, lengths, width, **fields):
-    """A level-2 recording from ranks [n] or [n, depth], with the emitted lengths that follow from them."""
+    """A level-2 recording from ranks [n] or [n, depth], with the emitted lengths that follow from
+    them."""
     rank = np.asarray(rank, dtype=np.int16)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     emitted = np.ones(len(rank), dtype=np.int16)
@@ -29,8 +31,9 @@ def _trace_of(rank, lengths, width, **fields):
 def _correlated_trace(seed, requests=24, tokens=220, width=8):
     """Ranks that depend on the ranks before them.
 
-    Hard text until a second candidate proves right: the word was begun another way, and what follows goes on
-    as expected for a run of heavy-tailed length. The first candidate is likely overall, unlikely at first.
+    Hard text until a second candidate proves right: the word was begun another way, and what
+    follows goes on as expected for a run of heavy-tailed length. The first candidate is likely
+    overall, unlikely at first.
     """
     generator = np.random.default_rng(seed)
     candidates = [0, 1, 2, 3, -1]

@@ -29,9 +29,13 @@ def brute(limits, batch, context):
     from dataclasses import replace
 
     for device, size in itertools.product(DEVICES, SIZES):
-        there = replace(ASKED, deployment=replace(ASKED.deployment, device=device, tensor_parallel=size))
+        there = replace(
+            ASKED, deployment=replace(ASKED.deployment, device=device, tensor_parallel=size)
+        )
         try:
-            best = recommend(there, DRAFTERS, batches=[batch], contexts=[context], limits=limits).winners[0]
+            best = recommend(
+                there, DRAFTERS, batches=[batch], contexts=[context], limits=limits
+            ).winners[0]
         except (InfeasibleError, InputError):
             continue
         hourly = best.contender.setting.device.price_usd_per_hour
@@ -40,7 +44,9 @@ def brute(limits, batch, context):
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(tpot_s=0.008)])
 def test_the_cheapest_is_that_of_brute_force(found, limits):
-    rows = device_choices(found.contenders, DEVICES, batch=16, context=2048, limits=limits, sizes=SIZES)
+    rows = device_choices(
+        found.contenders, DEVICES, batch=16, context=2048, limits=limits, sizes=SIZES
+    )
     known = list(brute(limits, 16, 2048))
     device, size, rate, usd = min(known, key=lambda each: each[-1])
     assert (rows[0].device, rows[0].tensor_parallel) == (device, size)
@@ -51,7 +57,9 @@ def test_the_cheapest_is_that_of_brute_force(found, limits):
 
 
 def test_what_fits_nowhere_is_last_and_says_so(found):
-    rows = device_choices(found.contenders, ("h100-sxm", "l4"), batch=512, context=65536, limits=Limits(), sizes=(1,))
+    rows = device_choices(
+        found.contenders, ("h100-sxm", "l4"), batch=512, context=65536, limits=Limits(), sizes=(1,)
+    )
     assert all(row.reason and not row.tokens_per_s for row in rows)
 
 

@@ -12,7 +12,9 @@ from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.margins import TIE_RATIO, TOLERANCE_RATIO, recorded, tied
 from costmodel.optimizers.search import search
 
-ASKED = DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+ASKED = DecodingConfiguration(
+    method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+)
 
 
 def searched(candidates):
@@ -27,7 +29,9 @@ def test_a_tie_is_simpler_and_within_the_margin_and_the_simplest_of_those(rate):
     for row, cell in enumerate(found.cells):
         tie, rates = tied(cell.winner, found, contenders), found.rates[0][:, row, 0]
         near = [k for k in range(9) if rates[k] > rates.max() * (1 - TIE_RATIO)]
-        assert (cell.winner.acceptance.draft_tokens if tie is None else tie.acceptance.draft_tokens) == near[0]
+        assert (
+            cell.winner.acceptance.draft_tokens if tie is None else tie.acceptance.draft_tokens
+        ) == near[0]
         if tie is not None:
             assert 0 <= tie.lost_ratio < TIE_RATIO
 
@@ -38,7 +42,10 @@ def test_a_shorter_draft_ties_where_the_last_token_is_hardly_ever_kept():
     found, contenders = searched([geometric(0.0, 0), kept, longer])
     ties = [tied(cell.winner, found, contenders) for cell in found.cells]
     for cell, tie in zip(found.cells, ties, strict=True):
-        if cell.winner.acceptance is longer and cell.winner.tokens_per_s < found.rates[0][1].max() * 1.01:
+        if (
+            cell.winner.acceptance is longer
+            and cell.winner.tokens_per_s < found.rates[0][1].max() * 1.01
+        ):
             assert tie is not None and tie.acceptance is kept
 
 
@@ -48,7 +55,9 @@ def noisy(generator, spread):
     return [
         chains[0],
         *(
-            replace(each, samples=each.tokens_per_step * (1 + spread * generator.standard_normal(1000)))
+            replace(
+                each, samples=each.tokens_per_step * (1 + spread * generator.standard_normal(1000))
+            )
             for each in chains[1:]
         ),
     ]
@@ -58,7 +67,11 @@ def test_a_recording_is_enough_where_its_draws_agree():
     found, contenders = searched(noisy(np.random.default_rng(1), 1e-4))
     for cell in found.cells:
         known = recorded(cell.winner, found, contenders, 5000)
-        assert known.enough and known.enough_tokens == 5000 and 0 <= known.loss_ratio <= TOLERANCE_RATIO
+        assert (
+            known.enough
+            and known.enough_tokens == 5000
+            and 0 <= known.loss_ratio <= TOLERANCE_RATIO
+        )
 
 
 def test_a_recording_is_short_where_its_draws_choose_otherwise():

@@ -1,4 +1,5 @@
-"""Neighbours lose what asking about them says, their causes add up to it, and none of them is better."""
+"""Neighbours lose what asking about them says, their causes add up to it, and none of them is
+better."""
 
 import pytest
 
@@ -14,7 +15,9 @@ BATCHES, CONTEXTS = [1, 16, 256], [1024, 8192]
 
 
 def asked(drafters=DRAFTERS, **more):
-    question = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+    question = DecodingConfiguration(
+        deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    )
     grid = {"batches": BATCHES, "contexts": CONTEXTS} | more
     return recommend(question, [drafter_source(each) for each in drafters], **grid)
 
@@ -38,7 +41,9 @@ def test_every_choice_has_its_neighbours(answer, around):
         assert kinds.count("off") == (1 if drafted else 0)
         for beside in each.neighbours:
             if beside.kind in ("shorter", "longer"):
-                assert beside.acceptance.draft_tokens - drafted == (-1 if beside.kind == "shorter" else 1)
+                assert beside.acceptance.draft_tokens - drafted == (
+                    -1 if beside.kind == "shorter" else 1
+                )
 
 
 def test_losses_are_those_of_asking_and_none_is_better(answer, around):
@@ -50,7 +55,9 @@ def test_losses_are_those_of_asking_and_none_is_better(answer, around):
             setting = answer.contenders[beside.source].setting
             rate = float(estimate(setting, beside.acceptance, **here).tokens_per_s)
             assert beside.tokens_per_s == pytest.approx(rate, rel=1e-9)
-            assert beside.lost_ratio == pytest.approx(1.0 - rate / each.winner.tokens_per_s, abs=1e-9)
+            assert beside.lost_ratio == pytest.approx(
+                1.0 - rate / each.winner.tokens_per_s, abs=1e-9
+            )
             assert beside.lost_ratio >= -1e-12
         losses = [beside.lost_ratio for beside in each.neighbours if not beside.barred]
         assert losses == sorted(losses)
@@ -64,7 +71,10 @@ def test_causes_add_up(around):
                 assert tuple(beside.terms) == TERMS
                 assert sum(beside.terms.values()) == pytest.approx(beside.lost_ratio, abs=1e-9)
                 if beside.kind == "shorter":  # less work, fewer tokens
-                    assert beside.terms["tokens"] > 0 > beside.terms["draft"] and beside.terms["verify"] <= 1e-12
+                    assert (
+                        beside.terms["tokens"] > 0 > beside.terms["draft"]
+                        and beside.terms["verify"] <= 1e-12
+                    )
                     seen += 1
     assert seen
 
@@ -75,9 +85,14 @@ def test_carried_choices_lose_what_they_lose_there(answer, around):
         for there in each.carried:
             best = winners[there.batch, each.winner.context]
             at = {"batch": there.batch, "context": each.winner.context}
-            rate = float(estimate(each.winner.contender.setting, each.winner.acceptance, **at).tokens_per_s)
+            rate = float(
+                estimate(each.winner.contender.setting, each.winner.acceptance, **at).tokens_per_s
+            )
             assert there.lost_ratio == pytest.approx(1.0 - rate / best.tokens_per_s, abs=1e-9)
-            same = best.contender is each.winner.contender and best.acceptance is each.winner.acceptance
+            same = (
+                best.contender is each.winner.contender
+                and best.acceptance is each.winner.acceptance
+            )
             assert (there.lost_ratio < 1e-12) == same
 
 
@@ -86,7 +101,11 @@ def test_what_is_not_allowed_says_why():
     (limited,) = neighbourhoods(answer.contenders, answer.optimum)
     barred = {beside.kind: beside.barred for beside in limited.neighbours}
     assert barred["off"] == "limits" and limited.neighbours[-1].barred
-    assert all(not beside.terms and beside.lost_ratio is None for beside in limited.neighbours if beside.barred)
+    assert all(
+        not beside.terms and beside.lost_ratio is None
+        for beside in limited.neighbours
+        if beside.barred
+    )
 
 
 def test_where_off_is_best_drafts_stand_beside_it():

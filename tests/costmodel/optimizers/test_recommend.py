@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.candidates.static_candidates import chain_candidates, split_requests, tree_candidates
+from costmodel.optimizers.candidates.static_candidates import (
+    chain_candidates,
+    split_requests,
+    tree_candidates,
+)
 from costmodel.optimizers.drafters.origin import is_borrowed
 from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError
@@ -22,7 +26,9 @@ KINDS = ("chat", "code", "chat", "code", "chat", "code", "chat", "code")
 def recording(seed=1, length=120, method="early-exit", model="llama-3.1-8b"):
     """A depth-invariant recording with hits in runs."""
     random = np.random.default_rng(seed)
-    rank = np.where(random.random(8 * length) < 0.6, 0, random.integers(-1, 8, 8 * length)).astype(np.int8)
+    rank = np.where(random.random(8 * length) < 0.6, 0, random.integers(-1, 8, 8 * length)).astype(
+        np.int8
+    )
     offsets = np.arange(9, dtype=np.int64) * length
     emitted = np.ones(8 * length, dtype=np.int16)
     for r in range(8):
@@ -32,9 +38,14 @@ def recording(seed=1, length=120, method="early-exit", model="llama-3.1-8b"):
             emitted[i] = min(run + 1, offsets[r + 1] - i)
     return AcceptanceTrace(
         provenance=Provenance(model=model, method=method, drafter="test"),
-        prompt_kinds=KINDS, prompt_tokens=np.full(8, 50, np.int32), offsets=offsets, emitted=emitted,
-        rank=rank, rank_width=8, depth_invariant=True,
-    )  # fmt: skip
+        prompt_kinds=KINDS,
+        prompt_tokens=np.full(8, 50, np.int32),
+        offsets=offsets,
+        emitted=emitted,
+        rank=rank,
+        rank_width=8,
+        depth_invariant=True,
+    )
 
 
 @pytest.fixture
@@ -44,7 +55,9 @@ def path(tmp_path):
     return file
 
 
-QUESTION = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"))
+QUESTION = DecodingConfiguration(
+    deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+)
 
 
 def on_model(name):
@@ -115,7 +128,11 @@ def test_a_match_rate_makes_verification_cheaper(tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "text"),
-    [({"batches": (4, 1)}, "increasing"), ({"batches": (0,)}, "increasing"), ({"contexts": (-1,)}, ">= 0")],
+    [
+        ({"batches": (4, 1)}, "increasing"),
+        ({"batches": (0,)}, "increasing"),
+        ({"contexts": (-1,)}, ">= 0"),
+    ],
 )
 def test_bad_grids_are_refused(path, change, text):
     with pytest.raises(InputError, match=text):
@@ -123,7 +140,8 @@ def test_bad_grids_are_refused(path, change, text):
 
 
 def test_sampled_drafts_are_compared_by_the_law_of_the_method_that_is_asked_about():
-    """On a draft model's recording: chains by token rejection, or chains and trees without replacement."""
+    """On a draft model's recording: chains by token rejection, or chains and trees without
+    replacement."""
     recorded = Path("traces/recorded/level-3/smollm2-135m--draft-model--t1.parquet")
     asked = replace(on_model("smollm2-135m"), draft_model="smollm2-135m")
     rules = {}
@@ -131,10 +149,16 @@ def test_sampled_drafts_are_compared_by_the_law_of_the_method_that_is_asked_abou
         found = recommend(replace(asked, method=method), [recorded], **GRID).contenders[0]
         rules[found.method] = {(c.topology, c.rule) for c in found.candidates}
         by_tree = [c for c in found.candidates if c.tree is not None]
-        assert all(c.samples.size == 1000 and 1 < c.tokens_per_step < 2 and not c.note for c in by_tree)
+        assert all(
+            c.samples.size == 1000 and 1 < c.tokens_per_step < 2 and not c.note for c in by_tree
+        )
     assert rules == {
         "speculative-decoding": {("off", "none"), ("chain", "token_rejection")},
-        "sequoia": {("off", "none"), ("chain", "without_replacement"), ("tree", "without_replacement")},
+        "sequoia": {
+            ("off", "none"),
+            ("chain", "without_replacement"),
+            ("tree", "without_replacement"),
+        },
     }
     with pytest.raises(InputError, match="--drafter eagle-3:"):
         recommend(replace(asked, method="eagle-3"), [recorded], **GRID)
@@ -156,5 +180,7 @@ def test_a_match_rate_concerns_only_drafters_that_may_rest(tmp_path):
     bare = replace(recording(), rank=None, rank_width=0, depth_invariant=False)
     file = tmp_path / "early-exit.parquet"
     write_acceptance(bare, file)
-    plain, rated = (recommend(QUESTION, [file], match_rate=rate, **GRID).winners[0] for rate in (None, 0.2))
+    plain, rated = (
+        recommend(QUESTION, [file], match_rate=rate, **GRID).winners[0] for rate in (None, 0.2)
+    )
     assert plain.tokens_per_s == rated.tokens_per_s

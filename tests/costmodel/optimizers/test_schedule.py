@@ -35,7 +35,8 @@ def tables(draw):
 
 
 def losses_by_enumeration(rates, most_at_one=np.inf):
-    """Least mean loss for every number of ranges, over all assignments that lose no more than that at any batch."""
+    """Least mean loss for every number of ranges, over all assignments that lose no more than that
+    at any batch."""
     batches, lengths = rates.shape
     least = np.full(batches, np.inf)
     for columns in itertools.product(range(lengths), repeat=batches):
@@ -65,15 +66,20 @@ def test_one_context_is_a_schedule_of_its_own(table):
 @given(st.data(), st.integers(1, 4))
 def test_the_schedule_of_several_contexts_is_the_best_of_all_assignments(data, contexts):
     rate = st.integers(1, 12).map(float)
-    tables = np.array([[[data.draw(rate) for _ in range(3)] for _ in range(4)] for _ in range(contexts)])
+    tables = np.array(
+        [[[data.draw(rate) for _ in range(3)] for _ in range(4)] for _ in range(contexts)]
+    )
     kept = tables / tables.max(axis=2, keepdims=True)
     least = min(
-        1.0 - float(kept[:, np.arange(4), list(columns)].mean()) for columns in itertools.product(range(3), repeat=4)
+        1.0 - float(kept[:, np.arange(4), list(columns)].mean())
+        for columns in itertools.product(range(3), repeat=4)
     )
     found = batch_schedule(BATCHES[:4], [0, 1, 5], tables, tolerance_ratio=0.0)
     picked = [[0, 1, 5].index(found.draft_tokens_at(batch)) for batch in BATCHES[:4]]
     assert found.loss_ratio == pytest.approx(least, abs=1e-12)
-    assert found.loss_ratio == pytest.approx(1.0 - float(kept[:, np.arange(4), picked].mean()), abs=1e-12)
+    assert found.loss_ratio == pytest.approx(
+        1.0 - float(kept[:, np.arange(4), picked].mean()), abs=1e-12
+    )
 
 
 def test_a_draft_that_fits_at_one_context_alone_is_not_scheduled():
@@ -98,9 +104,14 @@ def test_equal_to_enumeration(table, max_ranges, tolerance_ratio):
     kept = np.isfinite(within).any()
     fewest = 1 + int(np.argmax(np.isfinite(within)))
     assert len(schedule.ranges) == fewest if kept else len(schedule.ranges) <= allowed
-    assert schedule.loss_ratio == pytest.approx(within[fewest - 1] if kept else least[allowed - 1], abs=1e-12)
+    assert schedule.loss_ratio == pytest.approx(
+        within[fewest - 1] if kept else least[allowed - 1], abs=1e-12
+    )
     assert (schedule.worst_loss_ratio <= tolerance_ratio + 1e-12) == kept
-    picked = [rates[row, lengths.index(schedule.draft_tokens_at(batch))] for row, batch in enumerate(batches)]
+    picked = [
+        rates[row, lengths.index(schedule.draft_tokens_at(batch))]
+        for row, batch in enumerate(batches)
+    ]
     achieved = float(np.mean(np.array(picked) / np.nanmax(rates, axis=1)))
     assert schedule.loss_ratio == pytest.approx(1 - achieved, abs=1e-12)
 
@@ -116,7 +127,9 @@ def test_ranges_cover_every_batch_once(table):
         assert left != right
     assert all(low <= high and each in lengths for low, high, each in schedule.ranges)
     for batch in range(1, batches[-1] + 1):
-        assert [schedule.draft_tokens_at(batch)] == [k for low, high, k in schedule.ranges if low <= batch <= high]
+        assert [schedule.draft_tokens_at(batch)] == [
+            k for low, high, k in schedule.ranges if low <= batch <= high
+        ]
     assert schedule.to_json() == [list(each) for each in schedule.ranges]
 
 
@@ -125,7 +138,9 @@ def test_the_unit_of_the_rates_does_not_matter(table, scale):
     batches, lengths, rates = table
     scaled = rates * scale * np.arange(1, len(batches) + 1)[:, None]
     plain = batch_schedule(batches, lengths, rates)
-    assert batch_schedule(batches, lengths, scaled).loss_ratio == pytest.approx(plain.loss_ratio, abs=1e-9)
+    assert batch_schedule(batches, lengths, scaled).loss_ratio == pytest.approx(
+        plain.loss_ratio, abs=1e-9
+    )
 
 
 def test_a_range_ends_where_the_rates_cross():
@@ -207,14 +222,18 @@ def test_says_which_batch_cannot_run():
 
 
 JAGGED = [
-    ("llama-3.1-8b", "h100-sxm", "eagle-3", 0.7), ("llama-3.1-8b", "h100-sxm", "n-gram", 0.7),
-    ("llama-3.1-8b", "a100-sxm-80", "eagle-3", 0.6), ("qwen3-30b-a3b", "h100-sxm", "eagle-3", 0.7),
-]  # fmt: skip
+    ("llama-3.1-8b", "h100-sxm", "eagle-3", 0.7),
+    ("llama-3.1-8b", "h100-sxm", "n-gram", 0.7),
+    ("llama-3.1-8b", "a100-sxm-80", "eagle-3", 0.6),
+    ("qwen3-30b-a3b", "h100-sxm", "eagle-3", 0.7),
+]
 
 
 @pytest.mark.parametrize(("model", "device", "method", "rate"), JAGGED)
 def test_no_narrow_range_gains_less_than_its_interval(model, device, method, rate):
-    chosen = DecodingConfiguration(method=method, deployment=DeploymentNames(model=model, device=device))
+    chosen = DecodingConfiguration(
+        method=method, deployment=DeploymentNames(model=model, device=device)
+    )
     setting = build_setting(chosen)
     chains = [rate_claim(setting.drafter.method, rate, k) for k in range(9)]
     contender = Contender(configuration=chosen, setting=setting, candidates=chains)
@@ -224,7 +243,7 @@ def test_no_narrow_range_gains_less_than_its_interval(model, device, method, rat
     grid, rates = grid[runs], np.where(np.isfinite(rates), rates, np.nan)[runs]
     exact, joined = (
         batch_schedule(grid.tolist(), range(9), rates, doubt=each).ranges for each in (None, doubt)
-    )  # fmt: skip
+    )
     assert len(joined) <= len(exact)
     for place, (low, high, k) in enumerate(joined):
         if len(joined) == 1 or high + 1 >= SHORT_RATIO * low:

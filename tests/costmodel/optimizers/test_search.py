@@ -24,7 +24,9 @@ def contender(method="eagle-3", rate=0.7, device="h100-sxm", lengths=range(9), *
     where = DeploymentNames(model="llama-3.1-8b", device=device)
     asked = DecodingConfiguration(method=method, deployment=where, **options)
     return Contender(
-        configuration=asked, setting=build_setting(asked), candidates=[geometric(rate, k) for k in lengths]
+        configuration=asked,
+        setting=build_setting(asked),
+        candidates=[geometric(rate, k) for k in lengths],
     )
 
 
@@ -38,10 +40,14 @@ def test_every_winner_is_the_best_of_all():
         best = ranked[0]
         for rival in (one, other):
             for candidate in rival.candidates:
-                rate = estimate(rival.setting, candidate, batch=best.batch, context=best.context).tokens_per_s
+                rate = estimate(
+                    rival.setting, candidate, batch=best.batch, context=best.context
+                ).tokens_per_s
                 if fits(rival.setting, candidate, batch=best.batch, context=best.context):
                     assert best.tokens_per_s >= float(rate) * (1 - 1e-12)
-        assert [c.tokens_per_s for c in ranked] == sorted((c.tokens_per_s for c in ranked), reverse=True)
+        assert [c.tokens_per_s for c in ranked] == sorted(
+            (c.tokens_per_s for c in ranked), reverse=True
+        )
 
 
 def test_a_useless_drafter_is_off_everywhere():
@@ -56,7 +62,9 @@ def test_schedules_agree_with_the_winners_they_compress():
     for s in answer.schedules:
         assert 0.0 <= s.schedule.loss_ratio <= s.schedule.worst_loss_ratio <= 0.03
         lengths = [k for _, _, k in s.schedule.ranges]
-        assert lengths[0] == max(lengths) and lengths[-1] == min(lengths), "longer drafts at smaller batches"
+        assert lengths[0] == max(lengths) and lengths[-1] == min(lengths), (
+            "longer drafts at smaller batches"
+        )
 
 
 @pytest.mark.parametrize("device", ["h100-sxm", "a100-sxm-80", "mi300x"])
@@ -68,14 +76,20 @@ def test_a_schedule_loses_little_at_every_batch_whichever_were_asked_about(model
     drafts = [geometric(rate, k) for k in range(9)]
     runner = Contender(configuration=asked, setting=build_setting(asked), candidates=drafts)
     batches = np.arange(1, 257)
-    rates = rates_at(runner, batches[:, None].astype(float), np.array([[1024.0]]), Limits())[:, :, 0]
+    rates = rates_at(runner, batches[:, None].astype(float), np.array([[1024.0]]), Limits())[
+        :, :, 0
+    ]
     for grid in ([256], [1, 8, 64, 256]):
         (found,) = search([runner], batches=grid, contexts=[1024]).schedules
         lengths = np.array([found.schedule.draft_tokens_at(batch) for batch in batches.tolist()])
         lost = 1.0 - rates[lengths, np.arange(256)] / rates.max(axis=0)
         doubt, best = gain_doubt(runner, 1024), rates.argmax(axis=0)
-        for batch in np.flatnonzero(lost > 0.005 + 1e-12).tolist():  # where a narrow range would gain less than that
-            assert -np.log1p(-lost[batch]) <= 1.2 * doubt(batch + 1, int(best[batch]), int(lengths[batch]))
+        for batch in np.flatnonzero(
+            lost > 0.005 + 1e-12
+        ).tolist():  # where a narrow range would gain less than that
+            assert -np.log1p(-lost[batch]) <= 1.2 * doubt(
+                batch + 1, int(best[batch]), int(lengths[batch])
+            )
         assert found.schedule.worst_loss_ratio == pytest.approx(lost.max(), abs=1e-12)
 
 
@@ -87,10 +101,16 @@ def test_one_schedule_for_all_contexts_loses_what_running_it_loses():
     for context, (lost, own) in shared.losses.items():
         ran = []
         for batch in (1, 16, 64, 256):
-            allowed = [a for a in one.candidates if fits(one.setting, a, batch=batch, context=context)]
+            allowed = [
+                a for a in one.candidates if fits(one.setting, a, batch=batch, context=context)
+            ]
             if allowed:
-                rates = {a.draft_tokens: float(estimate(one.setting, a, batch=batch, context=context).tokens_per_s)
-                         for a in allowed}  # fmt: skip
+                rates = {
+                    a.draft_tokens: float(
+                        estimate(one.setting, a, batch=batch, context=context).tokens_per_s
+                    )
+                    for a in allowed
+                }
                 ran.append(1 - rates[shared.schedule.draft_tokens_at(batch)] / max(rates.values()))
         assert lost == pytest.approx(np.mean(ran)) and own <= lost + 0.005 + 1e-12
     assert max(lost for lost, _ in shared.losses.values()) > 0
@@ -119,7 +139,9 @@ def test_a_batch_too_large_is_marked_or_dropped():
     marked = found(small, contexts=(4096,))
     assert [each.batch for each in marked.unmet] == [16, 64, 256]
     assert all(each.misses == "memory" and "GiB" in each.reason for each in marked.unmet)
-    assert marked.unmet[0].reason.startswith("llama-3.1-8b on rtx-4090 at batch 16, context 4096 needs ")
+    assert marked.unmet[0].reason.startswith(
+        "llama-3.1-8b on rtx-4090 at batch 16, context 4096 needs "
+    )
     answer = found(small, contexts=(4096,), drop_unfit=True)
     assert answer.dropped_batches == [16, 64, 256] and not answer.unmet
     assert len(answer.ranked) == len(marked.ranked) == len(BATCHES) - 3
@@ -129,14 +151,18 @@ def test_a_limit_that_some_batches_miss_leaves_the_others():
     limits = Limits(tpot_s=0.006)
     answer = found(contender(), limits=limits)
     met = {(choices[0].batch, choices[0].context) for choices in answer.ranked}
-    assert met and answer.unmet and met.isdisjoint((each.batch, each.context) for each in answer.unmet)
+    assert (
+        met and answer.unmet and met.isdisjoint((each.batch, each.context) for each in answer.unmet)
+    )
     for each in answer.unmet:
         assert each.misses == "limits" and "no configuration meets mean TPOT <= 6 ms" in each.reason
         setting = each.contender.setting
         assert not meets(setting, each.acceptance, limits, batch=each.batch, context=each.context)
     for choices in answer.ranked:
         best = choices[0]
-        assert meets(best.contender.setting, best.acceptance, limits, batch=best.batch, context=best.context)
+        assert meets(
+            best.contender.setting, best.acceptance, limits, batch=best.batch, context=best.context
+        )
 
 
 def test_no_memory_at_all_is_refused_even_when_dropping():
@@ -144,7 +170,10 @@ def test_no_memory_at_all_is_refused_even_when_dropping():
         where = DeploymentNames(model="llama-3.1-70b", device="rtx-4090")
         asked = DecodingConfiguration(method="n-gram", deployment=where)
         found(
-            Contender(configuration=asked, setting=build_setting(asked), candidates=[geometric(0, 0)]), drop_unfit=True
+            Contender(
+                configuration=asked, setting=build_setting(asked), candidates=[geometric(0, 0)]
+            ),
+            drop_unfit=True,
         )
 
 
@@ -160,15 +189,22 @@ def test_latency_limits_hold():
 
 
 @pytest.mark.parametrize(
-    ("limits", "text"), [(Limits(tpot_s=1e-6), "mean TPOT <= 0.001 ms"), (Limits(ttft_s=1e-6), "mean TTFT <= 0.001 ms")]
+    ("limits", "text"),
+    [
+        (Limits(tpot_s=1e-6), "mean TPOT <= 0.001 ms"),
+        (Limits(ttft_s=1e-6), "mean TTFT <= 0.001 ms"),
+    ],
 )
 def test_limits_that_nothing_meets_are_infeasible(limits, text):
-    with pytest.raises(InfeasibleError, match=f"no configuration meets {text}; plain decoding has TTFT"):
+    with pytest.raises(
+        InfeasibleError, match=f"no configuration meets {text}; plain decoding has TTFT"
+    ):
         found(contender(), limits=limits)
 
 
 def test_a_drafter_that_leaves_no_room_is_not_chosen():
-    """At a batch that fits only without the drafter's weights, speculation is off whatever it would gain."""
+    """At a batch that fits only without the drafter's weights, speculation is off whatever it would
+    gain."""
     one = contender(device="rtx-4090", lengths=(0, 3))
     batches = np.arange(1, 200)
     plain = fits(one.setting, one.candidates[0], batch=batches, context=1024)
@@ -184,5 +220,8 @@ def test_a_longer_draft_never_needs_less_memory(method, engine):
     """Where the longest candidate fits, all do, so that only it is asked about."""
     names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine=engine)
     setting = build_setting(DecodingConfiguration(method=method, deployment=names))
-    sizes = [float(needed_bytes(setting, geometric(0.5, k), batch=64, context=4096)) for k in (0, 1, 4, 16, 64)]
+    sizes = [
+        float(needed_bytes(setting, geometric(0.5, k), batch=64, context=4096))
+        for k in (0, 1, 4, 16, 64)
+    ]
     assert sizes == sorted(sizes)

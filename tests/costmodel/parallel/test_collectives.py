@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.parallel.collectives import all_reduce, all_to_all, point_to_point, ring, tree_reduction
+from costmodel.parallel.collectives import (
+    all_reduce,
+    all_to_all,
+    point_to_point,
+    ring,
+    tree_reduction,
+)
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.passes import kernels
 from hardware_profiles.loader import load_device
@@ -51,7 +57,10 @@ def test_rounds_between_nodes_use_the_slower_link():
 @given(size=SIZES, devices=st.sampled_from([2, 4, 8]))
 def test_an_all_reduce_in_a_node_is_the_kernels_own(size, devices):
     h100 = load_device("h100-sxm")
-    assert all_reduce(h100, ParallelPlan(), size, devices) == kernels.allreduce(h100, size, devices).seconds
+    assert (
+        all_reduce(h100, ParallelPlan(), size, devices)
+        == kernels.allreduce(h100, size, devices).seconds
+    )
 
 
 @given(size=SIZES, nodes=st.sampled_from([2, 4, 16]))

@@ -27,12 +27,16 @@ def test_a_ring_lies_between_the_larger_phase_and_the_sum(work, step, devices):
         assert exposed == pytest.approx(0.0, abs=1e-9 * work)
 
 
-@given(total=st.integers(1_000, 1_000_000), share=st.floats(0.001, 1.0), tensor=st.sampled_from([1, 8]))
+@given(
+    total=st.integers(1_000, 1_000_000), share=st.floats(0.001, 1.0), tensor=st.sampled_from([1, 8])
+)
 def test_messages_cross_where_the_equation_says(total, share, tensor):
     """Passing keys and values sends less exactly from T/(T+P) = 2·8/128 on."""
     plan, new = ParallelPlan(tensor=tensor, context=4), share * total
     cached = total - new
-    kv = context.pass_kv(LINK, LLAMA, BF16, plan, new=new, cached=cached, attention_s=0.0).message_bytes
+    kv = context.pass_kv(
+        LINK, LLAMA, BF16, plan, new=new, cached=cached, attention_s=0.0
+    ).message_bytes
     q = context.pass_q(LINK, LLAMA, BF16, plan, new=new, attention_s=0.0).message_bytes
     crossing = 2 * 8 / 128
     if share > crossing * 1.001:
@@ -49,7 +53,8 @@ def test_the_crossover_of_the_whole_ring_lies_below_the_messages_one():
     kv = context.pass_kv(LINK, LLAMA, BF16, plan, cached=(1 - share) * total, **arguments).seconds
     q = context.pass_q(LINK, LLAMA, BF16, plan, **arguments).seconds
     switch = share[np.argmax(kv <= q)]
-    # (N-1)·(T+P)·2·kv = (N-1)·T·heads + (N-1)·T·(heads + statistics): half of the messages' crossing.
+    # (N-1)·(T+P)·2·kv = (N-1)·T·heads + (N-1)·T·(heads + statistics): half of the messages'
+    # crossing.
     per_query = 2 * 128 * 128 + 128 * context.STATISTIC_BYTES / 2
     assert switch == pytest.approx(2 * 8 * 128 / per_query, rel=0.02)
     assert switch < 2 * 8 / 128
@@ -72,7 +77,10 @@ def test_nothing_is_added_for_one_device():
     plan = ParallelPlan()
     assert context.ring_decode(LINK, LLAMA, BF16, plan, queries=7) == 0.0
     assert context.tree_decode(H100, LLAMA, BF16, plan, queries=7) == 0.0
-    assert context.pass_kv(LINK, LLAMA, BF16, plan, new=9.0, cached=0.0, attention_s=2.0).seconds == 2.0
+    assert (
+        context.pass_kv(LINK, LLAMA, BF16, plan, new=9.0, cached=0.0, attention_s=2.0).seconds
+        == 2.0
+    )
     assert context.pass_q(LINK, LLAMA, BF16, plan, new=9.0, attention_s=2.0).seconds == 2.0
 
 
@@ -81,5 +89,7 @@ def test_latent_attention_returns_latent_vectors_and_passes_its_cache():
     partial = context.partial_bytes(mla, BF16, 1, 1.0)
     assert partial == 128 * 512 * 2 + 128 * 4
     plan = ParallelPlan(context=2, tensor=8)
-    message = context.pass_kv(LINK, mla, BF16, plan, new=10.0, cached=10.0, attention_s=0.0).message_bytes
+    message = context.pass_kv(
+        LINK, mla, BF16, plan, new=10.0, cached=10.0, attention_s=0.0
+    ).message_bytes
     assert message == 10 * 576 * 2  # not shared by the tensor group

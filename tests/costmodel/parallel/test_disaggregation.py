@@ -43,14 +43,16 @@ def test_four_equal_parts_fill_four_micro_batches():
 
 
 @pytest.mark.parametrize(
-    ("parts", "limit"), [((3, 1, 1), "attention"), ((1, 3, 1), "feed_forward"), ((1, 1, 3), "communication")]
+    ("parts", "limit"),
+    [((3, 1, 1), "attention"), ((1, 3, 1), "feed_forward"), ((1, 1, 3), "communication")],
 )
 def test_the_busiest_part_is_named(parts, limit):
     assert split_layers(*parts, layers=1, micro_batches=9).limit == limit
 
 
 def _walk(a, f, x, batches, rounds=80):
-    """Seconds per layer of micro-batches that circulate over two groups and two directions of a link."""
+    """Seconds per layer of micro-batches that circulate over two groups and two directions of a
+    link."""
     free, out = dict.fromkeys("afud", 0.0), [0.0] * batches
     marks = []
     for _ in range(rounds):
@@ -66,4 +68,6 @@ def _walk(a, f, x, batches, rounds=80):
 @given(a=PART, f=PART, x=PART, batches=st.integers(1, 6))
 def test_split_layers_equal_an_event_walk(a, f, x, batches):
     expected = _walk(a, f, x, batches)
-    assert split_layers(a, f, x, layers=1, micro_batches=batches).step_s == pytest.approx(expected, rel=0.02)
+    assert split_layers(a, f, x, layers=1, micro_batches=batches).step_s == pytest.approx(
+        expected, rel=0.02
+    )

@@ -17,10 +17,15 @@ H100, FP8 = load_device("h100-sxm"), Precision(weights="fp8", activations="fp8",
 LAYER = FeedForward(width=2048, experts=64, experts_per_token=8)
 
 
-@pytest.mark.parametrize(("experts", "chosen", "devices"), [(8, 2, 4), (8, 3, 2), (12, 4, 3), (6, 6, 3), (10, 1, 5)])
+@pytest.mark.parametrize(
+    ("experts", "chosen", "devices"), [(8, 2, 4), (8, 3, 2), (12, 4, 3), (6, 6, 3), (10, 1, 5)]
+)
 def test_destinations_equal_enumeration(experts, chosen, devices):
     each = experts // devices
-    sets = [len({expert // each for expert in picked}) for picked in combinations(range(experts), chosen)]
+    sets = [
+        len({expert // each for expert in picked})
+        for picked in combinations(range(experts), chosen)
+    ]
     assert destinations(experts, chosen, devices) == pytest.approx(sum(sets) / len(sets))
 
 
@@ -47,8 +52,12 @@ def test_the_busiest_device_holds_everybody_up():
     even = ParallelPlan(data=8, expert=8)
     uneven = ParallelPlan(data=8, expert=8, imbalance=2.0)
     link = even.link(H100, 8)
-    first, second = (exchange(H100, plan, LAYER, FP8, tokens=512, hidden=4096) for plan in (even, uneven))
-    assert second.dispatch_s - link.latency_s == pytest.approx(2 * (first.dispatch_s - link.latency_s))
+    first, second = (
+        exchange(H100, plan, LAYER, FP8, tokens=512, hidden=4096) for plan in (even, uneven)
+    )
+    assert second.dispatch_s - link.latency_s == pytest.approx(
+        2 * (first.dispatch_s - link.latency_s)
+    )
     assert second.dispatch_bytes == first.dispatch_bytes
 
 
@@ -66,7 +75,9 @@ def test_even_devices_share_the_work_and_the_experts(devices, tokens):
 def test_imbalance_never_lightens_the_busiest_device(imbalance, tokens):
     arguments = {"group_tokens": tokens, "independent_tokens": tokens, "hidden": 4096}
     even, seen = busiest_work(H100, ParallelPlan(data=8, expert=8), LAYER, FP8, **arguments)
-    uneven, more = busiest_work(H100, ParallelPlan(data=8, expert=8, imbalance=imbalance), LAYER, FP8, **arguments)
+    uneven, more = busiest_work(
+        H100, ParallelPlan(data=8, expert=8, imbalance=imbalance), LAYER, FP8, **arguments
+    )
     assert seen <= more <= 8
     assert uneven.bytes >= even.bytes * (1 - 1e-9)
     if tokens * 8 / 8 > 64 * 64:  # far beyond padding

@@ -25,7 +25,9 @@ LLAMA, MIXTRAL = "llama-3-70b", "mixtral-8x7b"
 
 
 def _deployed(name, fidelity="calibrated", **more):
-    return Deployment(architecture=load_model(name), device=H100, precision=Precision(), fidelity=fidelity, **more)
+    return Deployment(
+        architecture=load_model(name), device=H100, precision=Precision(), fidelity=fidelity, **more
+    )
 
 
 @given(
@@ -38,9 +40,17 @@ def _deployed(name, fidelity="calibrated", **more):
     logits=st.sampled_from(["all", "last", "none"]),
     prefill=st.booleans(),
 )
-def test_a_plan_of_ones_is_the_pass_itself(name, fidelity, weights, batch, query, context, logits, prefill):
+def test_a_plan_of_ones_is_the_pass_itself(
+    name, fidelity, weights, batch, query, context, logits, prefill
+):
     d = replace(_deployed(name, fidelity), precision=precision(weights))
-    arguments = {"batch": batch, "query_tokens": query, "context": context, "logits": logits, "prefill": prefill}
+    arguments = {
+        "batch": batch,
+        "query_tokens": query,
+        "context": context,
+        "logits": logits,
+        "prefill": prefill,
+    }
     alone, planned = pass_cost(d, **arguments), plan_cost(d, ParallelPlan(), **arguments)
     assert planned.seconds == alone.seconds
     assert planned.total_s == alone.total_s
@@ -52,7 +62,10 @@ def test_a_plan_of_ones_is_the_pass_itself(name, fidelity, weights, batch, query
 def test_a_tensor_group_is_a_deployment_of_that_degree(tensor, batch):
     arguments = {"batch": batch, "query_tokens": 1, "context": 4096}
     group = pass_cost(_deployed(LLAMA, tensor_parallel=tensor), **arguments)
-    assert plan_cost(_deployed(LLAMA), ParallelPlan(tensor=tensor), **arguments).seconds == group.seconds
+    assert (
+        plan_cost(_deployed(LLAMA), ParallelPlan(tensor=tensor), **arguments).seconds
+        == group.seconds
+    )
 
 
 @given(
@@ -67,7 +80,12 @@ def test_a_tensor_group_is_a_deployment_of_that_degree(tensor, batch):
 def test_no_plan_beats_perfect_scaling(name, tensor, pipeline, data, context, prefill, batch):
     """Bare roofs: devices times seconds is never less than what one device would need."""
     plan = ParallelPlan(tensor=tensor, pipeline=pipeline, data=data, context=context)
-    arguments = {"batch": batch, "query_tokens": 256 if prefill else 1, "context": 8192, "prefill": prefill}
+    arguments = {
+        "batch": batch,
+        "query_tokens": 256 if prefill else 1,
+        "context": 8192,
+        "prefill": prefill,
+    }
     d = _deployed(name, "datasheet")
     alone, spread = pass_cost(d, **arguments).total_s, plan_cost(d, plan, **arguments)
     if data == 1:
@@ -91,20 +109,31 @@ def test_a_pipeline_only_adds_transfers(stages, batch):
 
 def test_a_full_pipeline_of_equal_stages_has_no_idle_device():
     d = _deployed(LLAMA)
-    spread = plan_cost(d, ParallelPlan(pipeline=4), batch=64, query_tokens=1, context=2048, logits="none")
+    spread = plan_cost(
+        d, ParallelPlan(pipeline=4), batch=64, query_tokens=1, context=2048, logits="none"
+    )
     assert spread.step_s(100) == pytest.approx(100 * spread.pipeline.interval_s)
-    assert 4 * spread.pipeline.interval_s == pytest.approx(spread.total_s - spread.seconds["transfer"])
+    assert 4 * spread.pipeline.interval_s == pytest.approx(
+        spread.total_s - spread.seconds["transfer"]
+    )
     assert spread.prompt_s(8) == pytest.approx(spread.total_s + 7 * spread.pipeline.interval_s)
 
 
-@given(data=st.sampled_from([2, 4, 8]), each=st.integers(1, 64), name=st.sampled_from([LLAMA, MIXTRAL]))
+@given(
+    data=st.sampled_from([2, 4, 8]), each=st.integers(1, 64), name=st.sampled_from([LLAMA, MIXTRAL])
+)
 def test_data_copies_take_their_share(data, each, name):
     arguments = {"query_tokens": 1, "context": 1024}
     copy = plan_cost(_deployed(name), ParallelPlan(), batch=each, **arguments)
     copies = plan_cost(_deployed(name), ParallelPlan(data=data), batch=data * each, **arguments)
     assert copies.seconds == copy.seconds
-    one_more = plan_cost(_deployed(name), ParallelPlan(data=data), batch=data * each + 1, **arguments)
-    assert one_more.total_s == plan_cost(_deployed(name), ParallelPlan(), batch=each + 1, **arguments).total_s
+    one_more = plan_cost(
+        _deployed(name), ParallelPlan(data=data), batch=data * each + 1, **arguments
+    )
+    assert (
+        one_more.total_s
+        == plan_cost(_deployed(name), ParallelPlan(), batch=each + 1, **arguments).total_s
+    )
 
 
 @given(parts=st.sampled_from([2, 4, 8]), combination=st.sampled_from(["tree", "ring"]))
@@ -114,17 +143,34 @@ def test_decoding_with_shared_tokens_reads_a_share_and_combines(parts, combinati
     alone = plan_cost(d, ParallelPlan(), **arguments)
     plan = ParallelPlan(context=parts)
     spread = plan_cost(d, plan, combination=combination, **arguments)
-    turns = parts if combination == "ring" else 1  # the one request's queries visit the devices in turn
-    assert spread.seconds["attention"] == pytest.approx(turns * alone.seconds["attention"] / parts, rel=1e-3)
+    turns = (
+        parts if combination == "ring" else 1
+    )  # the one request's queries visit the devices in turn
+    assert spread.seconds["attention"] == pytest.approx(
+        turns * alone.seconds["attention"] / parts, rel=1e-3
+    )
     assert spread.seconds["gemm"] == alone.seconds["gemm"]
     assert spread.seconds["context"] > 0.0
 
 
-@given(parts=st.sampled_from([2, 4, 16]), new=st.integers(1_000, 200_000), cached=st.integers(0, 200_000))
+@given(
+    parts=st.sampled_from([2, 4, 16]),
+    new=st.integers(1_000, 200_000),
+    cached=st.integers(0, 200_000),
+)
 def test_a_prompt_shared_by_tokens_keeps_its_arithmetic(parts, new, cached):
-    arguments = {"batch": 1, "query_tokens": new, "context": cached, "logits": "last", "prefill": True}
+    arguments = {
+        "batch": 1,
+        "query_tokens": new,
+        "context": cached,
+        "logits": "last",
+        "prefill": True,
+    }
     d = _deployed(LLAMA, "datasheet")
-    alone, spread = plan_cost(d, ParallelPlan(), **arguments), plan_cost(d, ParallelPlan(context=parts), **arguments)
+    alone, spread = (
+        plan_cost(d, ParallelPlan(), **arguments),
+        plan_cost(d, ParallelPlan(context=parts), **arguments),
+    )
 
     def arithmetic(cost, name):
         return sum(op.calls * op.work.flops for op in cost.operations if op.name == name)
@@ -137,7 +183,9 @@ def test_a_prompt_shared_by_tokens_keeps_its_arithmetic(parts, new, cached):
 def test_the_cheaper_ring_is_the_cheaper_ring(new, cached):
     plan, d = ParallelPlan(tensor=8, context=4), _deployed(LLAMA)
     both = {
-        ring: plan_cost(d, plan, batch=1, query_tokens=new, context=cached, prefill=True, ring=ring).seconds["context"]
+        ring: plan_cost(
+            d, plan, batch=1, query_tokens=new, context=cached, prefill=True, ring=ring
+        ).seconds["context"]
         for ring in ("pass_kv", "pass_q", "cheaper")
     }
     assert both["cheaper"] == pytest.approx(min(both["pass_kv"], both["pass_q"]), abs=1e-15)
@@ -167,11 +215,14 @@ def test_busy_experts_hold_the_pass_up():
 
 
 def test_devices_with_the_same_tokens_send_them_once():
-    """With tensor groups of 8 and experts over the same 8, each token is dispatched once, by one of the eight."""
+    """With tensor groups of 8 and experts over the same 8, each token is dispatched once, by one of
+    the eight."""
     link = Link(bytes_per_s=1e9, latency_s=0.0)
     arguments = {"batch": 64, "query_tokens": 1, "context": 1024}
     alone = plan_cost(_deployed(MIXTRAL), ParallelPlan(data=8, expert=8, within=link), **arguments)
-    grouped = plan_cost(_deployed(MIXTRAL), ParallelPlan(tensor=8, expert=8, within=link), **arguments)
+    grouped = plan_cost(
+        _deployed(MIXTRAL), ParallelPlan(tensor=8, expert=8, within=link), **arguments
+    )
     assert grouped.seconds["exchange"] == pytest.approx(alone.seconds["exchange"])
 
 
@@ -189,7 +240,9 @@ def test_calls_of_a_general_library_take_longer():
     d, own = _deployed(LLAMA), ParallelPlan(tensor=8, context=2)
     general = replace(own, backend="nccl")
     first, second = (plan_cost(d, plan, **arguments).seconds for plan in (own, general))
-    assert second["allreduce"] == pytest.approx(160 * allreduce(H100, 8192 * 2, 8, backend="nccl").seconds)
+    assert second["allreduce"] == pytest.approx(
+        160 * allreduce(H100, 8192 * 2, 8, backend="nccl").seconds
+    )
     assert second["allreduce"] > 2 * first["allreduce"]
     assert second["context"] == pytest.approx(first["context"] + 80 * H100.constants.nccl_launch_s)
     assert general.message_link(H100, 2).latency_s == H100.constants.nccl_launch_s
@@ -198,7 +251,11 @@ def test_calls_of_a_general_library_take_longer():
 
 def test_arrays_broadcast():
     plan = ParallelPlan(tensor=2, pipeline=2, data=4, expert=8)
-    batch, query, context = np.array([8, 64]), np.array([[1], [4], [8]]), np.array([[[512]], [[8192]]])
+    batch, query, context = (
+        np.array([8, 64]),
+        np.array([[1], [4], [8]]),
+        np.array([[[512]], [[8192]]]),
+    )
     cost = plan_cost(_deployed(MIXTRAL), plan, batch=batch, query_tokens=query, context=context)
     assert cost.total_s.shape == (2, 3, 2)
     one = plan_cost(_deployed(MIXTRAL), plan, batch=64, query_tokens=4, context=8192)
@@ -207,7 +264,10 @@ def test_arrays_broadcast():
 
 
 def test_correlated_tokens_visit_fewer_experts_under_a_plan_too():
-    plan, arguments = ParallelPlan(data=8, expert=8), {"batch": 8, "query_tokens": 8, "context": 1024}
+    plan, arguments = (
+        ParallelPlan(data=8, expert=8),
+        {"batch": 8, "query_tokens": 8, "context": 1024},
+    )
     apart = plan_cost(_deployed(MIXTRAL), plan, **arguments)
     alike = plan_cost(_deployed(MIXTRAL, expert_correlation=1.0), plan, **arguments)
     assert alike.seconds["moe"] < apart.seconds["moe"]
@@ -226,7 +286,10 @@ def test_impossible_plans_are_refused(name, plan, key):
 def test_layers_that_tokens_skip_exclude_whole_experts():
     skipping = apply(_deployed(MIXTRAL), [LayerSchedule(name="half", shares=(1.0, 0.5))])
     arguments = {"batch": 8, "query_tokens": 1, "context": 128}
-    assert plan_cost(skipping, ParallelPlan(), **arguments).seconds == pass_cost(skipping, **arguments).seconds
+    assert (
+        plan_cost(skipping, ParallelPlan(), **arguments).seconds
+        == pass_cost(skipping, **arguments).seconds
+    )
     with pytest.raises(InputError, match="ep"):
         plan_cost(skipping, ParallelPlan(data=8, expert=8), **arguments)
 
@@ -241,4 +304,8 @@ def test_what_was_measured_on_one_device_does_not_count():
 def test_wrong_arguments_are_refused():
     for wrong in ({"batch": 0}, {"query_tokens": 0}, {"context": -1}):
         with pytest.raises(InputError, match=next(iter(wrong))):
-            plan_cost(_deployed(LLAMA), ParallelPlan(), **{"batch": 1, "query_tokens": 1, "context": 1, **wrong})
+            plan_cost(
+                _deployed(LLAMA),
+                ParallelPlan(),
+                **{"batch": 1, "query_tokens": 1, "context": 1, **wrong},
+            )

@@ -36,7 +36,8 @@ def test_a_prompt_in_pieces_equals_an_event_walk(stages, batches):
 
 @given(stages=STAGES, batches=st.integers(1, 12))
 def test_rounds_equal_an_event_walk_in_the_long_run(stages, batches):
-    """Batches circulate: each starts its next token when its last is out; first come, first served."""
+    """Batches circulate: each starts its next token when its last is out; first come, first
+    served."""
     free, out, rounds = np.zeros(len(stages)), np.zeros(batches), 60
     history = []
     for _ in range(rounds):

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.architectures.library import load_model
-from costmodel.parallel.plan import Link, ParallelPlan, fullest_share, kv_bytes, stage_layers, weight_bytes
+from costmodel.parallel.plan import (
+    Link,
+    ParallelPlan,
+    fullest_share,
+    kv_bytes,
+    stage_layers,
+    weight_bytes,
+)
 from costmodel.passes import memory
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
@@ -35,8 +42,13 @@ def test_stages_hold_every_layer_and_differ_by_at_most_one(layers, stages):
     context=st.integers(0, 50_000),
 )
 def test_a_plan_of_ones_holds_the_whole_model(name, weights, held, batch, context):
-    model, form = load_model(name), Precision(weights=weights, held_layers_ratio=held, held_cache_ratio=held)
-    assert weight_bytes(model, form, ParallelPlan()) == pytest.approx(memory.weight_bytes(model, form), rel=1e-12)
+    model, form = (
+        load_model(name),
+        Precision(weights=weights, held_layers_ratio=held, held_cache_ratio=held),
+    )
+    assert weight_bytes(model, form, ParallelPlan()) == pytest.approx(
+        memory.weight_bytes(model, form), rel=1e-12
+    )
     cache = {"batch": batch, "context": context}
     assert kv_bytes(model, form, ParallelPlan(), **cache) == memory.kv_bytes(model, form, **cache)
 
@@ -52,7 +64,9 @@ def test_a_tensor_group_holds_the_model_once(name, tensor):
 def test_a_pipeline_holds_every_layer_once(stages):
     model = load_model("llama-3-70b")
     layers = weight_bytes(model, BF16, ParallelPlan(pipeline=stages))
-    head = 2.0 * model.hidden * (model.vocab + 1)  # with the last norm; the embedding is as large without it
+    head = (
+        2.0 * model.hidden * (model.vocab + 1)
+    )  # with the last norm; the embedding is as large without it
     inner = memory.weight_bytes(model, BF16) - head - 2.0 * model.embedding_parameters
     assert stages * (layers - head) == pytest.approx(inner, rel=1e-12)
 
@@ -67,7 +81,9 @@ def test_an_expert_group_holds_every_expert_once(data, tensor):
     block = model.blocks[0][0].feed_forward
     routed = 2.0 * 32 * block.experts * block.expert_parameters(model.hidden)
     dense = memory.weight_bytes(model, BF16) - routed
-    assert weight_bytes(model, BF16, apart) == pytest.approx(dense / tensor + routed / group, rel=1e-12)
+    assert weight_bytes(model, BF16, apart) == pytest.approx(
+        dense / tensor + routed / group, rel=1e-12
+    )
 
 
 @given(name=NAMES, tensor=POWERS, pipeline=POWERS, key=st.sampled_from(["tensor", "pipeline"]))
@@ -79,7 +95,12 @@ def test_more_devices_never_hold_more(name, tensor, pipeline, key):
     assert kv_bytes(model, BF16, more, **cache) <= kv_bytes(model, BF16, plan, **cache)
 
 
-@given(key=st.sampled_from(["data", "context"]), size=POWERS, batch=st.integers(1, 300), context=st.integers(1, 50_000))
+@given(
+    key=st.sampled_from(["data", "context"]),
+    size=POWERS,
+    batch=st.integers(1, 300),
+    context=st.integers(1, 50_000),
+)
 def test_the_cache_is_dealt_out_whole(key, size, batch, context):
     model = load_model("llama-3-70b")
     alone = kv_bytes(model, BF16, ParallelPlan(), batch=batch, context=context)
@@ -140,7 +161,9 @@ def test_plans_that_do_not_divide_the_model_are_refused(plan, model, key):
         plan.check(load_model(model))
 
 
-@pytest.mark.parametrize("wrong", [{"bytes_per_s": 0.0, "latency_s": 0.0}, {"bytes_per_s": 1.0, "latency_s": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"bytes_per_s": 0.0, "latency_s": 0.0}, {"bytes_per_s": 1.0, "latency_s": -1.0}]
+)
 def test_wrong_links_are_refused(wrong):
     with pytest.raises(InputError, match="link"):
         Link(**wrong)

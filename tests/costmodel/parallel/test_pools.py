@@ -17,12 +17,16 @@ SIZES = st.sampled_from([1, 2, 4, 8])
 
 @given(st.integers(1, 999), SIZES, SIZES, SIZES)
 def test_what_workers_are_written_as_reads_back(count, tensor, pipeline, data):
-    workers = Workers(count=count, plan=ParallelPlan(tensor=tensor, pipeline=pipeline, data=data, expert=data))
+    workers = Workers(
+        count=count, plan=ParallelPlan(tensor=tensor, pipeline=pipeline, data=data, expert=data)
+    )
     assert workers_of(str(workers)) == workers
     assert workers.devices == count * tensor * pipeline * data
 
 
-@pytest.mark.parametrize("written", ["", "tp4", "2x", "0xtp1", "2xtp4tp2", "2xqp4", "2xtp0", "-1xtp4", "2xtp4 1xtp2"])
+@pytest.mark.parametrize(
+    "written", ["", "tp4", "2x", "0xtp1", "2xtp4tp2", "2xqp4", "2xtp0", "-1xtp4", "2xtp4 1xtp2"]
+)
 def test_other_forms_are_refused_with_an_example(written):
     with pytest.raises(InputError, match="2xtp4"):
         workers_of(written)
@@ -35,19 +39,29 @@ def test_sizes_that_do_not_go_together_are_refused():
 
 def _token_s(model, device, prefill, decode, tokens=4096):
     plan = ServingPlan(prefill=workers_of(prefill), decode=workers_of(decode))
-    return transfer_seconds(load_model(model), Precision(), load_device(device), plan, tokens=tokens)[1]
+    return transfer_seconds(
+        load_model(model), Precision(), load_device(device), plan, tokens=tokens
+    )[1]
 
 
 def test_a_cache_travels_over_one_link_of_every_device_that_holds_a_part_of_it():
     llama, device = load_model("llama-3.1-8b"), load_device("h100-sxm")
     whole = float(kv_bytes(llama, Precision(), batch=1, context=4096, page_tokens=1)) / 4096
-    assert _token_s("llama-3.1-8b", "h100-sxm", "1xtp1", "1xtp1") == pytest.approx(whole / device.link_bytes_per_s)
+    assert _token_s("llama-3.1-8b", "h100-sxm", "1xtp1", "1xtp1") == pytest.approx(
+        whole / device.link_bytes_per_s
+    )
     both = _token_s("llama-3.1-8b", "h100-sxm", "1xtp4", "1xtp4")
     assert both == pytest.approx(whole / 4 / device.link_bytes_per_s)
-    assert _token_s("llama-3.1-8b", "h100-sxm", "1xtp4", "1xtp1") == pytest.approx(4 * both)  # the wider share waits
-    assert _token_s("llama-3.1-8b", "h100-sxm", "8xtp1", "1xtp1") == pytest.approx(whole / BETWEEN_NODES_BYTES_PER_S)
+    assert _token_s("llama-3.1-8b", "h100-sxm", "1xtp4", "1xtp1") == pytest.approx(
+        4 * both
+    )  # the wider share waits
+    assert _token_s("llama-3.1-8b", "h100-sxm", "8xtp1", "1xtp1") == pytest.approx(
+        whole / BETWEEN_NODES_BYTES_PER_S
+    )
     assert _token_s("deepseek-v3", "h200-sxm", "1xtp4", "1xtp4") == pytest.approx(
-        _token_s("deepseek-v3", "h200-sxm", "1xtp1", "1xtp1")  # every device needs all of a latent cache
+        _token_s(
+            "deepseek-v3", "h200-sxm", "1xtp1", "1xtp1"
+        )  # every device needs all of a latent cache
     )
 
 
@@ -61,6 +75,9 @@ def test_a_rack_behind_one_switch_is_one_node():
 def test_a_service_without_workers_for_prompts_sends_no_cache():
     with pytest.raises(InputError, match="prompts"):
         transfer_seconds(
-            load_model("llama-3.1-8b"), Precision(), load_device("h100-sxm"), ServingPlan(decode=workers_of("1xtp1")),
+            load_model("llama-3.1-8b"),
+            Precision(),
+            load_device("h100-sxm"),
+            ServingPlan(decode=workers_of("1xtp1")),
             tokens=10,
-        )  # fmt: skip
+        )

@@ -16,7 +16,9 @@ from hardware_profiles.loader import load_device
 
 H100 = load_device("h100-sxm", ["device.price_usd_per_hour=2"])
 H200 = load_device("h200-sxm", ["device.price_usd_per_hour=1"])
-NAMES = st.sampled_from(["llama-3-70b", "qwen3-32b", "mixtral-8x7b", "deepseek-v2-lite", "deepseek-v3", "gemma-2-9b"])
+NAMES = st.sampled_from(
+    ["llama-3-70b", "qwen3-32b", "mixtral-8x7b", "deepseek-v2-lite", "deepseek-v3", "gemma-2-9b"]
+)
 
 
 @given(name=NAMES)
@@ -35,12 +37,22 @@ def test_attention_is_counted_as_in_a_pass(context):
     """The new token sees itself: `context` cached tokens are the last one and those before it."""
     grouped = load_model("llama-3-70b")
     work = ops.attention(
-        1, 1, context - 1, heads=64, kv_heads=8, head_dim=128, window=None, kv_bytes=2.0, activation_bytes=0.0
+        1,
+        1,
+        context - 1,
+        heads=64,
+        kv_heads=8,
+        head_dim=128,
+        window=None,
+        kv_bytes=2.0,
+        activation_bytes=0.0,
     )
     counted = token_work(grouped, Precision(), context)
     assert counted.attention_flops == pytest.approx(80 * work.flops)
     assert counted.cache_bytes == pytest.approx(80 * work.bytes)
-    latent = ops.latent_attention(1, 1, context - 1, heads=128, latent=512, rope=64, kv_bytes=2.0, activation_bytes=0.0)
+    latent = ops.latent_attention(
+        1, 1, context - 1, heads=128, latent=512, rope=64, kv_bytes=2.0, activation_bytes=0.0
+    )
     counted = token_work(load_model("deepseek-v3"), Precision(), context)
     assert counted.attention_flops == pytest.approx(61 * latent.flops)
     assert counted.cache_bytes == pytest.approx(61 * latent.bytes)
@@ -48,7 +60,9 @@ def test_attention_is_counted_as_in_a_pass(context):
 
 def test_whole_latent_vectors_cost_more_arithmetic_and_no_bytes():
     model = load_model("deepseek-v3")
-    usual, whole = (token_work(model, Precision(), 8192, whole_latent=flag) for flag in (False, True))
+    usual, whole = (
+        token_work(model, Precision(), 8192, whole_latent=flag) for flag in (False, True)
+    )
     assert whole.attention_flops / usual.attention_flops == pytest.approx(2 * 576 / (576 + 512))
     assert whole.cache_bytes == usual.cache_bytes
 
@@ -58,7 +72,9 @@ def test_windows_bound_the_cache_and_may_have_their_own_format():
     near, far = (token_work(model, Precision(), tokens) for tokens in (4096, 8192))
     assert near.cache_bytes < far.cache_bytes < 2 * near.cache_bytes
     narrow = token_work(model, Precision(), 8192, windowed_kv="fp8")
-    full = far.cache_bytes - near.cache_bytes  # what only unbounded layers add over another 4096 tokens
+    full = (
+        far.cache_bytes - near.cache_bytes
+    )  # what only unbounded layers add over another 4096 tokens
     assert narrow.cache_bytes == pytest.approx(2 * full + near.cache_bytes / 4)
 
 

@@ -1,4 +1,5 @@
-"""All-reduces: the bytes that a ring sends, counted in a ring that runs, and how many of them a layer has."""
+"""All-reduces: the bytes that a ring sends, counted in a ring that runs, and how many of them a
+layer has."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ H100 = load_device("h100-sxm")
 
 
 def ring(values):
-    """Every device's sum over all, each sending one part at a time to the next one; bytes that a device sends."""
+    """Every device's sum over all, each sending one part at a time to the next one; bytes that a
+    device sends."""
     devices = len(values)
     parts, sent = [np.array_split(each.copy(), devices) for each in values], 0
     for adding in (True, False):
@@ -47,7 +49,8 @@ def test_a_ring_takes_its_launch_and_the_bytes_that_it_sends(devices, generator)
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "llama-3.1-70b"])
 def test_a_layer_adds_up_behind_its_attention_and_behind_its_feed_forward(name):
-    """Shoeybi et al. 2019, "Megatron-LM" (arXiv:1909.08053), section 3: two all-reduces a layer of a forward pass."""
+    """Shoeybi et al. 2019, "Megatron-LM" (arXiv:1909.08053), section 3: two all-reduces a layer of
+    a forward pass."""
     target = load_model(name)
     where = Deployment(architecture=target, device=H100, precision=Precision(), tensor_parallel=4)
     message = 16 * 2 * target.hidden * 2.0  # 16 requests of 2 tokens in bf16
@@ -55,7 +58,17 @@ def test_a_layer_adds_up_behind_its_attention_and_behind_its_feed_forward(name):
     assert found == pytest.approx(2 * target.layers * kernels.allreduce(H100, message, 4).seconds)
 
 
-PCIE = ("a10", "a100-pcie-80", "h100-pcie", "l4", "l40s", "rtx-4090", "rtx-pro-6000", "t4", "v100-pcie-32")
+PCIE = (
+    "a10",
+    "a100-pcie-80",
+    "h100-pcie",
+    "l4",
+    "l40s",
+    "rtx-4090",
+    "rtx-pro-6000",
+    "t4",
+    "v100-pcie-32",
+)
 
 
 @pytest.mark.parametrize("device", PCIE)
@@ -70,15 +83,25 @@ def test_more_than_two_devices_without_direct_links_reduce_by_nccl(device):
 
 def test_bridges_join_as_many_devices_as_they_reach():
     rule = load_engine("trtllm").kernels.reductions
-    found = {name: [rule.on(load_device(name), n) for n in (2, 4, 8)] for name in ("h100-nvl", "h200-nvl")}
-    assert found == {"h100-nvl": ["trtllm", "nccl", "nccl"], "h200-nvl": ["trtllm", "trtllm", "nccl"]}
+    found = {
+        name: [rule.on(load_device(name), n) for n in (2, 4, 8)]
+        for name in ("h100-nvl", "h200-nvl")
+    }
+    assert found == {
+        "h100-nvl": ["trtllm", "nccl", "nccl"],
+        "h200-nvl": ["trtllm", "trtllm", "nccl"],
+    }
 
 
 def test_small_messages_over_pcie_cost_what_nccl_takes():
-    """Llama-3.1-70B at one request: messages of 16 KB, 7.2 us in kernels that four such devices cannot run."""
+    """Llama-3.1-70B at one request: messages of 16 KB, 7.2 us in kernels that four such devices
+    cannot run."""
     target = load_model("llama-3.1-70b")
     device = load_device("l40s")
-    own, ring = (float(kernels.allreduce(device, 16_384.0, 4, backend=each).seconds) for each in ("vllm", "nccl"))
+    own, ring = (
+        float(kernels.allreduce(device, 16_384.0, 4, backend=each).seconds)
+        for each in ("vllm", "nccl")
+    )
     assert own == pytest.approx(7.2e-6, rel=0.02)
     assert ring == pytest.approx(40e-6, rel=0.02)
     where = Deployment(architecture=target, device=device, precision=Precision(), tensor_parallel=4)
@@ -91,7 +114,9 @@ def test_a_message_never_takes_longer_than_the_one_that_is_handed_over():
         for backend in ("vllm", "trtllm"):
             for devices in (2, 4, 8):
                 sizes = np.geomspace(1e4, 1e8, 200)
-                seconds = kernels.allreduce(load_device(name), sizes, devices, backend=backend).seconds
+                seconds = kernels.allreduce(
+                    load_device(name), sizes, devices, backend=backend
+                ).seconds
                 assert (np.diff(seconds) >= -1e-12).all()
 
 

@@ -1,4 +1,5 @@
-"""Products in fp8 on Hopper against rows that hold them alone and rows that hold the conversion too; who quantises."""
+"""Products in fp8 on Hopper against rows that hold them alone and rows that hold the conversion
+too; who quantises."""
 
 from dataclasses import replace
 
@@ -25,7 +26,12 @@ FP8 = Precision(weights="fp8", activations="fp8")
 
 
 def deployment(model="llama-3.1-70b", devices=1, **changes):
-    settings = {"architecture": load_model(model), "device": H100, "precision": FP8, "tensor_parallel": devices}
+    settings = {
+        "architecture": load_model(model),
+        "device": H100,
+        "precision": FP8,
+        "tensor_parallel": devices,
+    }
     return Deployment(**settings | changes)
 
 
@@ -41,7 +47,12 @@ def test_only_fp8_on_hopper_has_constants_of_its_own():
     wide, l4 = deployment(precision=Precision()), deployment(device=load_device("l4"))
     assert with_eight_bit_products(wide) is wide
     assert with_eight_bit_products(l4) is l4
-    assert with_eight_bit_products(deployment(device=load_device("h200-sxm"))).device.constants.gemm_launch_s < 4e-6
+    assert (
+        with_eight_bit_products(
+            deployment(device=load_device("h200-sxm"))
+        ).device.constants.gemm_launch_s
+        < 4e-6
+    )
 
 
 def test_products_timed_alone():
@@ -53,12 +64,17 @@ def test_products_timed_alone():
     large = fp8.select(fp8.columns["rows"] == 4096)
     work = 2.0 * large.columns["rows"] * large.columns["outputs"] * large.columns["inputs"]
     share = np.median(work / large.seconds / H100.peak("fp8"))
-    assert device_of("cutlass").constants.prefill_compute_efficiency == pytest.approx(share, abs=0.005)
+    assert device_of("cutlass").constants.prefill_compute_efficiency == pytest.approx(
+        share, abs=0.005
+    )
 
 
-@pytest.mark.parametrize(("products", "low", "high"), [("cutlass", -0.30, -0.15), ("trtllm", -0.04, 0.04)])
+@pytest.mark.parametrize(
+    ("products", "low", "high"), [("cutlass", -0.30, -0.15), ("trtllm", -0.04, 0.04)]
+)
 def test_products_timed_with_the_conversion_of_their_inputs(reference_data, products, low, high):
-    """Few rows are bound by memory in anybody's kernels; many are not, and the tables are of TensorRT-LLM's."""
+    """Few rows are bound by memory in anybody's kernels; many are not, and the tables are of
+    TensorRT-LLM's."""
     (rows,) = read_measurements(reference_data / "kernels" / "gemm_h100_sxm.csv")
     cold = rows.select(usable(H100, rows, dtype="fp8"))
     sizes, error = cold.columns, errors(cold, products)
@@ -73,51 +89,71 @@ def quantising(engine, model="llama-3.1-70b", devices=1):
     d = load_engine(engine).running(deployment(model, devices))
     cost = pass_cost(d, batch=8.0, query_tokens=1.0, context=512.0, logits="none")
     found = [each for each in cost.operations if each.role == "quantise"]
-    return {round(float(each.timing.launch_s) / H100.constants.elementwise_kernel_s) for each in found} or {0}
+    return {
+        round(float(each.timing.launch_s) / H100.constants.elementwise_kernel_s) for each in found
+    } or {0}
 
 
 @pytest.mark.parametrize(
     ("engine", "devices", "launches"),
-    [("vllm", 1, 1), ("vllm", 8, 1), ("sglang", 8, 4), ("tensorrt-llm", 1, 2), ("tensorrt-llm", 8, 0), ("none", 1, 4)],
+    [
+        ("vllm", 1, 1),
+        ("vllm", 8, 1),
+        ("sglang", 8, 4),
+        ("tensorrt-llm", 1, 2),
+        ("tensorrt-llm", 8, 0),
+        ("none", 1, 4),
+    ],
 )
 def test_what_quantises_is_the_engines(engine, devices, launches):
     assert quantising(engine, devices=devices) == {launches}
 
 
 def test_scales_by_block_always_take_a_kernel():
-    counts = {engine: quantising(engine, "deepseek-v3", 8) for engine in ("vllm", "sglang", "tensorrt-llm")}
+    counts = {
+        engine: quantising(engine, "deepseek-v3", 8)
+        for engine in ("vllm", "sglang", "tensorrt-llm")
+    }
     assert counts["vllm"] == counts["tensorrt-llm"] and min(counts["vllm"]) > 4
     assert min(counts["sglang"]) > 4
 
 
-@pytest.mark.parametrize(("model", "saved"), [("llama-3.1-70b", 2), ("llama-3.1-8b", 0), ("qwen3-32b", 0)])
+@pytest.mark.parametrize(
+    ("model", "saved"), [("llama-3.1-70b", 2), ("llama-3.1-8b", 0), ("qwen3-32b", 0)]
+)
 def test_reductions_that_normalise_save_two_launches_per_layer(model, saved):
     wide = deployment(model, 8, precision=Precision())
 
     def launches_s(d):
         cost = pass_cost(d, batch=8.0, query_tokens=1.0, context=512.0)
         return sum(
-            float(o.timing.launch_s) * o.calls for o in cost.operations if o.name == "elementwise" and not o.role
+            float(o.timing.launch_s) * o.calls
+            for o in cost.operations
+            if o.name == "elementwise" and not o.role
         )
 
     kernel_s = H100.constants.elementwise_kernel_s * wide.architecture.layers
     running = load_engine("tensorrt-llm").running(wide)
-    assert launches_s(replace(running, norms_in_reductions=False)) - launches_s(running) == pytest.approx(
-        saved * kernel_s
-    )
-    assert launches_s(load_engine("tensorrt-llm").running(replace(wide, tensor_parallel=1))) == pytest.approx(
-        launches_s(replace(wide, tensor_parallel=1))
-    )
+    assert launches_s(replace(running, norms_in_reductions=False)) - launches_s(
+        running
+    ) == pytest.approx(saved * kernel_s)
+    assert launches_s(
+        load_engine("tensorrt-llm").running(replace(wide, tensor_parallel=1))
+    ) == pytest.approx(launches_s(replace(wide, tensor_parallel=1)))
 
 
 def test_reductions_that_quantise_exchange_whole_messages_up_to_128_rows():
-    """TensorRT-LLM's fused kernel on eight devices: one shot of 2 MB takes twice as long as two of a quarter each."""
+    """TensorRT-LLM's fused kernel on eight devices: one shot of 2 MB takes twice as long as two of
+    a quarter each."""
     found = EnginePasses(deployment(devices=8), load_engine("tensorrt-llm"))
     other = EnginePasses(deployment(devices=8, precision=Precision()), load_engine("tensorrt-llm"))
     rows = np.array([8.0, 64.0, 128.0, 129.0, 2048.0])
-    ratio = np.divide(*(
-        each.seconds(batch=rows, query_tokens=1.0, context=512.0)["allreduce"] for each in (found, other)
-    ))  # fmt: skip
+    ratio = np.divide(
+        *(
+            each.seconds(batch=rows, query_tokens=1.0, context=512.0)["allreduce"]
+            for each in (found, other)
+        )
+    )
     np.testing.assert_array_equal(ratio[[0, 3, 4]], 1.0)
     assert 1.2 < ratio[1] < ratio[2] < 2.5
 
@@ -125,11 +161,16 @@ def test_reductions_that_quantise_exchange_whole_messages_up_to_128_rows():
 def test_shared_experts_run_among_the_routed_ones_where_an_engine_merges_them():
     shape = {"batch": np.array([4.0, 64.0]), "query_tokens": 1.0, "context": 512.0}
     d = deployment("deepseek-v3", 8)
-    sglang, merged = (load_engine("sglang"), EnginePasses(d, load_engine("sglang")).seconds(**shape))
-    apart = EnginePasses(d, replace(sglang, kernels=replace(sglang.kernels, merges_experts=frozenset()))).seconds(
-        **shape
+    sglang, merged = (
+        load_engine("sglang"),
+        EnginePasses(d, load_engine("sglang")).seconds(**shape),
     )
-    assert np.all(merged["gemm"] < apart["gemm"]) and np.all(merged["elementwise"] < apart["elementwise"])
+    apart = EnginePasses(
+        d, replace(sglang, kernels=replace(sglang.kernels, merges_experts=frozenset()))
+    ).seconds(**shape)
+    assert np.all(merged["gemm"] < apart["gemm"]) and np.all(
+        merged["elementwise"] < apart["elementwise"]
+    )
     assert np.all(merged["moe"] > apart["moe"])
     assert sum(merged.values())[0] < sum(apart.values())[0]  # at few rows launches count
     assert d.architecture.blocks[-1][0].feed_forward.merged().parameters(7168) == pytest.approx(

@@ -1,4 +1,5 @@
-"""Encoder-decoders: an encoder that reads once, and a decoder whose layers attend to what it read."""
+"""Encoder-decoders: an encoder that reads once, and a decoder whose layers attend to what it
+read."""
 
 from dataclasses import replace
 
@@ -28,12 +29,18 @@ FIDELITIES = st.sampled_from(("datasheet", "calibrated"))
 
 def deployed(model, fidelity="datasheet", **changes):
     return Deployment(
-        architecture=model, device=load_device("h100-sxm"), precision=Precision(), fidelity=fidelity, **changes
+        architecture=model,
+        device=load_device("h100-sxm"),
+        precision=Precision(),
+        fidelity=fidelity,
+        **changes,
     )
 
 
 def prompt(d, tokens, context=0.0, logits="none", batch=1):
-    return pass_cost(d, batch=batch, query_tokens=tokens, context=context, logits=logits, prefill=True)
+    return pass_cost(
+        d, batch=batch, query_tokens=tokens, context=context, logits=logits, prefill=True
+    )
 
 
 def decode(d, context, batch=1, new=1):
@@ -44,13 +51,18 @@ def alike(one, other):
     for name in set(one.seconds) | set(other.seconds):
         here, there = (np.asarray(each.seconds.get(name, 0.0)) for each in (one, other))
         assert here == pytest.approx(there, rel=1e-12), name
-    assert (float(one.flops), float(one.bytes)) == pytest.approx((float(other.flops), float(other.bytes)))
+    assert (float(one.flops), float(one.bytes)) == pytest.approx(
+        (float(other.flops), float(other.bytes))
+    )
 
 
 @given(source=TOKENS, more=TOKENS, written=st.integers(0, 500), batch=FEW)
 def test_a_longer_text_never_costs_less(source, more, written, batch):
     short, long = (deployed(T5, source_tokens=tokens) for tokens in (source, source + more))
-    one, other = decode(short, source + written, batch), decode(long, source + more + written, batch)
+    one, other = (
+        decode(short, source + written, batch),
+        decode(long, source + more + written, batch),
+    )
     assert other.total_s >= one.total_s
     assert other.bytes > one.bytes
     assert prompt(long, source + more).total_s >= prompt(short, source).total_s
@@ -58,7 +70,8 @@ def test_a_longer_text_never_costs_less(source, more, written, batch):
 
 @given(tokens=TOKENS, batch=FEW)
 def test_a_prompt_without_logits_is_the_encoder_alone(tokens, batch):
-    """The decoder runs in no part of it: the pass of the encoder's blocks, by itself, is all there is."""
+    """The decoder runs in no part of it: the pass of the encoder's blocks, by itself, is all there
+    is."""
     whole = prompt(deployed(T5), tokens, batch=batch)
     alike(whole, prompt(deployed(T5.encoder), tokens, batch=batch))
     assert "head" not in whole.seconds
@@ -83,14 +96,18 @@ def test_an_encoder_costs_nothing_while_its_decoder_writes(context, batch, new):
 @given(context=st.integers(0, 4000), batch=FEW, new=st.integers(1, 9), fidelity=FIDELITIES)
 def test_a_decoder_that_read_nothing_is_a_decoder(context, batch, new, fidelity):
     alone = deployed(T5.without_encoder, fidelity)
-    alike(decode(deployed(T5, fidelity, source_tokens=0), context, batch, new), decode(alone, context, batch, new))
+    alike(
+        decode(deployed(T5, fidelity, source_tokens=0), context, batch, new),
+        decode(alone, context, batch, new),
+    )
     nothing = deployed(T5, fidelity, source_tokens=0)
     alike(prompt(nothing, new, context, batch=batch), prompt(alone, new, context, batch=batch))
 
 
 @given(context=TOKENS, part=st.floats(0.0, 1.0), new=st.integers(1, 9))
 def test_read_and_written_tokens_are_as_much_to_read(context, part, new):
-    """Where it is not known who wrote the cached tokens, neither traffic nor arithmetic depends on it."""
+    """Where it is not known who wrote the cached tokens, neither traffic nor arithmetic depends on
+    it."""
     known = decode(deployed(T5, source_tokens=max(round(part * context), 1)), context, new=new)
     unknown = decode(deployed(T5), context, new=new)
     assert float(known.bytes) == pytest.approx(float(unknown.bytes))
@@ -105,11 +122,16 @@ def test_a_text_that_is_read_in_parts_takes_as_much_arithmetic(first, second):
 
 
 def test_attention_of_an_encoder_by_hand():
-    """Every token sees every other: 4·n²·heads·width products a layer, twice a decoder's but for the diagonal."""
+    """Every token sees every other: 4·n²·heads·width products a layer, twice a decoder's but for
+    the diagonal."""
     n = 1000
     read = {op.name: op for op in prompt(deployed(T5), n).operations}["attention"]
     assert float(read.work.flops) == 4 * n * n * 16 * 64
-    cross = [op for op in decode(deployed(T5, source_tokens=n), n + 5).operations if op.name == "attention"][1]
+    cross = [
+        op
+        for op in decode(deployed(T5, source_tokens=n), n + 5).operations
+        if op.name == "attention"
+    ][1]
     assert float(cross.work.flops) == 4 * n * 16 * 64
     assert float(cross.work.bytes) == 2 * 2 * (n + 1) * 16 * 64
     assert float(cross.work.written_bytes) == 0.0
@@ -120,7 +142,9 @@ def test_an_input_of_fixed_length_is_read_whatever_the_prompt():
     heard = prompt(deployed(WHISPER.encoder), 1500)
     one, four = (prompt(d, tokens) for tokens in (1, 4))
     assert float(four.flops - one.flops) < 0.01 * float(heard.flops) < 0.01 * float(one.flops)
-    held = [float(kv_bytes(WHISPER, Precision(), batch=1, context=c, page_tokens=1)) for c in (0, 1, 2)]
+    held = [
+        float(kv_bytes(WHISPER, Precision(), batch=1, context=c, page_tokens=1)) for c in (0, 1, 2)
+    ]
     assert held[0] == 32 * 2 * 1280 * 2 * 1500
     assert held[2] - held[1] == held[1] - held[0] == 32 * 2 * 1280 * 2
     near, far = (float(decode(d, c).bytes) for c in (1, 101))
@@ -129,18 +153,25 @@ def test_an_input_of_fixed_length_is_read_whatever_the_prompt():
 
 @given(context=TOKENS, batch=FEW)
 def test_what_was_read_takes_the_room_of_what_is_written(context, batch):
-    held = [float(kv_bytes(model, Precision(), batch=batch, context=context)) for model in (T5, T5.without_encoder)]
+    held = [
+        float(kv_bytes(model, Precision(), batch=batch, context=context))
+        for model in (T5, T5.without_encoder)
+    ]
     assert held[0] == held[1] > 0.0
 
 
 def setting(model="t5-xxl", draft="t5-v1.1-small", **names):
     where = DeploymentNames(model=model, device="h100-sxm", engine="none", **names)
-    return build_setting(DecodingConfiguration(method="speculative-decoding", draft_model=draft, deployment=where))
+    return build_setting(
+        DecodingConfiguration(method="speculative-decoding", draft_model=draft, deployment=where)
+    )
 
 
 def test_a_draft_model_with_an_encoder_reads_the_prompt_there():
     found = setting()
-    own, with_draft = (float(prefill_s(found, prompt_tokens=512.0, drafts=drafts)) for drafts in (False, True))
+    own, with_draft = (
+        float(prefill_s(found, prompt_tokens=512.0, drafts=drafts)) for drafts in (False, True)
+    )
     draft = deployed(found.drafter.stages[0].architecture, "calibrated")
     whole = pass_cost(draft, batch=1, query_tokens=512, context=0.0, logits="all", prefill=True)
     assert with_draft - own == pytest.approx(float(whole.total_s))
@@ -161,16 +192,22 @@ def test_the_length_of_a_prompt_is_known_to_its_answer():
 
 
 def test_drafts_pay_on_an_encoder_decoder():
-    gain = estimate(setting(), geometric(0.75, 5), batch=np.array([1.0, 8.0]), context=128.0).speedup
+    gain = estimate(
+        setting(), geometric(0.75, 5), batch=np.array([1.0, 8.0]), context=128.0
+    ).speedup
     assert np.all((gain > 1.5) & (gain < geometric(0.75, 5).tokens_per_step))
 
 
 @pytest.mark.parametrize(
     ("changes", "rule"),
-    [({"shared_prefix_tokens": 64}, "both ways"), ({"host_weights_ratio": 0.5}, "host_weights_ratio.*streamed"),
-     ({"host_cache_ratio": 0.5}, "host_cache_ratio.*streamed"),
-     ({"tensor_parallel": 3}, "divide the heads"), ({"source_tokens": -1}, ">= 0")],
-)  # fmt: skip
+    [
+        ({"shared_prefix_tokens": 64}, "both ways"),
+        ({"host_weights_ratio": 0.5}, "host_weights_ratio.*streamed"),
+        ({"host_cache_ratio": 0.5}, "host_cache_ratio.*streamed"),
+        ({"tensor_parallel": 3}, "divide the heads"),
+        ({"source_tokens": -1}, ">= 0"),
+    ],
+)
 def test_what_an_encoder_excludes_is_refused(changes, rule):
     with pytest.raises(InputError, match=rule):
         deployed(T5, **changes)
@@ -179,7 +216,10 @@ def test_what_an_encoder_excludes_is_refused(changes, rule):
 def test_plans_and_summaries_are_for_one_stack():
     with pytest.raises(InputError, match="one stack of layers"):
         ParallelPlan(tensor=2, pipeline=2).check(T5)
-    text, split = ContextTransform(name="t", kept_ratio=0.5), EncoderSplit(name="s", encoder_ratio=0.5)
+    text, split = (
+        ContextTransform(name="t", kept_ratio=0.5),
+        EncoderSplit(name="s", encoder_ratio=0.5),
+    )
     with pytest.raises(InputError, match="own encoder"):
         apply(deployed(T5), [text])
     with pytest.raises(InputError, match="reach no encoder"):

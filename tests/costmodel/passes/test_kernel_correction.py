@@ -1,4 +1,5 @@
-"""Corrections: interpolation against scipy's, what they leave alone, and how far they may move a time."""
+"""Corrections: interpolation against scipy's, what they leave alone, and how far they may move a
+time."""
 
 import math
 from dataclasses import replace
@@ -21,15 +22,25 @@ AXES = ((0.0, 6.0, 10.0), (11.0, 13.0, 16.0), (11.0, 14.0))
 GRID = Correction(axes=AXES, values=tuple(np.random.default_rng(0).uniform(-0.1, 0.1, 18).tolist()))
 
 
-@given(st.lists(st.tuples(*(st.floats(axis[0] - 2, axis[-1] + 2) for axis in AXES)), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(*(st.floats(axis[0] - 2, axis[-1] + 2) for axis in AXES)), min_size=1, max_size=8
+    )
+)
 def test_interpolation_agrees_with_scipy_and_ends_at_the_nodes(points):
     at = np.array(points).T
     values = np.reshape(GRID.values, [len(axis) for axis in AXES])
-    clipped = np.stack([np.clip(x, axis[0], axis[-1]) for x, axis in zip(at, AXES, strict=True)], axis=-1)
-    np.testing.assert_allclose(interpolated(GRID, *at), RegularGridInterpolator(AXES, values)(clipped), atol=1e-12)
+    clipped = np.stack(
+        [np.clip(x, axis[0], axis[-1]) for x, axis in zip(at, AXES, strict=True)], axis=-1
+    )
+    np.testing.assert_allclose(
+        interpolated(GRID, *at), RegularGridInterpolator(AXES, values)(clipped), atol=1e-12
+    )
     np.testing.assert_allclose(
         interpolated(GRID, at[0], at[1][:1], at[2][:1]),
-        interpolated(GRID, at[0], np.repeat(at[1][:1], at.shape[1]), np.repeat(at[2][:1], at.shape[1])),
+        interpolated(
+            GRID, at[0], np.repeat(at[1][:1], at.shape[1]), np.repeat(at[2][:1], at.shape[1])
+        ),
         atol=1e-12,
     )
 
@@ -40,7 +51,11 @@ def test_a_product_moves_by_its_correction_and_never_below_that_of_fewer_rows(m,
     bare = replace(H100, constants=replace(H100.constants, corrections={}))
 
     def seconds(device, rows, **outputs):
-        return float(kernels.gemm(device, ops.gemm(rows, 64 * n, 64 * k, **BF16), rows, "bf16", **outputs).seconds)
+        return float(
+            kernels.gemm(
+                device, ops.gemm(rows, 64 * n, 64 * k, **BF16), rows, "bf16", **outputs
+            ).seconds
+        )
 
     def corrected(rows):
         logs = float(interpolated(correction, *np.log2([float(rows), 64.0 * n, 64.0 * k])))
@@ -48,7 +63,9 @@ def test_a_product_moves_by_its_correction_and_never_below_that_of_fewer_rows(m,
         return seconds(bare, rows, outputs=64 * n) * np.exp(logs)
 
     def no_less_than_fewer(rows):
-        return max(map(corrected, [rows, *(2.0**node for node in correction.axes[0] if 2.0**node < rows)]))
+        return max(
+            map(corrected, [rows, *(2.0**node for node in correction.axes[0] if 2.0**node < rows)])
+        )
 
     padded = [tile * math.ceil(m / tile) for tile in (16, 32, 64, 128)]
     least = min(map(no_less_than_fewer, [m, *padded]))
@@ -57,9 +74,11 @@ def test_a_product_moves_by_its_correction_and_never_below_that_of_fewer_rows(m,
 
 
 @given(
-    device=st.sampled_from(["a100-sxm-80", "h100-sxm", "b200-sxm"]), n=st.integers(1, 1000), k=st.integers(1, 1000),
+    device=st.sampled_from(["a100-sxm-80", "h100-sxm", "b200-sxm"]),
+    n=st.integers(1, 1000),
+    k=st.integers(1, 1000),
     times=st.integers(2, 64),
-)  # fmt: skip
+)
 def test_more_rows_never_take_less_than_one(device, n, k, times):
     rows = np.array([1.0, float(times)])
     work = ops.gemm(rows, 64 * n, 64 * k, **BF16)
@@ -71,23 +90,35 @@ def test_more_rows_never_take_less_than_one(device, n, k, times):
 def test_products_of_many_shapes_equal_one_at_a_time(n, m):
     """As calibration asks: outputs are an array."""
     rows, outputs = np.full(len(n), float(m)), 64.0 * np.array(n)
-    together = kernels.gemm(H100, ops.gemm(rows, outputs, 4096, **BF16), rows, "bf16", outputs=outputs).seconds
-    single = [float(kernels.gemm(H100, ops.gemm(m, x, 4096, **BF16), m, "bf16", outputs=x).seconds) for x in outputs]
+    together = kernels.gemm(
+        H100, ops.gemm(rows, outputs, 4096, **BF16), rows, "bf16", outputs=outputs
+    ).seconds
+    single = [
+        float(kernels.gemm(H100, ops.gemm(m, x, 4096, **BF16), m, "bf16", outputs=x).seconds)
+        for x in outputs
+    ]
     np.testing.assert_allclose(together, single, rtol=1e-12)
 
 
 @given(m=st.lists(st.integers(1, 4096), min_size=1, max_size=6))
 def test_products_of_many_rows_equal_one_at_a_time(m):
     rows = np.array(m, dtype=float)
-    together = kernels.gemm(H100, ops.gemm(rows, 4096, 4096, **BF16), rows, "bf16", outputs=4096).seconds
-    single = [float(kernels.gemm(H100, ops.gemm(x, 4096, 4096, **BF16), x, "bf16", outputs=4096).seconds) for x in rows]
+    together = kernels.gemm(
+        H100, ops.gemm(rows, 4096, 4096, **BF16), rows, "bf16", outputs=4096
+    ).seconds
+    single = [
+        float(kernels.gemm(H100, ops.gemm(x, 4096, 4096, **BF16), x, "bf16", outputs=4096).seconds)
+        for x in rows
+    ]
     np.testing.assert_allclose(together, single, rtol=1e-12)
 
 
 @given(scale=st.floats(0.1, 10.0))
 def test_a_correction_by_share_is_the_same_on_any_clock(scale):
     parts = np.array([10.0, 3.0, 5.0, 4.0]) * 1e-6
-    one, other = (by_share(H100, Timing(*(np.asarray(p) for p in f * parts)), "moe") for f in (1.0, scale))
+    one, other = (
+        by_share(H100, Timing(*(np.asarray(p) for p in f * parts)), "moe") for f in (1.0, scale)
+    )
     assert float(other.seconds) == pytest.approx(scale * float(one.seconds))
     assert float(one.launch_s / one.seconds) == pytest.approx(0.4)
 

@@ -1,4 +1,5 @@
-"""Tiles, waves, rereads and libraries: the laws that the calibrated forms obey on every shipped GPU."""
+"""Tiles, waves, rereads and libraries: the laws that the calibrated forms obey on every shipped
+GPU."""
 
 from dataclasses import replace
 
@@ -15,11 +16,17 @@ from hardware_profiles.loader import device_names, load_device
 
 def has_kernels_of_its_own(device):
     """Whether anything was fitted to it; the others carry constants of these over."""
-    return any(each.kind == "measured" for name, each in device.provenance.items() if name.startswith("constants."))
+    return any(
+        each.kind == "measured"
+        for name, each in device.provenance.items()
+        if name.startswith("constants.")
+    )
 
 
 GPUS = [
-    name for name in device_names() if load_device(name).kind == "gpu" and has_kernels_of_its_own(load_device(name))
+    name
+    for name in device_names()
+    if load_device(name).kind == "gpu" and has_kernels_of_its_own(load_device(name))
 ]
 BF16 = {"weight_bytes": 2.0, "activation_bytes": 2.0}
 
@@ -34,7 +41,9 @@ def product(device, m, n=8192, k=8192):
 def test_products_grow_with_every_size(name, m, n, k):
     device = load_device(name)
     here = product(device, m, 64 * n, 64 * k)
-    assert product(device, m + 1, 64 * n, 64 * k) >= here * (1 - 1e-2), "waves fill up before the next one starts"
+    assert product(device, m + 1, 64 * n, 64 * k) >= here * (1 - 1e-2), (
+        "waves fill up before the next one starts"
+    )
     assert product(device, m, 128 * n, 64 * k) >= here
     assert product(device, m, 64 * n, 128 * k) >= here
 
@@ -49,7 +58,9 @@ def test_rows_jump_at_the_tiles_of_the_a100():
 
 def test_a_cpu_has_no_tiles():
     device = load_device("cpu-generic")
-    one, sixteen = (kernels.gemm(device, ops.gemm(m, 512, 512, **BF16), m, "bf16").compute_s for m in (1, 16))
+    one, sixteen = (
+        kernels.gemm(device, ops.gemm(m, 512, 512, **BF16), m, "bf16").compute_s for m in (1, 16)
+    )
     assert float(sixteen) == pytest.approx(16 * float(one))
 
 
@@ -62,10 +73,25 @@ def test_rounding_lies_between_the_waves_and_the_next_whole_number(waves, share)
 
 def attention(device, b, n, ctx, *, split, heads=32, kv_heads=8):
     work = ops.attention(
-        b, n, ctx, heads=heads, kv_heads=kv_heads, head_dim=128, window=None, kv_bytes=2.0, activation_bytes=2.0
+        b,
+        n,
+        ctx,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=128,
+        window=None,
+        kv_bytes=2.0,
+        activation_bytes=2.0,
     )
     form = kernels.split_attention if split else kernels.unsplit_attention
-    shape = {"requests": b, "query_tokens": n, "context": ctx, "heads": heads, "kv_heads": kv_heads, "dtype": "bf16"}
+    shape = {
+        "requests": b,
+        "query_tokens": n,
+        "context": ctx,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "dtype": "bf16",
+    }
     return form(device, work, **shape).seconds
 
 
@@ -85,7 +111,8 @@ def test_arrays_equal_one_at_a_time(split, batch, ctx):
     tokens = np.array([1.0, 2.0, 9.0])[:, None]
     together = attention(device, np.array(batch, dtype=float), tokens, float(ctx), split=split)
     single = [
-        [float(attention(device, float(b), float(n), float(ctx), split=split)) for b in batch] for n in tokens[:, 0]
+        [float(attention(device, float(b), float(n), float(ctx), split=split)) for b in batch]
+        for n in tokens[:, 0]
     ]
     np.testing.assert_allclose(together, single, rtol=1e-12)
 
@@ -100,20 +127,47 @@ def test_several_tokens_take_the_constants_of_verification():
 def test_heads_of_a_group_share_reads_until_too_many_requests_are_in_flight():
     device = load_device("rtx-pro-6000")
     per_token = [float(attention(device, b, 1, 16_384, split=False)) / b for b in (16, 64, 256)]
-    one_read = 16_384 * 2 * 8 * 128 * 2 / (device.bandwidth_bytes_per_s * device.constants.unsplit_bandwidth_efficiency)
-    assert per_token[2] == pytest.approx(4 * one_read, rel=0.05), "four query heads per cached head, four reads"
+    one_read = (
+        16_384
+        * 2
+        * 8
+        * 128
+        * 2
+        / (device.bandwidth_bytes_per_s * device.constants.unsplit_bandwidth_efficiency)
+    )
+    assert per_token[2] == pytest.approx(4 * one_read, rel=0.05), (
+        "four query heads per cached head, four reads"
+    )
     assert per_token[0] < 0.8 * per_token[2]
 
 
 def test_requests_beside_a_chunk_take_their_time():
     device = load_device("rtx-pro-6000")
     work = ops.attention(
-        1, 512, 4096, heads=32, kv_heads=8, head_dim=128, window=None, kv_bytes=2.0, activation_bytes=2.0
+        1,
+        512,
+        4096,
+        heads=32,
+        kv_heads=8,
+        head_dim=128,
+        window=None,
+        kv_bytes=2.0,
+        activation_bytes=2.0,
     )
-    shape = {"requests": 1, "query_tokens": 512, "context": 4096, "heads": 32, "kv_heads": 8, "dtype": "bf16"}
+    shape = {
+        "requests": 1,
+        "query_tokens": 512,
+        "context": 4096,
+        "heads": 32,
+        "kv_heads": 8,
+        "dtype": "bf16",
+    }
     alone = kernels.unsplit_attention(device, work, **shape).seconds
     assert kernels.unsplit_attention(device, work, **shape, beside=(0, 0)).seconds == alone
-    grown = [kernels.unsplit_attention(device, work, **shape, beside=(b, 4096)).seconds for b in (1, 16, 64)]
+    grown = [
+        kernels.unsplit_attention(device, work, **shape, beside=(b, 4096)).seconds
+        for b in (1, 16, 64)
+    ]
     assert alone <= grown[0] <= grown[1] < grown[2]
 
 
@@ -121,8 +175,12 @@ def test_requests_beside_a_chunk_take_their_time():
 @given(n=st.integers(2, 8192))
 def test_prompts_cost_at_least_their_arithmetic_at_the_stated_share(name, n):
     device = load_device(name)
-    work = ops.attention(1, n, 0, heads=32, kv_heads=8, head_dim=128, window=None, kv_bytes=2.0, activation_bytes=2.0)
-    timing = kernels.prefill_attention(device, work, "bf16", requests=1, query_tokens=n, context=0, heads=32)
+    work = ops.attention(
+        1, n, 0, heads=32, kv_heads=8, head_dim=128, window=None, kv_bytes=2.0, activation_bytes=2.0
+    )
+    timing = kernels.prefill_attention(
+        device, work, "bf16", requests=1, query_tokens=n, context=0, heads=32
+    )
     assert timing.seconds >= timing.launch_s + max(timing.compute_s, timing.memory_s)
 
 
@@ -130,8 +188,12 @@ def test_a_cache_that_is_not_split_is_walked_whatever_the_batch():
     device = load_device("a100-sxm-80")
 
     def seconds(b, ctx):
-        work = ops.latent_attention(b, 1, ctx, heads=16, latent=512, rope=64, kv_bytes=2.0, activation_bytes=2.0)
-        return float(kernels.latent_attention(device, work, "bf16", context=ctx, requests=b, rows=16).seconds)
+        work = ops.latent_attention(
+            b, 1, ctx, heads=16, latent=512, rope=64, kv_bytes=2.0, activation_bytes=2.0
+        )
+        return float(
+            kernels.latent_attention(device, work, "bf16", context=ctx, requests=b, rows=16).seconds
+        )
 
     assert seconds(2, 16_384) < 1.1 * seconds(1, 16_384)
     assert seconds(1, 16_384) > 1.8 * seconds(1, 8192)
@@ -144,11 +206,15 @@ def test_few_query_rows_over_a_latent_cache_read_it_once_per_tile_of_sixteen():
     def seconds(heads):
         work = ops.latent_attention(
             256, 1, 16_384, heads=heads, latent=512, rope=64, kv_bytes=2.0, activation_bytes=2.0
-        )  # fmt: skip
-        timing = kernels.latent_attention(device, work, "bf16", context=16_384, requests=256, rows=heads)
+        )
+        timing = kernels.latent_attention(
+            device, work, "bf16", context=16_384, requests=256, rows=heads
+        )
         return float(timing.seconds)
 
-    assert seconds(32) / seconds(16) == pytest.approx(1.0 + device.constants.mla_reread_ratio, rel=0.02)
+    assert seconds(32) / seconds(16) == pytest.approx(
+        1.0 + device.constants.mla_reread_ratio, rel=0.02
+    )
     assert seconds(64) < seconds(32)
 
 
@@ -157,7 +223,9 @@ def test_products_with_few_output_tiles_stream_their_weights_with_few_processors
     device = load_device("b200-sxm").in_format("fp8")
     even = replace(device, constants=replace(device.constants, gemm_fill_ratio=0.0))
     work = ops.gemm(1, outputs, 65_536, weight_bytes=1.0, activation_bytes=2.0)
-    slower = [kernels.gemm(each, work, 1, "fp8", outputs=outputs).memory_s for each in (device, even)]
+    slower = [
+        kernels.gemm(each, work, 1, "fp8", outputs=outputs).memory_s for each in (device, even)
+    ]
     idle = max(device.processors * 128 / outputs, 1.0) - 1.0
     assert slower[0] / slower[1] == pytest.approx(1.0 + device.constants.gemm_fill_ratio * idle)
 
@@ -168,9 +236,19 @@ def test_a_narrower_head_saves_arithmetic_and_no_softmax():
     times = []
     for width in (64, 128):
         work = ops.attention(
-            8, 8192, 0, heads=32, kv_heads=4, head_dim=width, window=None, kv_bytes=2.0, activation_bytes=2.0
-        )  # fmt: skip
-        times.append(float(kernels.prefill_attention(device, work, "bf16", head_dim=width, **shape).seconds))
+            8,
+            8192,
+            0,
+            heads=32,
+            kv_heads=4,
+            head_dim=width,
+            window=None,
+            kv_bytes=2.0,
+            activation_bytes=2.0,
+        )
+        times.append(
+            float(kernels.prefill_attention(device, work, "bf16", head_dim=width, **shape).seconds)
+        )
     assert 0.6 < times[0] / times[1] < 1.0
 
 
@@ -178,8 +256,12 @@ def test_more_tokens_than_experts_take_larger_tiles():
     keywords = {"hidden": 64, "width": 64, "matrices": 3, "experts_per_token": 1, **BF16}
     few, many = (ops.experts(t, 8, experts=8, many_rows=64.0, **keywords).flops for t in (8, 9))
     assert float(many) == pytest.approx(4 * float(few))
-    assert ops.experts(9, 8, many_rows=64.0, **keywords).flops == few, "without the number of experts tiles stay small"
-    assert ops.experts(9, 8, experts=8, **keywords).flops == few, "kernels that go by the load keep small tiles"
+    assert ops.experts(9, 8, many_rows=64.0, **keywords).flops == few, (
+        "without the number of experts tiles stay small"
+    )
+    assert ops.experts(9, 8, experts=8, **keywords).flops == few, (
+        "kernels that go by the load keep small tiles"
+    )
     assert 2 * ops.experts(9, 8, experts=8, few_rows=8.0, many_rows=8.0, **keywords).flops == few
     assert ops.experts(9, 8, padded_rows=100, **keywords).flops == 2 * 100 * 3 * 64 * 64
 
@@ -190,12 +272,16 @@ def test_reductions_grow_within_a_library(backend, size, devices):
     device = load_device("h100-sxm")
 
     def seconds(message, graphs=True):
-        return float(kernels.allreduce(device, message, devices, graphs=graphs, backend=backend).seconds)
+        return float(
+            kernels.allreduce(device, message, devices, graphs=graphs, backend=backend).seconds
+        )
 
     edge = 16 * 2**20
     if (size < edge) == (2 * size < edge):
         assert seconds(2 * size) > seconds(size)
-    assert seconds(size, graphs=False) == pytest.approx(max(seconds(size), device.constants.allreduce_eager_s))
+    assert seconds(size, graphs=False) == pytest.approx(
+        max(seconds(size), device.constants.allreduce_eager_s)
+    )
 
 
 def test_large_messages_go_to_nccl():
@@ -210,20 +296,37 @@ def test_large_messages_go_to_nccl():
 @pytest.mark.parametrize("name", GPUS)
 @given(b=st.integers(1, 128), n=st.integers(2, 16), ctx=st.integers(1, 131_072))
 def test_several_query_tokens_never_take_less_time_than_one(name, b, n, ctx):
-    """Within one tile of rows: with more tiles a kernel has more units to spread, and may need no splits."""
+    """Within one tile of rows: with more tiles a kernel has more units to spread, and may need no
+    splits."""
     device = load_device(name)
     one, several = (float(attention(device, b, count, ctx, split=True)) for count in (1, n))
     assert several >= one * (1 - 1e-12)
 
 
 def test_short_contexts_of_many_requests_cost_their_units_or_their_reads_and_not_both():
-    """B200, 2048 requests with 8 cached heads: 188 us at 32 tokens, 190 at 128, 314 at 256 were measured."""
+    """B200, 2048 requests with 8 cached heads: 188 us at 32 tokens, 190 at 128, 314 at 256 were
+    measured."""
     device = load_device("b200-sxm")
     for context, measured_s in ((32, 188e-6), (128, 190e-6), (256, 314e-6)):
         work = ops.attention(
-            2048, 1, context, heads=16, kv_heads=8, head_dim=128, window=None, kv_bytes=2.0, activation_bytes=2.0
-        )  # fmt: skip
+            2048,
+            1,
+            context,
+            heads=16,
+            kv_heads=8,
+            head_dim=128,
+            window=None,
+            kv_bytes=2.0,
+            activation_bytes=2.0,
+        )
         timing = kernels.split_attention(
-            device, work, requests=2048, query_tokens=1, context=context, heads=16, kv_heads=8, dtype="bf16"
-        )  # fmt: skip
+            device,
+            work,
+            requests=2048,
+            query_tokens=1,
+            context=context,
+            heads=16,
+            kv_heads=8,
+            dtype="bf16",
+        )
         assert float(timing.seconds) == pytest.approx(measured_s, rel=0.12), context

@@ -22,7 +22,10 @@ BOTH = Residuals({"gemm": 0.2, "moe": 0.3}, {"gemm": (LEFT, FEW, MANY)})
 def at(launch, **sizes):
     axes = {"launch": np.asarray(launch), "compute": np.full(np.shape(launch), 0.5)}
     found = {name: np.asarray(size) for name, size in sizes.items()}
-    return Place(axes | found, np.broadcast_shapes(np.shape(launch), *(each.shape for each in found.values())))
+    return Place(
+        axes | found,
+        np.broadcast_shapes(np.shape(launch), *(each.shape for each in found.values())),
+    )
 
 
 @given(launch=st.floats(0.0, 1.0), rows=st.floats(0.0, 1e6))
@@ -65,10 +68,13 @@ def test_a_call_of_unknown_size_is_in_no_regime_that_asks_for_it():
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3"])
 def test_passes_tell_every_size_that_shipped_regimes_ask_for(model):
-    """A regime that no pass could be placed in would leave the half width in force without a word."""
+    """A regime that no pass could be placed in would leave the half width in force without a
+    word."""
     device = load_device("h100-sxm")
     deployment = Deployment(architecture=load_model(model), device=device, precision=Precision())
-    operations = pass_cost(deployment, batch=np.array([1.0, 64.0]), query_tokens=1, context=4096).operations
+    operations = pass_cost(
+        deployment, batch=np.array([1.0, 64.0]), query_tokens=1, context=4096
+    ).operations
     regimes = device.constants.residuals.regimes
     placed = set()
     for each in operations:
@@ -82,7 +88,9 @@ def test_passes_tell_every_size_that_shipped_regimes_ask_for(model):
 
 
 def test_shares_lie_between_nothing_and_all():
-    timing = Timing(np.array([10.0, 4.0]), np.array([3.0, 0.0]), np.array([6.0, 0.0]), np.array([1.0, 4.0]))
+    timing = Timing(
+        np.array([10.0, 4.0]), np.array([3.0, 0.0]), np.array([6.0, 0.0]), np.array([1.0, 4.0])
+    )
     found = shares(timing)
     np.testing.assert_allclose(found.launch, [0.1, 1.0])
     np.testing.assert_allclose(found.compute, [1 / 3, 0.0])

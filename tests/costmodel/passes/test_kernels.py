@@ -33,22 +33,37 @@ def test_an_infinite_norm_is_the_maximum(h100):
     sharp = replace(h100, constants=replace(h100.constants, gemm_norm=np.inf))
     work = ops.gemm(300, 4096, 4096, **BF16)
     timing = kernels.gemm(sharp, work, 300, "bf16")
-    np.testing.assert_allclose(timing.seconds - timing.launch_s, max(timing.compute_s, timing.memory_s))
+    np.testing.assert_allclose(
+        timing.seconds - timing.launch_s, max(timing.compute_s, timing.memory_s)
+    )
 
 
 def test_large_products_use_prefills_efficiency(h100):
-    assert kernels.gemm_efficiency(h100, 1024) == pytest.approx(h100.constants.gemm_compute_efficiency)
-    assert kernels.gemm_efficiency(h100, 4096) == pytest.approx(h100.constants.prefill_compute_efficiency)
+    assert kernels.gemm_efficiency(h100, 1024) == pytest.approx(
+        h100.constants.gemm_compute_efficiency
+    )
+    assert kernels.gemm_efficiency(h100, 4096) == pytest.approx(
+        h100.constants.prefill_compute_efficiency
+    )
     between = kernels.gemm_efficiency(h100, 2048)
-    low, high = sorted([h100.constants.gemm_compute_efficiency, h100.constants.prefill_compute_efficiency])
+    low, high = sorted(
+        [h100.constants.gemm_compute_efficiency, h100.constants.prefill_compute_efficiency]
+    )
     assert low < between < high
 
 
 def _attention(device, *, batch, query_tokens, context, split=True, heads=32, kv_heads=8):
     work = ops.attention(
-        batch, query_tokens, context, heads=heads, kv_heads=kv_heads, head_dim=128, window=None, kv_bytes=2.0,
+        batch,
+        query_tokens,
+        context,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=128,
+        window=None,
+        kv_bytes=2.0,
         activation_bytes=2.0,
-    )  # fmt: skip
+    )
     shape = {
         "requests": batch,
         "query_tokens": query_tokens,
@@ -83,11 +98,15 @@ def test_allreduce_of_one_device_is_free(h100):
 @given(size=st.floats(1.0, 1e8), devices=st.sampled_from([2, 4, 8]))
 def test_allreduce_grows_with_the_message(size, devices):
     device = load_device("h100-sxm")
-    assert kernels.allreduce(device, size, devices).seconds <= kernels.allreduce(device, 2 * size, devices).seconds
+    assert (
+        kernels.allreduce(device, size, devices).seconds
+        <= kernels.allreduce(device, 2 * size, devices).seconds
+    )
 
 
 def test_measured_products(reference_data, h100):
-    """Cold bf16 rows of the H100 table up to 512 tokens: the calibrated form against the datasheet roof."""
+    """Cold bf16 rows of the H100 table up to 512 tokens: the calibrated form against the datasheet
+    roof."""
     table = pd.read_csv(reference_data / "kernels" / "gemm_h100_sxm.csv")
     table = table[(table["dtype"] == "bf16") & (table["m"] <= 512)]
     m, n, k = (table[c].to_numpy(dtype=float) for c in ("m", "n", "k"))
@@ -120,7 +139,14 @@ def test_measured_decode_attention(reference_data, h100):
     )
     cold = work.bytes >= 1.5 * h100.cache_bytes
     timing = kernels.split_attention(
-        h100, work, requests=b, query_tokens=1.0, context=context, heads=heads, kv_heads=kv, dtype="bf16"
+        h100,
+        work,
+        requests=b,
+        query_tokens=1.0,
+        context=context,
+        heads=heads,
+        kv_heads=kv,
+        dtype="bf16",
     )
     error = np.abs(timing.seconds[cold] / (table["us"].to_numpy(dtype=float)[cold] * 1e-6) - 1.0)
     assert cold.sum() > 300
@@ -130,9 +156,13 @@ def test_measured_decode_attention(reference_data, h100):
 
 def test_rows_that_fill_no_block_take_longer_on_a_cpu_whose_profile_says_so():
     plain = load_device("cpu-generic")
-    uneven = replace(plain, constants=replace(plain.constants, gemm_block_rows=4.0, gemm_single_ratio=2.0))
+    uneven = replace(
+        plain, constants=replace(plain.constants, gemm_block_rows=4.0, gemm_single_ratio=2.0)
+    )
     rows = np.array([1.0, 3.0, 4.0, 6.0, 8.0])
     work = ops.gemm(rows, 576, 576, **BF16)
-    before, after = (kernels.gemm(device, work, rows, "bf16").compute_s for device in (plain, uneven))
+    before, after = (
+        kernels.gemm(device, work, rows, "bf16").compute_s for device in (plain, uneven)
+    )
     assert after / before == pytest.approx(np.array([2.0, 2.0, 1.0, 8.0 / 6.0, 1.0]))
     assert after[1] > after[2]  # four rows are faster than three

@@ -16,11 +16,15 @@ def test_known_sizes():
     assert weight_bytes(LLAMA, BF16) == pytest.approx(16.06e9, rel=0.001)
     assert float(kv_bytes(LLAMA, BF16, batch=1, context=16)) == 16 * 131_072  # 128 KiB a token
     deepseek = load_model("deepseek-v3")
-    assert float(kv_bytes(deepseek, BF16, batch=1, context=16)) == 16 * 61 * 576 * 2  # latent: 70 KB a token
+    assert (
+        float(kv_bytes(deepseek, BF16, batch=1, context=16)) == 16 * 61 * 576 * 2
+    )  # latent: 70 KB a token
 
 
 def test_key_value_heads_are_copied_where_there_are_more_devices_than_heads():
-    eight, sixteen = (float(kv_bytes(LLAMA, BF16, batch=1, context=16, tensor_parallel=n)) for n in (8, 16))
+    eight, sixteen = (
+        float(kv_bytes(LLAMA, BF16, batch=1, context=16, tensor_parallel=n)) for n in (8, 16)
+    )
     assert eight == sixteen == 16 * 131_072 / 8
 
 
@@ -47,7 +51,12 @@ def test_windows_bound_the_cache():
 )
 def test_memory_grows_with_everything_and_shrinks_with_devices(batch, context, tokens, tp):
     def needed(**change):
-        point = {"batch": batch, "context": context, "query_tokens": tokens, "tensor_parallel": tp} | change
+        point = {
+            "batch": batch,
+            "context": context,
+            "query_tokens": tokens,
+            "tensor_parallel": tp,
+        } | change
         return float(footprint(LLAMA, BF16, **point).total_bytes)
 
     base = needed()

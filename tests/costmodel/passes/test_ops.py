@@ -23,7 +23,9 @@ def test_gemm_by_hand():
 
 
 def test_attention_of_one_token_by_hand():
-    work = ops.attention(2, 1, 10, heads=4, kv_heads=2, head_dim=8, window=None, kv_bytes=2.0, activation_bytes=2.0)
+    work = ops.attention(
+        2, 1, 10, heads=4, kv_heads=2, head_dim=8, window=None, kv_bytes=2.0, activation_bytes=2.0
+    )
     assert work.flops == 4 * 2 * 4 * 8 * 11  # the new token sees itself too
     assert work.bytes == 2 * (11 * 2 * 2 * 8 * 2 + 2 * 4 * 8 * 2)
 
@@ -31,7 +33,15 @@ def test_attention_of_one_token_by_hand():
 @given(n=st.integers(1, 40), context=st.integers(0, 200))
 def test_causal_attention_equals_a_sum_over_tokens(n, context):
     together = ops.attention(
-        1, n, context, heads=1, kv_heads=1, head_dim=1, window=None, kv_bytes=1.0, activation_bytes=0.0
+        1,
+        n,
+        context,
+        heads=1,
+        kv_heads=1,
+        head_dim=1,
+        window=None,
+        kv_bytes=1.0,
+        activation_bytes=0.0,
     )
     one_by_one = sum(4 * (context + position + 1) for position in range(n))
     np.testing.assert_allclose(together.flops, one_by_one)
@@ -62,7 +72,9 @@ def test_a_window_bounds_what_is_read():
 
 
 def test_latent_attention_by_hand():
-    work = ops.latent_attention(3, 1, 9, heads=4, latent=8, rope=2, kv_bytes=2.0, activation_bytes=0.0)
+    work = ops.latent_attention(
+        3, 1, 9, heads=4, latent=8, rope=2, kv_bytes=2.0, activation_bytes=0.0
+    )
     assert work.flops == 2 * 3 * 4 * 10 * (2 * 8 + 2)
     assert work.bytes == 3 * 10 * (8 + 2) * 2
 
@@ -79,7 +91,13 @@ def test_distinct_experts_equal_the_expectation(experts, per_token, tokens):
 def test_distinct_experts_against_drawing_them(generator):
     experts, per_token, tokens = 16, 2, 6
     seen = [
-        len({int(e) for _ in range(tokens) for e in generator.choice(experts, per_token, replace=False)})
+        len(
+            {
+                int(e)
+                for _ in range(tokens)
+                for e in generator.choice(experts, per_token, replace=False)
+            }
+        )
         for _ in range(4000)
     ]
     error = np.std(seen) / np.sqrt(len(seen))
@@ -99,7 +117,9 @@ def test_expert_rows_are_padded():
     )  # loads of 1 to 16 beyond whole tiles: half a tile
 
 
-@pytest.mark.parametrize(("tokens", "tile"), [(16, 8.0), (64, 8.0), (100, 8.0), (256, 16.0), (512, 64.0)])
+@pytest.mark.parametrize(
+    ("tokens", "tile"), [(16, 8.0), (64, 8.0), (100, 8.0), (256, 16.0), (512, 64.0)]
+)
 def test_padded_rows_against_drawing_experts(tokens, tile, generator):
     experts, per_token = 32, 4
     drawn, visited = [], float(ops.distinct_experts(tokens, experts, per_token))
@@ -107,21 +127,39 @@ def test_padded_rows_against_drawing_experts(tokens, tile, generator):
         chosen = generator.random((tokens, experts)).argpartition(per_token, axis=1)[:, :per_token]
         loads = np.bincount(chosen.ravel(), minlength=experts)
         drawn.append(float((np.ceil(loads / tile) * tile).sum()))
-    keywords = {"hidden": 1, "width": 1, "matrices": 1, "experts_per_token": per_token, "experts": experts, **BF16}
-    rows = float(ops.experts(tokens, visited, few_rows=tile, many_rows=tile, **keywords).flops) / 2.0
+    keywords = {
+        "hidden": 1,
+        "width": 1,
+        "matrices": 1,
+        "experts_per_token": per_token,
+        "experts": experts,
+        **BF16,
+    }
+    rows = (
+        float(ops.experts(tokens, visited, few_rows=tile, many_rows=tile, **keywords).flops) / 2.0
+    )
     assert rows == pytest.approx(np.mean(drawn), rel=0.12)
 
 
 def test_arguments_broadcast():
     work = ops.attention(
-        np.array([1, 2, 4])[:, None], np.array([1, 5])[None, :], 100.0, heads=2, kv_heads=1, head_dim=4, window=None,
-        kv_bytes=2.0, activation_bytes=2.0,
-    )  # fmt: skip
+        np.array([1, 2, 4])[:, None],
+        np.array([1, 5])[None, :],
+        100.0,
+        heads=2,
+        kv_heads=1,
+        head_dim=4,
+        window=None,
+        kv_bytes=2.0,
+        activation_bytes=2.0,
+    )
     assert work.flops.shape == work.bytes.shape == (3, 2)
 
 
 @given(n=st.integers(1, 64), context=st.integers(0, 100_000), chosen=st.integers(1, 4096))
-def test_latent_attention_to_chosen_tokens_never_costs_more_and_is_all_of_it_where_few_are_cached(n, context, chosen):
+def test_latent_attention_to_chosen_tokens_never_costs_more_and_is_all_of_it_where_few_are_cached(
+    n, context, chosen
+):
     shape = {"heads": 16, "latent": 512, "rope": 64, "kv_bytes": 2.0, "activation_bytes": 2.0}
     dense = ops.latent_attention(2, n, context, **shape)
     sparse = ops.latent_attention(2, n, context, chosen=chosen, **shape)
@@ -131,22 +169,39 @@ def test_latent_attention_to_chosen_tokens_never_costs_more_and_is_all_of_it_whe
         assert (sparse.flops, sparse.bytes) == (dense.flops, dense.bytes)
 
 
-@pytest.mark.parametrize(("n", "cached", "block"), [(6, 0, 0), (6, 5, 0), (8, 4, 4), (8, 0, 1), (3, 7, 4)])
+@pytest.mark.parametrize(
+    ("n", "cached", "block"), [(6, 0, 0), (6, 5, 0), (8, 4, 4), (8, 0, 1), (3, 7, 4)]
+)
 def test_pairs_of_masks_are_counted(n, cached, block):
-    """Every new token sees the cache, and the new tokens up to the end of its block; of one block where all see all."""
+    """Every new token sees the cache, and the new tokens up to the end of its block; of one block
+    where all see all."""
     size = block or n
     pairs = sum(cached + min(n, (token // size + 1) * size) for token in range(n))
-    shape = {"heads": 1, "kv_heads": 1, "head_dim": 1, "window": None, "kv_bytes": 2.0, "activation_bytes": 2.0}
-    assert ops.attention(1, n, cached, block_tokens=block, **shape).flops == pytest.approx(4.0 * pairs)
+    shape = {
+        "heads": 1,
+        "kv_heads": 1,
+        "head_dim": 1,
+        "window": None,
+        "kv_bytes": 2.0,
+        "activation_bytes": 2.0,
+    }
+    assert ops.attention(1, n, cached, block_tokens=block, **shape).flops == pytest.approx(
+        4.0 * pairs
+    )
 
 
 @pytest.mark.parametrize(("model", "share"), [("llada-8b", 0.818), ("dream-7b", 0.841)])
 def test_masked_models_attend_both_ways(model, share):
-    """At 16,384 tokens a causal mask counts 18 % too few operations of LLaDA-8B's pass over prompt and canvas."""
+    """At 16,384 tokens a causal mask counts 18 % too few operations of LLaDA-8B's pass over prompt
+    and canvas."""
     full = load_model(model)
-    causal = replace(full, blocks=tuple(
-        (replace(block, attention=replace(block.attention, block_tokens=1)), count) for block, count in full.blocks
-    ))  # fmt: skip
+    causal = replace(
+        full,
+        blocks=tuple(
+            (replace(block, attention=replace(block.attention, block_tokens=1)), count)
+            for block, count in full.blocks
+        ),
+    )
     costs = [
         pass_cost(
             Deployment(architecture=each, device=load_device("h100-sxm"), precision=Precision()),
@@ -157,6 +212,8 @@ def test_masked_models_attend_both_ways(model, share):
         )
         for each in (causal, full)
     ]
-    less, more = (sum(float(each.calls * each.work.flops) for each in cost.operations) for cost in costs)
+    less, more = (
+        sum(float(each.calls * each.work.flops) for each in cost.operations) for cost in costs
+    )
     assert less / more == pytest.approx(share, abs=0.002)
     assert costs[0].total_s < costs[1].total_s

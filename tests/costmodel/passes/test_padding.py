@@ -1,4 +1,5 @@
-"""A pass is never dearer than one with more rows, to which an engine can pad it; steps that were measured stay."""
+"""A pass is never dearer than one with more rows, to which an engine can pad it; steps that were
+measured stay."""
 
 import numpy as np
 import pytest
@@ -10,9 +11,27 @@ from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 
-TOLERANCE = 7e-3  # what corrections leave between the sizes of tiles (products 0.5 %, experts on H100 0.6 %)
-DEVICES = ("h100-sxm", "h200-sxm", "a100-sxm-80", "a100-pcie-80", "b200-sxm", "rtx-pro-6000", "mi300x", "l40s", "l4")
-MODELS = ("llama-3.1-8b", "deepseek-v3", "qwen3-30b-a3b", "gpt-oss-120b", "gemma-3-27b", "qwen3-next-80b-a3b")
+# what corrections leave between the sizes of tiles (products 0.5 %, experts on H100 0.6 %)
+TOLERANCE = 7e-3
+DEVICES = (
+    "h100-sxm",
+    "h200-sxm",
+    "a100-sxm-80",
+    "a100-pcie-80",
+    "b200-sxm",
+    "rtx-pro-6000",
+    "mi300x",
+    "l40s",
+    "l4",
+)
+MODELS = (
+    "llama-3.1-8b",
+    "deepseek-v3",
+    "qwen3-30b-a3b",
+    "gpt-oss-120b",
+    "gemma-3-27b",
+    "qwen3-next-80b-a3b",
+)
 NARROW = ("fp4", "fp8", "bf16")
 
 
@@ -55,7 +74,9 @@ def test_more_rows_never_take_less(device):
 @pytest.mark.parametrize("tensor_parallel", [2, 4, 8, 16])
 def test_few_rows_of_latent_attention_run_like_many(form, tensor_parallel):
     d = deployment("deepseek-v3", "b200-sxm", tensor_parallel, form)
-    seconds = pass_cost(d, batch=256.0, query_tokens=np.arange(1.0, 9.0), context=4096.0).seconds["mla"]
+    seconds = pass_cost(d, batch=256.0, query_tokens=np.arange(1.0, 9.0), context=4096.0).seconds[
+        "mla"
+    ]
     assert falls(seconds) <= 1e-9
     if tensor_parallel > 4:  # 48 rows and fewer
         assert seconds[2] < 1.05 * seconds[0], "three rows share the read of the cache"
@@ -66,7 +87,10 @@ def test_few_rows_of_latent_attention_run_like_many(form, tensor_parallel):
 def test_four_bit_experts_keep_their_rate_beyond_a_token_an_expert(model, experts_apart):
     experts = load_model(model).blocks[-1][0].feed_forward.experts
     tokens = experts + np.array([-6.0, 4.0])
-    fast, slow = (deployment(model, "b200-sxm", 8 if experts_apart == 1 else 1, form) for form in ("fp4", "fp8"))
+    fast, slow = (
+        deployment(model, "b200-sxm", 8 if experts_apart == 1 else 1, form)
+        for form in ("fp4", "fp8")
+    )
 
     def seconds(d, tokens):
         if experts_apart == 1:
@@ -82,10 +106,13 @@ def test_four_bit_experts_keep_their_rate_beyond_a_token_an_expert(model, expert
 
 
 def test_the_step_that_was_measured_on_an_a100_stays():
-    """Triton's default configuration goes by the number of tokens: 1.32 times the time from 256 to 320 tokens."""
+    """Triton's default configuration goes by the number of tokens: 1.32 times the time from 256 to
+    320 tokens."""
     tokens = np.array([256.0, 257.0])
     stays, smooth = (
-        pass_cost(deployment("qwen3-next-80b-a3b", name), batch=tokens, query_tokens=1.0, context=64.0).seconds["moe"]
+        pass_cost(
+            deployment("qwen3-next-80b-a3b", name), batch=tokens, query_tokens=1.0, context=64.0
+        ).seconds["moe"]
         for name in ("a100-sxm-80", "h100-sxm")
     )
     assert load_device("a100-sxm-80").constants.moe_many_rows == 64.0

@@ -17,7 +17,13 @@ LLAMA = load_model("llama-2-7b")
 
 
 def _deployed(fidelity="calibrated", model=LLAMA, tensor=1):
-    return Deployment(architecture=model, device=A100, precision=Precision(), fidelity=fidelity, tensor_parallel=tensor)
+    return Deployment(
+        architecture=model,
+        device=A100,
+        precision=Precision(),
+        fidelity=fidelity,
+        tensor_parallel=tensor,
+    )
 
 
 @given(batch=st.integers(2, 2048), prefix=st.integers(64, 32_768), unique=st.integers(0, 4096))
@@ -30,7 +36,9 @@ def test_sharing_saves_what_the_prefix_is_read_again(batch, prefix, unique):
     attention = LLAMA.blocks[0][0].attention
     vectors = 32 * 2.0 * batch * 4096 * 2.0  # queries and outputs, once more
     added = 32 * combination_work(d, attention, batch).bytes + vectors
-    assert apart.bytes - shared.bytes == pytest.approx((batch - 1) * prefix * per_token - added, rel=1e-6)
+    assert apart.bytes - shared.bytes == pytest.approx(
+        (batch - 1) * prefix * per_token - added, rel=1e-6
+    )
 
 
 @given(batch=st.integers(1, 512), query=st.integers(1, 16), prefix=st.integers(1, 10_000))
@@ -53,19 +61,25 @@ def test_long_prefixes_gain_and_short_ones_lose_a_little():
 
 
 def test_sums_are_those_of_the_operations():
-    cost = shared_prefix_cost(_deployed(), batch=np.array([8, 64]), query_tokens=2, prefix=4096, unique=16)
+    cost = shared_prefix_cost(
+        _deployed(), batch=np.array([8, 64]), query_tokens=2, prefix=4096, unique=16
+    )
     assert cost.total_s.shape == (2,)
     for name in ("prefix", "combine", "attention"):
         listed = sum(op.calls * op.timing.seconds for op in cost.operations if op.name == name)
         assert cost.seconds[name] == pytest.approx(listed)
     assert cost.flops == pytest.approx(sum(op.calls * op.work.flops for op in cost.operations))
-    assert cost.launch_s == pytest.approx(sum(op.calls * op.timing.launch_s for op in cost.operations))
+    assert cost.launch_s == pytest.approx(
+        sum(op.calls * op.timing.launch_s for op in cost.operations)
+    )
 
 
 @pytest.mark.parametrize("name", ["deepseek-v2-lite", "gemma-2-9b"])
 def test_latent_and_windowed_attention_are_refused(name):
     model = load_model(name)
-    block = next(block for block, _ in model.blocks if block.attention.is_mla or block.attention.window)
+    block = next(
+        block for block, _ in model.blocks if block.attention.is_mla or block.attention.window
+    )
     with pytest.raises(InputError, match="prefix"):
         shared_attention(_deployed(model=model), block.attention, batch=2, query_tokens=1, prefix=8)
 
@@ -73,4 +87,6 @@ def test_latent_and_windowed_attention_are_refused(name):
 @pytest.mark.parametrize("wrong", [{"batch": 0.5}, {"prefix": -1}, {"unique": -1}])
 def test_impossible_sharing_is_refused(wrong):
     with pytest.raises(InputError):
-        shared_prefix_cost(_deployed(), **{"batch": 2, "query_tokens": 1, "prefix": 8, "unique": 8, **wrong})
+        shared_prefix_cost(
+            _deployed(), **{"batch": 2, "query_tokens": 1, "prefix": 8, "unique": 8, **wrong}
+        )

@@ -26,13 +26,18 @@ PROMPT = {"batch": 1.0, "query_tokens": 8192.0, "context": 0.0, "prefill": True}
 @pytest.fixture(scope="module")
 def calls():
     """Calls of FlashAttention 3 in place of the fastest kernel of each shape."""
-    (fastest,) = (each for each in trace_measurements(FILE) if each.operation == "attention_context")
+    (fastest,) = (
+        each for each in trace_measurements(FILE) if each.operation == "attention_context"
+    )
     times = {
         (row.requests, row.query_tokens, row.context): row.median_s
         for row in read_kernels(FILE).rows
-        if (row.operation, row.implementation, row.graph) == ("prefill_attention", "vllm-flash-attn-3", True)
+        if (row.operation, row.implementation, row.graph)
+        == ("prefill_attention", "vllm-flash-attn-3", True)
     }
-    shapes = zip(*(fastest.columns[name] for name in ("requests", "query_tokens", "context")), strict=True)
+    shapes = zip(
+        *(fastest.columns[name] for name in ("requests", "query_tokens", "context")), strict=True
+    )
     return replace(fastest, seconds=np.array([times[tuple(map(int, shape))] for shape in shapes]))
 
 
@@ -47,7 +52,9 @@ def test_flash_attention_3_is_timed_by_its_own_constants(calls):
 
 
 def test_what_a_user_set_stays():
-    slow = replace(D, device=load_device("h100-sxm", ["device.constants.context_compute_efficiency=0.2"]))
+    slow = replace(
+        D, device=load_device("h100-sxm", ["device.constants.context_compute_efficiency=0.2"])
+    )
     constants = with_prompt_attention(slow, "flash-attention-3").device.constants
     assert constants.context_compute_efficiency == 0.2 and constants.context_norm == 4.0
 
@@ -58,7 +65,9 @@ def test_only_hopper_has_other_kernels_than_its_profile():
     assert with_prompt_attention(b200, "flash-attention-3") is b200
 
 
-@pytest.mark.parametrize(("engine", "faster"), [("vllm", True), ("sglang", True), ("tensorrt-llm", False)])
+@pytest.mark.parametrize(
+    ("engine", "faster"), [("vllm", True), ("sglang", True), ("tensorrt-llm", False)]
+)
 def test_prompts_run_in_the_engines_kernels(engine, faster):
     found = EnginePasses(D, load_engine(engine))
     profile = EnginePasses(D, replace(load_engine(engine), kernels=load_engine("none").kernels))

@@ -9,14 +9,27 @@ from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 ROW = PublishedRow(
-    line=2, kind="refining", system="Fast-dLLM DualCache tau=0.9", source="a compiled loop", group="full",
-    target="LLaDA-8B-Instruct", hardware="1x H100", batch="1", output="512", shape="32", acceptance="TPF 2.77",
-)  # fmt: skip
+    line=2,
+    kind="refining",
+    system="Fast-dLLM DualCache tau=0.9",
+    source="a compiled loop",
+    group="full",
+    target="LLaDA-8B-Instruct",
+    hardware="1x H100",
+    batch="1",
+    output="512",
+    shape="32",
+    acceptance="TPF 2.77",
+)
 
 
 @pytest.mark.parametrize(
     ("changes", "tokens"),
-    [({}, 2.77), ({"acceptance": "128"}, 4.0), ({"acceptance": "", "system": "Few-step (4 tok/step)"}, 4.0)],
+    [
+        ({}, 2.77),
+        ({"acceptance": "128"}, 4.0),
+        ({"acceptance": "", "system": "Few-step (4 tok/step)"}, 4.0),
+    ],
 )
 def test_tokens_of_a_forward(changes, tokens):
     assert tokens_per_forward(replace(ROW, **changes)) == tokens
@@ -36,20 +49,26 @@ def test_a_static_baseline_commits_evenly():
 @pytest.mark.parametrize(
     ("system", "slug", "forward"),
     [
-        ("LLaDA (static)", "llada", "full"), ("dParallel (entropy<=0.45/0.5)", "llada", "full"),
+        ("LLaDA (static)", "llada", "full"),
+        ("dParallel (entropy<=0.45/0.5)", "llada", "full"),
         ("Fast-dLLM +Parallel tau=0.9 (no cache)", "llada", "full"),
         ("d3LLM SGLang FullAttnMultiBlock", "llada", "full"),
         ("Fast-dLLM +PrefixCache", "fast-dllm-prefix", "suffix"),
         ("Fast-dLLM +Parallel+DualCache", "fast-dllm", "block"),
-        ("d3LLM multi-block", "d3llm", "suffix"), ("D2F pipelined blocks", "d2f", "block"),
+        ("d3LLM multi-block", "d3llm", "suffix"),
+        ("D2F pipelined blocks", "d2f", "block"),
         ("dKV-Cache (static 1 tok/step)", "dkv-cache", "suffix"),
         ("dLLM-Cache (static 1 tok/step)", "dllm-cache", "canvas"),
-        ("Sparse-dLLM (static 1 tok/step)", "sparse-dllm", "block"), ("SDAR-8B-Chat", "sdar", "block"),
-        ("Fast-dLLM v2", "fast-dllm-v2", "block"), ("LPD-XL", "lpd", "group"), ("ARPG-XXL", "arpg", "group"),
-        ("APD R=0.5", "adaptive-parallel-decoding", "full"), ("WeDLM", "wedlm", "block"),
+        ("Sparse-dLLM (static 1 tok/step)", "sparse-dllm", "block"),
+        ("SDAR-8B-Chat", "sdar", "block"),
+        ("Fast-dLLM v2", "fast-dllm-v2", "block"),
+        ("LPD-XL", "lpd", "group"),
+        ("ARPG-XXL", "arpg", "group"),
+        ("APD R=0.5", "adaptive-parallel-decoding", "full"),
+        ("WeDLM", "wedlm", "block"),
         ("Something new", "llada", "full"),
     ],
-)  # fmt: skip
+)
 def test_kinds_of_forwards(system, slug, forward):
     method = method_of_row(replace(ROW, system=system), 2.0)
     assert (method.slug, method.refine.forward) == (slug, forward)
@@ -57,9 +76,14 @@ def test_kinds_of_forwards(system, slug, forward):
 
 @pytest.mark.parametrize(
     ("system", "nodes", "canvas"),
-    [("Fast-dLLM DualCache", 32, 512), ("D2F pipelined blocks", 32, 512), ("SDAR-8B-Chat", 32, 32),
-     ("LPD-XL", 512, 512), ("dParallel", 32, 512)],
-)  # fmt: skip
+    [
+        ("Fast-dLLM DualCache", 32, 512),
+        ("D2F pipelined blocks", 32, 512),
+        ("SDAR-8B-Chat", 32, 32),
+        ("LPD-XL", 512, 512),
+        ("dParallel", 32, 512),
+    ],
+)
 def test_canvases_are_the_rows(system, nodes, canvas):
     method = method_of_row(replace(ROW, system=system), 2.0)
     assert (method.shape.nodes, method.refine.canvas_tokens) == (nodes, canvas)

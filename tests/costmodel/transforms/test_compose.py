@@ -24,7 +24,9 @@ from costmodel.transforms.declared import (
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 
-PLAIN = Deployment(architecture=load_model("llama-3.1-8b"), device=load_device("h100-sxm"), precision=Precision())
+PLAIN = Deployment(
+    architecture=load_model("llama-3.1-8b"), device=load_device("h100-sxm"), precision=Precision()
+)
 SHARES = st.floats(0.05, 1.0)
 PRUNED = CacheTransform(name="pruned", key_ratio=0.5, value_ratio=0.4, mask_bits=1.0, kernels=1)
 QUANTISED = CacheTransform(name="quantised", bits=4.0, scale_bits=0.5)
@@ -34,14 +36,24 @@ CODED = WeightTransform(name="coded", coded_ratio=0.7, unpack_bytes_per_s=1e9)
 
 def costs(d, batch=4, context=8192):
     cost = pass_cost(d, batch=batch, query_tokens=1, context=context)
-    held = weight_bytes(d.architecture, d.precision), float(kv_bytes(d.architecture, d.precision, batch=1, context=99))
-    return {**{name: float(value) for name, value in cost.seconds.items()}, "held": held, "bytes": float(cost.bytes)}
+    held = (
+        weight_bytes(d.architecture, d.precision),
+        float(kv_bytes(d.architecture, d.precision, batch=1, context=99)),
+    )
+    return {
+        **{name: float(value) for name, value in cost.seconds.items()},
+        "held": held,
+        "bytes": float(cost.bytes),
+    }
 
 
 @given(
-    index=st.integers(0, 3), tokens=st.integers(0, 100), together=st.booleans(), keeps=st.booleans(),
+    index=st.integers(0, 3),
+    tokens=st.integers(0, 100),
+    together=st.booleans(),
+    keeps=st.booleans(),
     parts=st.integers(1, 5),
-)  # fmt: skip
+)
 def test_identities_change_nothing_at_all(index, tokens, together, keeps, parts):
     identity = (
         WeightTransform(name="none"),
@@ -69,12 +81,17 @@ def test_kinds_commute(a, b, c, shares):
 
 @given(a=SHARES, b=SHARES, bits=st.sampled_from((0.0, 1.0, 2.0)))
 def test_prunings_multiply_and_commute(a, b, bits):
-    one, two = WeightTransform(name="p", kept_ratio=a, index_bits=bits), WeightTransform(name="p", kept_ratio=b)
+    one, two = (
+        WeightTransform(name="p", kept_ratio=a, index_bits=bits),
+        WeightTransform(name="p", kept_ratio=b),
+    )
     here, there = (apply(PLAIN, order).precision for order in ((one, two), (two, one)))
     assert here.weight_bytes == pytest.approx(there.weight_bytes)
     assert here.weight_bytes == pytest.approx(a * b * (2.0 + bits / 8.0))
     keys = [CacheTransform(name="k", key_ratio=x) for x in (a, b)]
-    assert apply(PLAIN, keys).precision.kv_bytes == pytest.approx(apply(PLAIN, keys[::-1]).precision.kv_bytes)
+    assert apply(PLAIN, keys).precision.kv_bytes == pytest.approx(
+        apply(PLAIN, keys[::-1]).precision.kv_bytes
+    )
 
 
 def test_pruning_then_quantising_a_cache_multiplies():
@@ -92,8 +109,17 @@ def test_pruning_then_quantising_a_cache_multiplies():
         ((CODED, CODED), "comes last"),
         ((SPARSE, CODED), "unpacked weights are dense"),
         ((SPARSE, SPARSE), "one pattern"),
-        ((SparseAttention(name="a", token_ratio=0.5), SparseAttention(name="b", token_ratio=0.5)), "only once"),
-        ((LayerSchedule(name="a", shares=(0.5,)), LayerSchedule(name="b", shares=(0.5,))), "one schedule"),
+        (
+            (
+                SparseAttention(name="a", token_ratio=0.5),
+                SparseAttention(name="b", token_ratio=0.5),
+            ),
+            "only once",
+        ),
+        (
+            (LayerSchedule(name="a", shares=(0.5,)), LayerSchedule(name="b", shares=(0.5,))),
+            "one schedule",
+        ),
         ((replace(PRUNED, dense_tokens=8), replace(PRUNED, dense_tokens=16)), "different tokens"),
         ((replace(PRUNED, expands=True), replace(PRUNED, expands=True)), "low-rank product once"),
     ],
@@ -122,7 +148,9 @@ def test_some_transforms_need_formats_devices_or_models():
 @pytest.mark.parametrize("name", transform_names())
 def test_presets_apply_to_dense_and_hybrid_models(name):
     models = ["llama-3.1-8b", "qwen3-30b-a3b", "qwen3-next-80b-a3b"]
-    if isinstance(named_transforms([name])[0], EncoderSplit | FusedFeedForward):  # of stacks of attention alone
+    if isinstance(
+        named_transforms([name])[0], EncoderSplit | FusedFeedForward
+    ):  # of stacks of attention alone
         hybrid = replace(PLAIN, architecture=load_model(models.pop()))
         with pytest.raises(InputError, match="only"):
             apply(hybrid, named_transforms([name]))
@@ -130,7 +158,15 @@ def test_presets_apply_to_dense_and_hybrid_models(name):
     for model in models:
         d = apply(replace(PLAIN, architecture=load_model(model)), named_transforms([name]))
         assert 0 < float(pass_cost(d, batch=3, query_tokens=2, context=5000).total_s) < 1
-        assert 0 < float(pass_cost(d, batch=1, query_tokens=512, context=0, prefill=True, logits="last").total_s) < 1
+        assert (
+            0
+            < float(
+                pass_cost(
+                    d, batch=1, query_tokens=512, context=0, prefill=True, logits="last"
+                ).total_s
+            )
+            < 1
+        )
 
 
 def test_names_are_applied_in_order_and_only_once():

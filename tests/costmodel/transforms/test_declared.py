@@ -19,8 +19,16 @@ from costmodel.transforms.declared import (
 )
 from hardware_profiles.errors import InputError, UnknownNameError
 
-KINDS = (WeightTransform, CacheTransform, SparseAttention, ContextTransform, SparseFeedForward, LayerSchedule,
-         EncoderSplit, FusedFeedForward)  # fmt: skip
+KINDS = (
+    WeightTransform,
+    CacheTransform,
+    SparseAttention,
+    ContextTransform,
+    SparseFeedForward,
+    LayerSchedule,
+    EncoderSplit,
+    FusedFeedForward,
+)
 SHARES = st.floats(0.01, 1.0)
 
 
@@ -29,7 +37,9 @@ def test_bytes_by_hand():
     assert pruned.stored_bytes(2.0) == pruned.read_bytes(2.0) == 0.5 * (2.0 + 0.25)
     coded = WeightTransform(name="coded", coded_ratio=0.68, unpack_bytes_per_s=1e9)
     assert (coded.stored_bytes(2.0), coded.read_bytes(2.0)) == (0.68 * 2.0, 2.0)
-    gear = CacheTransform(name="gear", bits=4.0, scale_bits=0.5, rank_ratio=0.03, outlier_ratio=0.02)
+    gear = CacheTransform(
+        name="gear", bits=4.0, scale_bits=0.5, rank_ratio=0.03, outlier_ratio=0.02
+    )
     assert gear.stored_bytes(2.0) == pytest.approx(4.5 / 8 + 0.03 * 2 + 0.02 * 6)
     lean = CacheTransform(name="lean", key_ratio=0.3, value_ratio=0.83)
     assert lean.stored_bytes(2.0) == pytest.approx((0.3 + 0.83) / 2 * 2.0)
@@ -109,11 +119,15 @@ def test_presets_carry_the_published_figures():
     assert 0.16 <= 1 - one("leank").value_ratio <= 0.18
     assert one("cskv").stored_bytes(2.0) / 2.0 == pytest.approx(0.20)
     assert one("double-sparsity").token_ratio == 1 / 16
-    eight_tokens = 1 - (1 - one("blockffn").active_ratio) ** (1 + 7 * (1 - one("blockffn").correlation))
+    eight_tokens = 1 - (1 - one("blockffn").active_ratio) ** (
+        1 + 7 * (1 - one("blockffn").correlation)
+    )
     assert eight_tokens == pytest.approx(0.3, abs=1e-3)
     assert 0.45 <= 1 - one("lora-drop").mean_share <= 0.55
     assert one("sparse-2-4").stored_bytes(2.0) == 1.125
-    assert [name for name in transform_names() if load_method(name).exactness == "bit_exact"] == ["dfloat11"]
+    assert [name for name in transform_names() if load_method(name).exactness == "bit_exact"] == [
+        "dfloat11"
+    ]
 
 
 def test_unknown_presets_are_answered_with_the_nearest():

@@ -1,4 +1,5 @@
-"""Published figures of compressed, sparse and hybrid models against predictions, with the errors as they are."""
+"""Published figures of compressed, sparse and hybrid models against predictions, with the errors as
+they are."""
 
 import csv
 from dataclasses import replace
@@ -24,20 +25,38 @@ MODELS = {
 }
 # Published config of Mistral-Small-24B-Base-2501
 MISTRAL_SMALL = Architecture(
-    name="mistral-small-3-24b", hidden=5120, vocab=131_072, tied=False, max_context=32_768,
-    blocks=((Block(attention=Attention(heads=32, kv_heads=8, head_dim=128), feed_forward=FeedForward(width=32_768),
-                   norms=2), 40),),
-)  # fmt: skip
+    name="mistral-small-3-24b",
+    hidden=5120,
+    vocab=131_072,
+    tied=False,
+    max_context=32_768,
+    blocks=(
+        (
+            Block(
+                attention=Attention(heads=32, kv_heads=8, head_dim=128),
+                feed_forward=FeedForward(width=32_768),
+                norms=2,
+            ),
+            40,
+        ),
+    ),
+)
 PROMPT = 128  # "short": the papers do not say
 
 
 def published(reference_data, system):
-    with (reference_data / "published" / "speculative_and_serving.csv").open(encoding="utf-8") as stream:
+    with (reference_data / "published" / "speculative_and_serving.csv").open(
+        encoding="utf-8"
+    ) as stream:
         return [row for row in csv.DictReader(stream) if row["system"] == system]
 
 
 def model_of(row):
-    return MISTRAL_SMALL if row["target"].startswith("Mistral-Small") else load_model(MODELS[row["target"]])
+    return (
+        MISTRAL_SMALL
+        if row["target"].startswith("Mistral-Small")
+        else load_model(MODELS[row["target"]])
+    )
 
 
 def a5000():
@@ -46,8 +65,12 @@ def a5000():
     share = 64 / similar.processors
     peaks = {name: share * peak for name, peak in similar.peak_flops_per_s.items()}
     return replace(
-        similar, name="rtx-a5000", processors=64, bandwidth_bytes_per_s=768e9, peak_flops_per_s=peaks
-    )  # fmt: skip
+        similar,
+        name="rtx-a5000",
+        processors=64,
+        bandwidth_bytes_per_s=768e9,
+        peak_flops_per_s=peaks,
+    )
 
 
 def test_dfloat11_sizes(reference_data):
@@ -56,8 +79,10 @@ def test_dfloat11_sizes(reference_data):
     errors = []
     for row in rows:
         model = model_of(row)
-        d = apply(Deployment(architecture=model, device=load_device("h100-sxm"), precision=Precision()),
-                  named_transforms(["dfloat11"]))  # fmt: skip
+        d = apply(
+            Deployment(architecture=model, device=load_device("h100-sxm"), precision=Precision()),
+            named_transforms(["dfloat11"]),
+        )
         predicted, stated = weight_bytes(model, d.precision) / 1e9, float(row["value"])
         errors.append(predicted / stated - 1)
         print(f"\n{model.name}: {predicted:.2f} GB, published {stated} ({errors[-1]:+.1%})", end="")
@@ -66,36 +91,56 @@ def test_dfloat11_sizes(reference_data):
 
 
 def test_dfloat11_decode_rates(reference_data):
-    """15 published rates: A5000 at batch 1 set the unpacking rate, the other fourteen are predicted."""
-    rows = [row for row in published(reference_data, "DFloat11") if row["dataset"] == "decode throughput"]
+    """15 published rates: A5000 at batch 1 set the unpacking rate, the other fourteen are
+    predicted."""
+    rows = [
+        row
+        for row in published(reference_data, "DFloat11")
+        if row["dataset"] == "decode throughput"
+    ]
     devices = {"RTX A5000 24GB": a5000(), "A100-40GB": load_device("a100-sxm-40")}
     errors = {}
     for row in rows:
-        plain = Deployment(architecture=model_of(row), device=devices[row["hardware"]], precision=Precision())
+        plain = Deployment(
+            architecture=model_of(row), device=devices[row["hardware"]], precision=Precision()
+        )
         d = apply(plain, named_transforms(["dfloat11"]))
         batch = int(row["batch"])
         rate = batch / float(pass_cost(d, batch=batch, query_tokens=1, context=PROMPT).total_s)
         errors[row["hardware"], batch] = rate / float(row["value"]) - 1
-        print(f"\n{row['target']} on {row['hardware']}, batch {batch}: {rate:.1f} tokens/s, published {row['value']} "
-              f"({errors[row['hardware'], batch]:+.0%})", end="")  # fmt: skip
+        print(
+            f"\n{row['target']} on {row['hardware']}, batch {batch}: {rate:.1f} tokens/s, published"
+            f" {row['value']} ({errors[row['hardware'], batch]:+.0%})",
+            end="",
+        )
     fitted = ("RTX A5000 24GB", 1)
     held_out = np.array([error for key, error in errors.items() if key != fitted])
-    print(f"\nheld out: median {np.median(np.abs(held_out)):.0%}, largest {np.abs(held_out).max():.0%}")
+    print(
+        f"\nheld out: median {np.median(np.abs(held_out)):.0%}, largest"
+        f" {np.abs(held_out).max():.0%}"
+    )
     assert len(rows) == 15
     assert abs(errors[fitted]) < 0.05
-    assert np.median(np.abs(held_out[:6])) < 0.10  # the same device at other batches: unpacking is a fixed time
+    assert (
+        np.median(np.abs(held_out[:6])) < 0.10
+    )  # the same device at other batches: unpacking is a fixed time
     assert np.median(np.abs(held_out)) < 0.30
-    assert np.abs(held_out).max() < 1.0  # the published loop on the A100 slows down with the batch, ours does not
+    assert (
+        np.abs(held_out).max() < 1.0
+    )  # the published loop on the A100 slows down with the batch, ours does not
 
 
 def test_dfloat11_against_offloading(reference_data):
-    """What it is for: weights that fit only when coded; the uncoded ones need a link for what is left over."""
+    """What it is for: weights that fit only when coded; the uncoded ones need a link for what is
+    left over."""
     for row in published(reference_data, "DFloat11"):
         if row["dataset"] != "decode throughput":
             continue
         device = a5000() if "A5000" in row["hardware"] else load_device("a100-sxm-40")
-        coded = apply(Deployment(architecture=model_of(row), device=device, precision=Precision()),
-                      named_transforms(["dfloat11"]))  # fmt: skip
+        coded = apply(
+            Deployment(architecture=model_of(row), device=device, precision=Precision()),
+            named_transforms(["dfloat11"]),
+        )
         batch = int(row["batch"])
         need = [
             float(footprint(coded.architecture, p, batch=batch, context=PROMPT).total_bytes)
@@ -105,62 +150,101 @@ def test_dfloat11_against_offloading(reference_data):
 
 
 def test_cache_transforms_against_published_gains(reference_data):
-    """Upper ends of abstracts, against the largest gain of this model over batch and context that fit."""
+    """Upper ends of abstracts, against the largest gain of this model over batch and context that
+    fit."""
     stated = {"Mustafar": ("mustafar", "l40s"), "GEAR": ("gear", "a100-sxm-80")}
     model = load_model("llama-3-8b")
-    batch, context = np.array([1.0, 4.0, 16.0, 64.0])[:, None], np.array([1024.0, 4096.0, 16_384.0, 65_536.0])
+    batch, context = (
+        np.array([1.0, 4.0, 16.0, 64.0])[:, None],
+        np.array([1024.0, 4096.0, 16_384.0, 65_536.0]),
+    )
     for system, (name, device) in stated.items():
         row = published(reference_data, system)[0]
         plain = Deployment(architecture=model, device=load_device(device), precision=Precision())
         small = apply(plain, named_transforms([name]))
         needed = footprint(model, plain.precision, batch=batch, context=context).total_bytes
         fits = needed < 0.9 * plain.device.memory_bytes
-        a, b = (pass_cost(d, batch=batch, query_tokens=1, context=context).total_s for d in (plain, small))
+        a, b = (
+            pass_cost(d, batch=batch, query_tokens=1, context=context).total_s
+            for d in (plain, small)
+        )
         most = float(np.max(np.where(fits, a / b, 0.0)))
         ratio = float(kv_bytes(model, small.precision, batch=1, context=4096)) / float(
             kv_bytes(model, plain.precision, batch=1, context=4096)
         )
-        print(f"\n{system}: at most {most:.2f} times at equal batch on {device}, {1 / ratio:.2f} times the requests in "
-              f"the same cache; published up to {row['speedup']}", end="")  # fmt: skip
+        print(
+            f"\n{system}: at most {most:.2f} times at equal batch on {device}, {1 / ratio:.2f}"
+            f" times the requests in the same cache; published up to {row['speedup']}",
+            end="",
+        )
         assert 1.2 < most < 1 / ratio < float(row["speedup"]) * 1.25
 
 
 def test_leank_predicts_more_than_its_kernel_reaches(reference_data):
-    """An error left standing: bytes alone promise more than the published kernel, whose channels are unaligned."""
+    """An error left standing: bytes alone promise more than the published kernel, whose channels
+    are unaligned."""
     (row,) = published(reference_data, "LeanK")
-    plain = Deployment(architecture=load_model("llama-3-8b"), device=load_device("a100-sxm-80"), precision=Precision())
+    plain = Deployment(
+        architecture=load_model("llama-3-8b"),
+        device=load_device("a100-sxm-80"),
+        precision=Precision(),
+    )
     lean = apply(plain, named_transforms(["leank"]))
-    a, b = (pass_cost(d, batch=8, query_tokens=1, context=65_536).seconds["attention"] for d in (plain, lean))
+    a, b = (
+        pass_cost(d, batch=8, query_tokens=1, context=65_536).seconds["attention"]
+        for d in (plain, lean)
+    )
     print(f"\nLeanK, attention alone: {float(a / b):.2f} times, published {row['speedup']}")
     assert float(row["speedup"]) < float(a / b) < 2.0
 
 
 def super_apriel(full, sliding, recurrent):
-    """Apriel 15B (48 layers of Mistral-Nemo's shape) with layers replaced; window and delta heads are assumed."""
+    """Apriel 15B (48 layers of Mistral-Nemo's shape) with layers replaced; window and delta heads
+    are assumed."""
     attention, width = Attention(heads=32, kv_heads=8, head_dim=128), FeedForward(width=14_336)
-    state = StateLayer(kind="delta", inner=4096, heads=32, state_size=128, groups=8, kernel=4, inner_norms=128)
+    state = StateLayer(
+        kind="delta", inner=4096, heads=32, state_size=128, groups=8, kernel=4, inner_norms=128
+    )
     kinds = (
         (Block(attention=attention, feed_forward=width, norms=2), full),
         (Block(attention=replace(attention, window=4096), feed_forward=width, norms=2), sliding),
         (Block(attention=NO_ATTENTION, feed_forward=width, norms=2, state=state), recurrent),
     )
     blocks = tuple((block, count) for block, count in kinds if count)
-    return Architecture(name="super-apriel", hidden=5120, vocab=131_072, tied=False, blocks=blocks, max_context=131_072)
+    return Architecture(
+        name="super-apriel",
+        hidden=5120,
+        vocab=131_072,
+        tied=False,
+        blocks=blocks,
+        max_context=131_072,
+    )
 
 
 def test_super_apriel_gains_of_hybrids_at_the_largest_batch(reference_data):
-    """32k context, each at the largest batch that fits (256 at most, vLLM's default then): 1, 2.9 and 10.7 times."""
-    stated = [float(row["value"]) for row in published(reference_data, "Super Apriel") if row["batch"]]
+    """32k context, each at the largest batch that fits (256 at most, vLLM's default then): 1, 2.9
+    and 10.7 times."""
+    stated = [
+        float(row["value"]) for row in published(reference_data, "Super Apriel") if row["batch"]
+    ]
     h100, rates = load_device("h100-sxm"), []
     for layers in ((48, 0, 0), (12, 26, 10), (0, 10, 38)):
         model = super_apriel(*layers)
         batches = np.arange(1.0, 257.0)
-        fits = footprint(model, Precision(), batch=batches, context=32_768).total_bytes < 0.9 * h100.memory_bytes
+        fits = (
+            footprint(model, Precision(), batch=batches, context=32_768).total_bytes
+            < 0.9 * h100.memory_bytes
+        )
         batch = float(batches[fits][-1])
         d = Deployment(architecture=model, device=h100, precision=Precision())
-        rates.append(batch / float(pass_cost(d, batch=batch, query_tokens=1, context=32_768).total_s))
-        print(f"\n{layers}: batch {batch:.0f}, {rates[-1] / rates[0]:.2f} times, published {stated[len(rates) - 1]}",
-              end="")  # fmt: skip
+        rates.append(
+            batch / float(pass_cost(d, batch=batch, query_tokens=1, context=32_768).total_s)
+        )
+        print(
+            f"\n{layers}: batch {batch:.0f}, {rates[-1] / rates[0]:.2f} times, published"
+            f" {stated[len(rates) - 1]}",
+            end="",
+        )
     gains = np.array(rates) / rates[0]
     assert super_apriel(48, 0, 0).parameters == pytest.approx(15e9, rel=0.06)
     assert np.all(np.diff(gains) > 0)
@@ -169,15 +253,18 @@ def test_super_apriel_gains_of_hybrids_at_the_largest_batch(reference_data):
 
 
 def test_ffn_fusion_of_llama_405b():
-    """1.71 times the speed of Llama-3.1-405B is published, of which 1.53 come before layers are fused.
+    """1.71 times the speed of Llama-3.1-405B is published, of which 1.53 come before layers are
+    fused.
 
-    The source's batch and context are not known: eight H100 in FP8, as its model card has them, and 1,024 cached tokens
-    at batch 32 are taken.
+    The source's batch and context are not known: eight H100 in FP8, as its model card has them, and
+    1,024 cached tokens at batch 32 are taken.
     """
     target = Deployment(
-        architecture=load_model("llama-3.1-405b"), device=load_device("h100-sxm"), precision=precision("fp8"),
+        architecture=load_model("llama-3.1-405b"),
+        device=load_device("h100-sxm"),
+        precision=precision("fp8"),
         tensor_parallel=8,
-    )  # fmt: skip
+    )
     (fused,) = load_method("ffn-fusion").target
     plain, apart, whole = (
         pass_cost(apply(target, [each] if each else []), batch=32, query_tokens=1, context=1024)
@@ -185,9 +272,15 @@ def test_ffn_fusion_of_llama_405b():
     )
     made = apply(target, [fused]).architecture
     assert made.parameters == pytest.approx(253.4e9, rel=0.001)
-    assert (made.layers, sum(count for block, count in made.blocks if block.attention.heads)) == (81, 64)
+    assert (made.layers, sum(count for block, count in made.blocks if block.attention.heads)) == (
+        81,
+        64,
+    )
     before, after = (float(plain.total_s / each.total_s) for each in (apart, whole))
-    print(f"\nbefore fusing {before:.2f} predicted, 1.53 published; after it {after:.2f}, 1.71 published")
+    print(
+        f"\nbefore fusing {before:.2f} predicted, 1.53 published; after it {after:.2f}, 1.71"
+        " published"
+    )
     assert before == pytest.approx(1.53, rel=0.05)
     assert after == pytest.approx(1.71, rel=0.05)
     assert whole.seconds["allreduce"] < apart.seconds["allreduce"]
@@ -195,16 +288,22 @@ def test_ffn_fusion_of_llama_405b():
 
 
 def test_canarys_decoder_of_four_layers():
-    """Three times the speed is published where 24 + 24 layers become 32 + 4; Whisper's widths stand in for Canary's.
+    """Three times the speed is published where 24 + 24 layers become 32 + 4; Whisper's widths stand
+    in for Canary's.
 
-    Sound of 30 seconds, 375 vectors after FastConformer's eightfold subsampling, and a text of 100 tokens (ASSUMED) on
-    an A100. The batch is not known: the published gain lies between those of one request and of 128.
+    Sound of 30 seconds, 375 vectors after FastConformer's eightfold subsampling, and a text of 100
+    tokens (ASSUMED) on an A100. The batch is not known: the published gain lies between those of
+    one request and of 128.
     """
     hearing = replace(load_model("whisper-large-v2"), source_positions=375)
-    whole = Deployment(architecture=hearing, device=load_device("a100-sxm-80"), precision=Precision())
+    whole = Deployment(
+        architecture=hearing, device=load_device("a100-sxm-80"), precision=Precision()
+    )
 
     def seconds(d, batch):
-        read = pass_cost(d, batch=batch, query_tokens=4, context=0, logits="last", prefill=True).total_s
+        read = pass_cost(
+            d, batch=batch, query_tokens=4, context=0, logits="last", prefill=True
+        ).total_s
         return float(read + 100 * pass_cost(d, batch=batch, query_tokens=1, context=54).total_s)
 
     shallow = apply(whole, load_method("canary").target)

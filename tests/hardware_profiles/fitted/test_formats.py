@@ -1,4 +1,5 @@
-"""Constants of narrow formats: read, written, inherited, and used in the place of those of 16 bits and nowhere else."""
+"""Constants of narrow formats: read, written, inherited, and used in the place of those of 16 bits
+and nowhere else."""
 
 from dataclasses import replace
 
@@ -14,11 +15,17 @@ B200 = load_device("b200-sxm")
 
 def test_a_format_replaces_its_operations_and_nothing_else():
     narrow = B200.in_format("fp8")
-    changed = {name for name in CONSTANT_NAMES if getattr(narrow.constants, name) != getattr(B200.constants, name)}
+    changed = {
+        name
+        for name in CONSTANT_NAMES
+        if getattr(narrow.constants, name) != getattr(B200.constants, name)
+    }
     assert changed and {name.split("_")[0] for name in changed} == set(B200.formats["fp8"])
     assert narrow.constants.gemm_launch_s == B200.formats["fp8"]["gemm"].values["gemm_launch_s"]
     assert narrow.constants.residual_ratio["gemm"] == B200.formats["fp8"]["gemm"].residual_ratio
-    assert narrow.provenance["constants.gemm_launch_s"] == B200.provenance["formats.fp8.gemm_launch_s"]
+    assert (
+        narrow.provenance["constants.gemm_launch_s"] == B200.provenance["formats.fp8.gemm_launch_s"]
+    )
     assert B200.in_format("bf16") is B200
 
 
@@ -32,8 +39,10 @@ def test_formats_survive_a_file(tmp_path):
             again = read.formats[dtype][operation]
             assert dict(again.values) == pytest.approx(dict(group.values))
             assert (again.residual_ratio, again.regimes, again.correction) == (
-                group.residual_ratio, group.regimes, group.correction,
-            )  # fmt: skip
+                group.residual_ratio,
+                group.regimes,
+                group.correction,
+            )
     assert {name for name in read.provenance if name.startswith("formats.")} == {
         name for name in B200.provenance if name.startswith("formats.")
     }
@@ -47,8 +56,13 @@ def test_blocks_of_weights_survive_a_file_although_no_device_has_a_peak_in_them(
         for name, each in B200.provenance.items()
         if name.startswith("formats.fp8")
     }
-    write_device(replace(B200, formats={"q4_k": {"gemm": group}}, provenance={**B200.provenance, **origins}), path)
-    assert dict(load_device(path).formats["q4_k"]["gemm"].values) == pytest.approx(dict(group.values))
+    write_device(
+        replace(B200, formats={"q4_k": {"gemm": group}}, provenance={**B200.provenance, **origins}),
+        path,
+    )
+    assert dict(load_device(path).formats["q4_k"]["gemm"].values) == pytest.approx(
+        dict(group.values)
+    )
 
 
 @pytest.mark.parametrize("name", ["gb200", "b300-sxm", "gb300", "jetson-agx-thor"])
@@ -73,7 +87,9 @@ def test_what_is_wrong_in_a_format_is_named(tmp_path, line, key):
     text = (DATA / "b200-sxm.toml").read_text()
     head, tail = text.split("[formats.fp8.prefill]")
     path = tmp_path / "b200-sxm.toml"
-    path.write_text(head + "[formats.fp8.prefill]" + tail.replace("compute_efficiency = 0.61", line, 1))
+    path.write_text(
+        head + "[formats.fp8.prefill]" + tail.replace("compute_efficiency = 0.61", line, 1)
+    )
     with pytest.raises(InputError, match=key):
         load_device(path)
 
@@ -81,6 +97,10 @@ def test_what_is_wrong_in_a_format_is_named(tmp_path, line, key):
 def test_constants_that_a_file_may_leave_out_leave_the_form_as_it_was(tmp_path):
     text = (DATA / "b200-sxm.toml").read_text()
     path = tmp_path / "b200-sxm.toml"
-    path.write_text("\n".join(line for line in text.splitlines() if not line.startswith(("row_tile", "reread_ratio"))))
+    path.write_text(
+        "\n".join(
+            line for line in text.splitlines() if not line.startswith(("row_tile", "reread_ratio"))
+        )
+    )
     constants = load_device(path).constants
     assert (constants.context_row_tile, constants.mla_reread_ratio) == (64.0, 0.0)

@@ -1,4 +1,5 @@
-"""Regimes: what they hold, how they widen, and that a table of them is as frozen as the profile it belongs to."""
+"""Regimes: what they hold, how they widen, and that a table of them is as frozen as the profile it
+belongs to."""
 
 import pickle
 
@@ -17,7 +18,9 @@ from hardware_profiles.writer import write_device
 LEFT = Regime(launch=(0.0, 0.3), compute=(0.0, 1.0), low_ratio=-0.1, high_ratio=0.02)
 RIGHT = Regime(launch=(0.3, 1.0), compute=(0.0, 1.0), low_ratio=-0.01, high_ratio=0.4)
 BOTH = Residuals({"gemm": 0.2, "moe": 0.3}, {"gemm": (LEFT, RIGHT)})
-SIZED = Regime(launch=(0.3, 1.0), sizes={"rows": (64, float("inf"))}, low_ratio=-0.01, high_ratio=0.4)
+SIZED = Regime(
+    launch=(0.3, 1.0), sizes={"rows": (64, float("inf"))}, low_ratio=-0.01, high_ratio=0.4
+)
 RATIO = {"low_ratio": st.floats(-0.9, 0.0), "high_ratio": st.floats(0.0, 9.0)}
 
 
@@ -25,7 +28,9 @@ RATIO = {"low_ratio": st.floats(-0.9, 0.0), "high_ratio": st.floats(0.0, 9.0)}
 def test_widening_moves_both_ends_outwards(factor, low, high):
     before = Regime(sizes={"rows": (8.0, 64.0)}, low_ratio=low, high_ratio=high)
     after = before.wider(factor)
-    assert all(after.span(axis) == before.span(axis) for axis in ("launch", "compute", "rows", "context"))
+    assert all(
+        after.span(axis) == before.span(axis) for axis in ("launch", "compute", "rows", "context")
+    )
     assert after.low_ratio <= low * (1 - 1e-9) + 1e-12
     assert after.high_ratio >= high * (1 - 1e-9) - 1e-12
 
@@ -69,10 +74,16 @@ def written(tmp_path, regimes):
     return path
 
 
-spans = st.tuples(st.floats(0.0, 1e6), st.floats(1e-3, 1e6)).map(lambda ends: (ends[0], ends[0] + ends[1]))
+spans = st.tuples(st.floats(0.0, 1e6), st.floats(1e-3, 1e6)).map(
+    lambda ends: (ends[0], ends[0] + ends[1])
+)
 
 
-@given(sizes=st.dictionaries(st.sampled_from(SIZES), spans), low=RATIO["low_ratio"], high=RATIO["high_ratio"])
+@given(
+    sizes=st.dictionaries(st.sampled_from(SIZES), spans),
+    low=RATIO["low_ratio"],
+    high=RATIO["high_ratio"],
+)
 def test_a_regime_survives_its_line(sizes, low, high):
     before = Regime(compute=(0.25, 1.0), sizes=sizes, low_ratio=low, high_ratio=high)
     assert parse_regime(regime_line(before)) == before
@@ -91,18 +102,26 @@ def whole(tmp_path):
 
 
 def test_regimes_survive_a_file_and_an_override_of_another_residual(whole):
-    lines = "'launch 0..0.25, compute 0.5..1: -0.05..0.1', 'launch 0.3..1, rows 64..inf: -0.01..0.4'"
+    lines = (
+        "'launch 0..0.25, compute 0.5..1: -0.05..0.1', 'launch 0.3..1, rows 64..inf: -0.01..0.4'"
+    )
     device = load_device(written(whole, lines))
     assert device.constants.residuals.regimes["gemm"] == (
         Regime(launch=(0.0, 0.25), compute=(0.5, 1.0), low_ratio=-0.05, high_ratio=0.1),
         SIZED,
     )
     write_device(device, whole / "again.toml")
-    assert load_device(whole / "again.toml").constants.residuals.regimes == device.constants.residuals.regimes
+    assert (
+        load_device(whole / "again.toml").constants.residuals.regimes
+        == device.constants.residuals.regimes
+    )
     other = overridden(device, "device.constants.residual_ratio.moe=0.5")
     assert other.constants.residuals.regimes["gemm"] == device.constants.residuals.regimes["gemm"]
     same = overridden(device, "device.constants.residual_ratio.gemm=0.5")
-    assert "gemm" not in same.constants.residuals.regimes and same.constants.residual_ratio["gemm"] == 0.5
+    assert (
+        "gemm" not in same.constants.residuals.regimes
+        and same.constants.residual_ratio["gemm"] == 0.5
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,13 @@ from real_runs.calibration.profile_names import profile_name
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.results import read_results
 from real_runs.kernels.attention_forms import FORMS
-from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, read_kernels, write_kernels
+from traces.storage.kernels import (
+    KernelProvenance,
+    KernelRow,
+    KernelTrace,
+    read_kernels,
+    write_kernels,
+)
 
 TITLE = "CPU: AMD EPYC 9999 12-Core Processor"
 PEAK, BANDWIDTH = 9e10, 2.4e10
@@ -35,24 +41,57 @@ SHAPES = ((960, 576), (576, 576), (3072, 576), (576, 1536), (49152, 576))
 def truth():
     device = load_device("cpu-generic")
     return with_constants(
-        replace(device, bandwidth_bytes_per_s=BANDWIDTH, processors=1, peak_flops_per_s={"fp32": PEAK, "bf16": PEAK}),
+        replace(
+            device,
+            bandwidth_bytes_per_s=BANDWIDTH,
+            processors=1,
+            peak_flops_per_s={"fp32": PEAK, "bf16": PEAK},
+        ),
         {
-            "gemm_launch_s": 6e-6, "gemm_compute_efficiency": 0.8, "gemm_bandwidth_efficiency": 0.7, "gemm_norm": 2.0,
-            "gemm_output_efficiency": 0.7, "gemm_tile_ratio": 0.0, "gemm_wave_ratio": 0.0, "verify_launch_s": 3e-5,
-            "verify_wave_s": 4e-6, "verify_tile_s": 0.0, "verify_combine_s": 0.0, "verify_wave_ratio": 0.0,
+            "gemm_launch_s": 6e-6,
+            "gemm_compute_efficiency": 0.8,
+            "gemm_bandwidth_efficiency": 0.7,
+            "gemm_norm": 2.0,
+            "gemm_output_efficiency": 0.7,
+            "gemm_tile_ratio": 0.0,
+            "gemm_wave_ratio": 0.0,
+            "verify_launch_s": 3e-5,
+            "verify_wave_s": 4e-6,
+            "verify_tile_s": 0.0,
+            "verify_combine_s": 0.0,
+            "verify_wave_ratio": 0.0,
             "attention_launch_s": 2e-5,
-            "attention_wave_s": 3e-6, "attention_short_wave_s": 3e-6, "attention_tile_s": 0.0,
-            "attention_combine_s": 0.0, "attention_wave_ratio": 0.0, "attention_bandwidth_efficiency": 0.5,
-            "attention_compute_efficiency": 0.9, "verify_bandwidth_efficiency": 0.6,
-            "verify_compute_efficiency": 0.5, "elementwise_kernel_s": 2e-5,
-            "elementwise_bandwidth_efficiency": 0.4, "sampler_launch_s": 4e-4, "sampler_row_s": 6e-5,
+            "attention_wave_s": 3e-6,
+            "attention_short_wave_s": 3e-6,
+            "attention_tile_s": 0.0,
+            "attention_combine_s": 0.0,
+            "attention_wave_ratio": 0.0,
+            "attention_bandwidth_efficiency": 0.5,
+            "attention_compute_efficiency": 0.9,
+            "verify_bandwidth_efficiency": 0.6,
+            "verify_compute_efficiency": 0.5,
+            "elementwise_kernel_s": 2e-5,
+            "elementwise_bandwidth_efficiency": 0.4,
+            "sampler_launch_s": 4e-4,
+            "sampler_row_s": 6e-5,
         },
-    )  # fmt: skip
+    )
 
 
 def row(operation, seconds, **fields):
-    values = {"operation": operation, "implementation": "x", "dtype": "fp32", "median_s": seconds, "low_s": seconds,
-              "high_s": seconds, "repeats": 5, "cold": True, "graph": False, "flops": 1.0, "bytes": 1.0}  # fmt: skip
+    values = {
+        "operation": operation,
+        "implementation": "x",
+        "dtype": "fp32",
+        "median_s": seconds,
+        "low_s": seconds,
+        "high_s": seconds,
+        "repeats": 5,
+        "cold": True,
+        "graph": False,
+        "flops": 1.0,
+        "bytes": 1.0,
+    }
     return KernelRow(**(values | fields))
 
 
@@ -77,13 +116,26 @@ def trace(truth):
         timing = kernels.split_attention(truth, work, dtype="fp32", **shape)
         rows.append(row("attention", noisy(timing.seconds), mask="causal", **shape))
     sizes = product((10, 30), (1, 4), (1, 2, 4, 8, 16), (32, 416))
-    passes = [row("step", 1.0, mask="causal", model="smollm2-135m", layers=layers, requests=b, query_tokens=n,
-                  context=c) for layers, b, n, c in sizes]  # fmt: skip
+    passes = [
+        row(
+            "step",
+            1.0,
+            mask="causal",
+            model="smollm2-135m",
+            layers=layers,
+            requests=b,
+            query_tokens=n,
+            context=c,
+        )
+        for layers, b, n, c in sizes
+    ]
     seconds = predicted_passes(truth, passes, dtype="fp32")
     for each, predicted in zip(passes, seconds, strict=True):
         took = noisy(predicted)
         rows.append(replace(each, median_s=took, low_s=took, high_s=took))
-    return KernelTrace(rows=tuple(rows), provenance=KernelProvenance(device=TITLE, threads=1, cache_bytes=1 << 25))
+    return KernelTrace(
+        rows=tuple(rows), provenance=KernelProvenance(device=TITLE, threads=1, cache_bytes=1 << 25)
+    )
 
 
 def test_the_profile_times_passes_as_the_machine_did(trace, truth, tmp_path):
@@ -93,8 +145,14 @@ def test_the_profile_times_passes_as_the_machine_did(trace, truth, tmp_path):
     assert found.scores["gemm"].median < 0.02 and found.scores["gemm"].rows_fitted >= 12
     assert found.scores["attention_verify"].median < 0.05
     again = load_device(found.profile)
-    assert again.name == "cpu-amd-epyc-9999--1-thread" and again.vendor == "AMD" and again.kind == "cpu"
-    assert again.calibrated and again.processors == 1 and again.cache_bytes == pytest.approx(1 << 25)
+    assert (
+        again.name == "cpu-amd-epyc-9999--1-thread"
+        and again.vendor == "AMD"
+        and again.kind == "cpu"
+    )
+    assert (
+        again.calibrated and again.processors == 1 and again.cache_bytes == pytest.approx(1 << 25)
+    )
     assert again.bandwidth_bytes_per_s == pytest.approx(BANDWIDTH)
     assert again.provenance["constants.gemm_launch_s"].kind == "measured"
     assert read_kernels(found.trace).provenance.profile == again.name
@@ -144,12 +202,23 @@ def test_few_rows_leave_constants_as_they_were(trace, truth):
         write_kernels(few, place)
         device, scores = fit_operations(trace_measurements(place), truth, dtype="fp32")
     assert device.constants.gemm_launch_s == truth.constants.gemm_launch_s
-    assert device.constants.verify_launch_s == truth.constants.attention_launch_s  # timed as decoding
+    assert (
+        device.constants.verify_launch_s == truth.constants.attention_launch_s
+    )  # timed as decoding
     assert scores["gemm"].rows_fitted == 0 and scores["gemm"].median < 0.05
 
 
 def test_a_graph_stands_before_plain_launches():
-    plain = row("step", 2.0, mask="causal", model="smollm2-135m", layers=30, requests=1, query_tokens=1, context=8)
+    plain = row(
+        "step",
+        2.0,
+        mask="causal",
+        model="smollm2-135m",
+        layers=30,
+        requests=1,
+        query_tokens=1,
+        context=8,
+    )
     graph = replace(plain, graph=True, median_s=3.0, high_s=3.0)
     assert pass_rows([plain, graph], dtype="fp32") == [graph]
     assert pass_rows([plain], dtype="bf16") == []
@@ -158,13 +227,18 @@ def test_a_graph_stands_before_plain_launches():
 def test_the_jobs_are_a_campaign_that_fits_its_budget():
     for cpu, dtype in ((True, "fp32"), (False, "bf16")):
         jobs = _jobs("smollm2-135m", dtype, 240.0, cpu=cpu)
-        campaign = Campaign.model_validate(yaml.safe_load(yaml.safe_dump({"schema": 1, "jobs": jobs})))
+        campaign = Campaign.model_validate(
+            yaml.safe_load(yaml.safe_dump({"schema": 1, "jobs": jobs}))
+        )
         assert sum(job.estimate_s for job in campaign.jobs) < 240.0
         assert next(job.name for job in campaign.by_priority()) == "copy"
 
 
-def test_a_gpu_is_calibrated_on_shapes_that_are_served_and_forms_that_need_no_compiler(tmp_path, monkeypatch):
-    """FlexAttention would compile anew for every shape, and a small model's shapes time launches alone."""
+def test_a_gpu_is_calibrated_on_shapes_that_are_served_and_forms_that_need_no_compiler(
+    tmp_path, monkeypatch
+):
+    """FlexAttention would compile anew for every shape, and a small model's shapes time launches
+    alone."""
     asked = {}
 
     def ran(plan, **_):

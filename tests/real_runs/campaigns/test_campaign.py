@@ -1,4 +1,5 @@
-"""A campaign keeps to its budget and its order, survives failing jobs and stops, and never repeats finished work."""
+"""A campaign keeps to its budget and its order, survives failing jobs and stops, and never repeats
+finished work."""
 
 import errno
 import json
@@ -30,19 +31,42 @@ from real_runs.recording.drafter_registry import drafter_names
 from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 
 SHIPPED = sorted((Path(real_runs.__file__).parent / "campaigns").glob("*.yaml"))
-TINY = {"kind": "launch", "estimate_s": 2, "dtype": "fp32", "kernels": [1], "repeats": 3, "budget_s": 0.002}
+TINY = {
+    "kind": "launch",
+    "estimate_s": 2,
+    "dtype": "fp32",
+    "kernels": [1],
+    "repeats": 3,
+    "budget_s": 0.002,
+}
 
 
 def written(tmp_path, *entries, **settings):
     file = tmp_path / "campaign.yaml"
-    file.write_text(yaml.safe_dump({"schema": 1, "jobs": [TINY | entry for entry in entries]} | settings))
+    file.write_text(
+        yaml.safe_dump({"schema": 1, "jobs": [TINY | entry for entry in entries]} | settings)
+    )
     return file
 
 
 def row(**changes):
-    sizes = {"median_s": 1e-5, "low_s": 1e-5, "high_s": 1e-5, "repeats": 3, "flops": 1.0, "bytes": 1.0}
+    sizes = {
+        "median_s": 1e-5,
+        "low_s": 1e-5,
+        "high_s": 1e-5,
+        "repeats": 3,
+        "flops": 1.0,
+        "bytes": 1.0,
+    }
     flags = {"cold": True, "graph": False}
-    return KernelRow(**({"operation": "launch", "implementation": "chain", "dtype": "fp32"} | sizes | flags | changes))
+    return KernelRow(
+        **(
+            {"operation": "launch", "implementation": "chain", "dtype": "fp32"}
+            | sizes
+            | flags
+            | changes
+        )
+    )
 
 
 @pytest.fixture
@@ -52,7 +76,9 @@ def ran(monkeypatch):
 
     def fake(job, campaign, *, deadline, should_stop, part, command, known):
         names.append(job.name)
-        trace = KernelTrace(rows=(row(rows=len(names)),), provenance=KernelProvenance(command=command))
+        trace = KernelTrace(
+            rows=(row(rows=len(names)),), provenance=KernelProvenance(command=command)
+        )
         if job.name == "bad":
             write_kernels(trace, part)
             raise RuntimeError("an illegal memory access was encountered")
@@ -71,7 +97,10 @@ def run(file, out, **options):
 def test_a_gpu_that_is_not_there_is_said_once_and_at_once(tmp_path, ran, monkeypatch):
     file = written(tmp_path, {"name": "a"}, {"name": "b"}, device="cuda")
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    with pytest.raises(InputError, match=r"device: must be a GPU of this machine, and torch \S+ (sees none|is built)"):
+    with pytest.raises(
+        InputError,
+        match=r"device: must be a GPU of this machine, and torch \S+ (sees none|is built)",
+    ):
         run(file, tmp_path / "out")
     assert ran == [] and not (tmp_path / "out").exists()
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
@@ -85,19 +114,28 @@ def states(report):
 def test_jobs_run_by_priority_while_their_estimates_fit(tmp_path, ran):
     file = written(
         tmp_path,
-        {"name": "late", "priority": 9}, {"name": "long", "priority": 1, "estimate_s": 500},
-        {"name": "first", "priority": 0}, {"name": "second", "priority": 1},
-    )  # fmt: skip
+        {"name": "late", "priority": 9},
+        {"name": "long", "priority": 1, "estimate_s": 500},
+        {"name": "first", "priority": 0},
+        {"name": "second", "priority": 1},
+    )
     report = run(file, tmp_path / "out")
     assert ran == ["first", "second", "late"]
-    assert states(report) == {"first": "finished", "long": "skipped", "second": "finished", "late": "finished"}
+    assert states(report) == {
+        "first": "finished",
+        "long": "skipped",
+        "second": "finished",
+        "late": "finished",
+    }
     kept = results.read_results(tmp_path / "out")
     assert [each.job for each in kept.rows] == ran
     assert set(kept.provenance.extra["jobs"]) == set(ran)
 
 
 def test_a_failing_job_is_recorded_with_its_rows_and_the_next_one_runs(tmp_path, ran):
-    report = run(written(tmp_path, {"name": "bad", "priority": 1}, {"name": "good"}), tmp_path / "out")
+    report = run(
+        written(tmp_path, {"name": "bad", "priority": 1}, {"name": "good"}), tmp_path / "out"
+    )
     assert states(report) == {"bad": "failed", "good": "finished"}
     assert "illegal memory access" in report.outcomes[0].reason and report.outcomes[0].rows == 1
     assert len(results.read_results(tmp_path / "out").rows) == 2
@@ -108,12 +146,18 @@ def test_resuming_runs_only_what_is_not_finished_or_has_changed(tmp_path, ran):
     run(file, tmp_path / "out")
     with pytest.raises(InputError, match="--resume"):
         run(file, tmp_path / "out")
-    changed = written(tmp_path, {"name": "a", "estimate_s": 3}, {"name": "b", "kernels": [2]}, {"name": "bad"})
+    changed = written(
+        tmp_path, {"name": "a", "estimate_s": 3}, {"name": "b", "kernels": [2]}, {"name": "bad"}
+    )
     ran.clear()
     report = run(changed, tmp_path / "out", resume=True)
     assert ran == ["b", "bad"]
     assert [each.resumed for each in report.outcomes] == [True, False, False]
-    assert sorted(each.job for each in results.read_results(tmp_path / "out").rows) == ["a", "b", "bad"]
+    assert sorted(each.job for each in results.read_results(tmp_path / "out").rows) == [
+        "a",
+        "b",
+        "bad",
+    ]
 
 
 def test_a_signal_ends_the_campaign_after_the_job_at_hand(tmp_path, ran):
@@ -121,8 +165,13 @@ def test_a_signal_ends_the_campaign_after_the_job_at_hand(tmp_path, ran):
     report = run(written(tmp_path, {"name": "kill"}, {"name": "after"}), tmp_path / "out")
     assert ran == ["kill"] and states(report) == {"kill": "finished", "after": "stopped"}
     assert signal.getsignal(signal.SIGTERM) is before
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["jobs"]["after"]["state"] == "stopped"
-    resumed = run(written(tmp_path, {"name": "kill"}, {"name": "after"}), tmp_path / "out", resume=True)
+    assert (
+        json.loads((tmp_path / "out" / "summary.json").read_text())["jobs"]["after"]["state"]
+        == "stopped"
+    )
+    resumed = run(
+        written(tmp_path, {"name": "kill"}, {"name": "after"}), tmp_path / "out", resume=True
+    )
     assert states(resumed) == {"kill": "finished", "after": "finished"}
 
 
@@ -157,20 +206,34 @@ def test_rows_are_packed_into_files_below_the_limit(tmp_path, monkeypatch):
     _full_at_the_third_file(monkeypatch)
     with pytest.raises(OSError, match="No space left"):
         results.write_packed(tmp_path, trace, limit_bytes=limit)
-    assert len(results.kernel_files(tmp_path)) == 2 and results.read_results(tmp_path).rows == trace.rows
+    assert (
+        len(results.kernel_files(tmp_path)) == 2
+        and results.read_results(tmp_path).rows == trace.rows
+    )
     monkeypatch.undo()
     with pytest.raises(InputError, match="files"):
         results.write_packed(tmp_path, trace, limit_bytes=100)
 
 
 def test_a_job_is_measured_in_a_process_of_its_own(tmp_path):
-    report = run(written(tmp_path, {"name": "real", "estimate_s": 30}), tmp_path / "out", isolate=True)
+    report = run(
+        written(tmp_path, {"name": "real", "estimate_s": 30}), tmp_path / "out", isolate=True
+    )
     # on a busy machine every repeat may be disturbed; the job then says so
-    assert states(report) == {"real": "finished"} or report.outcomes[0].reason == "no shape could be timed"
-    assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".parquet") == [
-        "log.txt", "summary.json",
-    ]  # fmt: skip
-    assert not (tmp_path / "out" / "running.parquet").exists() and not (tmp_path / "out" / "work").exists()
+    assert (
+        states(report) == {"real": "finished"}
+        or report.outcomes[0].reason == "no shape could be timed"
+    )
+    assert sorted(
+        path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".parquet"
+    ) == [
+        "log.txt",
+        "summary.json",
+    ]
+    assert (
+        not (tmp_path / "out" / "running.parquet").exists()
+        and not (tmp_path / "out" / "work").exists()
+    )
 
 
 def test_a_process_that_dies_is_reported_with_its_last_words(tmp_path, monkeypatch):
@@ -185,16 +248,27 @@ def test_a_process_that_dies_is_reported_with_its_last_words(tmp_path, monkeypat
 
 def test_a_job_ends_with_its_campaign(tmp_path):
     """A campaign that is killed leaves nothing that writes into its folder."""
-    asked = {"job": "a", "campaign": {"schema": 1, "jobs": [TINY | {"name": "a"}]}, "out": str(tmp_path)}
+    asked = {
+        "job": "a",
+        "campaign": {"schema": 1, "jobs": [TINY | {"name": "a"}]},
+        "out": str(tmp_path),
+    }
     asked |= {"deadline_epoch_s": 0, "command": ""}
     child = f"import os, sys; sys.stdin = open({str(tmp_path / 'asked.json')!r})"
     child += "; from real_runs.campaigns import job_process"
     child += f"; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
-    child += "; job_process.perform = lambda *a, **k: job_process.time.sleep(60); job_process.main()"
+    child += (
+        "; job_process.perform = lambda *a, **k: job_process.time.sleep(60); job_process.main()"
+    )
     (tmp_path / "asked.json").write_text(json.dumps(asked))
-    parent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    parent = (
+        f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]);"
+        " time.sleep(60)"
+    )
     root = str(Path(real_runs.__file__).parent.parent)
-    process = subprocess.Popen([sys.executable, "-c", parent], env={**os.environ, "PYTHONPATH": root})
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent], env={**os.environ, "PYTHONPATH": root}
+    )
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     number = int((tmp_path / "pid").read_text())
     os.kill(number, 0)
@@ -245,7 +319,9 @@ def test_a_job_that_hangs_is_asked_to_end_and_then_killed(monkeypatch):
     assert child.signals == [signal.SIGTERM] and child.dead.is_set()
 
 
-@pytest.mark.parametrize("path", [path for path in SHIPPED if "synthetic" not in path.stem], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in SHIPPED if "synthetic" not in path.stem], ids=lambda path: path.stem
+)
 def test_shipped_campaigns_fit_their_slot_and_name_what_exists(path):
     from costmodel.architectures.library import load_model
 
@@ -276,11 +352,16 @@ def test_shipped_campaigns_fit_their_slot_and_name_what_exists(path):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"speed": 1}, "speed"), ({"kernels": []}, "kernels"), ({"kernels": [0]}, "kernels"),
-        ({"estimate_s": 0}, "estimate_s"), ({"kind": "dance"}, "jobs.0"), ({"name": "../x"}, "name"),
-        ({"dtype": "fp8"}, "fp8 is for gemm"), ({"priority": -1}, "priority"),
+        ({"speed": 1}, "speed"),
+        ({"kernels": []}, "kernels"),
+        ({"kernels": [0]}, "kernels"),
+        ({"estimate_s": 0}, "estimate_s"),
+        ({"kind": "dance"}, "jobs.0"),
+        ({"name": "../x"}, "name"),
+        ({"dtype": "fp8"}, "fp8 is for gemm"),
+        ({"priority": -1}, "priority"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_job_is_refused_by_file_and_key(tmp_path, change, word):
     with pytest.raises(InputError, match=word) as caught:
         read_campaign(written(tmp_path, {"name": "a"} | change))
@@ -295,7 +376,9 @@ def test_jobs_of_models_are_checked_before_they_run(tmp_path):
         "unique": {"configurations": [chain, chain]},
         "has one of": {"configurations": [chain | {"tree": {"parents": [-1, 0], "ranks": [0, 0]}}]},
         "topological": {
-            "configurations": [{"name": "t", "drafter": "x", "tree": {"parents": [-1, 1], "ranks": [0, 0]}}]
+            "configurations": [
+                {"name": "t", "drafter": "x", "tree": {"parents": [-1, 1], "ranks": [0, 0]}}
+            ]
         },
         "speed is none of": {"configurations": [chain], "drafter_options": {"speed": 1}},
         "out of range": {"configurations": [chain], "drafter_options": {"least_match": 0}},
@@ -309,7 +392,13 @@ def test_jobs_of_models_are_checked_before_they_run(tmp_path):
 
 def test_a_model_file_is_part_of_a_job_by_its_name_alone(tmp_path):
     def known(path):
-        entry = {"name": "r", "kind": "record", "estimate_s": 9, "drafters": ["prompt-lookup"], "model_file": path}
+        entry = {
+            "name": "r",
+            "kind": "record",
+            "estimate_s": 9,
+            "drafters": ["prompt-lookup"],
+            "model_file": path,
+        }
         (tmp_path / "campaign.yaml").write_text(yaml.safe_dump({"schema": 1, "jobs": [entry]}))
         campaign = read_campaign(tmp_path / "campaign.yaml")
         return digest(campaign, campaign.jobs[0])
@@ -337,7 +426,15 @@ def test_a_folder_is_held_against_a_second_campaign(tmp_path, ran, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[1", "schema: 2\njobs: []", "!!python/object/apply:os.system ['true']", "schema: 1\njobs: 3", "\x00"]
+    "text",
+    [
+        "",
+        "[1",
+        "schema: 2\njobs: []",
+        "!!python/object/apply:os.system ['true']",
+        "schema: 1\njobs: 3",
+        "\x00",
+    ],
 )
 def test_a_file_that_is_no_campaign_is_refused(tmp_path, text):
     (tmp_path / "c.yaml").write_text(text)
@@ -357,7 +454,9 @@ def test_names_are_unique_and_digests_follow_the_parameters(tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
-@pytest.mark.parametrize(("text", "value"), [("540", 540), ("540s", 540), ("9m", 540), ("1.5h", 5400)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("540", 540), ("540s", 540), ("9m", 540), ("1.5h", 5400)]
+)
 def test_budgets_are_read_with_their_unit(text, value):
     assert seconds(text, "--budget") == value
 
@@ -369,7 +468,16 @@ def test_other_budgets_are_refused(text):
 
 
 def test_the_command_measures_and_answers_in_json(tmp_path, capsys):
-    arguments = ["kernels", "attention", "--query-tokens", "1,4", "--context", "64", "--repeats", "3"]
+    arguments = [
+        "kernels",
+        "attention",
+        "--query-tokens",
+        "1,4",
+        "--context",
+        "64",
+        "--repeats",
+        "3",
+    ]
     forms = ["--implementation", "sdpa-packed", "--implementation", "flash"]
     assert main([*arguments, *forms, "--budget", "20s", "--json", "--out", str(tmp_path)]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -384,4 +492,7 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path, capsys):
     assert main(["campaign", str(tmp_path / "none.yaml")]) == 2
     assert main(["campaign", "cpu", "--budget", "soon"]) == 2
     assert "dtype" in capsys.readouterr().err
-    assert shipped_campaign(Path("cpu")).exists() and shipped_campaign(tmp_path / "cpu") == tmp_path / "cpu"
+    assert (
+        shipped_campaign(Path("cpu")).exists()
+        and shipped_campaign(tmp_path / "cpu") == tmp_path / "cpu"
+    )

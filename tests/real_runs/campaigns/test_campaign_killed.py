@@ -1,4 +1,5 @@
-"""A campaign killed again and again, and resumed each time, leaves what an undisturbed one leaves."""
+"""A campaign killed again and again, and resumed each time, leaves what an undisturbed one
+leaves."""
 
 import io
 import json
@@ -37,8 +38,24 @@ kind = "b"
 text = "x y z x y z"
 """
 TIMED = {"estimate_s": 5, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
-MEASURED_ROW = ("kernels", "median_s", "low_s", "high_s", "repeats", "discarded", "outliers", "cpu_ratio")
-UNTIMED = {"wall_s": 1.0, "cpu_s": 1.0, "prefill_s": 1.0, "draft_s": 0.0, "verify_s": 0.0, "rest_s": 0.0}
+MEASURED_ROW = (
+    "kernels",
+    "median_s",
+    "low_s",
+    "high_s",
+    "repeats",
+    "discarded",
+    "outliers",
+    "cpu_ratio",
+)
+UNTIMED = {
+    "wall_s": 1.0,
+    "cpu_s": 1.0,
+    "prefill_s": 1.0,
+    "draft_s": 0.0,
+    "verify_s": 0.0,
+    "rest_s": 0.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +63,35 @@ def campaign_file(tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
     (folder / "prompts.toml").write_text(PROMPTS)
     model = {
-        "model_file": str(tiny_folder), "prompts": str(folder / "prompts.toml"), "max_new_tokens": 12,
-        "estimate_s": 60, "drafter_options": {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1},
-    }  # fmt: skip
+        "model_file": str(tiny_folder),
+        "prompts": str(folder / "prompts.toml"),
+        "max_new_tokens": 12,
+        "estimate_s": 60,
+        "drafter_options": {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1},
+    }
     chain = {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3}
-    tree = {"name": "exit", "drafter": "early-exit", "tree": {"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0]}}
+    tree = {
+        "name": "exit",
+        "drafter": "early-exit",
+        "tree": {"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0]},
+    }
     jobs = [
         {"name": "launch", "kind": "launch", "kernels": [1, 2], "priority": 1} | TIMED,
-        {"name": "record", "kind": "record", "drafters": ["prompt-lookup", "early-exit"], "priority": 2} | model,
-        {"name": "decode", "kind": "decode", "configurations": [chain, tree], "rounds": 2, "priority": 3} | model,
+        {
+            "name": "record",
+            "kind": "record",
+            "drafters": ["prompt-lookup", "early-exit"],
+            "priority": 2,
+        }
+        | model,
+        {
+            "name": "decode",
+            "kind": "decode",
+            "configurations": [chain, tree],
+            "rounds": 2,
+            "priority": 3,
+        }
+        | model,
         {"name": "copy", "kind": "copy", "sizes_bytes": [65536], "priority": 4} | TIMED,
     ]
     file = folder / "campaign.yaml"
@@ -63,7 +100,9 @@ def campaign_file(tiny_folder, tmp_path_factory):
 
 
 def one_call(file, out):
-    timing._LEAST_PROCESS_SHARE = 0.0  # which rows there are does not hang on what else runs on this machine
+    timing._LEAST_PROCESS_SHARE = (
+        0.0  # which rows there are does not hang on what else runs on this machine
+    )
     run_campaign(Path(file), budget_s=300, out=Path(out), resume=True, isolate=False)
 
 

@@ -28,7 +28,13 @@ PROMPTS = 'title = "two"\n' + "".join(
     for kind, text in (("a", "one two "), ("b", "xyzzy "))
     for n in (2, 3)
 )
-FIT = {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1, "head_rows": 8, "head_row_tokens": 24}
+FIT = {
+    "fit_answers": 0,
+    "fit_characters": 2000,
+    "exit_layer": 1,
+    "head_rows": 8,
+    "head_row_tokens": 24,
+}
 TREE = {"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0]}
 ALL = [
     {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3},
@@ -40,7 +46,11 @@ ALL = [
     {"name": "skip-tree", "drafter": "layer-skip", "tree": TREE},
 ]
 HEADS = [
-    {"name": f"{name}{'-tree' if tree else ''}", "drafter": name, **({"tree": TREE} if tree else {"draft_tokens": 2})}
+    {
+        "name": f"{name}{'-tree' if tree else ''}",
+        "drafter": name,
+        **({"tree": TREE} if tree else {"draft_tokens": 2}),
+    }
     for name in ("feature-head", "medusa-heads", "draft-model")
     for tree in (False, True)
 ]
@@ -52,24 +62,35 @@ def campaign(tiny_folder, tmp_path):
 
     def made(configurations, **changes):
         job = {
-            "name": "d", "kind": "decode", "estimate_s": 9, "model_file": str(tiny_folder), "rounds": 2,
-            "prompts": str(tmp_path / "prompts.toml"), "max_new_tokens": 16, "drafter_options": FIT,
+            "name": "d",
+            "kind": "decode",
+            "estimate_s": 9,
+            "model_file": str(tiny_folder),
+            "rounds": 2,
+            "prompts": str(tmp_path / "prompts.toml"),
+            "max_new_tokens": 16,
+            "drafter_options": FIT,
             "configurations": configurations,
-        } | changes  # fmt: skip
+        } | changes
         return Campaign.model_validate({"schema": 1, "threads": 1, "jobs": [job]})
 
     return made
 
 
 def made_by(campaign, folder, **options):
-    return run_decode(campaign.jobs[0], campaign, folder=folder, **{"deadline": time.monotonic() + 99} | options)
+    return run_decode(
+        campaign.jobs[0], campaign, folder=folder, **{"deadline": time.monotonic() + 99} | options
+    )
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("configurations", [ALL, HEADS], ids=["without training", "trained"])
 def test_every_drafter_gives_the_plain_text(campaign, tmp_path, configurations):
     fit = FIT | {"head_steps": 12}
-    report = made_by(campaign(configurations, rounds=1, max_new_tokens=12, drafter_options=fit), tmp_path / "work")
+    report = made_by(
+        campaign(configurations, rounds=1, max_new_tokens=12, drafter_options=fit),
+        tmp_path / "work",
+    )
     runs = report.table.runs
     assert report.missing == 0 and len(runs) == 4 * (1 + len(configurations))
     texts = {}
@@ -85,7 +106,11 @@ def test_every_drafter_gives_the_plain_text(campaign, tmp_path, configurations):
 
 
 DYNAMIC = [
-    {"name": f"exit-{order}", "drafter": "early-exit", "dynamic_tree": {"order": order, "draft_tokens": 5, "depth": 3}}
+    {
+        "name": f"exit-{order}",
+        "drafter": "early-exit",
+        "dynamic_tree": {"order": order, "draft_tokens": 5, "depth": 3},
+    }
     for order in ("best-first", "levels", "beam")
 ]
 DRAWN = [
@@ -117,13 +142,19 @@ def test_drafts_that_are_drawn_are_judged_by_the_named_rule(campaign, tmp_path):
         "draws belong to seed and prompt"
     )
     greedy = made_by(campaign(DRAWN[:3], rounds=1), tmp_path / "greedy").table.runs
-    assert all(len({run.output_sha256 for run in greedy if run.prompt == each.prompt}) == 1 for each in greedy)
+    assert all(
+        len({run.output_sha256 for run in greedy if run.prompt == each.prompt}) == 1
+        for each in greedy
+    )
 
 
 @pytest.mark.parametrize(
     ("configuration", "rule"),
     [
-        ({"name": "x", "drafter": "prompt-lookup", "draft_tokens": 2, "verifier": "block"}, "no network"),
+        (
+            {"name": "x", "drafter": "prompt-lookup", "draft_tokens": 2, "verifier": "block"},
+            "no network",
+        ),
         ({"name": "x", "drafter": "early-exit", "draft_tokens": 2, "verifier": "coin"}, "coin"),
     ],
 )
@@ -137,7 +168,11 @@ def test_rules_that_a_drafter_cannot_serve_are_refused(campaign, tmp_path, confi
     [
         {"name": "x", "drafter": "early-exit", "draft_tokens": 2, "tree": TREE},
         {"name": "x", "drafter": "early-exit", "dynamic_tree": {}, "verifier": "block"},
-        {"name": "x", "drafter": "early-exit", "dynamic_tree": {"order": "best-first", "least_gain": 0.1}},
+        {
+            "name": "x",
+            "drafter": "early-exit",
+            "dynamic_tree": {"order": "best-first", "least_gain": 0.1},
+        },
     ],
 )
 def test_shapes_that_do_not_go_together_are_refused(campaign, configuration):
@@ -164,12 +199,23 @@ def test_what_was_run_is_not_run_again(campaign, tmp_path, monkeypatch):
     monkeypatch.setattr(decode_runs, "_run", lambda *args: (calls.append(args), real(*args))[1])
     rest = made_by(asked, tmp_path / "work")
     assert len(calls) == cut.missing + 3  # and one to warm up for each configuration
-    untimed = {"wall_s": 1.0, "cpu_s": 1.0, "prefill_s": 1.0, "draft_s": 0.0, "verify_s": 0.0, "rest_s": 0.0}
-    assert [replace(r, **untimed) for r in rest.table.runs] == [replace(r, **untimed) for r in whole]
+    untimed = {
+        "wall_s": 1.0,
+        "cpu_s": 1.0,
+        "prefill_s": 1.0,
+        "draft_s": 0.0,
+        "verify_s": 0.0,
+        "rest_s": 0.0,
+    }
+    assert [replace(r, **untimed) for r in rest.table.runs] == [
+        replace(r, **untimed) for r in whole
+    ]
 
 
 def test_a_stopped_campaign_keeps_its_runs_and_goes_on(campaign, tmp_path, monkeypatch):
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump(campaign(ALL[:2]).model_dump(by_alias=True, mode="json")))
+    (tmp_path / "c.yaml").write_text(
+        yaml.safe_dump(campaign(ALL[:2]).model_dump(by_alias=True, mode="json"))
+    )
     real, calls = decode_runs._run, []
 
     def stopping(*args):
@@ -179,7 +225,9 @@ def test_a_stopped_campaign_keeps_its_runs_and_goes_on(campaign, tmp_path, monke
         return real(*args)
 
     def one_call():
-        report = run_campaign(tmp_path / "c.yaml", budget_s=200, out=tmp_path / "out", resume=True, isolate=False)
+        report = run_campaign(
+            tmp_path / "c.yaml", budget_s=200, out=tmp_path / "out", resume=True, isolate=False
+        )
         return report.outcomes[0], sorted(path.name for path in (tmp_path / "out").iterdir())
 
     monkeypatch.setattr(decode_runs, "_run", stopping)
@@ -199,17 +247,35 @@ def test_what_cannot_be_drafted_is_refused(campaign, tmp_path):
     with pytest.raises(InputError, match="chains alone"):
         made_by(campaign([{"name": "x", "drafter": "prompt-lookup", "tree": TREE}]), tmp_path / "a")
     with pytest.raises(InputError, match="trees alone"):
-        made_by(campaign([{"name": "x", "drafter": "token-recycling", "draft_tokens": 2}]), tmp_path / "b")
+        made_by(
+            campaign([{"name": "x", "drafter": "token-recycling", "draft_tokens": 2}]),
+            tmp_path / "b",
+        )
     with pytest.raises(UnknownNameError, match="prompt-lookup"):
-        made_by(campaign([{"name": "x", "drafter": "prompt-lookupp", "draft_tokens": 2}]), tmp_path / "c")
+        made_by(
+            campaign([{"name": "x", "drafter": "prompt-lookupp", "draft_tokens": 2}]),
+            tmp_path / "c",
+        )
     with pytest.raises(InputError, match="kinds"):
         made_by(campaign(ALL[:1], kinds=["c"]), tmp_path / "d")
 
 
 RUN = DecodeRun(
-    job="d", configuration="plain", prompt="p0", kind="a", round=0, prompt_tokens=5, tokens=11, steps=10, ended="eos",
-    output_sha256="x", wall_s=1.1, cpu_s=1.1, prefill_s=0.1, verify_s=1.0,
-)  # fmt: skip
+    job="d",
+    configuration="plain",
+    prompt="p0",
+    kind="a",
+    round=0,
+    prompt_tokens=5,
+    tokens=11,
+    steps=10,
+    ended="eos",
+    output_sha256="x",
+    wall_s=1.1,
+    cpu_s=1.1,
+    prefill_s=0.1,
+    verify_s=1.0,
+)
 
 
 def table(*runs):
@@ -239,7 +305,10 @@ def test_speedup_is_the_median_of_prompts_and_of_their_rounds():
 def test_disturbed_and_differing_runs_are_counted():
     quiet = [replace(RUN, prompt="p1"), fast(replace(RUN, prompt="p1"), 0.5)]
     disturbed = [RUN, fast(RUN, 0.5, cpu_s=0.2)]
-    differing = [replace(RUN, prompt="p2"), fast(replace(RUN, prompt="p2"), 0.25, output_sha256="y")]
+    differing = [
+        replace(RUN, prompt="p2"),
+        fast(replace(RUN, prompt="p2"), 0.25, output_sha256="y"),
+    ]
     found = speeds(table(*quiet, *disturbed, *differing), generator=np.random.default_rng(0))
     drafted = next(each for each in found if (each.configuration, each.kind) == ("k", "all"))
     assert (drafted.disturbed, drafted.differing, drafted.prompts, drafted.runs) == (1, 1, 2, 2)
@@ -266,10 +335,15 @@ def test_runs_come_back_from_their_file(tmp_path):
 @pytest.mark.parametrize(
     ("change", "key"),
     [
-        ({"tokens": 0}, "steps"), ({"steps": 11}, "steps"), ({"wall_s": 0.5}, "wall_s"), ({"prefill_s": 0.0}, "wall_s"),
-        ({"cpu_s": float("nan")}, "cpu_s"), ({"round": -1}, "round"), ({"draft_s": 0.5}, "wall_s"),
+        ({"tokens": 0}, "steps"),
+        ({"steps": 11}, "steps"),
+        ({"wall_s": 0.5}, "wall_s"),
+        ({"prefill_s": 0.0}, "wall_s"),
+        ({"cpu_s": float("nan")}, "cpu_s"),
+        ({"round": -1}, "round"),
+        ({"draft_s": 0.5}, "wall_s"),
     ],
-)  # fmt: skip
+)
 def test_impossible_runs_are_refused(change, key):
     with pytest.raises(InputError) as caught:
         replace(RUN, **change)

@@ -1,4 +1,5 @@
-"""Packing gives the same bytes every time and back what went in; archives from outside are not trusted."""
+"""Packing gives the same bytes every time and back what went in; archives from outside are not
+trusted."""
 
 import zipfile
 
@@ -26,7 +27,9 @@ def test_what_goes_in_comes_back_and_order_does_not_matter(tmp_path_factory, fil
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["../x.parquet", "/etc/x", "a/../b", "a b", "", "a//b", "x\\y", "a/b/c/d/e"])
+@pytest.mark.parametrize(
+    "name", ["../x.parquet", "/etc/x", "a/../b", "a b", "", "a//b", "x\\y", "a/b/c/d/e"]
+)
 def test_names_that_are_not_plain_are_refused_both_ways(tmp_path, name):
     with pytest.raises(InputError, match="plain"):
         packed({name: b""}, tmp_path / "a.zip")
@@ -50,11 +53,16 @@ def test_bombs_and_broken_archives_are_refused(tmp_path):
 
 
 def test_recordings_are_replaced_job_by_job_and_split_where_they_grow(tmp_path):
-    results.merge_recordings(tmp_path, "a", {"x.parquet": b"1" * 400, "old.parquet": b"2"}, limit_bytes=1500)
+    results.merge_recordings(
+        tmp_path, "a", {"x.parquet": b"1" * 400, "old.parquet": b"2"}, limit_bytes=1500
+    )
     results.merge_recordings(tmp_path, "a", {"x.parquet": b"3" * 400}, limit_bytes=1500)
     assert results.read_recordings(tmp_path) == {"a/x.parquet": b"3" * 400}
     results.merge_recordings(tmp_path, "b", {"y.parquet": b"4" * 900}, limit_bytes=1500)
-    assert [path.name for path in results.recording_files(tmp_path)] == ["recordings.zip", "recordings-2.zip"]
+    assert [path.name for path in results.recording_files(tmp_path)] == [
+        "recordings.zip",
+        "recordings-2.zip",
+    ]
     before = results.read_recordings(tmp_path)
     assert set(before) == {"a/x.parquet", "b/y.parquet"}
     for files in ({"z.parquet": b"5" * 2000}, {f"{n}.parquet": b"6" * 900 for n in range(3)}):

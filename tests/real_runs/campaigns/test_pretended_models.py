@@ -1,4 +1,5 @@
-"""Jobs that run a model for real finish on a pretended GPU, whatever drafter a campaign names, with the plain text."""
+"""Jobs that run a model for real finish on a pretended GPU, whatever drafter a campaign names, with
+the plain text."""
 
 import pytest
 
@@ -30,7 +31,9 @@ print(len(texts))
 """
 
 
-def test_real_decoding_finishes_with_the_plain_text_and_recordings_finish(ran, tmp_path, tiny_folder):
+def test_real_decoding_finishes_with_the_plain_text_and_recordings_finish(
+    ran, tmp_path, tiny_folder
+):
     drafters = ["prompt-lookup", "suffix-automaton", "token-recycling", "early-exit", "layer-skip"]
     jobs = [
         {"name": "heads", "kind": "decode", "rounds": 1, "configurations": HEADS},
@@ -39,6 +42,10 @@ def test_real_decoding_finishes_with_the_plain_text_and_recordings_finish(ran, t
     ]
     prompts = "[[prompts]]".join(PROMPTS.split("[[prompts]]")[:3])
     script = SCRIPT.format(
-        folder=str(tmp_path), model=str(tiny_folder), prompts=prompts, fit=FIT | {"head_steps": 4}, jobs=jobs
+        folder=str(tmp_path),
+        model=str(tiny_folder),
+        prompts=prompts,
+        fit=FIT | {"head_steps": 4},
+        jobs=jobs,
     )
     assert ran(script) == ["2"]

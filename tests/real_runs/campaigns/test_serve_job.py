@@ -32,7 +32,13 @@ asyncio.run(main())
 
 
 def exported(engine, **changes):
-    given = {"method": "n-gram", "ngram_min": 1, "ngram_max": 1, "draft_tokens": 3, "acceptance_by_depth": RATES}
+    given = {
+        "method": "n-gram",
+        "ngram_min": 1,
+        "ngram_max": 1,
+        "draft_tokens": 3,
+        "acceptance_by_depth": RATES,
+    }
     given |= {"deployment": DeploymentNames(**changes.pop("names"))} | changes
     return export(DecodingConfiguration(**given), engine, synthetic=True).command
 
@@ -40,14 +46,26 @@ def exported(engine, **changes):
 @pytest.mark.parametrize(
     ("file", "place", "engine", "changes"),
     [
-        ("llama-cpp-synthetic", 0, "llama.cpp", {"names": {"model": "m.gguf"}, "max_batch": 4, "max_length": 608}),
+        (
+            "llama-cpp-synthetic",
+            0,
+            "llama.cpp",
+            {"names": {"model": "m.gguf"}, "max_batch": 4, "max_length": 608},
+        ),
         ("vllm-synthetic", 0, "vllm", {"names": {"model": "Qwen/Qwen3-8B"}, "max_batch": 64}),
-        ("vllm-synthetic", 1, "vllm", {
-            "names": {"model": "Qwen/Qwen3-8B"}, "max_batch": 64, "method": "eagle-3",
-            "draft_model": "AngelSlim/Qwen3-8B_eagle3",
-        }),
+        (
+            "vllm-synthetic",
+            1,
+            "vllm",
+            {
+                "names": {"model": "Qwen/Qwen3-8B"},
+                "max_batch": 64,
+                "method": "eagle-3",
+                "draft_model": "AngelSlim/Qwen3-8B_eagle3",
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_words_of_shipped_campaigns_are_those_that_are_exported(file, place, engine, changes):
     import shlex
 
@@ -58,10 +76,20 @@ def test_the_words_of_shipped_campaigns_are_those_that_are_exported(file, place,
 
 def job(words, **changes):
     given = {
-        "name": "served", "kind": "serve", "estimate_s": 60, "engine": "vllm", "model": "stub", "start": words,
-        "draft_tokens": [1, 2], "acceptance": [0.5], "requests": [1, 2], "prompt_tokens": 8, "new_tokens": 16,
-        "rounds": 2, "wait_s": 30,
-    } | changes  # fmt: skip
+        "name": "served",
+        "kind": "serve",
+        "estimate_s": 60,
+        "engine": "vllm",
+        "model": "stub",
+        "start": words,
+        "draft_tokens": [1, 2],
+        "acceptance": [0.5],
+        "requests": [1, 2],
+        "prompt_tokens": 8,
+        "new_tokens": 16,
+        "rounds": 2,
+        "wait_s": 30,
+    } | changes
     return ServeJob(**given)
 
 
@@ -73,8 +101,14 @@ def words(tmp_path, request):
 
 
 def made(one, folder, left_s=60.0):
-    return run_serve(one, folder=folder, threads=1, model="stub", deadline=time.monotonic() + left_s,
-                     should_stop=lambda: False)  # fmt: skip
+    return run_serve(
+        one,
+        folder=folder,
+        threads=1,
+        model="stub",
+        deadline=time.monotonic() + left_s,
+        should_stop=lambda: False,
+    )
 
 
 def test_every_length_and_number_of_requests_is_run_and_nothing_twice(words, tmp_path):
@@ -82,7 +116,10 @@ def test_every_length_and_number_of_requests_is_run_and_nothing_twice(words, tmp
     places = {(each["draft_tokens"], each["requests"], each["round"]) for each in runs}
     assert missing == 0 and len(runs) == len(places) == 8
     assert all(each["decode_s"] > 0 and each["tpot_s"] > 0 for each in runs)
-    assert made(job(words), tmp_path, left_s=-1.0) == (runs, 0)  # nothing is left to start a server for
+    assert made(job(words), tmp_path, left_s=-1.0) == (
+        runs,
+        0,
+    )  # nothing is left to start a server for
 
 
 def test_a_program_that_does_not_come_up_is_said_with_its_log(tmp_path):
@@ -99,7 +136,16 @@ def test_a_campaign_keeps_the_runs_of_its_serving_jobs(words, tmp_path):
     report = run_campaign(file, budget_s=120, out=tmp_path / "out", isolate=False)
     assert [each.state for each in report.outcomes] == ["finished"] and report.outcomes[0].rows == 4
     assert len(read_served(tmp_path / "out" / SERVED)["served"]) == 4
-    again = run("campaign", str(file), "--budget", "60s", "--out", str(tmp_path / "out"), "--resume", "--json")
+    again = run(
+        "campaign",
+        str(file),
+        "--budget",
+        "60s",
+        "--out",
+        str(tmp_path / "out"),
+        "--resume",
+        "--json",
+    )
     assert again.code == 0 and json.loads(again.out)["jobs"][0]["resumed"]
 
 

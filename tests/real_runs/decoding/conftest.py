@@ -31,7 +31,9 @@ def readers(tiny_model, tiny_bridge):
 @pytest.fixture(scope="session")
 def atom_model():
     """Two layers, eight tokens, none of which ends a text."""
-    config = LlamaConfig(vocabulary=8, width=16, layers=2, heads=2, kv_heads=1, head_dim=8, ffn_width=16)
+    config = LlamaConfig(
+        vocabulary=8, width=16, layers=2, heads=2, kv_heads=1, head_dim=8, ffn_width=16
+    )
     return Llama(random_weights(config, seed=2, scale=0.45))
 
 

@@ -1,4 +1,5 @@
-"""Requests decoded together against the same requests one by one, token for token and step for step."""
+"""Requests decoded together against the same requests one by one, token for token and step for
+step."""
 
 import pytest
 import torch
@@ -7,7 +8,12 @@ from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding import batch_speculative as module
-from real_runs.decoding.batch_speculative import BatchEarlyExit, batch_mask, per_request, speculate_batch
+from real_runs.decoding.batch_speculative import (
+    BatchEarlyExit,
+    batch_mask,
+    per_request,
+    speculate_batch,
+)
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import speculate
 from real_runs.decoding.tree import ancestors, tree_mask
@@ -19,7 +25,9 @@ from traces.kinds.tree import Tree, chain_tree
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 
 batches = st.lists(
-    st.tuples(st.lists(st.integers(1, 96), min_size=1, max_size=12), st.integers(1, 40)), min_size=1, max_size=5
+    st.tuples(st.lists(st.integers(1, 96), min_size=1, max_size=12), st.integers(1, 40)),
+    min_size=1,
+    max_size=5,
 )
 
 
@@ -42,23 +50,42 @@ def together(model, batch, propose, tree, temperature):
 
 
 @settings(max_examples=12)
-@given(batches, st.sampled_from([0.0, 0.7]), st.integers(0, 6), st.sampled_from([PromptLookup, SuffixAutomaton]))
-def test_chains_of_the_host_equal_requests_one_by_one(tiny_model, batch, temperature, draft_tokens, drafter):
-    runs = together(tiny_model, batch, per_request([drafter() for _ in batch]), chain_tree(draft_tokens), temperature)
+@given(
+    batches,
+    st.sampled_from([0.0, 0.7]),
+    st.integers(0, 6),
+    st.sampled_from([PromptLookup, SuffixAutomaton]),
+)
+def test_chains_of_the_host_equal_requests_one_by_one(
+    tiny_model, batch, temperature, draft_tokens, drafter
+):
+    runs = together(
+        tiny_model,
+        batch,
+        per_request([drafter() for _ in batch]),
+        chain_tree(draft_tokens),
+        temperature,
+    )
     samplers = samplers_of(batch, temperature)
     for (prompt, limit), sampler, run in zip(batch, samplers, runs, strict=True):
-        alone = speculate(tiny_model, prompt, drafter(), sampler, draft_tokens=draft_tokens, max_new_tokens=limit)
+        alone = speculate(
+            tiny_model, prompt, drafter(), sampler, draft_tokens=draft_tokens, max_new_tokens=limit
+        )
         assert run == alone
 
 
 @settings(max_examples=12)
 @given(batches, st.sampled_from([0.0, 0.7]), st.sampled_from([TREE, chain_tree(3), chain_tree(0)]))
-def test_early_exit_trees_equal_requests_one_by_one(tiny_model, tiny_bridge, readers, batch, temperature, tree):
+def test_early_exit_trees_equal_requests_one_by_one(
+    tiny_model, tiny_bridge, readers, batch, temperature, tree
+):
     runs = together(tiny_model, batch, BatchEarlyExit(tiny_model, tiny_bridge), tree, temperature)
     alone = by_levels(readers["early exit"])
     samplers = samplers_of(batch, temperature)
     for (prompt, limit), sampler, run in zip(batch, samplers, runs, strict=True):
-        assert run == speculate_tree(tiny_model, prompt, alone, sampler, tree=tree, max_new_tokens=limit)
+        assert run == speculate_tree(
+            tiny_model, prompt, alone, sampler, tree=tree, max_new_tokens=limit
+        )
 
 
 RAGGED = [([5, 9], 30), ([4] * 11, 12), ([7, 3, 2, 8, 1], 40), ([6], 1)]
@@ -100,7 +127,9 @@ def test_a_wrong_mask_changes_the_text(tiny_model, tiny_bridge, monkeypatch, wro
 
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=4),
-    st.lists(st.integers(0, 99), max_size=6).map(lambda ns: [-1, *(n % (i + 1) for i, n in enumerate(ns))]),
+    st.lists(st.integers(0, 99), max_size=6).map(
+        lambda ns: [-1, *(n % (i + 1) for i, n in enumerate(ns))]
+    ),
 )
 def test_every_rows_mask_is_its_own_trees(lengths, parents):
     mask = batch_mask(torch.from_numpy(ancestors(parents)), lengths)
@@ -112,12 +141,24 @@ def test_every_rows_mask_is_its_own_trees(lengths, parents):
 
 @pytest.mark.parametrize(
     ("prompts", "samplers", "limits", "key"),
-    [([], 0, 4, "samplers"), ([[3]], 2, 4, "samplers"), ([[3]], 1, [4, 4], "max_new_tokens"), ([[]], 1, 4, "prompt")],
+    [
+        ([], 0, 4, "samplers"),
+        ([[3]], 2, 4, "samplers"),
+        ([[3]], 1, [4, 4], "max_new_tokens"),
+        ([[]], 1, 4, "prompt"),
+    ],
 )
 def test_batches_that_do_not_fit_are_refused(tiny_model, prompts, samplers, limits, key):
     given_samplers = [Sampler(temperature=0, seed=0, request="", positions=4)] * samplers
     with pytest.raises(InputError) as caught:
-        speculate_batch(tiny_model, prompts, per_request([]), given_samplers, tree=chain_tree(2), max_new_tokens=limits)
+        speculate_batch(
+            tiny_model,
+            prompts,
+            per_request([]),
+            given_samplers,
+            tree=chain_tree(2),
+            max_new_tokens=limits,
+        )
     assert caught.value.key == key
 
 

@@ -28,7 +28,8 @@ def first_stop(tokens, *, eos=(0,), limit=10_000):
 
 
 def is_loop(tokens):
-    """The definition, read off directly: some span stands three times at the end and fills enough tokens."""
+    """The definition, read off directly: some span stands three times at the end and fills enough
+    tokens."""
     for span in range(1, LONGEST_SPAN + 1):
         size = max(3 * span, LOOP_TOKENS)
         if len(tokens) >= size:
@@ -71,7 +72,9 @@ def test_samples_follow_the_softmax():
     sampler = Sampler(temperature=0.8, seed=1, request="a", positions=20_000)
     drawn = np.bincount(sampler.tokens(logits.expand(20_000, 4), 0), minlength=4)
     expected = torch.softmax(logits / 0.8, 0).numpy() * 20_000
-    assert ((drawn - expected) ** 2 / expected).sum() < 16.3  # chi-squared, 3 degrees of freedom, p = .001
+    assert (
+        (drawn - expected) ** 2 / expected
+    ).sum() < 16.3  # chi-squared, 3 degrees of freedom, p = .001
 
 
 def test_draws_belong_to_seed_request_and_position():
@@ -117,7 +120,12 @@ def test_captured_states_are_those_of_a_full_pass(tiny_model):
 @pytest.mark.parametrize("prompt", [[], [1] * 8191, [97], [-1]])
 def test_prompts_that_do_not_fit_are_refused(tiny_model, prompt):
     with pytest.raises(InputError, match="prompt"):
-        generate(tiny_model, prompt, Sampler(temperature=0, seed=0, request="", positions=4), max_new_tokens=4)
+        generate(
+            tiny_model,
+            prompt,
+            Sampler(temperature=0, seed=0, request="", positions=4),
+            max_new_tokens=4,
+        )
 
 
 def test_agreeing_run_stops_at_the_first_difference():
@@ -129,11 +137,14 @@ def test_agreeing_run_stops_at_the_first_difference():
 def recorded_trace(drafter, prompt, made):
     arrays = {name: np.asarray(values) for name, values in drafter.observe(prompt, made).items()}
     n = len(made.tokens)
-    return AcceptanceTrace(offsets=np.array([0, n]), first_step_position=1, **arrays, **drafter.trace_fields)
+    return AcceptanceTrace(
+        offsets=np.array([0, n]), first_step_position=1, **arrays, **drafter.trace_fields
+    )
 
 
 def check_replay(model, bridge, prompt, *, temperature, draft_tokens, length):
-    """Speculative text equals plain text, and its steps are those of the recorded trace; tokens per step."""
+    """Speculative text equals plain text, and its steps are those of the recorded trace; tokens per
+    step."""
     sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
     made = generate(model, prompt, sampler, max_new_tokens=length, capture_layer=bridge.exit_layer)
     pairs = (
@@ -142,7 +153,9 @@ def check_replay(model, bridge, prompt, *, temperature, draft_tokens, length):
     )
     rates = []
     for drafter, propose in pairs:
-        run = speculate(model, prompt, propose, sampler, draft_tokens=draft_tokens, max_new_tokens=length)
+        run = speculate(
+            model, prompt, propose, sampler, draft_tokens=draft_tokens, max_new_tokens=length
+        )
         assert run.tokens == made.tokens
         assert run.ended == made.ended
         trace = recorded_trace(drafter, prompt, made)
@@ -173,14 +186,23 @@ def tiny_bridge(tiny_model):
 def test_speculative_text_and_steps_equal_plain_text_and_replay(
     tiny_model, tiny_bridge, prompt, temperature, draft_tokens, length
 ):
-    check_replay(tiny_model, tiny_bridge, prompt, temperature=temperature, draft_tokens=draft_tokens, length=length)
+    check_replay(
+        tiny_model,
+        tiny_bridge,
+        prompt,
+        temperature=temperature,
+        draft_tokens=draft_tokens,
+        length=length,
+    )
 
 
 def test_the_replayed_runs_do_accept_and_reject(tiny_model, tiny_bridge):
     """The agreement above is no empty one: both drafters are right at times, and wrong at times."""
     rates = np.array(
         [
-            check_replay(tiny_model, tiny_bridge, [seed, 5, 9], temperature=0.0, draft_tokens=4, length=60)
+            check_replay(
+                tiny_model, tiny_bridge, [seed, 5, 9], temperature=0.0, draft_tokens=4, length=60
+            )
             for seed in range(1, 9)
         ]
     )
@@ -189,8 +211,12 @@ def test_the_replayed_runs_do_accept_and_reject(tiny_model, tiny_bridge):
 
 
 def tree_steps(model, bridge, prompt, tree, *, length):
-    """Greedy decoding with a static tree of the early exit's candidates; text and tokens emitted per step."""
-    cache, stop = model.new_cache(len(prompt) + length + tree.nodes), StopRule(model.config.eos_ids, length)
+    """Greedy decoding with a static tree of the early exit's candidates; text and tokens emitted
+    per step."""
+    cache, stop = (
+        model.new_cache(len(prompt) + length + tree.nodes),
+        StopRule(model.config.eos_ids, length),
+    )
     known = [*prompt, int(model.forward(prompt, cache, logits="last").logits[0, 0].argmax())]
     cache.commit(len(prompt))
     ended, emitted = stop.after(known[-1]), []
@@ -232,7 +258,9 @@ def test_a_real_tree_takes_the_steps_that_recorded_ranks_replay(tiny_model, tiny
         prompt = [seed, 5, 9]
         sampler = Sampler(temperature=0, seed=0, request="", positions=60)
         made = generate(tiny_model, prompt, sampler, max_new_tokens=60, capture_layer=3)
-        trace = recorded_trace(early_exit_drafter(tiny_model, tiny_bridge, parameters={}), prompt, made)
+        trace = recorded_trace(
+            early_exit_drafter(tiny_model, tiny_bridge, parameters={}), prompt, made
+        )
         text, emitted = tree_steps(tiny_model, tiny_bridge, prompt, tree, length=60)
         assert text == made.tokens
         starts = np.append(step_starts(trace, tree), len(made.tokens))
@@ -253,12 +281,15 @@ def test_zero_draft_tokens_decode_plainly(tiny_model):
 @pytest.mark.heavy
 @pytest.mark.parametrize("temperature", [0.0, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_shipped_model_speculates_as_recorded(shipped_model, temperature):
-    """A real prompt; the bridge is fitted on little text, so its drafts are poor and all the same exact."""
+    """A real prompt; the bridge is fitted on little text, so its drafts are poor and all the same
+    exact."""
     from real_runs.drafters.heads.fit_data import help_topics
 
     model, tokenizer = shipped_model
     ids = [token for text in help_topics(3000) for token in tokenizer.ids(text)][:250]
     bridge = fit_bridge(model, [ids], exit_layer=10, ridge=0.1)
-    prompt = tokenizer.chat_ids("Repeat this sentence three times: The quick brown fox jumps over the lazy dog.")
+    prompt = tokenizer.chat_ids(
+        "Repeat this sentence three times: The quick brown fox jumps over the lazy dog."
+    )
     rates = check_replay(model, bridge, prompt, temperature=temperature, draft_tokens=3, length=20)
     assert max(rates) > 1.0

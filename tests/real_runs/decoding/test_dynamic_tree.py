@@ -1,4 +1,5 @@
-"""Dynamic trees against brute force over every path, their budgets, and real loops against plain decoding."""
+"""Dynamic trees against brute force over every path, their budgets, and real loops against plain
+decoding."""
 
 import itertools
 from types import SimpleNamespace
@@ -98,13 +99,19 @@ def test_best_first_and_levels_keep_the_nodes_of_highest_value(seed, budget, dep
     st.integers(1, 4),
     st.sampled_from([0.0, 0.05, 0.3]),
 )
-def test_budgets_hold_and_every_nodes_parent_is_there(seed, order, budget, depth, width, beam, least):
-    policy = DynamicPolicy(order=order, draft_tokens=budget, depth=depth, width=width, beam=beam, least_value=least)
+def test_budgets_hold_and_every_nodes_parent_is_there(
+    seed, order, budget, depth, width, beam, least
+):
+    policy = DynamicPolicy(
+        order=order, draft_tokens=budget, depth=depth, width=width, beam=beam, least_value=least
+    )
     tree = drafted(seed, policy)
     assert len(tree.tokens) == len(tree.parents) == len(tree.values) <= budget + 1
     assert tree.parents[0] == -1
     assert all(0 <= parent < node for node, parent in enumerate(tree.parents) if node)
-    assert all(tree.values[node] <= tree.values[parent] for node, parent in enumerate(tree.parents) if node)
+    assert all(
+        tree.values[node] <= tree.values[parent] for node, parent in enumerate(tree.parents) if node
+    )
     assert min(tree.values) >= least * (1 - 1e-12)
     paths = paths_of(tree)
     assert len(paths) == len(tree.tokens)  # no two nodes spell the same text
@@ -118,7 +125,10 @@ def test_budgets_hold_and_every_nodes_parent_is_there(seed, order, budget, depth
 
 @given(st.integers(0, 10**6), st.sampled_from(["best-first", "levels"]))
 def test_trees_of_growing_budgets_are_nested(seed, order):
-    trees = [drafted(seed, DynamicPolicy(order=order, draft_tokens=n, depth=4)) for n in (1, 3, 7, 15, 30)]
+    trees = [
+        drafted(seed, DynamicPolicy(order=order, draft_tokens=n, depth=4))
+        for n in (1, 3, 7, 15, 30)
+    ]
     for small, large in itertools.pairwise(trees):
         assert set(paths_of(small)) < set(paths_of(large))
         assert small.tokens == large.tokens[: len(small.tokens)]
@@ -130,7 +140,10 @@ def test_a_wide_beam_is_exact_and_a_narrow_one_is_not():
     differing = 0
     for seed in range(20):
         exact = paths_of(drafted(seed, DynamicPolicy(**policy)))
-        assert paths_of(drafted(seed, DynamicPolicy(order="beam", beam=VOCABULARY**3, **policy))) == exact
+        assert (
+            paths_of(drafted(seed, DynamicPolicy(order="beam", beam=VOCABULARY**3, **policy)))
+            == exact
+        )
         narrow = paths_of(drafted(seed, DynamicPolicy(order="beam", beam=2, **policy)))
         assert sum(narrow.values()) <= sum(exact.values()) + 1e-9
         differing += narrow != exact
@@ -148,10 +161,18 @@ def test_a_wide_beam_is_exact_and_a_narrow_one_is_not():
     st.sampled_from([0.0, 0.05, 0.3]),
     st.sampled_from([0.0, 0.02, 0.2]),
 )
-def test_replay_picks_the_tree_that_the_decoder_drafts(seed, order, budget, depth, width, beam, least, gain):
+def test_replay_picks_the_tree_that_the_decoder_drafts(
+    seed, order, budget, depth, width, beam, least, gain
+):
     """The same policy over a recording of every path: as many nodes, passes, and nodes read."""
     policy = DynamicPolicy(
-        order=order, draft_tokens=budget, depth=depth, width=width, beam=beam, least_value=least, least_gain=gain
+        order=order,
+        draft_tokens=budget,
+        depth=depth,
+        width=width,
+        beam=beam,
+        least_value=least,
+        least_gain=gain,
     )
     tree = drafted(seed, policy)
     values = every_path(seed, policy)
@@ -165,8 +186,14 @@ def test_replay_picks_the_tree_that_the_decoder_drafts(seed, order, budget, dept
         np.array(siblings, dtype=np.int8),
         np.array([values[path] for path in paths]) / above,
         np.zeros(len(paths), dtype=np.bool_),
-        len(paths) + 1, budget, depth, width, least, beam if order == "beam" else 0, gain,
-    )  # fmt: skip
+        len(paths) + 1,
+        budget,
+        depth,
+        width,
+        least,
+        beam if order == "beam" else 0,
+        gain,
+    )
     assert exact.all() and emitted.tolist() == [1]
     assert (nodes[0] + 1, passes[0], rows.sum()) == (len(tree.tokens), tree.passes, tree.nodes_read)
 
@@ -175,7 +202,10 @@ def test_levels_take_few_passes_and_stop_where_a_level_gains_little():
     policy = {"draft_tokens": 20, "depth": 6}
     passes = {}
     for least in (0.0, 0.02, 0.2, 10.0):
-        trees = [drafted(seed, DynamicPolicy(least_gain=least, **policy), sharpness=1.0) for seed in range(20)]
+        trees = [
+            drafted(seed, DynamicPolicy(least_gain=least, **policy), sharpness=1.0)
+            for seed in range(20)
+        ]
         passes[least] = sum(tree.passes for tree in trees)
     assert passes[0.0] > passes[0.02] > passes[0.2] > passes[10.0] == 2 * 20
     assert drafted(0, DynamicPolicy(order="best-first", **policy)).passes > 6
@@ -219,7 +249,9 @@ def test_real_readers_see_every_nodes_own_path(tiny_model, readers, name, order)
         chance = 1.0
         for depth, token in enumerate(path):
             text = [*known, *path[:depth]]
-            chance *= float(torch.softmax(reader.after_known(text, cache_after(text[:-1])), 0)[token])
+            chance *= float(
+                torch.softmax(reader.after_known(text, cache_after(text[:-1])), 0)[token]
+            )
         assert value == pytest.approx(chance, rel=1e-3)
 
 
@@ -232,10 +264,14 @@ def test_real_readers_see_every_nodes_own_path(tiny_model, readers, name, order)
     st.integers(1, 12),
     st.integers(1, 40),
 )
-def test_text_equals_plain_text(tiny_model, readers, name, prompt, order, temperature, budget, length):
+def test_text_equals_plain_text(
+    tiny_model, readers, name, prompt, order, temperature, budget, length
+):
     sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
     policy = DynamicPolicy(order=order, draft_tokens=budget, depth=4, width=4, beam=3)
-    run = speculate_dynamic(tiny_model, prompt, readers[name], sampler, policy=policy, max_new_tokens=length)
+    run = speculate_dynamic(
+        tiny_model, prompt, readers[name], sampler, policy=policy, max_new_tokens=length
+    )
     made = generate(tiny_model, prompt, sampler, max_new_tokens=length)
     assert (run.tokens, run.ended) == (made.tokens, made.ended)
     assert max(run.drafted, default=0) <= budget
@@ -250,6 +286,8 @@ def test_more_nodes_take_fewer_steps(tiny_model, readers, name):
         for seed in range(1, 5):
             sampler = Sampler(temperature=0, seed=0, request="", positions=40)
             policy = DynamicPolicy(draft_tokens=budget, depth=5)
-            run = speculate_dynamic(tiny_model, [seed, 5], readers[name], sampler, policy=policy, max_new_tokens=40)
+            run = speculate_dynamic(
+                tiny_model, [seed, 5], readers[name], sampler, policy=policy, max_new_tokens=40
+            )
             steps[budget] += len(run.emitted)
     assert steps[1] > steps[8] > steps[24]

@@ -66,12 +66,19 @@ def run_loop(name, model, bridge, readers, spied):
         return spy, speculate_tree(model, [7, 5], by_levels(spy), sampler, tree=TREE, **common)
     if name == "dynamic":
         return spy, speculate_dynamic(model, [7, 5], spy, sampler, policy=DynamicPolicy(), **common)
-    generator, options = np.random.default_rng(0), {"verifier": "token_rejection", "tree": chain_tree(3)}
-    return spy, speculate_sampled(model, [7, 5], spy, generator=generator, temperature=1.0, **options, **common)
+    generator, options = (
+        np.random.default_rng(0),
+        {"verifier": "token_rejection", "tree": chain_tree(3)},
+    )
+    return spy, speculate_sampled(
+        model, [7, 5], spy, generator=generator, temperature=1.0, **options, **common
+    )
 
 
 @pytest.mark.parametrize("name", ["chain", "tree", "dynamic", "sampled"])
-def test_watchers_see_the_states_of_the_text_and_nothing_else(tiny_model, tiny_bridge, readers, name):
+def test_watchers_see_the_states_of_the_text_and_nothing_else(
+    tiny_model, tiny_bridge, readers, name
+):
     spy, run = run_loop(name, tiny_model, tiny_bridge, readers, Spy)
     text = [7, 5, *run.tokens]
     assert spy.calls == len(run.emitted) + 1
@@ -97,20 +104,35 @@ def test_phases_are_timed_only_when_asked(tiny_model, tiny_bridge, readers, name
     common = {"max_new_tokens": 20}
     loops = {
         "chain": lambda **timed: speculate(
-            tiny_model, [3], EarlyExit(tiny_model, tiny_bridge), sampler, draft_tokens=3, **common, **timed
+            tiny_model,
+            [3],
+            EarlyExit(tiny_model, tiny_bridge),
+            sampler,
+            draft_tokens=3,
+            **common,
+            **timed,
         ),
         "tree": lambda **timed: speculate_tree(
             tiny_model, [3], by_levels(readers["early exit"]), sampler, tree=TREE, **common, **timed
         ),
         "dynamic": lambda **timed: speculate_dynamic(
-            tiny_model, [3], readers["early exit"], sampler, policy=DynamicPolicy(), **common, **timed
+            tiny_model,
+            [3],
+            readers["early exit"],
+            sampler,
+            policy=DynamicPolicy(),
+            **common,
+            **timed,
         ),
     }
     assert loops[name]().times == ()
     run = loops[name](timed=True)
     assert len(run.times) == len(run.emitted)
     assert all(step.draft_s > 0 and step.verify_s > 0 and step.rest_s > 0 for step in run.times)
-    assert all(step.draft_cpu_s >= 0 and step.verify_cpu_s > 0 and step.rest_cpu_s >= 0 for step in run.times)
+    assert all(
+        step.draft_cpu_s >= 0 and step.verify_cpu_s > 0 and step.rest_cpu_s >= 0
+        for step in run.times
+    )
 
 
 def test_the_clock_gives_every_second_to_one_phase(monkeypatch):
@@ -124,7 +146,10 @@ def test_the_clock_gives_every_second_to_one_phase(monkeypatch):
     clock.end("draft")
     clock.end("draft")
     clock.end_step()
-    assert clock.steps == (StepTimes(draft_s=1, verify_s=2, rest_s=4), StepTimes(draft_s=3, rest_s=3))
+    assert clock.steps == (
+        StepTimes(draft_s=1, verify_s=2, rest_s=4),
+        StepTimes(draft_s=3, rest_s=3),
+    )
     assert sum(step.total_s for step in clock.steps) == 13.0
 
 
@@ -145,9 +170,13 @@ def test_layouts_give_what_is_built_anew_without_building(parents, length):
     layout = TreeLayout(parents, 9)
     assert torch.equal(layout.mask(length), tree_mask(parents, length))
     assert torch.equal(layout.positions(length), tree_positions(parents, length))
-    assert layout.mask(length).untyped_storage().data_ptr() == layout.mask(9).untyped_storage().data_ptr()
+    assert (
+        layout.mask(length).untyped_storage().data_ptr()
+        == layout.mask(9).untyped_storage().data_ptr()
+    )
     assert [parent for node, parent in enumerate(parents) if node] == [
-        next(here for here, below in enumerate(layout.children) if node in below) for node in range(1, len(parents))
+        next(here for here, below in enumerate(layout.children) if node in below)
+        for node in range(1, len(parents))
     ]
     above = {node: {node} for node in range(len(parents))}
     for node, parent in enumerate(parents):
@@ -158,11 +187,14 @@ def test_layouts_give_what_is_built_anew_without_building(parents, length):
 @given(parent_lists(), st.data())
 def test_the_lazy_walk_takes_the_accepted_path(parents, data):
     tokens, answers = (
-        data.draw(st.lists(st.integers(0, 2), min_size=len(parents), max_size=len(parents))) for _ in range(2)
+        data.draw(st.lists(st.integers(0, 2), min_size=len(parents), max_size=len(parents)))
+        for _ in range(2)
     )
     logits = torch.eye(3)[answers]
     sampler = Sampler(temperature=0, seed=0, request="", positions=1)
-    path, emitted = matching(sampler)(Draft(tokens=tokens, layout=TreeLayout(parents, 0)), logits, 0)
+    path, emitted = matching(sampler)(
+        Draft(tokens=tokens, layout=TreeLayout(parents, 0)), logits, 0
+    )
     assert path == accepted_path(parents, tokens, answers)
     assert emitted == [answers[node] for node in path]
 
@@ -170,8 +202,14 @@ def test_the_lazy_walk_takes_the_accepted_path(parents, data):
 def test_a_static_tree_is_laid_out_once_a_run(tiny_model, readers, monkeypatch):
     built = []
     original = tree_module.tree_mask
-    monkeypatch.setattr(tree_module, "tree_mask", lambda parents, length: built.append(1) or original(parents, length))
+    monkeypatch.setattr(
+        tree_module,
+        "tree_mask",
+        lambda parents, length: built.append(1) or original(parents, length),
+    )
     sampler = Sampler(temperature=0, seed=0, request="", positions=40)
-    run = speculate_tree(tiny_model, [4], by_levels(readers["early exit"]), sampler, tree=TREE, max_new_tokens=40)
+    run = speculate_tree(
+        tiny_model, [4], by_levels(readers["early exit"]), sampler, tree=TREE, max_new_tokens=40
+    )
     assert len(run.emitted) > 5
     assert len(built) == 2  # one for drafting, one for verifying

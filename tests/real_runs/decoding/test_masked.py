@@ -42,12 +42,15 @@ def logits_of(model, tokens):
 
 
 def plain(model, block, picked):
-    """Decoding as a loop over torch tensors: `picked` chooses among (probability, position) of the block's masks."""
+    """Decoding as a loop over torch tensors: `picked` chooses among (probability, position) of the
+    block's masks."""
     tokens, passes = [MASK] * CANVAS, 0
     for start in range(0, CANVAS, block):
         while MASK in tokens[start : start + block]:
             probability, ids = logits_of(model, tokens).double().softmax(dim=-1).max(dim=-1)
-            open_here = [(float(probability[p]), p) for p in range(start, start + block) if tokens[p] == MASK]
+            open_here = [
+                (float(probability[p]), p) for p in range(start, start + block) if tokens[p] == MASK
+            ]
             for place in picked(open_here) or [max(open_here)[1]]:
                 tokens[place] = int(ids[place])
             passes += 1
@@ -64,7 +67,9 @@ def test_one_token_a_pass_is_the_plain_loop(model, loop, block):
 
 @pytest.mark.parametrize("confidence", [0.2, 0.5])
 def test_a_threshold_is_the_plain_loop(model, loop, confidence):
-    run = loop.run(RefinePolicy(commit="threshold", at={"confidence": confidence}, block_tokens=8), "a")
+    run = loop.run(
+        RefinePolicy(commit="threshold", at={"confidence": confidence}, block_tokens=8), "a"
+    )
     wanted = plain(model, 8, lambda found: [p for c, p in found if c >= confidence])
     assert (run.tokens.tolist(), run.passes) == wanted
     assert run.passes < CANVAS
@@ -123,23 +128,36 @@ def test_confirmed_drafts_write_the_plain_text_in_no_more_passes(model, loop, dr
 @pytest.mark.parametrize("cache", ["none", "prefix", "dual"])
 @pytest.mark.parametrize("rule", [("static", {}), ("threshold", {"confidence": 0.3})])
 def test_canvases_decoded_together_are_those_decoded_alone(model, cache, rule):
-    """Prompts that leave blocks at different passes, so that forwards are shared by some canvases alone."""
+    """Prompts that leave blocks at different passes, so that forwards are shared by some canvases
+    alone."""
     prompts = [PROMPT, [9, 2, 6, 5, 3], [5, 8, 9, 7, 9]]
     policy = RefinePolicy(commit=rule[0], at=rule[1], block_tokens=8, cache=cache)
-    together = MaskedBatch(model, prompts, canvas_tokens=CANVAS, mask_id=MASK).run(policy, ("a", "b", "c"))
-    alone = [MaskedLoop(model, each, canvas_tokens=CANVAS, mask_id=MASK).run(policy, name)
-             for each, name in zip(prompts, "abc", strict=True)]  # fmt: skip
+    together = MaskedBatch(model, prompts, canvas_tokens=CANVAS, mask_id=MASK).run(
+        policy, ("a", "b", "c")
+    )
+    alone = [
+        MaskedLoop(model, each, canvas_tokens=CANVAS, mask_id=MASK).run(policy, name)
+        for each, name in zip(prompts, "abc", strict=True)
+    ]
     assert together.tokens.tolist() == [run.tokens.tolist() for run in alone]
     assert together.steps.tolist() == [run.passes for run in alone]
     computed = sum(int(run.steps["computed_tokens"].sum()) for run in alone)
     assert sum(canvases * tokens for canvases, tokens, _, _ in together.forwards) == computed
 
 
-@pytest.mark.parametrize("policy", [
-    RefinePolicy(commit="credit", at={"confidence": 0.3}, block_tokens=8),
-    RefinePolicy(commit="history", at={"confidence": 0.2, "passes": 3}, block_tokens=8),
-    RefinePolicy(commit="phases", at={"confidence": 0.25, "reach_confidence": 0.2, "passes": 2}, block_tokens=16),
-], ids=lambda each: each.commit)  # fmt: skip
+@pytest.mark.parametrize(
+    "policy",
+    [
+        RefinePolicy(commit="credit", at={"confidence": 0.3}, block_tokens=8),
+        RefinePolicy(commit="history", at={"confidence": 0.2, "passes": 3}, block_tokens=8),
+        RefinePolicy(
+            commit="phases",
+            at={"confidence": 0.25, "reach_confidence": 0.2, "passes": 2},
+            block_tokens=16,
+        ),
+    ],
+    ids=lambda each: each.commit,
+)
 def test_rules_that_remember_are_their_plain_loops(model, loop, policy):
     run = loop.run(policy, "a")
     tokens, passes = [MASK] * CANVAS, 0
@@ -147,8 +165,11 @@ def test_rules_that_remember_are_their_plain_loops(model, loop, policy):
         block, memory, step = range(start, start + policy.block_tokens), {}, 0
         while any(tokens[p] == MASK for p in block):
             said = said_of(logits_of(model, tokens), MASK)
-            cells = {p: (int(said["top_ids"][p]), float(said["doubt"][p]), 0.0, 0.0)
-                     for p in range(CANVAS) if tokens[p] == MASK}  # fmt: skip
+            cells = {
+                p: (int(said["top_ids"][p]), float(said["doubt"][p]), 0.0, 0.0)
+                for p in range(CANVAS)
+                if tokens[p] == MASK
+            }
             for place in chosen(policy, cells, block, step, CANVAS, memory):
                 tokens[place] = cells[place][0]
             step, passes = step + 1, passes + 1
@@ -157,8 +178,11 @@ def test_rules_that_remember_are_their_plain_loops(model, loop, policy):
 
 @pytest.mark.parametrize("at", [{"weight": 0.0}, {"decay": 0.0}, {"decay": 0.0, "weight": 3.0}])
 @pytest.mark.parametrize("confidence", [0.2, 0.4])
-def test_credit_of_the_likeliest_token_is_all_credit_where_none_is_left_of_others(model, loop, at, confidence):
-    """Without weight, or without memory beyond the pass, entries of the vocabulary have no credit but the likeliest."""
+def test_credit_of_the_likeliest_token_is_all_credit_where_none_is_left_of_others(
+    model, loop, at, confidence
+):
+    """Without weight, or without memory beyond the pass, entries of the vocabulary have no credit
+    but the likeliest."""
     policy = RefinePolicy(commit="credit", at={"confidence": confidence, **at}, block_tokens=8)
     run = loop.run(policy, "a")
     tokens, passes = credited(model, PROMPT, policy, canvas_tokens=CANVAS, mask_id=MASK)
@@ -175,6 +199,8 @@ def test_what_is_refused(model, loop):
     with pytest.raises(InputError, match="equally long"):
         MaskedBatch(model, [PROMPT, PROMPT[:2]], canvas_tokens=CANVAS, mask_id=MASK)
     with pytest.raises(InputError, match="confirm its own drafts"):
-        self_verified(model, PROMPT, RefinePolicy(commit="static"), canvas_tokens=CANVAS, mask_id=MASK)
+        self_verified(
+            model, PROMPT, RefinePolicy(commit="static"), canvas_tokens=CANVAS, mask_id=MASK
+        )
     with pytest.raises(InputError, match="twice the heads"):
         MaskedShape(vocabulary=9, positions=9, width=30, layers=1, heads=4, ffn_width=8)

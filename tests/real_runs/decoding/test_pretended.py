@@ -1,4 +1,5 @@
-"""Decoding loops on a pretended GPU: the text of a CPU, and no more waits for the device than they need."""
+"""Decoding loops on a pretended GPU: the text of a CPU, and no more waits for the device than they
+need."""
 
 import pytest
 
@@ -72,7 +73,8 @@ assert runs[0] == runs[1]
 
 
 def test_a_step_waits_for_the_device_a_stated_number_of_times(ran):
-    """Ids go there and answers come back once a pass; a tree's positions go with it, and masks once a tree."""
+    """Ids go there and answers come back once a pass; a tree's positions go with it, and masks once
+    a tree."""
     told = ran(
         LOOPS
         + """
@@ -84,7 +86,14 @@ for name, call in there.items():
 """
     )
     waits = {name: float(each) for name, each in zip(told[::2], told[1::2], strict=True)}
-    budget = {"lookup": 2.5, "automaton": 2.5, "recycling": 3.5, "early": 8, "early_tree": 11.5, "skip_tree": 11.5,
-              "skip_dynamic": 26}  # fmt: skip
+    budget = {
+        "lookup": 2.5,
+        "automaton": 2.5,
+        "recycling": 3.5,
+        "early": 8,
+        "early_tree": 11.5,
+        "skip_tree": 11.5,
+        "skip_dynamic": 26,
+    }
     assert waits.keys() == budget.keys()
     assert {name: each for name, each in waits.items() if each > budget[name]} == {}

@@ -1,4 +1,5 @@
-"""The sampled loop's texts have plain sampling's distribution, summed exactly over a model of eight tokens."""
+"""The sampled loop's texts have plain sampling's distribution, summed exactly over a model of eight
+tokens."""
 
 import numpy as np
 import pytest
@@ -29,7 +30,9 @@ def expected(atom_model):
     """Exact chance of every text of three tokens, [8, 8, 8]."""
     texts = torch.cartesian_prod(*[torch.arange(8)] * 2)
     ids = torch.cat([torch.tensor([PROMPT] * 64), texts], dim=1)
-    logits = atom_model.forward(ids, atom_model.new_cache(4, batch=64)).logits.double() / TEMPERATURE
+    logits = (
+        atom_model.forward(ids, atom_model.new_cache(4, batch=64)).logits.double() / TEMPERATURE
+    )
     rows = torch.softmax(logits, dim=-1)[:, 1:].numpy()
     first = rows[0, 0]
     second = rows[::8, 1]
@@ -67,7 +70,9 @@ def excess(found, expected):
 
 @pytest.mark.parametrize("runs", [RUNS, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "tree"), LOOPS, ids=[name for name, _ in LOOPS])
-def test_texts_have_plain_samplings_distribution(atom_model, atom_reader, expected, name, tree, runs):
+def test_texts_have_plain_samplings_distribution(
+    atom_model, atom_reader, expected, name, tree, runs
+):
     assert expected.sum() == pytest.approx(1)
     found, steps = counts(atom_model, atom_reader, name, tree, runs=runs)
     assert excess(found, expected) < 4
@@ -92,17 +97,26 @@ def old_residual(target, drafter, ids):
 
 @pytest.mark.parametrize(
     ("rule", "runs"),
-    [(keep_all, 500), *(pytest.param(rule, MANY, marks=pytest.mark.slow) for rule in (old_residual, None))],
+    [
+        (keep_all, 500),
+        *(pytest.param(rule, MANY, marks=pytest.mark.slow) for rule in (old_residual, None)),
+    ],
 )
-def test_a_wrong_or_lossy_verifier_is_seen_in_the_texts(atom_model, atom_reader, expected, rule, runs):
+def test_a_wrong_or_lossy_verifier_is_seen_in_the_texts(
+    atom_model, atom_reader, expected, rule, runs
+):
     wrong = Verifier(name="wrong", lossless=False, draws="independent", rule=rule)
     verifier = wrong if rule else VERIFIERS["typical"]
     found, _ = counts(atom_model, atom_reader, verifier, chain_tree(2), runs=runs)
     assert excess(found, expected) > 6
 
 
-def test_a_drafter_at_another_temperature_changes_steps_but_not_texts(atom_model, atom_reader, expected):
-    sharp, sharp_steps = counts(atom_model, atom_reader, "without_replacement", BUSH, runs=RUNS, draft_temperature=0.05)
+def test_a_drafter_at_another_temperature_changes_steps_but_not_texts(
+    atom_model, atom_reader, expected
+):
+    sharp, sharp_steps = counts(
+        atom_model, atom_reader, "without_replacement", BUSH, runs=RUNS, draft_temperature=0.05
+    )
     assert excess(sharp, expected) < 4
     assert sharp_steps > counts(atom_model, atom_reader, "without_replacement", BUSH, runs=RUNS)[1]
 
@@ -161,7 +175,14 @@ def test_the_same_generator_gives_the_same_text(tiny_model, readers):
     ],
 )
 def test_what_cannot_be_judged_is_refused(tiny_model, readers, wrong, key):
-    options = {"verifier": "without_replacement", "tree": BUSH, "temperature": 1.0, "max_new_tokens": 4} | wrong
+    options = {
+        "verifier": "without_replacement",
+        "tree": BUSH,
+        "temperature": 1.0,
+        "max_new_tokens": 4,
+    } | wrong
     with pytest.raises(InputError) as caught:
-        speculate_sampled(tiny_model, [3], readers["early exit"], generator=np.random.default_rng(0), **options)
+        speculate_sampled(
+            tiny_model, [3], readers["early exit"], generator=np.random.default_rng(0), **options
+        )
     assert caught.value.key == key

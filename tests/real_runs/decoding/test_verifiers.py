@@ -1,4 +1,5 @@
-"""Every lossless rule gives exactly the target's distribution; wrong rules are caught by the same sums."""
+"""Every lossless rule gives exactly the target's distribution; wrong rules are caught by the same
+sums."""
 
 from functools import partial
 from itertools import product
@@ -37,7 +38,9 @@ def rows(draw, count=1, vocabulary=V):
     """Distributions with zeros among them; `count` rows."""
     made = []
     for _ in range(count):
-        weights = draw(st.lists(st.integers(0, 9), min_size=vocabulary, max_size=vocabulary).filter(any))
+        weights = draw(
+            st.lists(st.integers(0, 9), min_size=vocabulary, max_size=vocabulary).filter(any)
+        )
         made.append(np.asarray(weights) / sum(weights))
     return np.asarray(made)
 
@@ -97,14 +100,17 @@ def test_the_next_token_has_the_targets_distribution(verifier, count, draws, pai
     if draws == "distinct" and np.count_nonzero(drafter) < count:
         return
     assert verifier.lossless
-    np.testing.assert_allclose(emitted(verifier.rule, target, drafter, count, draws)[0], target, atol=1e-12)
+    np.testing.assert_allclose(
+        emitted(verifier.rule, target, drafter, count, draws)[0], target, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("verifier", "count", "draws"), EXACT[:5], ids=labelled)
 @settings(max_examples=15)
 @given(st.data())
 def test_two_tokens_have_the_targets_joint_distribution(verifier, count, draws, data):
-    """The tree of two levels, played through to the end: siblings, residuals, and a bonus from the target."""
+    """The tree of two levels, played through to the end: siblings, residuals, and a bonus from the
+    target."""
     target, drafter = data.draw(rows(1 + V)), data.draw(rows(1 + V))
     if draws == "distinct" and np.count_nonzero(drafter, axis=1).min() < count:
         return
@@ -147,29 +153,43 @@ def test_wrong_and_lossy_rules_are_distinguished_from_right_ones(rule, count, dr
 
 @given(rows(2, 4), st.integers(1, 4))
 def test_how_often_candidates_stay(pair, count):
-    """One candidate: sum min(p, q). More candidates never stay less often; fixed ones stay with their mass."""
+    """One candidate: sum min(p, q). More candidates never stay less often; fixed ones stay with
+    their mass."""
     target, drafter = pair
     kept = {
-        draws: [emitted(partial(rejection, distinct=draws == "distinct"), target, drafter, k, draws)[1] for k in ks]
-        for draws, ks in (("independent", (1, 2, 3)), ("distinct", range(1, np.count_nonzero(drafter) + 1)))
+        draws: [
+            emitted(partial(rejection, distinct=draws == "distinct"), target, drafter, k, draws)[1]
+            for k in ks
+        ]
+        for draws, ks in (
+            ("independent", (1, 2, 3)),
+            ("distinct", range(1, np.count_nonzero(drafter) + 1)),
+        )
     }
     for rates in kept.values():
         assert rates[0] == pytest.approx(np.minimum(target, drafter).sum())
         assert (np.diff(rates) > -1e-12).all()
     largest = np.argsort(-drafter, kind="stable")[:count]
-    assert emitted(fixed_candidates, target, drafter, count, "largest")[1] == pytest.approx(target[largest].sum())
+    assert emitted(fixed_candidates, target, drafter, count, "largest")[1] == pytest.approx(
+        target[largest].sum()
+    )
 
 
 def test_all_of_a_perfect_drafters_support_drawn_without_replacement_always_stays():
     target = np.array([0.1, 0.6, 0.3])
     other = np.array([0.6, 0.1, 0.3])
-    assert emitted(partial(rejection, distinct=True), target, target, 1, "distinct")[1] == pytest.approx(1)
-    assert emitted(partial(rejection, distinct=True), target, other, 3, "distinct")[1] == pytest.approx(1)
+    assert emitted(partial(rejection, distinct=True), target, target, 1, "distinct")[
+        1
+    ] == pytest.approx(1)
+    assert emitted(partial(rejection, distinct=True), target, other, 3, "distinct")[
+        1
+    ] == pytest.approx(1)
 
 
 @given(rows(2, 5))
 def test_matching_is_right_for_fixed_drafts_and_wasteful_for_drawn_ones(pair):
-    """A draft is kept where an answer drawn from p equals it: chance p(x), and sum p q <= sum min(p, q)."""
+    """A draft is kept where an answer drawn from p equals it: chance p(x), and sum p q <= sum
+    min(p, q)."""
     target, drafter = pair
     best = int(drafter.argmax())
     assert fixed_candidates(target, drafter, [best]).accept == (target[best],)
@@ -178,15 +198,19 @@ def test_matching_is_right_for_fixed_drafts_and_wasteful_for_drawn_ones(pair):
 
 
 def test_what_matching_costs_when_the_drafter_is_the_target():
-    """Chains of 4 from q = p = ten equally likely tokens: matching keeps 0.11 of them, rejection all."""
+    """Chains of 4 from q = p = ten equally likely tokens: matching keeps 0.11 of them, rejection
+    all."""
     row, chain = np.full(10, 0.1), 4
     match = sum((row * row).sum() ** depth for depth in range(1, chain + 1))
     assert match == pytest.approx(0.1111)
-    assert emitted(VERIFIERS["token_rejection"].rule, row, row, 1, "independent")[1] == pytest.approx(1)
+    assert emitted(VERIFIERS["token_rejection"].rule, row, row, 1, "independent")[
+        1
+    ] == pytest.approx(1)
 
 
 def block_outcome(target, drafter, length, residual_of=block_residual):
-    """Exact joint distribution of length + 1 tokens under block verification, and the mean length kept."""
+    """Exact joint distribution of length + 1 tokens under block verification, and the mean length
+    kept."""
     joint, kept = np.zeros((V,) * (length + 1)), 0.0
     for tokens in product(range(V), repeat=length):
         qs = [drafter[tokens[:depth]] for depth in range(length)]
@@ -220,7 +244,10 @@ def several_outcome(target, drafter, length, count, residual_of=block_residual):
     chains = list(product(range(V), repeat=length))
     qs = [[drafter[tokens[:depth]] for depth in range(length)] for tokens in chains]
     ps = [[target[tokens[:depth]] for depth in range(length + 1)] for tokens in chains]
-    alone = [np.prod([q[token] for q, token in zip(*each, strict=True)]) for each in zip(qs, chains, strict=True)]
+    alone = [
+        np.prod([q[token] for q, token in zip(*each, strict=True)])
+        for each in zip(qs, chains, strict=True)
+    ]
     for ids in product(range(len(chains)), repeat=count):
         chance = np.prod([alone[i] for i in ids])
         if not chance:
@@ -272,10 +299,14 @@ def test_blocks_keep_the_joint_distribution_and_more_tokens(data, length):
 def test_blocks_do_keep_more_and_reuse_of_a_token_residual_is_caught():
     generator = np.random.default_rng(5)
     prefixes = [tokens for depth in range(4) for tokens in product(range(V), repeat=depth)]
-    target, drafter = ({prefix: generator.dirichlet(np.ones(V)) for prefix in prefixes} for _ in range(2))
+    target, drafter = (
+        {prefix: generator.dirichlet(np.ones(V)) for prefix in prefixes} for _ in range(2)
+    )
     joint, kept = block_outcome(target, drafter, 3)
     assert kept > token_kept(target, drafter, 3) * 1.01
-    wrong = block_outcome(target, drafter, 3, residual_of=lambda p, q, ratio: block_residual(p, q, 1.0))[0]
+    wrong = block_outcome(
+        target, drafter, 3, residual_of=lambda p, q, ratio: block_residual(p, q, 1.0)
+    )[0]
     assert np.abs(wrong - joint).max() > 1e-3
 
 
@@ -292,14 +323,20 @@ def test_the_best_of_several_chains_keeps_the_joint_distribution(data, length, c
 def test_two_chains_keep_more_than_one_and_must_be_judged_by_their_own_law():
     generator = np.random.default_rng(6)
     prefixes = [tokens for depth in range(3) for tokens in product(range(V), repeat=depth)]
-    target, drafter = ({prefix: generator.dirichlet(np.ones(V)) for prefix in prefixes} for _ in range(2))
+    target, drafter = (
+        {prefix: generator.dirichlet(np.ones(V)) for prefix in prefixes} for _ in range(2)
+    )
     joint, kept = several_outcome(target, drafter, 2, 2)
     assert kept > several_outcome(target, drafter, 2, 1)[1] * 1.05
     wrong = several_outcome(target, drafter, 2, 2, residual_of=lambda p, q, ratio: p)[0]
     assert np.abs(wrong - joint).max() > 1e-3
 
 
-WALKED = [("token_rejection", (-1, 0, 1)), ("block", (-1, 0, 1)), ("fixed_candidates", (-1, 0, 0, 1, 1))]
+WALKED = [
+    ("token_rejection", (-1, 0, 1)),
+    ("block", (-1, 0, 1)),
+    ("fixed_candidates", (-1, 0, 0, 1, 1)),
+]
 WALKED += [("multi_path_block", (-1, 0, 0, 1, 2)), ("match", (-1, 0, 0, 1, 1))]
 WALKED += [(name, (-1, 0, 0, 1, 1, 2)) for name in ("with_replacement", "without_replacement")]
 
@@ -319,7 +356,9 @@ def test_the_walk_draws_what_the_rule_says(name, parents, steps):
             below = layout.children[node]
             if below:
                 row = drafter[tokens[node]]
-                tokens += candidates(row, len(below), generator, distinct=verifier.draws == "distinct")
+                tokens += candidates(
+                    row, len(below), generator, distinct=verifier.draws == "distinct"
+                )
                 kept_rows[node] = row
         made = Draft(tokens=tokens, layout=layout, rows=kept_rows)
         _, text = judge(made, torch.from_numpy(np.log(target[tokens])), 0)
@@ -336,7 +375,10 @@ def test_the_walk_draws_what_the_rule_says(name, parents, steps):
 def test_typical_acceptance_takes_the_longest_path_that_stays():
     layout, row = TreeLayout((-1, 0, 0, 2), 1), torch.log(torch.tensor([0.5, 0.45, 0.05]))
     judge = judging(VERIFIERS["typical"], 1.0, np.random.default_rng(0))
-    assert judge(Draft(tokens=[0, 0, 1, 1], layout=layout), row.expand(4, 3), 0) == ([0, 2, 3], [1, 1, 0])
+    assert judge(Draft(tokens=[0, 0, 1, 1], layout=layout), row.expand(4, 3), 0) == (
+        [0, 2, 3],
+        [1, 1, 0],
+    )
     assert judge(Draft(tokens=[0, 0, 1, 2], layout=layout), row.expand(4, 3), 0) == ([0, 1], [0, 0])
 
 
@@ -356,7 +398,9 @@ def test_a_repeated_candidate_never_stays(pair):
     token = int(drafter.argmax())
     verdict = rejection(target, np.eye(4)[token], [token, token], distinct=True)
     assert (1 - verdict.accept[0]) * verdict.accept[1] == 0
-    after = emitted(partial(rejection, distinct=True), target, np.eye(4)[token], 1, "independent")[0]
+    after = emitted(partial(rejection, distinct=True), target, np.eye(4)[token], 1, "independent")[
+        0
+    ]
     np.testing.assert_allclose(after, target, atol=1e-12)
 
 
@@ -369,9 +413,14 @@ def test_unknown_names_and_missing_distributions_are_refused():
 
 
 def test_entries_that_keep_the_text_are_verified_by_rules_that_pass():
-    """Rules of every entry of the catalogue whose text is the target's are among those that are walked above."""
+    """Rules of every entry of the catalogue whose text is the target's are among those that are
+    walked above."""
     drafting = [method for method in map(load_method, method_names()) if method.drafts]
     kept = {method.verify.rule for method in drafting if method.exactness != "lossy"}
     assert kept <= {name for name, _ in WALKED} and all(VERIFIERS[rule].lossless for rule in kept)
-    relaxed = {method.verify.rule for method in drafting if method.exactness == "lossy" and not method.verify.relaxed}
+    relaxed = {
+        method.verify.rule
+        for method in drafting
+        if method.exactness == "lossy" and not method.verify.relaxed
+    }
     assert relaxed & {name for name, verifier in VERIFIERS.items() if not verifier.lossless}

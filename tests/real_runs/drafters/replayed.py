@@ -1,4 +1,5 @@
-"""A real loop over a tree beside plain decoding, and the steps that ranks replay: what drafters are held to."""
+"""A real loop over a tree beside plain decoding, and the steps that ranks replay: what drafters are
+held to."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -32,9 +33,13 @@ def run_beside_plain(model, propose, prompt, tree, *, temperature=0.0, length=40
 def replayed_steps(arrays, tree, *, depth_invariant=False):
     """Tokens of every step, from the ranks and the accepted lengths of one text."""
     trace = AcceptanceTrace(
-        offsets=np.array([0, len(arrays["rank"])]), first_step_position=1, emitted=arrays["emitted"],
-        rank=arrays["rank"], rank_width=16, depth_invariant=depth_invariant,
-    )  # fmt: skip
+        offsets=np.array([0, len(arrays["rank"])]),
+        first_step_position=1,
+        emitted=arrays["emitted"],
+        rank=arrays["rank"],
+        rank_width=16,
+        depth_invariant=depth_invariant,
+    )
     starts = np.append(step_starts(trace, tree), trace.positions)
     assert replay_tree(trace, tree).steps.tolist() == [starts.size - 1]
     return np.diff(starts).tolist()

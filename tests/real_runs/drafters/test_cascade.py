@@ -1,4 +1,5 @@
-"""A draft model that is drafted for: its drafts stay, its passes become fewer, and its counts add up."""
+"""A draft model that is drafted for: its drafts stay, its passes become fewer, and its counts add
+up."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,9 @@ def drafter(tiny_model):
 
 def runs(model, propose, prompt, *, draft_tokens, temperature=0.0, length=40):
     sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
-    run = speculate(model, prompt, propose, sampler, draft_tokens=draft_tokens, max_new_tokens=length)
+    run = speculate(
+        model, prompt, propose, sampler, draft_tokens=draft_tokens, max_new_tokens=length
+    )
     plain = generate(model, prompt, sampler, max_new_tokens=length)
     assert (run.tokens, run.ended) == (plain.tokens, plain.ended)
     return run
@@ -46,9 +49,15 @@ def test_steps_are_those_of_the_draft_model_alone(
     counts = cascade.counts
     assert counts.drafted_tokens == sum(run.drafted)
     assert counts.draft_passes == counts.drafted_tokens - counts.accepted_tokens
-    assert counts.accepted_tokens <= counts.judged_tokens <= counts.accepted_tokens + counts.draft_passes
+    assert (
+        counts.accepted_tokens
+        <= counts.judged_tokens
+        <= counts.accepted_tokens + counts.draft_passes
+    )
     assert inner or not counts.judged_tokens
-    emitted, walked = Cascade(drafter, inner_tokens=inner).walk(prompt, run.tokens, draft_tokens=draft_tokens)
+    emitted, walked = Cascade(drafter, inner_tokens=inner).walk(
+        prompt, run.tokens, draft_tokens=draft_tokens
+    )
     assert tuple(emitted) == run.emitted
     assert walked == counts
 

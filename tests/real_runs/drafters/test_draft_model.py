@@ -1,4 +1,5 @@
-"""Draft models: real loops against replay, the folder that is written against the layers trained, and refusals."""
+"""Draft models: real loops against replay, the folder that is written against the layers trained,
+and refusals."""
 
 import json
 from dataclasses import replace
@@ -32,9 +33,14 @@ from traces.kinds.tree import Tree, chain_tree
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 TRAINING = HeadTraining(steps=30, rows=8, learning_rate=3e-3, vocabulary=97, others=0)
 RECIPE = HeadRecipe(
-    model_sha256="m", dtype="float32", kind="draft-model", shape={"layers": 2}, training=TRAINING, data="d",
+    model_sha256="m",
+    dtype="float32",
+    kind="draft-model",
+    shape={"layers": 2},
+    training=TRAINING,
+    data="d",
     data_sha256="s",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +55,9 @@ def stack(tiny_model):
         probabilities=best.values.half().clone(),
     )
     losses = []
-    made = fit_draft_model(tiny_model, text, TRAINING, layers=2, report=lambda *told: losses.append(told[2]))
+    made = fit_draft_model(
+        tiny_model, text, TRAINING, layers=2, report=lambda *told: losses.append(told[2])
+    )
     assert np.mean(losses[-5:]) < 0.9 * losses[0]
     return made
 
@@ -67,7 +75,9 @@ def draft(tiny_model, folder):
 
 
 def run_and_told(model, draft, prompt, tree, *, reader=None, **options):
-    run, plain = run_beside_plain(model, by_levels(reader or DraftModelReader(draft)), prompt, tree, **options)
+    run, plain = run_beside_plain(
+        model, by_levels(reader or DraftModelReader(draft)), prompt, tree, **options
+    )
     arrays = observed_draft_model(draft, title="draft", parameters={}).observe(prompt, plain)
     return run, replayed_steps(arrays, tree, depth_invariant=True)
 
@@ -79,8 +89,12 @@ def run_and_told(model, draft, prompt, tree, *, reader=None, **options):
     st.sampled_from([TREE, chain_tree(1), chain_tree(6)]),
     st.integers(1, 45),
 )
-def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, draft, prompt, temperature, tree, length):
-    run, told = run_and_told(tiny_model, draft, prompt, tree, temperature=temperature, length=length)
+def test_real_loop_takes_the_steps_that_its_ranks_replay(
+    tiny_model, draft, prompt, temperature, tree, length
+):
+    run, told = run_and_told(
+        tiny_model, draft, prompt, tree, temperature=temperature, length=length
+    )
     assert list(run.emitted) == told
 
 
@@ -125,7 +139,9 @@ def test_folder_is_used_again_for_its_own_recipe_alone(folder, tmp_path):
     [RopeScaling(), RopeScaling(kind="linear", factor=2.0), RopeScaling(kind="llama3", factor=8.0)],
 )
 def test_written_configuration_reads_back(tiny_config, scaling):
-    config = replace(tiny_config, rope_scaling=scaling, tied_head=False, rope_theta=5e5, max_positions=777)
+    config = replace(
+        tiny_config, rope_scaling=scaling, tied_head=False, rope_theta=5e5, max_positions=777
+    )
     back = from_hf(json.loads(json.dumps(hf_config(config))))
     if scaling.kind == "default":
         config = replace(config, rope_scaling=back.rope_scaling)
@@ -155,6 +171,15 @@ def test_drafts_as_deep_as_the_target_are_refused(tiny_model, layers):
 
 
 def test_families_with_query_norms_are_refused():
-    config = LlamaConfig(vocabulary=20, width=16, layers=3, heads=2, kv_heads=1, head_dim=8, ffn_width=16, qk_norm=True)
+    config = LlamaConfig(
+        vocabulary=20,
+        width=16,
+        layers=3,
+        heads=2,
+        kv_heads=1,
+        head_dim=8,
+        ffn_width=16,
+        qk_norm=True,
+    )
     with pytest.raises(InputError, match="query norms"):
         DraftStack(Llama(random_weights(config)), layers=1)

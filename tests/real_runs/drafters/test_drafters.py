@@ -1,4 +1,5 @@
-"""Prompt lookup against a naive search, the early exit's ranks against a sort, and the bridge's fit."""
+"""Prompt lookup against a naive search, the early exit's ranks against a sort, and the bridge's
+fit."""
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from real_runs.models.bridge import Bridge, unit_rms
 from real_runs.models.llama import Llama
 from tests.real_runs.random_weights import random_weights
 
-RECIPE = FitRecipe(model_sha256="m", dtype="float32", exit_layer=2, ridge=1e-6, data="random", data_sha256="d")
+RECIPE = FitRecipe(
+    model_sha256="m", dtype="float32", exit_layer=2, ridge=1e-6, data="random", data_sha256="d"
+)
 texts = st.lists(st.integers(0, 3), max_size=40)
 
 
@@ -84,7 +87,9 @@ def test_chain_lengths_count_the_run_of_rank_zero(ranks):
 
 def test_ranks_equal_a_stable_sort_of_the_candidates(tiny_model):
     generator = torch.Generator().manual_seed(1)
-    bridge = Bridge(exit_layer=2, weight=torch.randn(32, 32, generator=generator), bias=torch.zeros(32))
+    bridge = Bridge(
+        exit_layer=2, weight=torch.randn(32, 32, generator=generator), bias=torch.zeros(32)
+    )
     hidden = torch.randn(300, 32, generator=generator)
     truth = torch.randint(0, 97, (300,), generator=generator).tolist()
     ranks = token_ranks(tiny_model, bridge, hidden, truth, width=16)
@@ -142,7 +147,9 @@ def test_bridge_solves_the_ridge_equations(tiny_model):
     bridge = fit_bridge(tiny_model, sequences, exit_layer=2, ridge=0.05)
     xs, ys = [], []
     for text in sequences:
-        hidden = tiny_model.forward(text, tiny_model.new_cache(40), logits="none", capture=(2, 4)).hidden
+        hidden = tiny_model.forward(
+            text, tiny_model.new_cache(40), logits="none", capture=(2, 4)
+        ).hidden
         xs.append(unit_rms(hidden[2][0, 1:]))
         ys.append(unit_rms(hidden[4][0, 1:]))
     x, y = torch.cat(xs).double(), torch.cat(ys).double()
@@ -154,7 +161,11 @@ def test_bridge_solves_the_ridge_equations(tiny_model):
 
 @pytest.mark.parametrize(
     ("changes", "key"),
-    [({"exit_layer": 0}, "exit_layer"), ({"exit_layer": 4}, "exit_layer"), ({"ridge": 0.0}, "ridge")],
+    [
+        ({"exit_layer": 0}, "exit_layer"),
+        ({"exit_layer": 4}, "exit_layer"),
+        ({"ridge": 0.0}, "ridge"),
+    ],
 )
 def test_fits_that_cannot_be_are_refused(tiny_model, changes, key):
     with pytest.raises(InputError, match=key):
@@ -186,7 +197,9 @@ def test_stored_bridge_comes_back_for_its_own_recipe_alone(tmp_path):
 
 def test_answers_are_seeded_cut_at_the_end_and_not_all_alike(tiny_model):
     def drawn(seed):
-        return sampled_answers(tiny_model, [4, 5, 6], 6, torch.Generator().manual_seed(seed), tokens=30)
+        return sampled_answers(
+            tiny_model, [4, 5, 6], 6, torch.Generator().manual_seed(seed), tokens=30
+        )
 
     answers = drawn(0)
     assert answers == drawn(0) != drawn(1)

@@ -1,4 +1,5 @@
-"""The feature head: real loops against replay of its own observation, its layer, its masks and its training."""
+"""The feature head: real loops against replay of its own observation, its layer, its masks and its
+training."""
 
 import numpy as np
 import pytest
@@ -12,8 +13,17 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.tree_speculative import by_levels
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.decoder_layer import DecoderLayer, embedded, head_logits, rotation
-from real_runs.drafters.heads.feature_head import FeatureHead, FeatureHeadReader, FeatureHeadText, parent_slots
-from real_runs.drafters.heads.feature_head_fit import FeatureHeadTraining, fit_feature_head, level_mask
+from real_runs.drafters.heads.feature_head import (
+    FeatureHead,
+    FeatureHeadReader,
+    FeatureHeadText,
+    parent_slots,
+)
+from real_runs.drafters.heads.feature_head_fit import (
+    FeatureHeadTraining,
+    fit_feature_head,
+    level_mask,
+)
 from real_runs.drafters.heads.head_data import HeadText
 from real_runs.drafters.heads.observed_heads import observed_feature_head
 from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
@@ -40,9 +50,15 @@ def read_text(model, rows=24, length=40):
     tokens = torch.randint(1, 97, (rows, length), generator=torch.Generator().manual_seed(6))
     made = model.forward(tokens, model.new_cache(length, batch=rows), capture=(1, 2, 3, 4))
     best = torch.softmax(made.logits, dim=-1).topk(16)
-    states = {k: (v * torch.rsqrt(v.square().mean(-1, keepdim=True))).half() for k, v in made.hidden.items()}
+    states = {
+        k: (v * torch.rsqrt(v.square().mean(-1, keepdim=True))).half()
+        for k, v in made.hidden.items()
+    }
     return HeadText(
-        tokens=tokens, states=states, likeliest=best.indices.int().clone(), probabilities=best.values.half().clone()
+        tokens=tokens,
+        states=states,
+        likeliest=best.indices.int().clone(),
+        probabilities=best.values.half().clone(),
     )
 
 
@@ -53,16 +69,24 @@ def head(request, tiny_config):
 
 @pytest.fixture(scope="module")
 def trained(tiny_model):
-    training = FeatureHeadTraining(steps=60, rows=8, learning_rate=3e-3, vocabulary=97, others=0, levels=2)
+    training = FeatureHeadTraining(
+        steps=60, rows=8, learning_rate=3e-3, vocabulary=97, others=0, levels=2
+    )
     losses = []
     head = fit_feature_head(
-        tiny_model, read_text(tiny_model), training, capture=(2, 4), report=lambda *told: losses.append(told)
+        tiny_model,
+        read_text(tiny_model),
+        training,
+        capture=(2, 4),
+        report=lambda *told: losses.append(told),
     )
     return head, losses
 
 
 def run_and_observe(model, head, prompt, tree, *, reader=None, **options):
-    run, plain = run_beside_plain(model, by_levels(reader or FeatureHeadReader(model, head)), prompt, tree, **options)
+    run, plain = run_beside_plain(
+        model, by_levels(reader or FeatureHeadReader(model, head)), prompt, tree, **options
+    )
     return run, observed_feature_head(model, head, parameters={}).observe(prompt, plain)
 
 
@@ -73,8 +97,12 @@ def run_and_observe(model, head, prompt, tree, *, reader=None, **options):
     st.sampled_from([TREE, chain_tree(1), chain_tree(3), chain_tree(7)]),
     st.integers(1, 45),
 )
-def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, head, prompt, temperature, tree, length):
-    run, told = run_and_observe(tiny_model, head, prompt, tree, temperature=temperature, length=length)
+def test_real_loop_takes_the_steps_that_its_ranks_replay(
+    tiny_model, head, prompt, temperature, tree, length
+):
+    run, told = run_and_observe(
+        tiny_model, head, prompt, tree, temperature=temperature, length=length
+    )
     assert list(run.emitted) == replayed_steps(told, tree)
 
 
@@ -93,8 +121,15 @@ def test_trained_head_accepts_more_than_it_did_and_steps_equal_replay(tiny_model
 
 def test_levels_are_not_those_of_a_depth_invariant_drafter(tiny_model, trained):
     """Deeper levels read the head's own states: their ranks are not those of later starts."""
-    made = generate(tiny_model, [3, 5], Sampler(temperature=0, seed=0, request="", positions=60), max_new_tokens=60)
-    rank = observed_feature_head(tiny_model, trained[0], parameters={}).observe([3, 5], made)["rank"]
+    made = generate(
+        tiny_model,
+        [3, 5],
+        Sampler(temperature=0, seed=0, request="", positions=60),
+        max_new_tokens=60,
+    )
+    rank = observed_feature_head(tiny_model, trained[0], parameters={}).observe([3, 5], made)[
+        "rank"
+    ]
     assert rank.shape == (len(made.tokens), 8)
     assert (rank[:-1, 1] != rank[1:, 0]).any()
 
@@ -108,8 +143,14 @@ def test_one_reader_serves_several_requests(tiny_model, trained):
 
 
 def test_expansions_hold_the_candidates_that_ranks_count(tiny_model, trained):
-    """The true first token is on the tree's first level exactly where it ranks among the candidates looked at."""
-    made = generate(tiny_model, [3, 5], Sampler(temperature=0, seed=0, request="", positions=20), max_new_tokens=20)
+    """The true first token is on the tree's first level exactly where it ranks among the candidates
+    looked at."""
+    made = generate(
+        tiny_model,
+        [3, 5],
+        Sampler(temperature=0, seed=0, request="", positions=20),
+        max_new_tokens=20,
+    )
     drafter = observed_feature_head(
         tiny_model, trained[0], parameters={}, limits=ExpansionLimits(nodes=12, depth=3, width=4)
     )
@@ -149,7 +190,9 @@ def test_layer_is_the_engines_layer(tiny_model, tiny_config):
     torch.testing.assert_close(x, hidden[0])
     torch.testing.assert_close(made, hidden[1])
     words = torch.tensor([3, 50, 96])
-    torch.testing.assert_close(head_logits(tiny_model, hidden[4], words), tiny_model.head(hidden[4])[..., words])
+    torch.testing.assert_close(
+        head_logits(tiny_model, hidden[4], words), tiny_model.head(hidden[4])[..., words]
+    )
 
 
 @given(st.integers(0, 4), st.integers(1, 9))
@@ -164,7 +207,8 @@ def test_level_masks_show_the_text_up_to_the_root_and_the_steps_own_nodes(level,
 
 
 def test_training_levels_compute_what_drafting_computes(tiny_model, trained):
-    """The states of the loss's second level, read in one pass by masks, are those of nodes read below a text."""
+    """The states of the loss's second level, read in one pass by masks, are those of nodes read
+    below a text."""
     head, _ = trained
     text = read_text(tiny_model, rows=1, length=12)
     seen = FeatureHeadText(tiny_model, head)
@@ -172,14 +216,18 @@ def test_training_levels_compute_what_drafting_computes(tiny_model, trained):
     seen.read_text(tokens, [0], 12)
     hidden = tiny_model.forward(tokens, tiny_model.new_cache(12), capture=head.capture).hidden
     with torch.no_grad():
-        states = [torch.nn.functional.pad(hidden[layer][:, :-1], (0, 0, 1, 0)) for layer in head.capture]
+        states = [
+            torch.nn.functional.pad(hidden[layer][:, :-1], (0, 0, 1, 0)) for layer in head.capture
+        ]
         fused = [head.fused_true(embedded(tiny_model, text.tokens), states)]
         turned, keys, values, made = rotation(head.config, torch.arange(12)), [], [], []
         for level in range(2):
             q, k, v = head.layer.heads(fused[-1], turned)
             keys, values = [*keys, k], [*values, v]
             mask = level_mask(level, 12)
-            made.append(head.layer.mixed(fused[-1], q, torch.cat(keys, 2), torch.cat(values, 2), mask)[0])
+            made.append(
+                head.layer.mixed(fused[-1], q, torch.cat(keys, 2), torch.cat(values, 2), mask)[0]
+            )
             before = torch.nn.functional.pad(made[-1][None, :-1], (0, 0, 1, 0))
             fused.append(head.fused_own(embedded(tiny_model, text.tokens), before))
     torch.testing.assert_close(seen._slots.results[:12], made[0], atol=1e-4, rtol=1e-4)
@@ -204,13 +252,21 @@ def test_parents_are_read_off_masks():
 def test_shipped_model_drafts_as_its_observation_tells(shipped_model):
     """A real prompt; the head is the closed-form start and a few steps on little text."""
     model, tokenizer = shipped_model
-    ids = tokenizer.ids("The harbour was dredged last spring. Larger ferries can now dock at low tide. " * 4)[:48]
+    ids = tokenizer.ids(
+        "The harbour was dredged last spring. Larger ferries can now dock at low tide. " * 4
+    )[:48]
     tokens = torch.tensor([ids])
     made = model.forward(tokens, model.new_cache(48), capture=(10, 20, 29, 30))
     best = torch.softmax(made.logits, dim=-1).topk(16)
-    states = {k: (v * torch.rsqrt(v.square().mean(-1, keepdim=True))).half() for k, v in made.hidden.items()}
+    states = {
+        k: (v * torch.rsqrt(v.square().mean(-1, keepdim=True))).half()
+        for k, v in made.hidden.items()
+    }
     text = HeadText(
-        tokens=tokens, states=states, likeliest=best.indices.int().clone(), probabilities=best.values.half().clone()
+        tokens=tokens,
+        states=states,
+        likeliest=best.indices.int().clone(),
+        probabilities=best.values.half().clone(),
     )
     training = FeatureHeadTraining(steps=1, rows=1, vocabulary=512, others=64)
     head = fit_feature_head(model, text, training, capture=(10, 20, 30))

@@ -1,4 +1,5 @@
-"""Text for heads: whose turn it is, states and labels against a fresh pass, sizes, digests; what training keeps."""
+"""Text for heads: whose turn it is, states and labels against a fresh pass, sizes, digests; what
+training keeps."""
 
 from dataclasses import replace
 
@@ -26,9 +27,14 @@ from real_runs.training import module_sha256
 
 DATA = HeadData(questions=("Why?", "How so?"), rows=6, help_rows=2, row_tokens=40)
 RECIPE = HeadRecipe(
-    model_sha256="m", dtype="float32", kind="medusa-heads", shape={"heads": 2}, training=HeadTraining(), data="d",
+    model_sha256="m",
+    dtype="float32",
+    kind="medusa-heads",
+    shape={"heads": 2},
+    training=HeadTraining(),
+    data="d",
     data_sha256="s",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,9 @@ def tiny(tiny_folder):
 @pytest.fixture(scope="module")
 def text(tiny):
     told = []
-    made = write_text(*tiny[:2], DATA, layers=(2, 4), report=lambda done, total: told.append((done, total)))
+    made = write_text(
+        *tiny[:2], DATA, layers=(2, 4), report=lambda done, total: told.append((done, total))
+    )
     assert told == [(8 * at, 8 * 40) for at in range(1, 41)]
     return made
 
@@ -60,14 +68,17 @@ def test_states_and_likeliest_tokens_are_those_of_a_fresh_pass(tiny, text):
 
 
 def test_rows_start_as_they_are_given_and_turns_alternate(tiny, text):
-    """Opening, then a made-up question; or a question that is kept apart; or help text, which is only read."""
+    """Opening, then a made-up question; or a question that is kept apart; or help text, which is
+    only read."""
     model, tokenizer, _ = tiny
     turn, eos = 257, model.config.eos_ids[0]
     assert text.tokens[0, 0] == turn
     for row, question in ((1, "Why?"), (3, "How so?"), (5, "Why?")):
         ids = tokenizer.chat_ids(question)
         assert text.tokens[row, : len(ids)].tolist() == ids
-    help_ids = tokenizer.ids(__import__("real_runs.drafters.heads.fit_data", fromlist=["x"]).help_topics(1)[0])
+    help_ids = tokenizer.ids(
+        __import__("real_runs.drafters.heads.fit_data", fromlist=["x"]).help_topics(1)[0]
+    )
     assert text.tokens[6].tolist() == help_ids[:40]
     assert text.tokens[7].tolist() == help_ids[40:80]
     for row in text.tokens[:6].tolist():
@@ -88,17 +99,31 @@ def test_text_is_seeded(tiny, text):
 def test_data_is_named_digested_and_bounded(tiny):
     assert "6 rows of 40 tokens" in DATA.title
     digests = {DATA.sha256}
-    for change in ({"questions": ("Who?",)}, {"rows": 7}, {"seed": 1}, {"temperatures": (1.0,)}, {"help_rows": 3}):
+    for change in (
+        {"questions": ("Who?",)},
+        {"rows": 7},
+        {"seed": 1},
+        {"temperatures": (1.0,)},
+        {"help_rows": 3},
+    ):
         digests.add(replace(DATA, **change).sha256)
     assert len(digests) == 6
     with pytest.raises(InputError, match="bytes"):
         write_text(*tiny[:2], replace(DATA, rows=100_000, row_tokens=8192), layers=(4,))
-    for change in ({"rows": 0, "help_rows": 0}, {"row_tokens": 7}, {"temperatures": ()}, {"temperatures": (0.0,)}):
+    for change in (
+        {"rows": 0, "help_rows": 0},
+        {"row_tokens": 7},
+        {"temperatures": ()},
+        {"temperatures": (0.0,)},
+    ):
         with pytest.raises(InputError):
             replace(DATA, **change)
 
 
-@given(st.lists(st.lists(st.floats(0.01, 1), min_size=6, max_size=6), min_size=1, max_size=4), st.integers(0, 10**6))
+@given(
+    st.lists(st.lists(st.floats(0.01, 1), min_size=6, max_size=6), min_size=1, max_size=4),
+    st.integers(0, 10**6),
+)
 def test_cross_entropy_is_that_of_the_whole_distribution(rows, seed):
     generator = torch.Generator().manual_seed(seed)
     wanted = torch.tensor(rows)
@@ -121,7 +146,9 @@ def test_labels_outside_the_words_compared_count_nothing():
     assert words.tolist() == [3, 7]
     places, chances = labels.rows(torch.tensor([0]), words)
     assert places[0, 0].tolist() == [1, 0]
-    torch.testing.assert_close(chances[0], torch.tensor([[0.6, 0.3], [0.5, 0.0]]), atol=1e-3, rtol=0)
+    torch.testing.assert_close(
+        chances[0], torch.tensor([[0.6, 0.3], [0.5, 0.0]]), atol=1e-3, rtol=0
+    )
     assert set(words.tolist()) <= set(labels.words(5, torch.Generator().manual_seed(1)).tolist())
 
 
@@ -142,7 +169,9 @@ def test_stored_head_comes_back_for_its_own_recipe_alone(tiny_config, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["heads.safetensors"]
 
 
-@pytest.mark.parametrize("change", [{"steps": 0}, {"rows": 0}, {"learning_rate": 0.0}, {"vocabulary": 1}])
+@pytest.mark.parametrize(
+    "change", [{"steps": 0}, {"rows": 0}, {"learning_rate": 0.0}, {"vocabulary": 1}]
+)
 def test_trainings_of_nothing_are_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):
         HeadTraining(**change)
@@ -160,9 +189,14 @@ def test_shop_trains_once_and_the_same_again(tiny, tmp_path):
     def made(folder):
         told.clear()
         shop = HeadStore(
-            model=model, tokenizer=tokenizer, model_sha256=sha256, data=DATA, folder=folder, name="tiny",
+            model=model,
+            tokenizer=tokenizer,
+            model_sha256=sha256,
+            data=DATA,
+            folder=folder,
+            name="tiny",
             report=lambda what, done, total: told.append(what.split(",")[0]),
-        )  # fmt: skip
+        )
         parameters = [shop.feature_head(feature)[1], shop.medusa_heads(short, heads=2)[1]]
         draft, drafted = shop.draft_model(short, layers=2)
         return [*parameters, drafted], draft.forward([5, 6, 7], draft.new_cache(3)).logits
@@ -178,5 +212,9 @@ def test_shop_trains_once_and_the_same_again(tiny, tmp_path):
         assert torch.equal(each[1], first[1])
     assert first[0][0]["train_data_sha256"] == DATA.sha256
     assert len(first[0][0]["head_sha256"]) == 64
-    names = {"tiny--feature-head.safetensors", "tiny--medusa-heads.safetensors", "tiny--draft-model"}
+    names = {
+        "tiny--feature-head.safetensors",
+        "tiny--medusa-heads.safetensors",
+        "tiny--draft-model",
+    }
     assert {each.name for each in (tmp_path / "a").iterdir()} == names

@@ -1,4 +1,5 @@
-"""Hydra heads: real loops against replay, candidates by path, the start by least squares, and training."""
+"""Hydra heads: real loops against replay, candidates by path, the start by least squares, and
+training."""
 
 from functools import partial
 
@@ -26,14 +27,20 @@ def text(tiny_model):
 def trained(tiny_model, text):
     training = HeadTraining(steps=80, rows=12, learning_rate=2e-3, vocabulary=97, others=0)
     losses = []
-    heads = fit_hydra_heads(tiny_model, text, training, heads=3, report=lambda *told: losses.append(told[2]))
-    assert losses[-1] < losses[0], "every step reads all rows: training improves on the least-squares start"
+    heads = fit_hydra_heads(
+        tiny_model, text, training, heads=3, report=lambda *told: losses.append(told[2])
+    )
+    assert losses[-1] < losses[0], (
+        "every step reads all rows: training improves on the least-squares start"
+    )
     return heads
 
 
 @settings(max_examples=8)
 @given(**RUNS)
-def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, tree, temperature, length):
+def test_real_loop_takes_the_steps_that_its_ranks_replay(
+    tiny_model, trained, prompt, tree, temperature, length
+):
     run, told = replays(tiny_model, trained)(prompt, tree, temperature=temperature, length=length)
     assert list(run.emitted) == told
 
@@ -44,7 +51,10 @@ def test_trained_heads_accept(tiny_model, trained):
 
 def replays(model, heads):
     return partial(
-        run_and_told, observed_hydra_heads(model, heads, parameters={}), by_levels(HydraReader(model, heads)), model
+        run_and_told,
+        observed_hydra_heads(model, heads, parameters={}),
+        by_levels(HydraReader(model, heads)),
+        model,
     )
 
 
@@ -59,7 +69,8 @@ def test_candidates_follow_from_the_whole_path(tiny_model, trained):
 
 
 def test_heads_start_as_least_squares_maps(tiny_model, text):
-    """A rate that moves nothing leaves the closed form; its residual is orthogonal to its input but for the penalty."""
+    """A rate that moves nothing leaves the closed form; its residual is orthogonal to its input but
+    for the penalty."""
     heads = fit_hydra_heads(tiny_model, text, HeadTraining(steps=1, learning_rate=1e-12), heads=2)
     for depth in range(2):
         inputs, wanted = [], []
@@ -69,7 +80,9 @@ def test_heads_start_as_least_squares_maps(tiny_model, text):
                 inputs.append(fused(row[at].float(), after))
                 wanted.append(row[at + 1 + depth].float())
         x, y, weight = torch.stack(inputs), torch.stack(wanted), heads.fuse[depth]
-        torch.testing.assert_close((y - x @ weight.T).T @ x / len(x), 1e-3 * weight, atol=1e-4, rtol=1e-2)
+        torch.testing.assert_close(
+            (y - x @ weight.T).T @ x / len(x), 1e-3 * weight, atol=1e-4, rtol=1e-2
+        )
 
 
 def test_paths_longer_than_the_heads_have_no_children(tiny_model, trained):

@@ -1,4 +1,5 @@
-"""Jacobi decoding: lossless runs, windows that keep their places, and finished texts that tell their steps."""
+"""Jacobi decoding: lossless runs, windows that keep their places, and finished texts that tell
+their steps."""
 
 import pytest
 from hypothesis import given, settings
@@ -34,13 +35,19 @@ def test_runs_are_the_plain_text_and_a_finished_text_tells_their_steps(
 
 
 def test_a_fixed_point_is_reached_column_by_column(tiny_model):
-    """Plain Jacobi iteration by hand: the guesses behind the text, computed anew from scratch in every pass."""
+    """Plain Jacobi iteration by hand: the guesses behind the text, computed anew from scratch in
+    every pass."""
     prompt, columns, length = [7, 5, 9], 4, 24
     sampler = Sampler(temperature=0, seed=0, request="", positions=length)
     run = speculate_jacobi(tiny_model, prompt, sampler, max_new_tokens=length, columns=columns)
 
     def answers(ids):
-        return tiny_model.forward(ids, tiny_model.new_cache(len(ids))).logits[0].argmax(dim=-1).tolist()
+        return (
+            tiny_model.forward(ids, tiny_model.new_cache(len(ids)))
+            .logits[0]
+            .argmax(dim=-1)
+            .tolist()
+        )
 
     text, steps = [*prompt, answers(prompt)[-1]], []
     window = JacobiWindow(prompt, columns)

@@ -1,4 +1,5 @@
-"""Skipping layers against a model built without them, its own cache, and its ranks against the real loop."""
+"""Skipping layers against a model built without them, its own cache, and its ranks against the real
+loop."""
 
 import numpy as np
 import pytest
@@ -23,7 +24,9 @@ TEXT = [3, 9, 27, 81, 49, 50, 53, 62, 89, 73, 25, 75, 31]
 
 
 def random_texts(count, length):
-    return torch.randint(0, 97, (count, length), generator=torch.Generator().manual_seed(8)).tolist()
+    return torch.randint(
+        0, 97, (count, length), generator=torch.Generator().manual_seed(8)
+    ).tolist()
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,9 @@ def without_layers(weights, start, stop):
             for name, value in weights.tensors.items()
             if name.startswith(at)
         }
-    return LoadedWeights(config=replace(weights.config, layers=len(kept)), tensors=tensors, sha256="")
+    return LoadedWeights(
+        config=replace(weights.config, layers=len(kept)), tensors=tensors, sha256=""
+    )
 
 
 @pytest.mark.parametrize("gap", [(1, 2), (1, 3), (2, 3)])
@@ -60,7 +65,12 @@ def test_unbridged_gap_equals_a_model_without_those_layers(tiny_config, gap):
 def test_making_a_drafter_leaves_the_target_as_it_was(tiny_config):
     weights = random_weights(tiny_config, seed=3, scale=0.2)
     model, untouched = Llama(weights), Llama(weights)
-    gapped = GapLlama(model, start=1, stop=3, bridge=Bridge(exit_layer=1, weight=torch.eye(32), bias=torch.zeros(32)))
+    gapped = GapLlama(
+        model,
+        start=1,
+        stop=3,
+        bridge=Bridge(exit_layer=1, weight=torch.eye(32), bias=torch.zeros(32)),
+    )
     fit_gap(model, random_texts(2, 20), start=1, stop=3, ridge=1.0)
     gapped.forward(TEXT, gapped.new_cache(20))
     made = [each.forward(TEXT, each.new_cache(20)).logits for each in (model, untouched)]
@@ -70,7 +80,10 @@ def test_making_a_drafter_leaves_the_target_as_it_was(tiny_config):
 
 def test_first_token_crosses_as_it_is_whatever_the_bridge(tiny_model):
     """Its logits do not depend on the bridge; those of the second token do."""
-    bridges = [Bridge(exit_layer=1, weight=scale * torch.eye(32), bias=torch.zeros(32)) for scale in (1.0, -3.0)]
+    bridges = [
+        Bridge(exit_layer=1, weight=scale * torch.eye(32), bias=torch.zeros(32))
+        for scale in (1.0, -3.0)
+    ]
     made = []
     for bridge in (None, *bridges):
         model = GapLlama(tiny_model, start=1, stop=2, bridge=bridge)
@@ -81,7 +94,8 @@ def test_first_token_crosses_as_it_is_whatever_the_bridge(tiny_model):
 
 
 def test_bridge_recovers_a_gap_that_does_nothing(tiny_config):
-    """Direction by the identity, size by its mean: the drafter's states are the target's, each at the usual size."""
+    """Direction by the identity, size by its mean: the drafter's states are the target's, each at
+    the usual size."""
     weights = random_weights(tiny_config, seed=3, scale=0.2)
     for name, tensor in weights.tensors.items():
         if ".layers.1." in name and ("o_proj" in name or "down_proj" in name):
@@ -90,7 +104,9 @@ def test_bridge_recovers_a_gap_that_does_nothing(tiny_config):
     bridge = fit_gap(model, texts, start=1, stop=2, ridge=1e-9)
     size = float(torch.diagonal(bridge.weight).mean())
     torch.testing.assert_close(bridge.weight, size * torch.eye(32), atol=2e-3 * size, rtol=0)
-    states = torch.cat([model.forward(each, model.new_cache(60), capture=(2,)).hidden[2][0, 1:] for each in texts])
+    states = torch.cat(
+        [model.forward(each, model.new_cache(60), capture=(2,)).hidden[2][0, 1:] for each in texts]
+    )
     assert size == pytest.approx(float(states.square().mean(-1).sqrt().mean()), rel=1e-3)
 
 
@@ -101,7 +117,10 @@ def test_bridge_beats_crossing_the_gap_as_it_is(tiny_model):
     hits = []
     for each in (None, bridge):
         drafter = GapLlama(tiny_model, start=1, stop=3, bridge=each)
-        made = [[m.forward(t, m.new_cache(60)).logits[0].argmax(-1) for m in (tiny_model, drafter)] for t in texts[30:]]
+        made = [
+            [m.forward(t, m.new_cache(60)).logits[0].argmax(-1) for m in (tiny_model, drafter)]
+            for t in texts[30:]
+        ]
         hits.append(sum(int((a == b).sum()) for a, b in made))
     assert hits[1] > 1.2 * hits[0]
 
@@ -143,7 +162,10 @@ def recorded(drafter, prompt, tokens):
 
 @settings(max_examples=8)
 @given(
-    st.lists(st.integers(1, 96), min_size=1, max_size=15), st.sampled_from([0.0, 0.7]), st.integers(1, 8), st.booleans()
+    st.lists(st.integers(1, 96), min_size=1, max_size=15),
+    st.sampled_from([0.0, 0.7]),
+    st.integers(1, 8),
+    st.booleans(),
 )
 def test_real_loop_takes_the_steps_that_depth_invariant_ranks_replay(
     tiny_model, bridged, prompt, temperature, draft_tokens, with_bridge
@@ -151,7 +173,14 @@ def test_real_loop_takes_the_steps_that_depth_invariant_ranks_replay(
     drafter = bridged if with_bridge else GapLlama(tiny_model, start=1, stop=2)
     sampler = Sampler(temperature=temperature, seed=2, request="r", positions=40)
     made = generate(tiny_model, prompt, sampler, max_new_tokens=40)
-    run = speculate(tiny_model, prompt, LayerSkip(drafter), sampler, draft_tokens=draft_tokens, max_new_tokens=40)
+    run = speculate(
+        tiny_model,
+        prompt,
+        LayerSkip(drafter),
+        sampler,
+        draft_tokens=draft_tokens,
+        max_new_tokens=40,
+    )
     assert run.tokens == made.tokens
     trace = recorded(drafter, prompt, made.tokens)
     starts = np.append(step_starts(trace, draft_tokens), len(made.tokens))
@@ -160,7 +189,8 @@ def test_real_loop_takes_the_steps_that_depth_invariant_ranks_replay(
 
 
 class SharedCache(LayerSkip):
-    """The drafter that is not depth invariant: it takes over the target's keys and values of the verified text."""
+    """The drafter that is not depth invariant: it takes over the target's keys and values of the
+    verified text."""
 
     def after_known(self, known, cache):
         if cache is not self._request:
@@ -179,8 +209,12 @@ def test_sharing_the_targets_cache_would_not_be_depth_invariant(tiny_model, brid
         prompt = [seed, 5, 9]
         sampler = Sampler(temperature=0, seed=0, request="", positions=40)
         for kind in differing:
-            run = speculate(tiny_model, prompt, kind(bridged), sampler, draft_tokens=4, max_new_tokens=40)
-            starts = np.append(step_starts(recorded(bridged, prompt, run.tokens), 4), len(run.tokens))
+            run = speculate(
+                tiny_model, prompt, kind(bridged), sampler, draft_tokens=4, max_new_tokens=40
+            )
+            starts = np.append(
+                step_starts(recorded(bridged, prompt, run.tokens), 4), len(run.tokens)
+            )
             differing[kind] += np.diff(starts).tolist() != list(run.emitted)
     assert differing[LayerSkip] == 0
     assert differing[SharedCache] > 0

@@ -1,4 +1,5 @@
-"""Lookahead: a window whose tokens see what they should, lossless runs, and finished texts that tell their steps."""
+"""Lookahead: a window whose tokens see what they should, lossless runs, and finished texts that
+tell their steps."""
 
 import numpy as np
 import pytest
@@ -36,8 +37,12 @@ def run_and_plain(model, prompt, *, temperature=0.0, length=50, sizes=SIZES):
     st.sampled_from([SIZES, LookaheadSizes(window=1, ngram=2, guesses=1), WIDE]),
     st.integers(1, 50),
 )
-def test_runs_are_lossless_and_a_finished_text_tells_their_steps(tiny_model, prompt, temperature, sizes, length):
-    run, plain = run_and_plain(tiny_model, prompt, temperature=temperature, length=length, sizes=sizes)
+def test_runs_are_lossless_and_a_finished_text_tells_their_steps(
+    tiny_model, prompt, temperature, sizes, length
+):
+    run, plain = run_and_plain(
+        tiny_model, prompt, temperature=temperature, length=length, sizes=sizes
+    )
     lengths = lookahead_lengths(tiny_model, prompt, plain.tokens, sizes)
     position = 1
     for drafted, emitted in zip(run.drafted, run.emitted, strict=True):

@@ -1,4 +1,5 @@
-"""Medusa heads: real loops against replay, candidates by depth alone, the start by least squares, and training."""
+"""Medusa heads: real loops against replay, candidates by depth alone, the start by least squares,
+and training."""
 
 from functools import partial
 
@@ -21,14 +22,20 @@ def trained(tiny_model):
     training = HeadTraining(steps=80, rows=12, learning_rate=2e-3, vocabulary=97, others=0)
     losses = []
     text = written_text(tiny_model)
-    heads = fit_medusa_heads(tiny_model, text, training, heads=3, report=lambda *told: losses.append(told[2]))
-    assert losses[-1] < losses[0], "every step reads all rows: training improves on the least-squares start"
+    heads = fit_medusa_heads(
+        tiny_model, text, training, heads=3, report=lambda *told: losses.append(told[2])
+    )
+    assert losses[-1] < losses[0], (
+        "every step reads all rows: training improves on the least-squares start"
+    )
     return heads
 
 
 @settings(max_examples=8)
 @given(**RUNS)
-def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, tree, temperature, length):
+def test_real_loop_takes_the_steps_that_its_ranks_replay(
+    tiny_model, trained, prompt, tree, temperature, length
+):
     run, told = replays(tiny_model, trained)(prompt, tree, temperature=temperature, length=length)
     assert list(run.emitted) == told
 
@@ -39,7 +46,10 @@ def test_trained_heads_accept(tiny_model, trained):
 
 def replays(model, heads):
     return partial(
-        run_and_told, observed_medusa_heads(model, heads, parameters={}), by_levels(MedusaReader(model, heads)), model
+        run_and_told,
+        observed_medusa_heads(model, heads, parameters={}),
+        by_levels(MedusaReader(model, heads)),
+        model,
     )
 
 
@@ -51,7 +61,8 @@ def test_candidates_follow_from_depth_alone(tiny_model, trained):
     root = reader.after_known([3, 9, 27, 5], cache)
     positions, mask = torch.tensor([4, 4, 5]), torch.ones(3, 7, dtype=torch.bool)
     nodes = [
-        reader.after_nodes(tokens, cache, start=4, positions=positions, mask=mask) for tokens in ([1, 2, 3], [9, 9, 9])
+        reader.after_nodes(tokens, cache, start=4, positions=positions, mask=mask)
+        for tokens in ([1, 2, 3], [9, 9, 9])
     ]
     assert torch.equal(nodes[0], nodes[1])
     torch.testing.assert_close(nodes[0][0], nodes[0][1])
@@ -60,14 +71,17 @@ def test_candidates_follow_from_depth_alone(tiny_model, trained):
 
 
 def test_heads_start_as_least_squares_maps(tiny_model):
-    """A rate that moves nothing leaves the closed form; its residual is orthogonal to its input but for the penalty."""
+    """A rate that moves nothing leaves the closed form; its residual is orthogonal to its input but
+    for the penalty."""
     text = written_text(tiny_model, rows=6)
     heads = fit_medusa_heads(tiny_model, text, HeadTraining(steps=1, learning_rate=1e-12), heads=2)
     for depth in range(2):
         x = torch.cat([row[1 : -(depth + 1)].float() for row in text.states[4]])
         y = torch.cat([row[depth + 2 :].float() for row in text.states[4]])
         weight = heads.across[depth]
-        torch.testing.assert_close((y - x @ weight.T).T @ x / len(x), 1e-3 * weight, atol=1e-4, rtol=1e-2)
+        torch.testing.assert_close(
+            (y - x @ weight.T).T @ x / len(x), 1e-3 * weight, atol=1e-4, rtol=1e-2
+        )
 
 
 def test_nodes_deeper_than_the_heads_know_nothing(tiny_model, trained):

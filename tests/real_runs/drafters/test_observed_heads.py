@@ -1,4 +1,5 @@
-"""What observed drafters hand to a recording: ranks, candidates, probabilities and trees that agree."""
+"""What observed drafters hand to a recording: ranks, candidates, probabilities and trees that
+agree."""
 
 import numpy as np
 import pytest
@@ -48,10 +49,14 @@ def drafters(tiny_model, tiny_config, bridge):
             "draft-model": observed_draft_model(tiny_model, title="itself", **given),
             "feature-head": observed_feature_head(
                 tiny_model,
-                FeatureHead(tiny_config, capture=(2, 4), generator=torch.Generator().manual_seed(5)),
+                FeatureHead(
+                    tiny_config, capture=(2, 4), generator=torch.Generator().manual_seed(5)
+                ),
                 **given,
             ),
-            "medusa-heads": observed_medusa_heads(tiny_model, MedusaHeads(tiny_config, heads=4), **given),
+            "medusa-heads": observed_medusa_heads(
+                tiny_model, MedusaHeads(tiny_config, heads=4), **given
+            ),
         }
 
     return makers
@@ -87,13 +92,20 @@ def test_arrays_agree_with_one_another(drafters, made, name):
     np.testing.assert_array_equal(trees.draft_prob[roots], named)
 
 
-def test_early_exit_and_layer_skip_rank_as_they_do_without_trees(tiny_model, drafters, bridge, made):
+def test_early_exit_and_layer_skip_rank_as_they_do_without_trees(
+    tiny_model, drafters, bridge, made
+):
     every = drafters(None)
     exits = every["early-exit"].observe(PROMPT, made)
-    assert exits["rank"].tolist() == token_ranks(tiny_model, bridge, made.hidden, made.tokens).tolist()
+    assert (
+        exits["rank"].tolist() == token_ranks(tiny_model, bridge, made.hidden, made.tokens).tolist()
+    )
     assert exits["emitted"].tolist() == chain_lengths(exits["rank"]).tolist()
     skips = every["layer-skip"].observe(PROMPT, made)["rank"]
-    assert skips.tolist() == text_ranks(GapLlama(tiny_model, start=1, stop=2), PROMPT, made.tokens).tolist()
+    assert (
+        skips.tolist()
+        == text_ranks(GapLlama(tiny_model, start=1, stop=2), PROMPT, made.tokens).tolist()
+    )
 
 
 def test_target_as_its_own_draft_ranks_every_greedy_token_first(drafters, made):

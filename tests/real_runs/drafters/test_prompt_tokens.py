@@ -1,4 +1,5 @@
-"""Prompt tokens: real loops in which they ride against replay, gradients to them alone, and training."""
+"""Prompt tokens: real loops in which they ride against replay, gradients to them alone, and
+training."""
 
 import pytest
 import torch
@@ -23,9 +24,13 @@ def text(tiny_model):
 
 @pytest.fixture(scope="module")
 def trained(tiny_model, text):
-    training = PromptTraining(steps=20, rows=6, places=100, learning_rate=2e-2, vocabulary=97, others=0)
+    training = PromptTraining(
+        steps=20, rows=6, places=100, learning_rate=2e-2, vocabulary=97, others=0
+    )
     losses = []
-    prompts = fit_prompt_tokens(tiny_model, text, training, report=lambda *told: losses.append(told[2]))
+    prompts = fit_prompt_tokens(
+        tiny_model, text, training, report=lambda *told: losses.append(told[2])
+    )
     assert losses[-1] < 0.99 * losses[0], "every step reads behind all places of all rows"
     return prompts
 
@@ -43,8 +48,12 @@ def run_and_told(model, prompts, prompt, tree, *, temperature=0.0, length=40):
 
 @settings(max_examples=8)
 @given(**RUNS)
-def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, tree, temperature, length):
-    run, told = run_and_told(tiny_model, trained, prompt, tree, temperature=temperature, length=length)
+def test_real_loop_takes_the_steps_that_its_ranks_replay(
+    tiny_model, trained, prompt, tree, temperature, length
+):
+    run, told = run_and_told(
+        tiny_model, trained, prompt, tree, temperature=temperature, length=length
+    )
     assert list(run.emitted) == told
 
 
@@ -62,7 +71,9 @@ def test_states_behind_a_text_are_those_of_the_text_with_prompt_tokens(tiny_mode
 
 
 def test_no_weight_of_the_target_moves(tiny_model, text):
-    before = [tensor.clone() for layer in frozen_layers(tiny_model) for tensor in layer.parameters()]
+    before = [
+        tensor.clone() for layer in frozen_layers(tiny_model) for tensor in layer.parameters()
+    ]
     fit_prompt_tokens(tiny_model, text, PromptTraining(steps=2, vocabulary=97, others=0))
     after = [tensor for layer in frozen_layers(tiny_model) for tensor in layer.parameters()]
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))

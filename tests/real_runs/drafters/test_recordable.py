@@ -1,4 +1,5 @@
-"""The drafters that `record` offers beside its two default ones: files, parameters and what is refused."""
+"""The drafters that `record` offers beside its two default ones: files, parameters and what is
+refused."""
 
 from dataclasses import replace
 
@@ -73,7 +74,9 @@ def test_recordings_accept_and_reject(made):
 
 
 def test_bridge_may_be_left_out(options, made, tmp_path):
-    changed = replace(options, out=tmp_path, drafters=("layer-skip",), skip_bridge=False, skipped_layers=(1, 2))
+    changed = replace(
+        options, out=tmp_path, drafters=("layer-skip",), skip_bridge=False, skipped_layers=(1, 2)
+    )
     (file,) = record(changed).files
     trace = read_acceptance(file.path)
     assert not list(tmp_path.glob("*.safetensors"))

@@ -1,4 +1,5 @@
-"""A store of texts against a search by hand, lossless runs, and trees that replay the steps of a run."""
+"""A store of texts against a search by hand, lossless runs, and trees that replay the steps of a
+run."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,12 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import speculate
-from real_runs.drafters.retrieval import RetrievedChain, TextStore, retrieved_arrays, speculate_retrieved
+from real_runs.drafters.retrieval import (
+    RetrievedChain,
+    TextStore,
+    retrieved_arrays,
+    speculate_retrieved,
+)
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.dynamic import best_first, walk_policy
 from traces.replay.walk import replay_chain
@@ -42,7 +48,13 @@ def paths(tree):
     return found
 
 
-@given(st.lists(WORDS, min_size=1, max_size=5), WORDS, st.integers(1, 3), st.integers(1, 30), st.integers(1, 5))
+@given(
+    st.lists(WORDS, min_size=1, max_size=5),
+    WORDS,
+    st.integers(1, 3),
+    st.integers(1, 30),
+    st.integers(1, 5),
+)
 def test_retrieval_is_the_search_of_every_place(texts, known, least, nodes, depth):
     if not any(texts):
         return
@@ -52,7 +64,9 @@ def test_retrieval_is_the_search_of_every_place(texts, known, least, nodes, dept
     assert dict(zip(paths(tree), tree.counts, strict=True)).items() <= expected.items()
     assert sorted(tree.counts, reverse=True) == sorted(expected.values(), reverse=True)[:nodes]
     assert all(0 < share <= 1 for share in tree.shares())
-    assert sorted(tree.counts, reverse=True) == list(tree.counts), "parents and the most frequent come first"
+    assert sorted(tree.counts, reverse=True) == list(tree.counts), (
+        "parents and the most frequent come first"
+    )
 
 
 def text_of(model, prompt, *, temperature, length):
@@ -67,14 +81,23 @@ def text_of(model, prompt, *, temperature, length):
     st.integers(1, 12),
     st.integers(1, 40),
 )
-def test_runs_are_lossless_and_trees_replay_their_steps(tiny_model, prompt, temperature, nodes, length):
-    texts = [[*prompt, *text_of(tiny_model, prompt, temperature=heat, length=40)[1].tokens] for heat in (0.0, 0.9)]
+def test_runs_are_lossless_and_trees_replay_their_steps(
+    tiny_model, prompt, temperature, nodes, length
+):
+    texts = [
+        [*prompt, *text_of(tiny_model, prompt, temperature=heat, length=40)[1].tokens]
+        for heat in (0.0, 0.9)
+    ]
     store = TextStore([*texts, [5] * 9], least_match=1)
     sampler, plain = text_of(tiny_model, prompt, temperature=temperature, length=length)
-    run = speculate_retrieved(tiny_model, prompt, store, sampler, max_new_tokens=length, nodes=nodes, depth=4)
+    run = speculate_retrieved(
+        tiny_model, prompt, store, sampler, max_new_tokens=length, nodes=nodes, depth=4
+    )
     assert (run.tokens, run.ended) == (plain.tokens, plain.ended)
     arrays = retrieved_arrays(store, prompt, plain.tokens, nodes=nodes, depth=4)
-    trace = AcceptanceTrace(offsets=np.array([0, len(plain.tokens)]), first_step_position=1, **arrays)
+    trace = AcceptanceTrace(
+        offsets=np.array([0, len(plain.tokens)]), first_step_position=1, **arrays
+    )
     if run.emitted:
         replayed = walk_policy(trace, best_first(nodes))[0]
         assert replayed.steps.tolist() == [len(run.emitted)]
@@ -83,10 +106,12 @@ def test_runs_are_lossless_and_trees_replay_their_steps(tiny_model, prompt, temp
         chain = RetrievedChain(store)
         steps = speculate(
             tiny_model, prompt, chain, sampler, draft_tokens=draft_tokens, max_new_tokens=length
-        )  # fmt: skip
+        )
         assert steps.tokens == plain.tokens
         wide = retrieved_arrays(store, prompt, plain.tokens)
-        whole = AcceptanceTrace(offsets=np.array([0, len(plain.tokens)]), first_step_position=1, **wide)
+        whole = AcceptanceTrace(
+            offsets=np.array([0, len(plain.tokens)]), first_step_position=1, **wide
+        )
         assert replay_chain(whole, draft_tokens).steps.tolist() == [len(steps.emitted)]
 
 
@@ -105,7 +130,9 @@ def test_no_match_goes_over_the_end_of_a_text():
     assert len(store) == 4
 
 
-@pytest.mark.parametrize(("texts", "least"), [([], 1), ([[]], 1), ([[-1]], 1), ([[1]], 0), ([[1]], 17)])
+@pytest.mark.parametrize(
+    ("texts", "least"), [([], 1), ([[]], 1), ([[-1]], 1), ([[1]], 0), ([[1]], 17)]
+)
 def test_stores_without_tokens_and_matches_out_of_range_are_refused(texts, least):
     with pytest.raises(InputError):
         TextStore(texts, least_match=least)

@@ -24,7 +24,8 @@ texts = st.one_of(free, repetitive)
 
 
 def naive_match(known):
-    """Length of the longest suffix that ended before, and its last end before; (0, None) where none did."""
+    """Length of the longest suffix that ended before, and its last end before; (0, None) where none
+    did."""
     n = len(known)
     for length in range(n - 1, 0, -1):
         for end in range(n - 2, length - 2, -1):
@@ -101,7 +102,8 @@ def test_matches_that_are_too_short_propose_nothing():
 
 @given(st.lists(letters, max_size=60))
 def test_a_match_is_at_least_as_long_as_the_ngram_of_prompt_lookup(text):
-    """Where an n-gram of three occurred before, the suffix match is no shorter, and never proposes less often."""
+    """Where an n-gram of three occurred before, the suffix match is no shorter, and never proposes
+    less often."""
     lookup, automaton = PromptLookup((3,)), SuffixAutomaton(least_match=3)
     lookup.extend(text)
     automaton.extend(text)
@@ -115,7 +117,8 @@ def test_least_matches_below_one_are_refused(least):
 
 
 def states_visited(text):
-    """States whose place was written while the text was read: what the search costs beyond the automaton."""
+    """States whose place was written while the text was read: what the search costs beyond the
+    automaton."""
     automaton = SuffixAutomaton()
     written = 0
 
@@ -144,11 +147,19 @@ def test_a_loop_costs_nothing_and_a_random_text_a_logarithm():
 
 
 @settings(max_examples=8)
-@given(st.lists(st.integers(1, 96), min_size=1, max_size=15), st.sampled_from([0.0, 0.7]), st.integers(1, 8))
-def test_real_loop_takes_the_steps_that_the_lengths_replay(tiny_model, prompt, temperature, draft_tokens):
+@given(
+    st.lists(st.integers(1, 96), min_size=1, max_size=15),
+    st.sampled_from([0.0, 0.7]),
+    st.integers(1, 8),
+)
+def test_real_loop_takes_the_steps_that_the_lengths_replay(
+    tiny_model, prompt, temperature, draft_tokens
+):
     sampler = Sampler(temperature=temperature, seed=2, request="r", positions=50)
     made = generate(tiny_model, prompt, sampler, max_new_tokens=50)
-    run = speculate(tiny_model, prompt, SuffixAutomaton(), sampler, draft_tokens=draft_tokens, max_new_tokens=50)
+    run = speculate(
+        tiny_model, prompt, SuffixAutomaton(), sampler, draft_tokens=draft_tokens, max_new_tokens=50
+    )
     assert run.tokens == made.tokens
     lengths = suffix_lengths(prompt, made.tokens)
     trace = AcceptanceTrace(

@@ -1,4 +1,5 @@
-"""The table of successors against a plain dictionary, and runs: lossless, better when warm, told by their walk."""
+"""The table of successors against a plain dictionary, and runs: lossless, better when warm, told by
+their walk."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from traces.replay.walk import replay_chain
 TREE = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
-@given(st.lists(st.lists(st.integers(0, 11), min_size=1, max_size=8), max_size=5), st.integers(0, 1000))
+@given(
+    st.lists(st.lists(st.integers(0, 11), min_size=1, max_size=8), max_size=5), st.integers(0, 1000)
+)
 def test_table_keeps_the_last_answer_after_every_token(reads, seed):
     table, expected = TokenRecycling(12, candidates=3), {}
     generator = torch.Generator().manual_seed(seed)
@@ -49,7 +52,9 @@ def test_ranks_that_are_not_kept_are_refused(tiny_model):
 
 def run_with(model, table, prompt, *, temperature=0.0, tree=TREE, length=60):
     sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
-    run = speculate_tree(model, prompt, table, sampler, tree=tree, max_new_tokens=length, learn=table.learn)
+    run = speculate_tree(
+        model, prompt, table, sampler, tree=tree, max_new_tokens=length, learn=table.learn
+    )
     assert run.tokens == generate(model, prompt, sampler, max_new_tokens=length).tokens
     return run
 
@@ -93,12 +98,15 @@ def test_walk_replays_the_runs_it_was_taken_from(tiny_model):
 
 
 def test_another_tree_takes_steps_that_the_walk_does_not_tell(tiny_model):
-    """Why no recording of it is offered: what one tree's run leaves is not what another tree's run does."""
+    """Why no recording of it is offered: what one tree's run leaves is not what another tree's run
+    does."""
     told = real = 0
     for seed in range(1, 5):
         run = run_with(tiny_model, TokenRecycling(97), [seed, 5, 9])
         told += int(replay_chain(trace_of(run), 1).steps[0])
-        real += len(run_with(tiny_model, TokenRecycling(97), [seed, 5, 9], tree=chain_tree(1)).emitted)
+        real += len(
+            run_with(tiny_model, TokenRecycling(97), [seed, 5, 9], tree=chain_tree(1)).emitted
+        )
     assert told != real
 
 

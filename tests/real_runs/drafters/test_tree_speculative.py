@@ -1,4 +1,5 @@
-"""The tree loop against plain decoding, against replay of recorded ranks, and without each thing it needs."""
+"""The tree loop against plain decoding, against replay of recorded ranks, and without each thing it
+needs."""
 
 import pytest
 import torch
@@ -10,7 +11,12 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import speculate
-from real_runs.decoding.tree_speculative import EarlyExitReader, best_first, by_levels, speculate_tree
+from real_runs.decoding.tree_speculative import (
+    EarlyExitReader,
+    best_first,
+    by_levels,
+    speculate_tree,
+)
 from real_runs.drafters.bridge_fit import fit_bridge
 from real_runs.drafters.early_exit import EarlyExit, chain_lengths, token_ranks
 from real_runs.drafters.layer_skip import GapLlama, LayerSkip, fit_gap, text_ranks
@@ -41,11 +47,18 @@ def drafters(tiny_model):
     generator = torch.Generator().manual_seed(8)
     sequences = torch.randint(0, 97, (30, 60), generator=generator).tolist()
     bridge = fit_bridge(tiny_model, sequences, exit_layer=3, ridge=1e-3)
-    gapped = GapLlama(tiny_model, start=1, stop=2, bridge=fit_gap(tiny_model, sequences, start=1, stop=2, ridge=1e-3))
+    gapped = GapLlama(
+        tiny_model,
+        start=1,
+        stop=2,
+        bridge=fit_gap(tiny_model, sequences, start=1, stop=2, ridge=1e-3),
+    )
 
     def exit_ranks(prompt, tokens):
         text = [*prompt, *tokens[:-1]]
-        hidden = tiny_model.forward(text, tiny_model.new_cache(len(text)), capture=(3,)).hidden[3][0]
+        hidden = tiny_model.forward(text, tiny_model.new_cache(len(text)), capture=(3,)).hidden[3][
+            0
+        ]
         return token_ranks(tiny_model, bridge, hidden[len(prompt) - 1 :], tokens)
 
     return {
@@ -66,14 +79,25 @@ def run_and_told(model, drafter, prompt, tree, **options):
     """A real run, checked against plain decoding, and the steps that its ranks tell."""
     run, plain = run_beside_plain(model, drafter[0], prompt, tree, **options)
     ranks = drafter[2](prompt, plain.tokens)
-    return run, replayed_steps({"rank": ranks, "emitted": chain_lengths(ranks)}, tree, depth_invariant=True)
+    return run, replayed_steps(
+        {"rank": ranks, "emitted": chain_lengths(ranks)}, tree, depth_invariant=True
+    )
 
 
 @pytest.mark.parametrize("name", ["early exit", "layer skip"])
 @settings(max_examples=8)
-@given(st.lists(st.integers(1, 96), min_size=1, max_size=12), st.sampled_from([0.0, 0.7]), trees(), st.integers(1, 50))
-def test_text_equals_plain_text_and_steps_equal_replay(tiny_model, drafters, name, prompt, temperature, tree, length):
-    run, told = run_and_told(tiny_model, drafters[name], prompt, tree, temperature=temperature, length=length)
+@given(
+    st.lists(st.integers(1, 96), min_size=1, max_size=12),
+    st.sampled_from([0.0, 0.7]),
+    trees(),
+    st.integers(1, 50),
+)
+def test_text_equals_plain_text_and_steps_equal_replay(
+    tiny_model, drafters, name, prompt, temperature, tree, length
+):
+    run, told = run_and_told(
+        tiny_model, drafters[name], prompt, tree, temperature=temperature, length=length
+    )
     assert list(run.emitted) == told
     assert set(run.drafted) <= {tree.draft_tokens}
 
@@ -99,7 +123,9 @@ def test_chain_tree_equals_the_chain_loop(tiny_model, drafters, name):
         tree_run = speculate_tree(
             tiny_model, [seed, 5], drafters[name][0], sampler, tree=chain_tree(4), max_new_tokens=40
         )
-        chain_run = speculate(tiny_model, [seed, 5], drafters[name][1], sampler, draft_tokens=4, max_new_tokens=40)
+        chain_run = speculate(
+            tiny_model, [seed, 5], drafters[name][1], sampler, draft_tokens=4, max_new_tokens=40
+        )
         assert tree_run == chain_run
 
 
@@ -112,28 +138,47 @@ def slot_positions(parents, length):
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong"), [("tree_mask", flat_mask), ("tree_positions", slot_positions), ("compact", None)]
+    ("name", "wrong"),
+    [("tree_mask", flat_mask), ("tree_positions", slot_positions), ("compact", None)],
 )
-def test_wrong_mask_positions_or_compaction_change_the_text(tiny_model, drafters, monkeypatch, name, wrong):
-    """The negative controls: siblings that see each other, that stand in a row, or paths that are not moved."""
+def test_wrong_mask_positions_or_compaction_change_the_text(
+    tiny_model, drafters, monkeypatch, name, wrong
+):
+    """The negative controls: siblings that see each other, that stand in a row, or paths that are
+    not moved."""
     if name == "compact":
-        monkeypatch.setattr("real_runs.models.cache.KVCache.compact", lambda cache, kept: cache.commit(len(kept)))
+        monkeypatch.setattr(
+            "real_runs.models.cache.KVCache.compact", lambda cache, kept: cache.commit(len(kept))
+        )
     else:
         monkeypatch.setattr(module, name, wrong)
     tree = Tree.from_paths([*((rank,) for rank in range(8)), *((rank, 0) for rank in range(8))])
     differing = 0
     for seed in range(1, 6):
         sampler = Sampler(temperature=0, seed=0, request="", positions=50)
-        run = speculate_tree(tiny_model, [seed, 5, 9], drafters["layer skip"][0], sampler, tree=tree, max_new_tokens=50)
-        differing += run.tokens != generate(tiny_model, [seed, 5, 9], sampler, max_new_tokens=50).tokens
+        run = speculate_tree(
+            tiny_model,
+            [seed, 5, 9],
+            drafters["layer skip"][0],
+            sampler,
+            tree=tree,
+            max_new_tokens=50,
+        )
+        differing += (
+            run.tokens != generate(tiny_model, [seed, 5, 9], sampler, max_new_tokens=50).tokens
+        )
     assert differing > 0
 
 
-def test_a_tree_is_laid_out_once_to_draft_and_once_to_verify_whatever_the_steps(tiny_model, drafters, monkeypatch):
+def test_a_tree_is_laid_out_once_to_draft_and_once_to_verify_whatever_the_steps(
+    tiny_model, drafters, monkeypatch
+):
     built, original = [], module.tree_mask
     monkeypatch.setattr(module, "tree_mask", lambda *given: built.append(1) or original(*given))
     sampler = Sampler(temperature=0, seed=0, request="", positions=40)
-    run = speculate_tree(tiny_model, [1, 5, 9], drafters["early exit"][0], sampler, tree=TREE, max_new_tokens=40)
+    run = speculate_tree(
+        tiny_model, [1, 5, 9], drafters["early exit"][0], sampler, tree=TREE, max_new_tokens=40
+    )
     assert len(run.emitted) > 2 and len(built) == 2
 
 
@@ -148,7 +193,12 @@ def test_ranks_beyond_the_vocabulary_are_refused(tiny_model, drafters):
     sampler = Sampler(temperature=0, seed=0, request="", positions=5)
     with pytest.raises(InputError, match="ranks"):
         speculate_tree(
-            tiny_model, [4], drafters["early exit"][0], sampler, tree=Tree.from_paths([(97,)]), max_new_tokens=5
+            tiny_model,
+            [4],
+            drafters["early exit"][0],
+            sampler,
+            tree=Tree.from_paths([(97,)]),
+            max_new_tokens=5,
         )
 
 
@@ -162,7 +212,13 @@ def test_shipped_model_drafts_trees_as_its_ranks_tell(shipped_model):
     ids = [token for text in help_topics(3000) for token in tokenizer.ids(text)][:250]
     bridge = fit_gap(model, [ids], start=12, stop=20, ridge=0.1)
     gapped = GapLlama(model, start=12, stop=20, bridge=bridge)
-    drafter = (by_levels(LayerSkip(gapped)), None, lambda prompt, tokens: text_ranks(gapped, prompt, tokens))
-    run, told = run_and_told(model, drafter, tokenizer.chat_ids("Name three primary colours."), TREE, length=14)
+    drafter = (
+        by_levels(LayerSkip(gapped)),
+        None,
+        lambda prompt, tokens: text_ranks(gapped, prompt, tokens),
+    )
+    run, told = run_and_told(
+        model, drafter, tokenizer.chat_ids("Name three primary colours."), TREE, length=14
+    )
     assert list(run.emitted) == told
     assert len(run.emitted) < 13

@@ -1,4 +1,5 @@
-"""Attention kernels answer what float64 arithmetic does, whatever the split, packing or mask; wrong ones are caught."""
+"""Attention kernels answer what float64 arithmetic does, whatever the split, packing or mask; wrong
+ones are caught."""
 
 import math
 from dataclasses import replace
@@ -13,7 +14,13 @@ from hypothesis import strategies as st  # noqa: E402
 
 from hardware_profiles.errors import InputError, UnknownNameError  # noqa: E402
 from real_runs.kernels import attention, split_attention  # noqa: E402
-from real_runs.kernels.attention import TOLERANCE, attention_cases, checked_forms, layer_shape, relative_error  # noqa: E402
+from real_runs.kernels.attention import (  # noqa: E402
+    TOLERANCE,
+    attention_cases,
+    checked_forms,
+    layer_shape,
+    relative_error,
+)
 from real_runs.kernels.attention_forms import FORMS, Form, Prepared  # noqa: E402
 from real_runs.kernels.operands import AttentionOperands, AttentionShape  # noqa: E402
 
@@ -34,7 +41,10 @@ def by_hand(operands, layout):
     out = np.zeros_like(query)
     for b in range(s.requests):
         for i in range(s.query_tokens):
-            seen = [*range(s.context), *(s.context + j for j in range(s.query_tokens) if operands.visible[i, j])]
+            seen = [
+                *range(s.context),
+                *(s.context + j for j in range(s.query_tokens) if operands.visible[i, j]),
+            ]
             for h in range(s.heads):
                 k, v = keys[b, seen, h // s.group], values[b, seen, h // s.group]
                 weight = np.exp(k @ query[b, i, h] / math.sqrt(s.head_dim))
@@ -46,11 +56,15 @@ def by_hand(operands, layout):
 @pytest.mark.parametrize("layout", ["tokens", "heads"])
 def test_the_reference_is_attention_by_hand(mask, layout):
     operands = AttentionOperands(replace(LAYER, mask=mask), CPU, torch.float32)
-    np.testing.assert_allclose(operands.reference(layout).numpy(), by_hand(operands, layout), atol=2e-5)
+    np.testing.assert_allclose(
+        operands.reference(layout).numpy(), by_hand(operands, layout), atol=2e-5
+    )
 
 
 def test_tree_rows_see_their_ancestors_only():
-    seen = AttentionOperands(replace(LAYER, query_tokens=7, mask="tree"), CPU, torch.float32).visible
+    seen = AttentionOperands(
+        replace(LAYER, query_tokens=7, mask="tree"), CPU, torch.float32
+    ).visible
     assert seen.sum(1).tolist() == [1, 2, 2, 3, 3, 3, 3]
     assert seen[5].nonzero().flatten().tolist() == [0, 2, 5]
 
@@ -59,18 +73,30 @@ def test_tree_rows_see_their_ancestors_only():
 @pytest.mark.parametrize("name", ON_CPU)
 def test_every_form_that_runs_here_is_right(name, mask):
     shape = replace(LAYER, mask=mask, context=32)
-    assert relative_error(FORMS[name], AttentionOperands(shape, CPU, torch.float32)) < TOLERANCE["fp32"]
+    assert (
+        relative_error(FORMS[name], AttentionOperands(shape, CPU, torch.float32))
+        < TOLERANCE["fp32"]
+    )
 
 
 @settings(max_examples=25)
 @given(
-    parts=st.integers(1, 8), part=st.integers(1, 9), n=st.integers(1, 9), group=st.integers(1, 4),
+    parts=st.integers(1, 8),
+    part=st.integers(1, 9),
+    n=st.integers(1, 9),
+    group=st.integers(1, 4),
     mask=st.sampled_from(["causal", "tree"]),
     kernel=st.sampled_from([split_attention.flash_partial, split_attention.matmul_partial]),
-)  # fmt: skip
+)
 def test_any_split_of_the_cache_gives_the_same_answer(parts, part, n, group, mask, kernel):
     shape = AttentionShape(
-        requests=2, query_tokens=n, context=parts * part, heads=2 * group, kv_heads=2, head_dim=8, mask=mask
+        requests=2,
+        query_tokens=n,
+        context=parts * part,
+        heads=2 * group,
+        kv_heads=2,
+        head_dim=8,
+        mask=mask,
     )
     operands = AttentionOperands(shape, CPU, torch.float32)
     found = operands.unpacked(split_attention.split_call(operands, kernel, parts)())
@@ -100,7 +126,11 @@ def not_a_number(operands):
 
 @pytest.mark.parametrize(
     ("prepare", "reason"),
-    [(broken, "wrong: relative error 0.01"), (raising, "no kernel image"), (not_a_number, "wrong: relative error inf")],
+    [
+        (broken, "wrong: relative error 0.01"),
+        (raising, "no kernel image"),
+        (not_a_number, "wrong: relative error inf"),
+    ],
 )
 def test_a_wrong_or_failing_form_is_left_out_with_its_reason(monkeypatch, prepare, reason):
     forms = {**FORMS, "bad": Form(prepare=prepare, devices=("cpu",))}
@@ -120,7 +150,9 @@ def test_forms_refuse_what_they_cannot_do():
 
 def test_cases_count_the_cache_once_whatever_the_query_tokens():
     sizes = {"requests": [1, 2], "query_tokens": [1, 8], "context": [4096], "forms": ["sdpa"]}
-    cases = attention_cases(layer_shape("llama-3.1-8b"), CPU, "bf16", operation="attention", **sizes)
+    cases = attention_cases(
+        layer_shape("llama-3.1-8b"), CPU, "bf16", operation="attention", **sizes
+    )
     by_shape = {(c.shape["requests"], c.shape["query_tokens"]): c for c in cases}
     assert len(by_shape) == 4
     assert by_shape[1, 8].bytes < 1.1 * by_shape[1, 1].bytes
@@ -139,7 +171,9 @@ def test_layers_come_from_models_by_name():
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
-@pytest.mark.parametrize("name", [name for name, form in FORMS.items() if "cuda" in form.devices and not form.module])
+@pytest.mark.parametrize(
+    "name", [name for name, form in FORMS.items() if "cuda" in form.devices and not form.module]
+)
 @pytest.mark.parametrize(("n", "context"), [(1, 512), (5, 96), (16, 0)])
 def test_forms_for_gpus_are_called_as_torch_declares_them(monkeypatch, name, n, context):
     """On the meta device every operator checks its arguments and shapes, and computes nothing."""
@@ -154,7 +188,9 @@ def test_forms_for_gpus_are_called_as_torch_declares_them(monkeypatch, name, n, 
     if form.refusal(shape, "cuda"):
         assert (form.cached == "some") == (context == 0)
         return
-    place = CPU if name == "flex" else torch.device("meta")  # FlexAttention knows no meta device, and is exact here
+    place = (
+        CPU if name == "flex" else torch.device("meta")
+    )  # FlexAttention knows no meta device, and is exact here
     operands = AttentionOperands(shape, place, torch.float32 if name == "flex" else torch.bfloat16)
     prepared = form.prepare(operands)
     found = prepared.answer(prepared.call())

@@ -1,4 +1,5 @@
-"""A card gets the profile of its own part or none: a relative's numbers would be wrong without a sign of it."""
+"""A card gets the profile of its own part or none: a relative's numbers would be wrong without a
+sign of it."""
 
 import pytest
 
@@ -48,5 +49,7 @@ def test_profiles_are_named_only_where_the_part_is_certain(title, processors, gi
 def test_a_card_without_a_profile_is_calibrated_only_from_one_that_was_named():
     assert _base("NVIDIA H200", "h200-sxm", cpu=False) == "h200-sxm"
     assert _base("CPU: AMD EPYC", "", cpu=True) == "cpu-generic"
-    with pytest.raises(InputError, match=r"--base: must name the nearest shipped profile.*A100 80GB PCIe"):
+    with pytest.raises(
+        InputError, match=r"--base: must name the nearest shipped profile.*A100 80GB PCIe"
+    ):
         _base("NVIDIA A100 80GB PCIe", "", cpu=False)

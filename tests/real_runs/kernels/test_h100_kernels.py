@@ -1,4 +1,5 @@
-"""Constants fitted to public kernel tables time what was measured on one H100 here; they never saw these rows."""
+"""Constants fitted to public kernel tables time what was measured on one H100 here; they never saw
+these rows."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ LONG = 8192  # cached tokens from which launches are a small part
 
 @pytest.fixture(scope="module")
 def errors():
-    """Signed errors, and the sizes, of cold bf16 rows by operation; of several kernels the fastest."""
+    """Signed errors, and the sizes, of cold bf16 rows by operation; of several kernels the
+    fastest."""
     device, found = load_device("h100-sxm"), {}
     for rows in trace_measurements(FILE):
         own = rows.select(rows.cold & (rows.dtype == "bf16"))
@@ -54,14 +56,16 @@ def test_the_law_of_verify_attention_holds_at_every_number_of_query_tokens(error
 
 
 def test_prefill_attention_is_predicted_too_slow(errors):
-    """FlashAttention 3 and cuDNN are faster than what the public tables timed, TensorRT-LLM's own kernels."""
+    """FlashAttention 3 and cuDNN are faster than what the public tables timed, TensorRT-LLM's own
+    kernels."""
     error, sizes = errors["attention_context"]
     whole = error[sizes["query_tokens"] >= 2048]
     assert 0.1 < float(np.median(whole)) < 0.3 and (whole > 0).mean() > 0.9
 
 
 def test_launches_one_by_one_are_not_taken_for_kernels(errors):
-    """The file holds 72 rows of the host's time beside the captured ones, some of them of shapes of their own."""
+    """The file holds 72 rows of the host's time beside the captured ones, some of them of shapes of
+    their own."""
     eager = [row for row in ROWS if row.operation == "attention" and not row.graph]
     verify = {
         (row.requests, row.query_tokens, row.context, row.heads, row.kv_heads, row.mask)

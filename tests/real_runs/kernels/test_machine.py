@@ -1,4 +1,5 @@
-"""What is read of a card: its last cache, its own line of the driver's tool, and the kernels that torch may choose."""
+"""What is read of a card: its last cache, its own line of the driver's tool, and the kernels that
+torch may choose."""
 
 from types import SimpleNamespace
 
@@ -26,7 +27,12 @@ def card(monkeypatch):
 
 
 def test_the_last_cache_counts_where_a_driver_knows_the_second(card):
-    card("AMD Instinct MI300X", multi_processor_count=304, total_memory=192 << 30, L2_cache_size=4 << 20)
+    card(
+        "AMD Instinct MI300X",
+        multi_processor_count=304,
+        total_memory=192 << 30,
+        L2_cache_size=4 << 20,
+    )
     assert machine._cache_bytes(PLACE) == load_device("mi300x").cache_bytes > 200e6
     card("NVIDIA Unheard", multi_processor_count=10, total_memory=8 << 30, L2_cache_size=4 << 20)
     assert device_names.profile_here(PLACE) == "" and machine._cache_bytes(PLACE) == 4 << 20
@@ -48,7 +54,9 @@ def test_the_drivers_tool_is_asked_for_this_card_and_its_limits(card, monkeypatc
         assert word in clocks
 
 
-@pytest.mark.parametrize(("capability", "groups"), [((8, 0), False), ((8, 9), False), ((9, 0), True), ((10, 0), True)])
+@pytest.mark.parametrize(
+    ("capability", "groups"), [((8, 0), False), ((8, 9), False), ((9, 0), True), ((10, 0), True)]
+)
 def test_experts_are_grouped_only_where_a_kernel_does_it(monkeypatch, capability, groups):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place=None: capability)
     x = SimpleNamespace(device=PLACE, dtype=torch.bfloat16)

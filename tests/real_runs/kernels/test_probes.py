@@ -34,12 +34,22 @@ def test_attention_that_answers_wrong_is_named(monkeypatch):
 def test_roofs_are_compared_with_the_datasheet(monkeypatch, share, state):
     h100 = load_device("h100-sxm")
     here = machines.Machine(
-        device=CPU, title="", profile="h100-sxm", cache_bytes=1, memory_bytes=1, threads=1,
-        copy_bytes_per_s=share * h100.bandwidth_bytes_per_s, gemm_flops_per_s=0.8 * h100.peak("bf16"),
-    )  # fmt: skip
+        device=CPU,
+        title="",
+        profile="h100-sxm",
+        cache_bytes=1,
+        memory_bytes=1,
+        threads=1,
+        copy_bytes_per_s=share * h100.bandwidth_bytes_per_s,
+        gemm_flops_per_s=0.8 * h100.peak("bf16"),
+    )
     monkeypatch.setattr(probes, "machine", lambda device, dtype: here)
     found = probes.roofs(CPU)
-    assert found.state == state and f"{share:.0%}" in found.detail and bool(found.advice) == (state != "ok")
+    assert (
+        found.state == state
+        and f"{share:.0%}" in found.detail
+        and bool(found.advice) == (state != "ok")
+    )
 
 
 def test_a_pass_that_differs_is_wrong(monkeypatch):
@@ -55,7 +65,11 @@ def test_a_pass_that_differs_is_wrong(monkeypatch):
 def test_what_a_probe_raises_is_its_finding(monkeypatch):
     monkeypatch.setitem(probes.PROBES, "roofs", lambda place: 1 / 0)
     found = probes.probed("roofs", "cpu")
-    assert (found.probe, found.state, found.detail) == ("roofs", "wrong", "ZeroDivisionError: division by zero")
+    assert (found.probe, found.state, found.detail) == (
+        "roofs",
+        "wrong",
+        "ZeroDivisionError: division by zero",
+    )
     assert probes.probed("identity", "cuda:99").state == "wrong"
 
 

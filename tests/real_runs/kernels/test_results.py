@@ -35,7 +35,8 @@ FOLDERS = results_folders()
 CPU_CORE_FLOPS_PER_S = 2 * 8 * 2 * 4e9
 MEASURING_NOISE = 1.05
 MOST_FILES = 8
-# more work may seem to take less time where another kernel takes over, and by noise; never by more than this
+# more work may seem to take less time where another kernel takes over, and by noise; never by more
+# than this
 LEAST_GROWTH = {"query_tokens": 0.6, "context": 0.7, "rows": 0.6, "requests": 0.7}
 
 
@@ -51,14 +52,22 @@ def test_there_are_results():
 def test_results_are_whole_and_say_where_they_come_from(folder):
     trace, summary = read_results(folder), read_summary(folder)
     about = trace.provenance
-    assert about.device and about.torch and about.command and about.started and about.cache_bytes > 0
+    assert (
+        about.device and about.torch and about.command and about.started and about.cache_bytes > 0
+    )
     assert len(kernel_files(folder)) <= MAX_KERNEL_FILES
-    assert len(recording_files(folder)) <= MAX_RECORDING_FILES and len(list(folder.iterdir())) <= MOST_FILES
+    assert (
+        len(recording_files(folder)) <= MAX_RECORDING_FILES
+        and len(list(folder.iterdir())) <= MOST_FILES
+    )
     assert all(path.stat().st_size <= MAX_PACKED_BYTES for path in folder.iterdir())
     runs = read_runs(folder)
     counted = {name: sum(row.job == name for row in trace.rows) for name in summary["jobs"]}
     if runs is not None:
-        counted |= {name: sum(run.job == name for run in runs.runs) for name in dict.fromkeys(r.job for r in runs.runs)}
+        counted |= {
+            name: sum(run.job == name for run in runs.runs)
+            for name in dict.fromkeys(r.job for r in runs.runs)
+        }
     for name in read_recordings(folder):
         counted[name.split("/")[0]] += 1
     assert counted == {name: entry["rows"] for name, entry in summary["jobs"].items()}
@@ -96,7 +105,9 @@ def test_cold_operations_stay_under_the_rates_of_plain_memory_traffic(folder):
 def test_verify_attention_reads_its_cache_once(folder):
     """At long contexts a few more query tokens cost far less than as many single passes."""
     rows = [
-        row for row in read_results(folder).rows if row.operation == "attention" and row.cold and row.context >= 2048
+        row
+        for row in read_results(folder).rows
+        if row.operation == "attention" and row.cold and row.context >= 2048
     ]
     if not rows:
         pytest.skip("no attention was timed by itself")
@@ -117,7 +128,17 @@ def shrinking(rows):
     for size, least in LEAST_GROWTH.items():
         lines = {}
         for row in rows:
-            timed = {"median_s", "low_s", "high_s", "repeats", "discarded", "outliers", "cpu_ratio", "flops", "bytes"}
+            timed = {
+                "median_s",
+                "low_s",
+                "high_s",
+                "repeats",
+                "discarded",
+                "outliers",
+                "cpu_ratio",
+                "flops",
+                "bytes",
+            }
             fixed = timed | {size, "sets", "cold", "kernels", "splits", "graph"}
             if row.operation == "step" and size in ("query_tokens", "requests"):
                 fixed |= {"rows"}
@@ -125,9 +146,7 @@ def shrinking(rows):
             lines.setdefault(key, []).append(row)
         for line in lines.values():
             ordered = sorted(line, key=lambda row: getattr(row, size))
-            found += [
-                (a, b) for a, b in pairwise(ordered) if b.median_s < least * a.median_s
-            ]  # fmt: skip
+            found += [(a, b) for a, b in pairwise(ordered) if b.median_s < least * a.median_s]
     return found
 
 
@@ -150,7 +169,11 @@ def test_passes_take_longer_than_their_weights(folder):
     passes = [row for row in trace.rows if row.operation == "step"]
     if not passes:
         pytest.skip("no passes were timed")
-    best = max(row.bytes / row.low_s for row in trace.rows if row.operation in ("copy", "read") and row.cold)
+    best = max(
+        row.bytes / row.low_s
+        for row in trace.rows
+        if row.operation in ("copy", "read") and row.cold
+    )
     for row in passes:
         whole = load_model(row.model)
         weights = BYTES_PER_VALUE[row.dtype] * whole.with_layers(row.layers).weight_values

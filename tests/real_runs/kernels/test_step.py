@@ -1,4 +1,5 @@
-"""A timed pass is the pass of a verify step, its bytes are weights and cache once, and its rows say what it was."""
+"""A timed pass is the pass of a verify step, its bytes are weights and cache once, and its rows say
+what it was."""
 
 import time
 from dataclasses import replace
@@ -20,21 +21,37 @@ from real_runs.kernels.timing import Effort  # noqa: E402
 
 CPU = torch.device("cpu")
 MACHINE = machines.Machine(
-    device=CPU, title="CPU", profile="", cache_bytes=1 << 10, memory_bytes=1 << 28, threads=1,
-    copy_bytes_per_s=1e9, gemm_flops_per_s=1e10,
-)  # fmt: skip
-BLOCK = Block(attention=Attention(heads=4, kv_heads=2, head_dim=8), feed_forward=FeedForward(width=48), norms=2)
-TINY = Architecture(name="tiny", hidden=32, vocab=97, tied=True, blocks=((BLOCK, 3),), max_context=4096)
+    device=CPU,
+    title="CPU",
+    profile="",
+    cache_bytes=1 << 10,
+    memory_bytes=1 << 28,
+    threads=1,
+    copy_bytes_per_s=1e9,
+    gemm_flops_per_s=1e10,
+)
+BLOCK = Block(
+    attention=Attention(heads=4, kv_heads=2, head_dim=8),
+    feed_forward=FeedForward(width=48),
+    norms=2,
+)
+TINY = Architecture(
+    name="tiny", hidden=32, vocab=97, tied=True, blocks=((BLOCK, 3),), max_context=4096
+)
 SIZES = {"requests": [1, 2], "query_tokens": [1, 4], "context": [16]}
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch):
-    monkeypatch.setattr(step, "load_model", lambda name: TINY if name == "tiny" else load_model(name))
+    monkeypatch.setattr(
+        step, "load_model", lambda name: TINY if name == "tiny" else load_model(name)
+    )
 
 
 def cases(**changes):
-    return step.step_cases("tiny", MACHINE, "fp32", **SIZES | {"masks": ["causal", "tree"]} | changes)
+    return step.step_cases(
+        "tiny", MACHINE, "fp32", **SIZES | {"masks": ["causal", "tree"]} | changes
+    )
 
 
 def test_every_size_comes_once_and_a_tree_of_one_token_not_at_all():
@@ -49,10 +66,17 @@ def test_passes_are_timed_and_say_what_they_were(monkeypatch):
     found = sweep(cases(), MACHINE, effort, deadline=time.monotonic() + 60, names=False)
     assert not found.skipped and len(found.rows) == 6
     for row in found.rows:
-        assert (row.operation, row.implementation, row.model, row.layers) == ("step", "eager", "tiny", 3)
+        assert (row.operation, row.implementation, row.model, row.layers) == (
+            "step",
+            "eager",
+            "tiny",
+            3,
+        )
         assert row.rows == row.requests * row.query_tokens and row.cold and not row.graph
     rates = step_rates(found.rows, 1e9)
-    assert [each["copy_ratio"] for each in rates] == [row.bytes / row.median_s / 1e9 for row in found.rows]
+    assert [each["copy_ratio"] for each in rates] == [
+        row.bytes / row.median_s / 1e9 for row in found.rows
+    ]
     assert copy_rate(found.rows) is None and step_rates(found.rows, None)[0]["copy_ratio"] is None
 
 
@@ -89,10 +113,14 @@ def test_trees_see_other_tokens_than_chains():
 def test_bytes_are_weights_once_and_each_requests_cache_once(name):
     model = load_model(name)
     one = step.step_work(model, 1, 1, 1024, 2.0)
-    assert float(one.bytes) == pytest.approx(2.0 * (model.weight_values + 1025 * model.kv_values_per_token))
+    assert float(one.bytes) == pytest.approx(
+        2.0 * (model.weight_values + 1025 * model.kv_values_per_token)
+    )
     verify, batch = step.step_work(model, 1, 9, 1024, 2.0), step.step_work(model, 4, 1, 1024, 2.0)
     assert float(verify.bytes - one.bytes) == pytest.approx(2.0 * 8 * model.kv_values_per_token)
-    assert float(batch.bytes - one.bytes) == pytest.approx(2.0 * 3 * 1025 * model.kv_values_per_token)
+    assert float(batch.bytes - one.bytes) == pytest.approx(
+        2.0 * 3 * 1025 * model.kv_values_per_token
+    )
     assert float(batch.flops) == pytest.approx(4 * float(one.flops))
     products = 2.0 * model.weight_values
     attention = float(one.flops) - products

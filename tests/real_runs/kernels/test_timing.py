@@ -1,4 +1,5 @@
-"""Times are of one call, cold where rows say so, and repeats that lost the processor do not count."""
+"""Times are of one call, cold where rows say so, and repeats that lost the processor do not
+count."""
 
 import contextlib
 import time
@@ -42,8 +43,11 @@ def test_disturbed_repeats_are_left_out_and_outliers_are_counted(monkeypatch):
     clock = {"wall": 0.0, "cpu": 0.0}
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock["wall"])
     monkeypatch.setattr(timing.time, "process_time", lambda: clock["cpu"])
-    # wall and process time of each call: the third waited for the processor, the fifth was slow by itself
-    script = iter([(1e-3, 1e-3)] * 3 + [(1e-3, 1e-3), (1e-3, 1e-3), (9e-3, 1e-3), (1e-3, 1e-3), (4e-3, 4e-3)])
+    # wall and process time of each call: the third waited for the processor, the fifth was slow by
+    # itself
+    script = iter(
+        [(1e-3, 1e-3)] * 3 + [(1e-3, 1e-3), (1e-3, 1e-3), (9e-3, 1e-3), (1e-3, 1e-3), (4e-3, 4e-3)]
+    )
 
     def call():
         wall, cpu = next(script, (1e-3, 1e-3))
@@ -51,7 +55,12 @@ def test_disturbed_repeats_are_left_out_and_outliers_are_counted(monkeypatch):
         clock["cpu"] += cpu
 
     found = measure({"a": [call]}, CPU, Effort(repeats=5, budget_s=1.0))["a"]
-    assert (found.median_s, found.repeats, found.discarded, found.outliers) == (pytest.approx(1e-3), 5, 1, 1)
+    assert (found.median_s, found.repeats, found.discarded, found.outliers) == (
+        pytest.approx(1e-3),
+        5,
+        1,
+        1,
+    )
 
 
 @given(st.lists(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6), min_size=2, max_size=5))
@@ -81,13 +90,18 @@ def test_what_one_implementation_raises_leaves_the_others_alone():
     def fails():
         raise RuntimeError("no kernel")
 
-    found = measure({"bad": [fails], "good": [lambda: spin(2e-4)]}, CPU, Effort(repeats=3, budget_s=0.05))
+    found = measure(
+        {"bad": [fails], "good": [lambda: spin(2e-4)]}, CPU, Effort(repeats=3, budget_s=0.05)
+    )
     assert "no kernel" in str(found["bad"])
     assert isinstance(found["good"], timing.BusyProcessorError) or found["good"].median_s >= 2e-4
 
 
 @given(
-    size=st.floats(1, 1e10), cache=st.integers(1 << 20, 1 << 27), memory=st.floats(1e9, 1e11), most=st.integers(1, 256)
+    size=st.floats(1, 1e10),
+    cache=st.integers(1 << 20, 1 << 27),
+    memory=st.floats(1e9, 1e11),
+    most=st.integers(1, 256),
 )
 def test_sets_are_cold_or_limited_by_memory_or_number(size, cache, memory, most):
     sets = sets_needed(size, cache, memory, most=most)
@@ -112,7 +126,10 @@ def test_kernels_are_named():
 @pytest.mark.parametrize(
     ("given_name", "short"),
     [
-        ("void flash::flash_fwd_splitkv_kernel<Traits<128, 64>, true>(Params)", "flash::flash_fwd_splitkv_kernel"),
+        (
+            "void flash::flash_fwd_splitkv_kernel<Traits<128, 64>, true>(Params)",
+            "flash::flash_fwd_splitkv_kernel",
+        ),
         ("void at::native::(anonymous namespace)::softmax<float>(int)", "at::native::softmax"),
         ("nvjet_tst_128x64_v_bz_TNT", "nvjet_tst_128x64_v_bz_TNT"),
         ("Memset (Device)", "Memset"),
@@ -124,7 +141,8 @@ def test_names_are_shortened_to_what_distinguishes_kernels(given_name, short):
 
 
 class FakeCuda:
-    """The parts of torch.cuda that timing uses; every call takes 10 µs of device time, a flush takes 50."""
+    """The parts of torch.cuda that timing uses; every call takes 10 µs of device time, a flush
+    takes 50."""
 
     def __init__(self, capturable=True):
         self.now, self.log, self.capturable, self.capturing = 0.0, [], capturable, None
@@ -203,10 +221,13 @@ def cuda(monkeypatch):
 
 
 def test_captured_rotations_follow_a_flush_and_launches_follow_none(cuda):
-    """A flush would hide what launches cost, and it alone makes a rotation through few operands cold."""
+    """A flush would hide what launches cost, and it alone makes a rotation through few operands
+    cold."""
     for graph in (True, False):
         cuda.log.clear()
-        found = timing.measure_cuda([cuda.call] * 5, Effort(repeats=7, budget_s=1.0, graph=graph), cuda.flush)
+        found = timing.measure_cuda(
+            [cuda.call] * 5, Effort(repeats=7, budget_s=1.0, graph=graph), cuda.flush
+        )
         assert found.median_s == pytest.approx(1e-5) and found.repeats == 7
         assert found.graph == graph == ("reset" in cuda.log)
         assert cuda.log.count("flush") == (9 if graph else 0)
@@ -215,7 +236,8 @@ def test_captured_rotations_follow_a_flush_and_launches_follow_none(cuda):
 
 
 def test_a_short_call_stands_several_times_in_its_graph(cuda):
-    """The start of a graph is a few microseconds, which a graph of one call would add to its time."""
+    """The start of a graph is a few microseconds, which a graph of one call would add to its
+    time."""
     found = timing.measure_cuda([cuda.call], Effort(repeats=3, budget_s=1.0), cuda.flush)
     assert found.median_s == pytest.approx(1e-5)
     assert cuda.log[-6:] == ["replay", *["call"] * timing.LEAST_CALLS_PER_GRAPH, "reset"]
@@ -230,7 +252,8 @@ def test_calls_that_cannot_be_captured_have_no_time(cuda):
 
 
 def test_a_flush_writes_one_buffer_and_reads_another():
-    """What is written last waits in the cache and would be written to memory while the timed call runs."""
+    """What is written last waits in the cache and would be written to memory while the timed call
+    runs."""
     flush = timing.Flush(1 << 10, CPU)
     flush._written.fill_(3.0)
     flush._read.fill_(0.5)

@@ -14,4 +14,6 @@ def test_a_bridge_is_placed_once_for_each_number_format():
     assert bridge(states.bfloat16()).dtype == torch.bfloat16
     placed = {where: id(pair[0]) for where, pair in bridge._placed.items()}
     bridge(states.bfloat16())
-    assert len(placed) == 2 and placed == {where: id(pair[0]) for where, pair in bridge._placed.items()}
+    assert len(placed) == 2 and placed == {
+        where: id(pair[0]) for where, pair in bridge._placed.items()
+    }

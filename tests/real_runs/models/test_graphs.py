@@ -1,4 +1,5 @@
-"""Passes of fixed shape equal ordinary ones, whatever lies in the slots they mask; capture, against a fake."""
+"""Passes of fixed shape equal ordinary ones, whatever lies in the slots they mask; capture, against
+a fake."""
 
 import contextlib
 
@@ -20,19 +21,30 @@ from tests.real_runs.random_weights import random_weights
 
 PARENTS = [-1, 0, 0, 1, 1]
 LATENT = Attention(
-    heads=4, kv_heads=1, head_dim=12, kv_lora_rank=16, q_lora_rank=20, rope_dim=4, nope_dim=8, value_dim=6
+    heads=4,
+    kv_heads=1,
+    head_dim=12,
+    kv_lora_rank=16,
+    q_lora_rank=20,
+    rope_dim=4,
+    nope_dim=8,
+    value_dim=6,
 )
 
 
 def stand_in(attention, feed_forward=None):
     block = Block(attention=attention, feed_forward=feed_forward or FeedForward(width=24), norms=2)
-    architecture = Architecture(name="t", hidden=32, vocab=97, tied=True, blocks=((block, 2),), max_context=64)
+    architecture = Architecture(
+        name="t", hidden=32, vocab=97, tied=True, blocks=((block, 2),), max_context=64
+    )
     return Llama(weights_like(architecture, dtype=torch.float32))
 
 
 @pytest.fixture(scope="module", params=["grouped", "windows", "latent", "experts"])
 def model(request, tiny_model):
-    grouped = Attention(heads=4, kv_heads=2, head_dim=8, window=4 if request.param == "windows" else None)
+    grouped = Attention(
+        heads=4, kv_heads=2, head_dim=8, window=4 if request.param == "windows" else None
+    )
     experts = FeedForward(width=24, experts=5, experts_per_token=2)
     return {
         "grouped": lambda: tiny_model,
@@ -45,7 +57,9 @@ def model(request, tiny_model):
 def filled(model, lengths, capacity=40):
     """A cache whose rows have these lengths, and noise in every slot after them."""
     cache = model.new_cache(capacity, batch=len(lengths))
-    rows = [[(3 * slot + 11 * row) % 97 for slot in range(max(lengths))] for row in range(len(lengths))]
+    rows = [
+        [(3 * slot + 11 * row) % 97 for slot in range(max(lengths))] for row in range(len(lengths))
+    ]
     model.forward(rows, cache, logits="none")
     cache.commit(lengths)
     for row, length in enumerate(lengths):
@@ -55,7 +69,11 @@ def filled(model, lengths, capacity=40):
 
 
 @settings(max_examples=10)
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(1, 5), st.sampled_from([20, 33, 40]))
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.sampled_from([20, 33, 40]),
+)
 def test_chains_of_ragged_rows_equal_ordinary_passes(model, lengths, count, slots):
     ids = [[(17 * row + 5 * token) % 97 for token in range(count)] for row in range(len(lengths))]
     ordinary, static = filled(model, lengths), filled(model, lengths)
@@ -64,7 +82,9 @@ def test_chains_of_ragged_rows_equal_ordinary_passes(model, lengths, count, slot
     torch.testing.assert_close(made, expected, atol=1e-4, rtol=1e-3)
     for row, length in enumerate(lengths):
         written = slice(0, length + count)
-        torch.testing.assert_close(static.keys[:, row, :, written], ordinary.keys[:, row, :, written])
+        torch.testing.assert_close(
+            static.keys[:, row, :, written], ordinary.keys[:, row, :, written]
+        )
         assert (static.keys[:, row, :, length + count :] == 50.0).all()
 
 
@@ -102,7 +122,9 @@ def test_a_tree_equals_an_ordinary_pass_with_its_mask(model):
 
 def test_rows_are_distinguished():
     """Negative control: another row's length gives other logits."""
-    config = LlamaConfig(vocabulary=97, width=32, layers=2, heads=4, kv_heads=2, head_dim=8, ffn_width=48)
+    config = LlamaConfig(
+        vocabulary=97, width=32, layers=2, heads=4, kv_heads=2, head_dim=8, ffn_width=48
+    )
     model = Llama(random_weights(config, seed=3, scale=0.2))
     static = StaticPass(model, filled(model, [3, 9]), tokens=1, slots=16)
     right = static.run([[5], [6]]).clone()
@@ -148,7 +170,17 @@ def test_on_cuda_a_pass_is_captured_once_and_replayed(monkeypatch, tiny_model):
     monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: scope("graph"))
     monkeypatch.setattr(torch.cuda, "CUDAGraph", FakeGraph)
     first = static.run([[5]])
-    captured = ["wait", "enter stream", "pass", "pass", "leave stream", "wait", "enter graph", "pass", "leave graph"]
+    captured = [
+        "wait",
+        "enter stream",
+        "pass",
+        "pass",
+        "leave stream",
+        "wait",
+        "enter graph",
+        "pass",
+        "leave graph",
+    ]
     assert log == captured
     torch.testing.assert_close(first, expected)
     assert static.run([[6]]) is first
@@ -164,7 +196,14 @@ def test_misuse_is_refused(tiny_model):
         StaticPass(tiny_model, cache, tokens=2, slots=41)
     scaling = RopeScaling(kind="dynamic", factor=2.0, original_positions=16)
     config = LlamaConfig(
-        vocabulary=9, width=8, layers=1, heads=1, kv_heads=1, head_dim=8, ffn_width=8, rope_scaling=scaling
+        vocabulary=9,
+        width=8,
+        layers=1,
+        heads=1,
+        kv_heads=1,
+        head_dim=8,
+        ffn_width=8,
+        rope_scaling=scaling,
     )
     changing = Llama(random_weights(config))
     with pytest.raises(InputError, match="change beyond 16 positions"):

@@ -1,4 +1,5 @@
-"""The forward against Transformers, against itself without a cache, and against paths where it checks a tree."""
+"""The forward against Transformers, against itself without a cache, and against paths where it
+checks a tree."""
 
 import warnings
 
@@ -35,7 +36,10 @@ LLAMA3 = {
 FAMILIES = {
     "llama": ("Llama", {}),
     "tied": ("Llama", {"tie_word_embeddings": True}),
-    "linear": ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0}}),
+    "linear": (
+        "Llama",
+        {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0}},
+    ),
     "llama3": ("Llama", {"rope_parameters": LLAMA3}),
     "mistral": ("Mistral", {"sliding_window": None, "head_dim": 8}),
     "qwen2": ("Qwen2", {}),
@@ -57,7 +61,9 @@ def oracle(family):
     with torch.no_grad():
         for name, parameter in theirs.named_parameters():
             parameter.normal_(0, 0.3).add_(1.0 if "norm" in name else 0.0)
-    weights = LoadedWeights(config=from_hf(config.to_dict()), tensors=dict(theirs.state_dict()), sha256="")
+    weights = LoadedWeights(
+        config=from_hf(config.to_dict()), tensors=dict(theirs.state_dict()), sha256=""
+    )
     return theirs, Llama(weights)
 
 
@@ -81,7 +87,9 @@ def test_rotary_scaling_and_head_norms_matter():
         config = from_hf({**theirs.config.to_dict(), **change})
         tensors = dict(theirs.state_dict())
         if family == "qwen3":
-            tensors = {name: torch.ones_like(x) if "q_norm" in name else x for name, x in tensors.items()}
+            tensors = {
+                name: torch.ones_like(x) if "q_norm" in name else x for name, x in tensors.items()
+            }
         wrong = Llama(LoadedWeights(config=config, tensors=tensors, sha256=""))
         tokens = list(range(48))
         right_logits = ours.forward(tokens, ours.new_cache(48)).logits
@@ -91,7 +99,9 @@ def test_rotary_scaling_and_head_norms_matter():
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(0, 2**31))
 def test_cached_decoding_equals_one_full_pass(tiny_model, pieces, seed):
-    tokens = torch.randint(0, 97, (sum(pieces),), generator=torch.Generator().manual_seed(seed)).tolist()
+    tokens = torch.randint(
+        0, 97, (sum(pieces),), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
     full = tiny_model.forward(tokens, tiny_model.new_cache(len(tokens))).logits[0]
     cache, start = tiny_model.new_cache(len(tokens)), 0
     for count in pieces:
@@ -106,7 +116,9 @@ def test_last_logits_and_early_stop_agree_with_the_full_pass(tiny_model):
     full = tiny_model.forward(tokens, tiny_model.new_cache(5), capture=(2, 4))
     last = tiny_model.forward(tokens, tiny_model.new_cache(5), logits="last").logits
     torch.testing.assert_close(last[0, 0], full.logits[0, -1])
-    early = tiny_model.forward(tokens, tiny_model.new_cache(5), logits="none", capture=(2,), stop_after=2)
+    early = tiny_model.forward(
+        tokens, tiny_model.new_cache(5), logits="none", capture=(2,), stop_after=2
+    )
     torch.testing.assert_close(early.hidden[2], full.hidden[2])
     torch.testing.assert_close(tiny_model.head(full.hidden[4]), full.logits)
     assert early.logits is None
@@ -133,13 +145,17 @@ def path_logits(model, prompt, tokens):
             path.append(tokens[at])
             at = PARENTS[at]
         sequence = prompt + path[::-1]
-        rows.append(model.forward(sequence, model.new_cache(len(sequence)), logits="last").logits[0, 0])
+        rows.append(
+            model.forward(sequence, model.new_cache(len(sequence)), logits="last").logits[0, 0]
+        )
     return torch.stack(rows)
 
 
 def test_tree_pass_equals_path_by_path_decoding(tiny_model):
     prompt, tokens, logits, _ = tree_case(tiny_model)
-    torch.testing.assert_close(logits, path_logits(tiny_model, prompt, tokens), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        logits, path_logits(tiny_model, prompt, tokens), atol=1e-4, rtol=1e-4
+    )
 
 
 def test_wrong_mask_and_wrong_positions_are_caught(tiny_model):

@@ -1,4 +1,5 @@
-"""A pass whose cache is split off equals one under a mask over all of it; torch's GPU kernels are replaced by sums."""
+"""A pass whose cache is split off equals one under a mask over all of it; torch's GPU kernels are
+replaced by sums."""
 
 from types import SimpleNamespace
 
@@ -42,9 +43,13 @@ def kernels(monkeypatch):
         out, lse = summed(query, keys, values, bias)
         return out, torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
 
-    aten = SimpleNamespace(_scaled_dot_product_flash_attention=flash, _scaled_dot_product_efficient_attention=efficient)
+    aten = SimpleNamespace(
+        _scaled_dot_product_flash_attention=flash, _scaled_dot_product_efficient_attention=efficient
+    )
     names = ("float16", "bfloat16", "zeros", "sigmoid", "lerp")
-    known = SimpleNamespace(ops=SimpleNamespace(aten=aten), **{name: getattr(torch, name) for name in names})
+    known = SimpleNamespace(
+        ops=SimpleNamespace(aten=aten), **{name: getattr(torch, name) for name in names}
+    )
     monkeypatch.setattr(prefix_attention, "torch", known)
     monkeypatch.setattr(prefix_attention, "_flash_3", lambda card: None)
     for module in (graphs, llama):
@@ -54,13 +59,17 @@ def kernels(monkeypatch):
 
 @pytest.fixture(scope="module")
 def model():
-    config = LlamaConfig(vocabulary=97, width=32, layers=2, heads=4, kv_heads=2, head_dim=8, ffn_width=48)
+    config = LlamaConfig(
+        vocabulary=97, width=32, layers=2, heads=4, kv_heads=2, head_dim=8, ffn_width=48
+    )
     return Llama(random_weights(config, seed=3, scale=0.2))
 
 
 def filled(model, rows, length):
     cache = model.new_cache(length + 5, batch=rows)
-    model.forward([[(3 * slot + 11 * row) % 97 for slot in range(length)] for row in range(rows)], cache)
+    model.forward(
+        [[(3 * slot + 11 * row) % 97 for slot in range(length)] for row in range(rows)], cache
+    )
     cache.commit(length)
     return cache
 
@@ -74,7 +83,9 @@ def test_a_chain_needs_no_mask(model, kernels, monkeypatch, rows, tokens):
         expected = model.forward(ids, cache).logits
     assert kernels == {"flash": 0, "efficient": 0}
     torch.testing.assert_close(model.forward(ids, cache).logits, expected, atol=1e-4, rtol=1e-3)
-    made = StaticPass(model, cache, tokens=tokens, slots=7 + tokens, settled=True, chain=True).run(ids)
+    made = StaticPass(model, cache, tokens=tokens, slots=7 + tokens, settled=True, chain=True).run(
+        ids
+    )
     torch.testing.assert_close(made, expected, atol=1e-4, rtol=1e-3)
     assert kernels == {"flash": 4, "efficient": 0}  # two layers, two passes
 

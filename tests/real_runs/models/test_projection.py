@@ -16,7 +16,9 @@ def test_products_equal_linear(rows, outputs, inputs, dtype):
         torch.randn(shape, generator=generator).to(dtype)
         for shape in ((outputs, inputs), (1, rows, inputs), (outputs,), (1, rows, outputs))
     )
-    tolerance = {"atol": 0.3, "rtol": 0.05} if dtype == torch.bfloat16 else {"atol": 1e-4, "rtol": 1e-4}
+    tolerance = (
+        {"atol": 0.3, "rtol": 0.05} if dtype == torch.bfloat16 else {"atol": 1e-4, "rtol": 1e-4}
+    )
     for given_bias in (None, bias):
         projection = Projection(weight, given_bias)
         expected = functional.linear(x, weight, given_bias)

@@ -1,4 +1,5 @@
-"""Rows of different lengths in one pass equal each row alone, and differ where a row loses what is its own."""
+"""Rows of different lengths in one pass equal each row alone, and differ where a row loses what is
+its own."""
 
 import pytest
 import torch
@@ -25,9 +26,15 @@ def model(request):
     """Grouped heads; head norms; biases."""
     changes = {"headed": {"qk_norm": True, "tied_head": False}, "biased": {"attention_bias": True}}
     config = LlamaConfig(
-        vocabulary=97, width=32, layers=3, heads=4, kv_heads=2, head_dim=8, ffn_width=48,
+        vocabulary=97,
+        width=32,
+        layers=3,
+        heads=4,
+        kv_heads=2,
+        head_dim=8,
+        ffn_width=48,
         **changes.get(request.param, {}),
-    )  # fmt: skip
+    )
     return Llama(random_weights(config, seed=3, scale=0.2))
 
 
@@ -43,7 +50,9 @@ def alone(model, tokens):
 
 def prefilled(model, prompts=PROMPTS, capacity=40):
     cache = model.new_cache(capacity, batch=len(prompts))
-    logits = model.forward(padded(prompts), cache, at=[len(prompt) - 1 for prompt in prompts]).logits
+    logits = model.forward(
+        padded(prompts), cache, at=[len(prompt) - 1 for prompt in prompts]
+    ).logits
     cache.commit([len(prompt) for prompt in prompts])
     return cache, logits
 
@@ -55,7 +64,9 @@ def test_padded_prefill_gives_the_logits_of_each_rows_last_token(model):
     for row, prompt in enumerate(PROMPTS):
         torch.testing.assert_close(logits[row, 0], alone(model, prompt)[-1], atol=1e-4, rtol=1e-4)
     wrong = model.forward(padded(PROMPTS), model.new_cache(40, batch=3), logits="last").logits
-    assert (wrong[1, 0] - alone(model, PROMPTS[1])[-1]).abs().max() > 0.1  # the last token is padding there
+    assert (
+        wrong[1, 0] - alone(model, PROMPTS[1])[-1]
+    ).abs().max() > 0.1  # the last token is padding there
 
 
 @settings(max_examples=15)
@@ -67,12 +78,17 @@ def test_ragged_passes_equal_each_row_alone(tiny_model, prompts, counts):
     cache, _ = prefilled(tiny_model, prompts)
     texts = [list(prompt) for prompt in prompts]
     for step, count in enumerate(counts):
-        added = [[(31 * step + 7 * row + index) % 97 for index in range(count)] for row in range(len(prompts))]
+        added = [
+            [(31 * step + 7 * row + index) % 97 for index in range(count)]
+            for row in range(len(prompts))
+        ]
         logits = tiny_model.forward(added, cache).logits
         cache.commit(count)
         for row, text in enumerate(texts):
             text.extend(added[row])
-            torch.testing.assert_close(logits[row], alone(tiny_model, text)[-count:], atol=2e-4, rtol=1e-4)
+            torch.testing.assert_close(
+                logits[row], alone(tiny_model, text)[-count:], atol=2e-4, rtol=1e-4
+            )
 
 
 def test_rows_committed_by_different_amounts_forget_their_own_rejects(model):
@@ -92,7 +108,9 @@ def tree_inputs(lengths):
     for row, length in enumerate(lengths):
         own = tree_mask(TREES[row], length)
         mask[row, :, : own.shape[1]] = own
-    return torch.stack([tree_positions(tree, length) for tree, length in zip(TREES, lengths, strict=True)]), mask
+    return torch.stack(
+        [tree_positions(tree, length) for tree, length in zip(TREES, lengths, strict=True)]
+    ), mask
 
 
 def path_logits(model, row):
@@ -115,7 +133,9 @@ def test_a_tree_per_row_equals_path_by_path_decoding(model):
         torch.testing.assert_close(logits[row], path_logits(model, row), atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("wrong", ["positions of another row", "mask of another row", "causal mask", "starts"])
+@pytest.mark.parametrize(
+    "wrong", ["positions of another row", "mask of another row", "causal mask", "starts"]
+)
 def test_a_rows_own_positions_mask_and_start_matter(model, wrong):
     """Negative controls: the comparison above sees each of them."""
     cache, _ = prefilled(model)
@@ -148,7 +168,10 @@ def after_compaction(model, compacted):
 
 def test_compaction_per_row_keeps_each_rows_path(model):
     expected = torch.stack(
-        [alone(model, PROMPTS[r] + [NODES[r][node] for node in PATHS[r]] + [33 + r])[-1] for r in range(3)]
+        [
+            alone(model, PROMPTS[r] + [NODES[r][node] for node in PATHS[r]] + [33 + r])[-1]
+            for r in range(3)
+        ]
     )
     torch.testing.assert_close(after_compaction(model, True), expected, atol=2e-4, rtol=1e-4)
     missing = (after_compaction(model, False) - expected).abs().amax(dim=1)
@@ -168,7 +191,9 @@ def test_compaction_moves_exactly_the_accepted_slots(tiny_config, data):
     cache.keys += marks
     cache.values -= marks
     cache.commit(lengths)
-    kept = [sorted(data.draw(st.sets(st.integers(0, 11 - length), max_size=5))) for length in lengths]
+    kept = [
+        sorted(data.draw(st.sets(st.integers(0, 11 - length), max_size=5))) for length in lengths
+    ]
     cache.compact(kept)
     for row, (length, path) in enumerate(zip(lengths, kept, strict=True)):
         slots = [*range(length), *(length + slot for slot in path)]

@@ -12,19 +12,34 @@ torch = pytest.importorskip("torch")
 from hardware_profiles.errors import InputError  # noqa: E402
 from real_runs.masked.corpus import Corpus  # noqa: E402
 from real_runs.masked.training import MaskedRecipe, masked_model  # noqa: E402
-from real_runs.recording.masked import MaskedRecording, anchor_policies, other_prompts, record_masked  # noqa: E402
+from real_runs.recording.masked import (  # noqa: E402
+    MaskedRecording,
+    anchor_policies,
+    other_prompts,
+    record_masked,
+)
 from real_runs.training import module_sha256  # noqa: E402
 from traces.kinds.refine_policy import RefinePolicy  # noqa: E402
 from traces.replay.confidence.walk import replay_policy  # noqa: E402
 from traces.storage.confidence_file import read_confidence  # noqa: E402
 
-SMALL = MaskedRecipe(corpus=Corpus(window_tokens=24), prompt_tokens=8, steps=3, rows=4, width=16, layers=1, heads=2,
-                     ffn_width=16)  # fmt: skip
+SMALL = MaskedRecipe(
+    corpus=Corpus(window_tokens=24),
+    prompt_tokens=8,
+    steps=3,
+    rows=4,
+    width=16,
+    layers=1,
+    heads=2,
+    ffn_width=16,
+)
 POLICIES = {cache: anchor_policies(cache, 8) for cache in ("none", "prefix", "dual")}
 
 
 def options(folder, **changes):
-    return MaskedRecording(out=folder, recipe=SMALL, prompts=2, policies=POLICIES, name="tiny", **changes)
+    return MaskedRecording(
+        out=folder, recipe=SMALL, prompts=2, policies=POLICIES, name="tiny", **changes
+    )
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +50,9 @@ def recorded(tmp_path_factory):
 
 def test_every_recorded_policy_is_replayed_exactly_under_every_cache(recorded):
     _, paths = recorded
-    assert [path.name for path in paths] == [f"tiny--{n}.parquet" for n in ("plain", "prefix-cache", "dual-cache")]
+    assert [path.name for path in paths] == [
+        f"tiny--{n}.parquet" for n in ("plain", "prefix-cache", "dual-cache")
+    ]
     for path, policies in zip(paths, POLICIES.values(), strict=True):
         trace = read_confidence(path)
         assert trace.policies == policies and trace.runs == 12
@@ -54,7 +71,9 @@ def test_confirmed_drafts_replayed_take_the_passes_of_the_live_model(recorded):
         policy = RefinePolicy(commit="self_verified", at={"drafts": drafts}, block_tokens=8)
         replay = replay_policy(trace, policy)
         live = [
-            self_verified(model, window[:8].tolist(), policy, canvas_tokens=16, mask_id=SMALL.corpus.mask_id).steps[0]
+            self_verified(
+                model, window[:8].tolist(), policy, canvas_tokens=16, mask_id=SMALL.corpus.mask_id
+            ).steps[0]
             for window in SMALL.corpus.prompts(2).values()
         ]
         assert replay.steps.tolist() == live
@@ -62,7 +81,9 @@ def test_confirmed_drafts_replayed_take_the_passes_of_the_live_model(recorded):
 
 def test_a_killed_recording_goes_on_where_it_was(recorded, tmp_path):
     folder, paths = recorded
-    (tmp_path / "masked-model.safetensors").write_bytes((folder / "masked-model.safetensors").read_bytes())
+    (tmp_path / "masked-model.safetensors").write_bytes(
+        (folder / "masked-model.safetensors").read_bytes()
+    )
 
     def killed(done):
         if done.stage == "recording" and done.done == 7:
@@ -77,7 +98,9 @@ def test_a_killed_recording_goes_on_where_it_was(recorded, tmp_path):
         record_masked(dataclasses.replace(options(tmp_path, resume=True), prompts=1))
     for mine, whole in zip(record_masked(options(tmp_path, resume=True)), paths, strict=True):
         one, other = read_confidence(mine), read_confidence(whole)
-        assert np.array_equal(one.doubt, other.doubt) and np.array_equal(one.final_ids, other.final_ids)
+        assert np.array_equal(one.doubt, other.doubt) and np.array_equal(
+            one.final_ids, other.final_ids
+        )
     assert not list(tmp_path.glob("*.jsonl"))
 
 

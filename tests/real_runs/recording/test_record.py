@@ -60,7 +60,9 @@ NAMES = [
 def options(tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("recording")
     (folder / "prompts.toml").write_text(PROMPTS)
-    return RecordOptions(out=folder / "undisturbed", model=tiny_folder, prompts=folder / "prompts.toml", **SMALL)
+    return RecordOptions(
+        out=folder / "undisturbed", model=tiny_folder, prompts=folder / "prompts.toml", **SMALL
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +74,25 @@ def undisturbed(options):
 def columns(path):
     """Every column of a trace but the times, and its provenance."""
     trace = read_acceptance(path)
-    extra = {name: list(column) for name, column in trace.extra_columns.items() if not f"_{name}".endswith(TIMES)}
+    extra = {
+        name: list(column)
+        for name, column in trace.extra_columns.items()
+        if not f"_{name}".endswith(TIMES)
+    }
     arrays = {
         name: None if values is None else values.tolist()
-        for name, values in (("emitted", trace.emitted), ("drafted", trace.drafted), ("rank", trace.rank))
+        for name, values in (
+            ("emitted", trace.emitted),
+            ("drafted", trace.drafted),
+            ("rank", trace.rank),
+        )
     }
-    shapes = (trace.request_ids, trace.prompt_kinds, trace.prompt_tokens.tolist(), trace.offsets.tolist())
+    shapes = (
+        trace.request_ids,
+        trace.prompt_kinds,
+        trace.prompt_tokens.tolist(),
+        trace.offsets.tolist(),
+    )
     return shapes, arrays, extra, trace.provenance
 
 
@@ -129,14 +144,20 @@ def test_results_by_kind_are_those_of_a_replay(undisturbed):
         trace = read_acceptance(file.path)
         kinds = trace.provenance.extra["results"]
         assert list(kinds) == ["short", "long", "all"]
-        assert kinds["short"]["tokens"] + kinds["long"]["tokens"] == kinds["all"]["tokens"] == file.tokens
+        assert (
+            kinds["short"]["tokens"] + kinds["long"]["tokens"]
+            == kinds["all"]["tokens"]
+            == file.tokens
+        )
         expected = replay_chain(trace.select([2, 3]), 3).tokens_per_step
         assert kinds["long"]["tokens_per_step"]["3"] == pytest.approx(expected, abs=1e-4)
 
 
 def test_killed_and_resumed_equals_undisturbed(options, undisturbed, tmp_path):
     resumed = replace(options, out=tmp_path / "resumed", resume=True)
-    code = CHILD.format(after=KILLED_AFTER, options=", ".join(f"{k}={v!r}" for k, v in SMALL.items()))
+    code = CHILD.format(
+        after=KILLED_AFTER, options=", ".join(f"{k}={v!r}" for k, v in SMALL.items())
+    )
     arguments = [sys.executable, "-c", code, resumed.out, options.model, options.prompts]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     died = subprocess.run(arguments, env=environment, capture_output=True, check=False, timeout=300)
@@ -144,7 +165,9 @@ def test_killed_and_resumed_equals_undisturbed(options, undisturbed, tmp_path):
     part = resumed.out / "tiny-llama.part.jsonl"
     lines = part.read_bytes().splitlines(keepends=True)
     assert len(lines) == 1 + KILLED_AFTER
-    part.write_bytes(b"".join(lines) + lines[-1][:50])  # as if it had died while writing the next one
+    part.write_bytes(
+        b"".join(lines) + lines[-1][:50]
+    )  # as if it had died while writing the next one
 
     with pytest.raises(InputError, match="resume it or delete it"):
         record(replace(resumed, resume=False))
@@ -181,7 +204,9 @@ def test_kept_requests_are_not_run_again(options, undisturbed, tmp_path, monkeyp
 
 def test_sampling_differs_from_greedy_and_follows_the_seed(options, undisturbed, tmp_path):
     report, _ = undisturbed
-    reseeded = record(replace(options, out=tmp_path, seed=9, drafters=("prompt-lookup",), temperatures=(0.8, 0.0)))
+    reseeded = record(
+        replace(options, out=tmp_path, seed=9, drafters=("prompt-lookup",), temperatures=(0.8, 0.0))
+    )
     by_mode = {
         (seed, file.temperature): read_acceptance(file.path).extra_columns["output_sha256"]
         for seed, made in ((0, report), (9, reseeded))
@@ -233,5 +258,7 @@ def test_ranks_and_lengths_describe_real_drafts(undisturbed):
             assert {0, -1} < set(trace.rank.tolist())
         else:
             assert trace.drafted.max() > 0
-        lowest = 1.0 if file.temperature else 1.05  # random weights repeat themselves when greedy alone
+        lowest = (
+            1.0 if file.temperature else 1.05
+        )  # random weights repeat themselves when greedy alone
         assert lowest <= replay_chain(trace, 4).tokens_per_step < 5.0

@@ -1,4 +1,5 @@
-"""Recordings of lookahead, a store, a cascade, Hydra heads and prompt tokens: files, columns, batches, resumption."""
+"""Recordings of lookahead, a store, a cascade, Hydra heads and prompt tokens: files, columns,
+batches, resumption."""
 
 from dataclasses import replace
 
@@ -14,8 +15,14 @@ from traces.replay.walk import replay_chain
 from traces.storage.acceptance_file import read_acceptance
 
 DRAFTERS = ("lookahead", "jacobi", "rest", "cascade", "hydra", "ppd")
-METHODS = {"lookahead": "lookahead", "jacobi": "jacobi-decoding", "rest": "rest",
-           "cascade": "staged-speculative-decoding", "hydra": "hydra", "ppd": "ppd"}  # fmt: skip
+METHODS = {
+    "lookahead": "lookahead",
+    "jacobi": "jacobi-decoding",
+    "rest": "rest",
+    "cascade": "staged-speculative-decoding",
+    "hydra": "hydra",
+    "ppd": "ppd",
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +48,10 @@ def options(tiny_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(options):
-    return {(file.drafter, file.temperature): read_acceptance(file.path) for file in record(options).files}
+    return {
+        (file.drafter, file.temperature): read_acceptance(file.path)
+        for file in record(options).files
+    }
 
 
 def test_every_drafter_watches_the_same_text_and_names_its_entry(made):
@@ -50,8 +60,13 @@ def test_every_drafter_watches_the_same_text_and_names_its_entry(made):
         assert len({tuple(trace.extra_columns["output_sha256"]) for trace in traces.values()}) == 1
         assert {name: trace.provenance.method for name, trace in traces.items()} == METHODS
         assert {name: trace.level for name, trace in traces.items()} == {
-            "lookahead": 1, "jacobi": 1, "rest": 1, "cascade": 2, "hydra": 2, "ppd": 2,
-        }  # fmt: skip
+            "lookahead": 1,
+            "jacobi": 1,
+            "rest": 1,
+            "cascade": 2,
+            "hydra": 2,
+            "ppd": 2,
+        }
 
 
 def test_ranks_of_trained_drafters_have_as_many_levels_as_they_draft(made):
@@ -96,7 +111,9 @@ def test_columns_count_what_the_cascade_judged(made):
 
 def test_a_batch_of_requests_leaves_the_same_recording(options, made, tmp_path):
     """Rows of a batch round in their own way; this model has no near ties."""
-    batched = record(replace(options, out=tmp_path, requests_at_once=3, drafters=("lookahead", "cascade")))
+    batched = record(
+        replace(options, out=tmp_path, requests_at_once=3, drafters=("lookahead", "cascade"))
+    )
     for file in batched.files:
         trace, alone = read_acceptance(file.path), made[file.drafter, file.temperature]
         assert trace.extra_columns["output_sha256"] == alone.extra_columns["output_sha256"]
@@ -109,7 +126,9 @@ def test_what_was_trained_and_written_is_read_again(options, made, tmp_path):
     for path in options.out.glob("*.safetensors"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     seen = []
-    again = record(replace(options, out=tmp_path, drafters=("rest", "hydra", "ppd")), progress=seen.append)
+    again = record(
+        replace(options, out=tmp_path, drafters=("rest", "hydra", "ppd")), progress=seen.append
+    )
     assert {each.stage for each in seen} == {"record"}
     for file in again.files:
         trace = read_acceptance(file.path)
@@ -137,6 +156,11 @@ def test_a_drafter_that_looks_at_layers_is_recorded_one_request_at_a_time(option
     with pytest.raises(InputError, match="requests_at_once"):
         record(
             replace(
-                options, out=tmp_path, drafters=("early-exit",), requests_at_once=2, fit_answers=0, fit_characters=1000
+                options,
+                out=tmp_path,
+                drafters=("early-exit",),
+                requests_at_once=2,
+                fit_answers=0,
+                fit_characters=1000,
             )
         )

@@ -1,4 +1,5 @@
-"""Recordings with probabilities and draft trees, of heads and models, and of a drafter that decodes by itself."""
+"""Recordings with probabilities and draft trees, of heads and models, and of a drafter that decodes
+by itself."""
 
 from dataclasses import replace
 
@@ -31,7 +32,14 @@ def options(tiny_folder, tmp_path_factory):
         out=folder / "all",
         model=tiny_folder,
         prompts=folder / "prompts.toml",
-        drafters=("prompt-lookup", "layer-skip", "draft-model", "feature-head", "medusa-heads", "token-recycling"),
+        drafters=(
+            "prompt-lookup",
+            "layer-skip",
+            "draft-model",
+            "feature-head",
+            "medusa-heads",
+            "token-recycling",
+        ),
         temperatures=TEMPERATURES,
         level=3,
         candidates=5,
@@ -49,7 +57,10 @@ def options(tiny_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(options):
-    return {(file.drafter, file.temperature): read_acceptance(file.path) for file in record(options).files}
+    return {
+        (file.drafter, file.temperature): read_acceptance(file.path)
+        for file in record(options).files
+    }
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +72,13 @@ def target(tiny_folder):
 def test_levels_and_limits(made):
     levels = {drafter: made[drafter, 1.0].level for drafter, _ in made}
     assert levels == {
-        "prompt-lookup": 1, "layer-skip": 3, "draft-model": 3, "feature-head": 3, "medusa-heads": 3,
+        "prompt-lookup": 1,
+        "layer-skip": 3,
+        "draft-model": 3,
+        "feature-head": 3,
+        "medusa-heads": 3,
         "token-recycling": 1,
-    }  # fmt: skip
+    }
     for (drafter, _), trace in made.items():
         if levels[drafter] == 3:
             assert trace.draft_ids.shape == (trace.positions, 5)
@@ -79,7 +94,9 @@ def test_target_probabilities_are_those_of_its_own_logits(options, made, target,
     trace = made["layer-skip", temperature]
     for request, (name, text) in enumerate((("a", "abc abc abc"), ("b", PROMPTS.split('"')[-2]))):
         sampler = Sampler(temperature=temperature, seed=0, request=name, positions=20)
-        run = generate(model, tokenizer.chat_ids(text), sampler, max_new_tokens=20, keep_logits=True)
+        run = generate(
+            model, tokenizer.chat_ids(text), sampler, max_new_tokens=20, keep_logits=True
+        )
         law = torch.softmax(run.logits.double() / (temperature or 1), dim=-1).numpy()
         rows = slice(*trace.offsets[request : request + 2])
         wanted = np.take_along_axis(law, trace.draft_ids[rows].astype(int), axis=1)
@@ -90,7 +107,8 @@ def test_target_probabilities_are_those_of_its_own_logits(options, made, target,
 
 
 def test_ranks_candidates_and_trees_tell_the_same(made):
-    """The true token's rank is its place among the candidates, and the child of the root that is on the path."""
+    """The true token's rank is its place among the candidates, and the child of the root that is on
+    the path."""
     for (_, temperature), trace in made.items():
         if trace.level < 3:
             continue
@@ -101,7 +119,9 @@ def test_ranks_candidates_and_trees_tell_the_same(made):
         first = trees.on_path & (trees.parents < 0)
         assert np.array_equal(trees.rank[first], rank[position[first]])
         seen = (rank >= 0) & (rank < 5)
-        picked = np.take_along_axis(trace.target_probs, np.maximum(rank, 0)[:, None].clip(max=4), axis=1)[:, 0]
+        picked = np.take_along_axis(
+            trace.target_probs, np.maximum(rank, 0)[:, None].clip(max=4), axis=1
+        )[:, 0]
         assert np.array_equal(picked[seen], trace.emitted_target_prob[seen])
         assert 1 <= walk_policy(trace, best_first(4))[0].tokens_per_step <= 5
         if temperature:
@@ -114,7 +134,8 @@ def test_a_model_that_drafts_for_itself_is_always_right(made):
     assert not trace.rank.any()
     assert trace.provenance.extra["parameters"]["sha256"]
     sampled = made["draft-model", 1.0]
-    # what is outside the five likeliest is never drafted; of the rest all would be kept but for that
+    # what is outside the five likeliest is never drafted; of the rest all would be kept but for
+    # that
     assert replay_sampled(sampled, 3).tokens_per_step > replay_chain(sampled, 3).tokens_per_step
     assert walk_policy(trace, best_first(5))[0].tokens_per_step > 1.5
 
@@ -147,7 +168,9 @@ def test_token_recycling_is_known_by_its_own_steps(options, made, target, tmp_pa
             ask()
     assert replay_chain(trace, 0).tokens_per_step == 1.0
     assert list(trace.provenance.extra["results"]["all"]["tokens_per_step"]) == ["8"]
-    alone = replace(options, out=tmp_path, drafters=("token-recycling",), temperatures=(1.0,), level=2)
+    alone = replace(
+        options, out=tmp_path, drafters=("token-recycling",), temperatures=(1.0,), level=2
+    )
     again = read_acceptance(record(alone).files[0].path)
     assert np.array_equal(again.emitted, trace.emitted), "no request or drafter before it has a say"
 
@@ -166,13 +189,20 @@ def test_phases_are_timed(made):
 
 
 def test_a_draft_model_is_made_where_none_is_given(options, tmp_path):
-    alone = replace(options, out=tmp_path, drafters=("draft-model",), temperatures=(0.0,), draft_model=None)
+    alone = replace(
+        options, out=tmp_path, drafters=("draft-model",), temperatures=(0.0,), draft_model=None
+    )
     trace = read_acceptance(record(alone).files[0].path)
     assert "trained on the target's own text" in trace.provenance.drafter
     assert trace.level == 3 and trace.rank.any()
 
 
 def test_levels_out_of_range_are_refused(options):
-    for changes in ({"level": 4}, {"candidates": 9}, {"expansion_nodes": -1}, {"recycling_nodes": 0}):
+    for changes in (
+        {"level": 4},
+        {"candidates": 9},
+        {"expansion_nodes": -1},
+        {"recycling_nodes": 0},
+    ):
         with pytest.raises(InputError, match=next(iter(changes))):
             replace(options, **changes)

@@ -1,4 +1,5 @@
-"""The shipped recordings of catalogue entries: complete, small, of one text, replayed by the entries that name them."""
+"""The shipped recordings of catalogue entries: complete, small, of one text, replayed by the
+entries that name them."""
 
 import json
 from collections import Counter
@@ -35,7 +36,10 @@ def shipped(drafter):
 
 
 def test_all_that_ships_is_named_by_an_entry():
-    files = {trace_name(path) for path in trace_file("catalogue/smollm2-135m--rest--greedy").parent.glob("*")}
+    files = {
+        trace_name(path)
+        for path in trace_file("catalogue/smollm2-135m--rest--greedy").parent.glob("*")
+    }
     assert files == {name for _, name in NAMED}
     assert files == {f"catalogue/smollm2-135m--{drafter}--greedy" for drafter in GOLDEN}
 
@@ -58,7 +62,9 @@ def test_all_watched_the_same_texts():
 @pytest.mark.parametrize("drafter", GOLDEN)
 def test_tokens_per_step(drafter):
     draft_tokens, expected = GOLDEN[drafter]
-    assert replay_chain(shipped(drafter), draft_tokens).tokens_per_step == pytest.approx(expected, abs=5e-4)
+    assert replay_chain(shipped(drafter), draft_tokens).tokens_per_step == pytest.approx(
+        expected, abs=5e-4
+    )
     assert expected > 1.0
 
 
@@ -66,15 +72,21 @@ def test_siblings_of_a_tree_are_accepted_where_a_chain_is_not():
     tree = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
     for drafter in ("hydra", "ppd"):
         trace = shipped(drafter)
-        assert replay_tree(trace, tree).tokens_per_step > 1.05 * replay_chain(trace, 3).tokens_per_step
+        assert (
+            replay_tree(trace, tree).tokens_per_step > 1.05 * replay_chain(trace, 3).tokens_per_step
+        )
     store = shipped("rest")
-    assert walk_policy(store, best_first(64))[0].tokens_per_step > replay_chain(store, 10).tokens_per_step
+    assert (
+        walk_policy(store, best_first(64))[0].tokens_per_step
+        > replay_chain(store, 10).tokens_per_step
+    )
 
 
 def test_a_draft_that_is_drafted_for_takes_fewer_passes_than_it_has_tokens():
     columns = shipped("cascade").extra_columns
     drafted, passes, judged, accepted = (
-        sum(columns[name]) for name in ("drafted_tokens", "draft_passes", "judged_tokens", "accepted_tokens")
+        sum(columns[name])
+        for name in ("drafted_tokens", "draft_passes", "judged_tokens", "accepted_tokens")
     )
     assert drafted == 3 * replay_chain(shipped("cascade"), 3).steps.sum()
     assert passes == drafted - accepted
@@ -90,7 +102,17 @@ def test_lookahead_is_known_at_its_own_length_alone():
 def test_an_entry_is_replayed_on_the_recording_that_it_names(slug, name):
     trace = read_trace(trace_file(name))
     assert drafts_alike(slug, method_of(trace.provenance.method))
-    words = ["predict", "--method", slug, "--trace", name, "--model", "llama-3.1-8b", "--device", "h100-sxm"]
+    words = [
+        "predict",
+        "--method",
+        slug,
+        "--trace",
+        name,
+        "--model",
+        "llama-3.1-8b",
+        "--device",
+        "h100-sxm",
+    ]
     words += ["--draft", "llama-3.2-1b"] if load_method(slug).needs_draft_model else []
     answer = CliRunner().invoke(cli, [*words, "--batch", "1", "--json"])
     assert answer.exit_code == 0, answer.output

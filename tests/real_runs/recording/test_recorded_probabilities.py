@@ -1,4 +1,5 @@
-"""The shipped recordings with probabilities and trees: complete, of one text, and telling one story."""
+"""The shipped recordings with probabilities and trees: complete, of one text, and telling one
+story."""
 
 from collections import Counter
 
@@ -13,7 +14,8 @@ from traces.storage.acceptance_file import read_acceptance
 
 DRAFTERS = ("early-exit", "layer-skip", "feature-head", "medusa-heads", "draft-model")
 LOOKUPS = ("prompt-lookup", "suffix-automaton")
-# tokens per step of a greedy text: a chain of 3, and the 16 likeliest nodes at every step (best first)
+# tokens per step of a greedy text: a chain of 3, and the 16 likeliest nodes at every step (best
+# first)
 GOLDEN = {
     "early-exit": (1.2453, 1.5421),
     "layer-skip": (1.9909, 3.0017),
@@ -40,7 +42,11 @@ def shipped(folder):
 def test_every_drafter_is_there_in_three_modes_and_small(folder):
     files = {path.name for path in folder.glob("*.parquet")}
     modes = ("greedy", "t0.8", "t1")
-    assert files == {f"smollm2-135m--{drafter}--{mode}.parquet" for drafter in DRAFTERS + LOOKUPS for mode in modes}
+    assert files == {
+        f"smollm2-135m--{drafter}--{mode}.parquet"
+        for drafter in DRAFTERS + LOOKUPS
+        for mode in modes
+    }
     assert all(path.stat().st_size < MOST_BYTES for path in folder.glob("*.parquet"))
 
 
@@ -57,8 +63,13 @@ def test_all_watched_the_same_texts_of_the_shipped_prompts(shipped, mode):
 
 
 def test_the_greedy_text_is_that_of_the_other_recordings(root, shipped):
-    plain = read_acceptance(root / "traces" / "recorded" / "smollm2-135m--prompt-lookup--greedy.parquet")
-    assert plain.extra_columns["output_sha256"] == shipped("prompt-lookup", "greedy").extra_columns["output_sha256"]
+    plain = read_acceptance(
+        root / "traces" / "recorded" / "smollm2-135m--prompt-lookup--greedy.parquet"
+    )
+    assert (
+        plain.extra_columns["output_sha256"]
+        == shipped("prompt-lookup", "greedy").extra_columns["output_sha256"]
+    )
     assert np.array_equal(plain.emitted, shipped("prompt-lookup", "greedy").emitted)
 
 
@@ -92,7 +103,8 @@ def test_trees_chosen_anew_at_every_step(shipped, drafter):
 
 
 def expected_steps(chances, last):
-    """Steps that a draft of one token takes through a text, from its end backwards; the last token has no draft."""
+    """Steps that a draft of one token takes through a text, from its end backwards; the last token
+    has no draft."""
     after, beyond = 0.0, 0.0
     for place in range(last, -1, -1):
         kept = chances[place] if place < last else 0.0
@@ -103,7 +115,8 @@ def expected_steps(chances, last):
 @pytest.mark.parametrize("mode", ["t0.8", "t1"])
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_one_drawn_token_is_accepted_with_the_ratio_of_the_models(shipped, drafter, mode):
-    """Given that the text has x, it came from the draft with probability min(1, q(x)/p(x)), whatever the drafter."""
+    """Given that the text has x, it came from the draft with probability min(1, q(x)/p(x)),
+    whatever the drafter."""
     trace = shipped(drafter, mode)
     rank = trace.rank if trace.rank.ndim == 1 else trace.rank[:, 0]
     draft, target = trace.draft_probs.astype(np.float64), trace.target_probs.astype(np.float64)
@@ -112,7 +125,9 @@ def test_one_drawn_token_is_accepted_with_the_ratio_of_the_models(shipped, draft
     rows = np.flatnonzero(inside)
     chances = np.zeros(trace.positions)
     drawn = draft[:, :width] / draft[:, :width].sum(axis=1, keepdims=True)
-    chances[rows] = np.minimum(1.0, drawn[rows, rank[rows]] / np.maximum(target[rows, rank[rows]], 6e-8))
+    chances[rows] = np.minimum(
+        1.0, drawn[rows, rank[rows]] / np.maximum(target[rows, rank[rows]], 6e-8)
+    )
     first, steps, tokens = trace.first_step_position, 0.0, 0
     for begin, end in zip(trace.offsets[:-1] + first, trace.offsets[1:], strict=True):
         if end > begin:

@@ -1,6 +1,8 @@
-"""A server that answers like an engine, or fails in one way: in a thread of a test, or as a process of its own.
+"""A server that answers like an engine, or fails in one way: in a thread of a test, or as a process
+of its own.
 
-Every token's text is the clock at which it was written, so that a client's times can be held against it.
+Every token's text is the clock at which it was written, so that a client's times can be held
+against it.
 """
 
 import asyncio
@@ -11,7 +13,13 @@ import threading
 import time
 
 METRICS = "# TYPE stub_requests_total counter\nstub_requests_total 1\n"
-OWNERS = {"llama.cpp": "llamacpp", "vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt_llm", "openai": "me"}
+OWNERS = {
+    "llama.cpp": "llamacpp",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "tensorrt-llm": "tensorrt_llm",
+    "openai": "me",
+}
 
 
 class Stub:
@@ -22,14 +30,27 @@ class Stub:
         interval_s: between two tokens.
         first_s: before the first one.
         fault: how completions fail from request `fails_from` on; empty: they do not.
-        scrapes: texts of `/metrics` in turn, the last one again and again; none: it has no counters.
+        scrapes: texts of `/metrics` in turn, the last one again and again; none: it has no
+            counters.
         tokenizes: whether it has `/tokenize`.
         at_once: tokens of one event.
         gathers: requests that must have come before any of them is answered.
     """
 
-    def __init__(self, kind="llama.cpp", *, interval_s=0.0, first_s=0.0, fault="", fails_from=0, scrapes=(METRICS,),
-                 tokenizes=True, at_once=1, gathers=1, model="stub"):  # fmt: skip
+    def __init__(
+        self,
+        kind="llama.cpp",
+        *,
+        interval_s=0.0,
+        first_s=0.0,
+        fault="",
+        fails_from=0,
+        scrapes=(METRICS,),
+        tokenizes=True,
+        at_once=1,
+        gathers=1,
+        model="stub",
+    ):
         self.kind, self.interval_s, self.first_s, self.fault, self.fails_from = (
             kind,
             interval_s,
@@ -37,7 +58,12 @@ class Stub:
             fault,
             fails_from,
         )
-        self.scrapes, self.tokenizes, self.at_once, self.model = list(scrapes), tokenizes, at_once, model
+        self.scrapes, self.tokenizes, self.at_once, self.model = (
+            list(scrapes),
+            tokenizes,
+            at_once,
+            model,
+        )
         self.bodies, self.heads, self.most_at_once, self._under_way = [], [], 0, 0
         self.lost, self.gathers, self.gathered = asyncio.Event(), gathers, asyncio.Event()
 
@@ -46,7 +72,11 @@ class Stub:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             self.heads.append(head)
             method, path, _ = head.split(" ", 2)
-            sizes = [line.partition(":")[2] for line in head.splitlines() if line.lower().startswith("content-length")]
+            sizes = [
+                line.partition(":")[2]
+                for line in head.splitlines()
+                if line.lower().startswith("content-length")
+            ]
             body = json.loads(await reader.readexactly(int(sizes[0]))) if sizes else None
             await self.answer(method, path, body, writer)
             writer.close()
@@ -56,12 +86,26 @@ class Stub:
     async def answer(self, method, path, body, writer):
         if path == "/v1/models":
             send(
-                writer, json.dumps({"data": [{"id": self.model, "owned_by": OWNERS[self.kind], "max_model_len": 4096}]})
+                writer,
+                json.dumps(
+                    {
+                        "data": [
+                            {"id": self.model, "owned_by": OWNERS[self.kind], "max_model_len": 4096}
+                        ]
+                    }
+                ),
             )
         elif path == "/props" and self.kind == "llama.cpp":
-            send(writer, json.dumps({"total_slots": 2, "default_generation_settings": {"n_ctx": 4096}}))
+            send(
+                writer,
+                json.dumps({"total_slots": 2, "default_generation_settings": {"n_ctx": 4096}}),
+            )
         elif path in ("/metrics", "/prometheus/metrics") and self.scrapes:
-            send(writer, self.scrapes.pop(0) if len(self.scrapes) > 1 else self.scrapes[0], kind="text/plain")
+            send(
+                writer,
+                self.scrapes.pop(0) if len(self.scrapes) > 1 else self.scrapes[0],
+                kind="text/plain",
+            )
         elif path == "/tokenize" and self.tokenizes:
             send(writer, json.dumps({"tokens": list(range(500, 700))}))
         elif path in ("/completion", "/v1/completions"):
@@ -69,10 +113,16 @@ class Stub:
             self._under_way += 1
             self.most_at_once = max(self.most_at_once, self._under_way)
             fault = self.fault if len(self.bodies) > self.fails_from else ""
-            await (FAULTS[fault](self, writer) if fault in FAULTS else self.stream(body, writer, fault))
+            await (
+                FAULTS[fault](self, writer) if fault in FAULTS else self.stream(body, writer, fault)
+            )
             self._under_way -= 1
         else:
-            send(writer, json.dumps({"error": {"message": "no such endpoint"}}), status="404 Not Found")
+            send(
+                writer,
+                json.dumps({"error": {"message": "no such endpoint"}}),
+                status="404 Not Found",
+            )
         await writer.drain()
 
     async def stream(self, body, writer, fault):
@@ -116,14 +166,32 @@ class Stub:
                 "draft_n": count,
                 "draft_n_accepted": count // 2,
             }
-            return [{"content": "", "tokens": [], "stop": True, "stop_type": "limit", "tokens_predicted": count,
-                     "tokens_evaluated": prompt, "timings": timings}]  # fmt: skip
-        usage = {"prompt_tokens": prompt, "completion_tokens": count, "prompt_tokens_details": {"cached_tokens": 1}}
-        return [{"choices": [{"text": "", "finish_reason": "length"}]}, {"choices": [], "usage": usage}]
+            return [
+                {
+                    "content": "",
+                    "tokens": [],
+                    "stop": True,
+                    "stop_type": "limit",
+                    "tokens_predicted": count,
+                    "tokens_evaluated": prompt,
+                    "timings": timings,
+                }
+            ]
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": count,
+            "prompt_tokens_details": {"cached_tokens": 1},
+        }
+        return [
+            {"choices": [{"text": "", "finish_reason": "length"}]},
+            {"choices": [], "usage": usage},
+        ]
 
 
 def start(writer, kind, status="200 OK"):
-    writer.write(f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+    writer.write(
+        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    )
 
 
 def event(writer, value):
@@ -134,7 +202,8 @@ def event(writer, value):
 def send(writer, text, *, kind="application/json", status="200 OK", more=""):
     data = text.encode()
     writer.write(
-        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{more}\r\n".encode() + data
+        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{more}\r\n".encode()
+        + data
     )
 
 
@@ -165,8 +234,14 @@ async def _no_chunks(stub, writer):
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot-hex\r\n")
 
 
-FAULTS = {"html": _html, "refuses": _refuses, "redirects": _redirects, "huge": _huge, "garbage": _garbage,
-          "no-chunks": _no_chunks}  # fmt: skip
+FAULTS = {
+    "html": _html,
+    "refuses": _refuses,
+    "redirects": _redirects,
+    "huge": _huge,
+    "garbage": _garbage,
+    "no-chunks": _no_chunks,
+}
 
 
 async def _listen(stub, tell):

@@ -23,7 +23,8 @@ def test_an_address_reads_back_as_it_is_written(scheme, host, port, path):
 
 
 @pytest.mark.parametrize(
-    ("url", "port"), [("http://a", 80), ("https://a", 443), ("http://[::1]:8080", 8080), ("HTTP://A:1/v1", 1)]
+    ("url", "port"),
+    [("http://a", 80), ("https://a", 443), ("http://[::1]:8080", 8080), ("HTTP://A:1/v1", 1)],
 )
 def test_ports_and_hosts_are_what_the_url_says(url, port):
     assert Address.parse(url).port == port
@@ -31,10 +32,23 @@ def test_ports_and_hosts_are_what_the_url_says(url, port):
 
 @pytest.mark.parametrize(
     "url",
-    ["", "127.0.0.1:8080", "localhost", "ftp://a", "http://", "http://a:0", "http://a:70000", "http://a:x",
-     "http://user:secret@a", "http://a/?q=1", "http://a/#f", "http://a/\r\nHost: b", "http://a b",
-     "http://" + "a" * 5000],
-)  # fmt: skip
+    [
+        "",
+        "127.0.0.1:8080",
+        "localhost",
+        "ftp://a",
+        "http://",
+        "http://a:0",
+        "http://a:70000",
+        "http://a:x",
+        "http://user:secret@a",
+        "http://a/?q=1",
+        "http://a/#f",
+        "http://a/\r\nHost: b",
+        "http://a b",
+        "http://" + "a" * 5000,
+    ],
+)
 def test_anything_else_is_refused(url):
     with pytest.raises(InputError, match="must be a server's address"):
         Address.parse(url)

@@ -11,15 +11,28 @@ from tests.real_runs.servers.stub_server import serving
 
 
 def asked(url, **options):
-    return asked_together(identify(Address.parse(url)), [(1, 2, 3), (4, 5, 6)], max_tokens=8, **options)
+    return asked_together(
+        identify(Address.parse(url)), [(1, 2, 3), (4, 5, 6)], max_tokens=8, **options
+    )
 
 
 def test_decoding_counts_from_where_all_requests_decode(monkeypatch):
     def answer(times, **timings):
-        return Answer(due_s=0.0, sent_s=0.0, first_token_s=times[0], last_token_s=times[-1], token_times_s=times,
-                      output_tokens=5, token_ids=(1, 2, 3, 4, 5), timings=timings or None)  # fmt: skip
+        return Answer(
+            due_s=0.0,
+            sent_s=0.0,
+            first_token_s=times[0],
+            last_token_s=times[-1],
+            token_times_s=times,
+            output_tokens=5,
+            token_ids=(1, 2, 3, 4, 5),
+            timings=timings or None,
+        )
 
-    answers = [answer((1.0, 2.0, 3.0, 4.0, 5.0)), answer((2.0, 3.0, 3.0, 3.0, 4.0), draft_n=4, draft_n_accepted=2)]
+    answers = [
+        answer((1.0, 2.0, 3.0, 4.0, 5.0)),
+        answer((2.0, 3.0, 3.0, 3.0, 4.0), draft_n=4, draft_n_accepted=2),
+    ]
     monkeypatch.setattr(asking, "run_requests", lambda server, requests, users: answers)
     with serving() as (url, _):
         server = identify(Address.parse(url))
@@ -27,7 +40,9 @@ def test_decoding_counts_from_where_all_requests_decode(monkeypatch):
     assert found["decode_s"] == pytest.approx(3.0)  # from 2.0, the later first token, to 5.0
     assert found["tokens"] == 3 + 4 and found["drafted_tokens"] == 4
     assert found["steps"] == 4 and found["request_steps"] == round((4 + 2) * 7 / 8)
-    assert found["ttft_s"] == pytest.approx(1.5) and found["tpot_s"] == pytest.approx((1.0 + 0.5) / 2)
+    assert found["ttft_s"] == pytest.approx(1.5) and found["tpot_s"] == pytest.approx(
+        (1.0 + 0.5) / 2
+    )
     assert found["cpu_s"] == found["decode_s"]  # nothing said what the processor did
 
 
@@ -60,7 +75,9 @@ def test_answers_that_never_overlap_are_no_run(monkeypatch):
 
     with serving() as (url, _):
         server = identify(Address.parse(url))
-    monkeypatch.setattr(asking, "run_requests", lambda server, requests, users: [answer(1.0, 1.1), answer(2.0, 2.0)])
+    monkeypatch.setattr(
+        asking, "run_requests", lambda server, requests, users: [answer(1.0, 1.1), answer(2.0, 2.0)]
+    )
     with pytest.raises(FailedRunError, match="before another one began"):
         asked_together(server, [(1,), (2,)], max_tokens=2)
 

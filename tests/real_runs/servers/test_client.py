@@ -1,4 +1,5 @@
-"""One completion: counts are the server's, times are when tokens came, and a fault says what it was."""
+"""One completion: counts are the server's, times are when tokens came, and a fault says what it
+was."""
 
 import asyncio
 import json
@@ -45,14 +46,21 @@ def test_an_answer_is_whole_and_counted_by_the_server(kind):
     assert (server.kind, server.model) == (kind, "stub")
     assert (server.slots, server.context) == (2 if kind == "llama.cpp" else None, 4096)
     assert (answer.output_tokens, answer.prompt_tokens, answer.error) == (6, 4, None)
-    assert (answer.finish_reason, answer.cached_tokens) == ("length", 0 if kind == "llama.cpp" else 1)
+    assert (answer.finish_reason, answer.cached_tokens) == (
+        "length",
+        0 if kind == "llama.cpp" else 1,
+    )
     written = [float(word) for word in answer.text.split()]
     assert len(written) == len(answer.token_times_s) == 6
     assert all(at <= seen for at, seen in zip(written, answer.token_times_s, strict=True))
     assert answer.due_s == answer.sent_s <= answer.first_token_s == answer.token_times_s[0]
     body = stub.bodies[0]
     assert body["seed"] == 7 and body["ignore_eos"] and body["prompt"] == [1, 2, 3, 4]
-    assert (answer.token_ids == tuple(range(6))) == (kind == "llama.cpp") == (answer.timings is not None)
+    assert (
+        (answer.token_ids == tuple(range(6)))
+        == (kind == "llama.cpp")
+        == (answer.timings is not None)
+    )
 
 
 def test_an_event_with_several_tokens_counts_them_where_it_says_which_they_are():
@@ -83,12 +91,16 @@ def test_a_fault_is_said_and_what_arrived_is_kept(fault, said):
     with serving("vllm", fault=fault) as (url, _):
         answer = ask(url, patience=SHORT if fault == "silent" else PATIENT)
     assert said in answer.error
-    assert len(answer.token_times_s) == (3 if fault in ("cuts", "dies", "ends", "says", "silent") else 0)
+    assert len(answer.token_times_s) == (
+        3 if fault in ("cuts", "dies", "ends", "says", "silent") else 0
+    )
 
 
 def test_an_answer_without_end_is_cut_off():
     with serving(fault="huge") as (url, _):
-        reply = asyncio.run(exchange(Address.parse(url), "/completion", {"n_predict": 1}, most_bytes=100_000))
+        reply = asyncio.run(
+            exchange(Address.parse(url), "/completion", {"n_predict": 1}, most_bytes=100_000)
+        )
     assert reply.error == "the answer is larger than is read" and len(reply.body) <= 100_000
 
 
@@ -109,7 +121,10 @@ def test_a_key_is_sent_to_the_server_alone():
 
 def test_a_server_that_speaks_no_tls_is_not_waited_for():
     secured = Patience(connect_s=0.2)
-    with serving() as (url, _), pytest.raises(UnreachableError, match=r"does not take a connection within 0.2 s"):
+    with (
+        serving() as (url, _),
+        pytest.raises(UnreachableError, match=r"does not take a connection within 0.2 s"),
+    ):
         identify(Address.parse(url.replace("http:", "https:")), patience=secured)
 
 
@@ -133,7 +148,10 @@ def test_a_notebook_whose_event_loop_runs_can_ask_too():
 def test_tokens_that_the_server_does_not_count_are_not_guessed():
     events = ['{"choices": [{"text": "a b c", "finish_reason": "length"}]}', "[DONE]"]
     answer = ask_of(events)
-    assert answer.error == "the server does not say how many tokens it generated" and answer.text == "a b c"
+    assert (
+        answer.error == "the server does not say how many tokens it generated"
+        and answer.text == "a b c"
+    )
     usage = '{"choices": [], "usage": {"completion_tokens": 3}}'
     assert ask_of([*events[:1], usage]).output_tokens == 3
     assert ask_of(['{"choices": [{"text": "a"}]}', usage, "[DONE]"]).error is None
@@ -146,7 +164,9 @@ def test_no_event_of_a_server_does_harm(texts):
     assert answer.error is not None and answer.output_tokens == 0
 
 
-KEYS = st.sampled_from(["choices", "content", "tokens", "stop", "usage", "timings", "text", "completion_tokens"])
+KEYS = st.sampled_from(
+    ["choices", "content", "tokens", "stop", "usage", "timings", "text", "completion_tokens"]
+)
 JSON = st.recursive(
     st.none() | st.integers() | st.text(max_size=5) | st.booleans(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
@@ -171,7 +191,10 @@ def test_a_server_that_is_not_there_is_named():
 
 
 def test_a_model_that_is_not_served_is_refused_with_those_that_are():
-    with serving() as (url, _), pytest.raises(UnknownNameError, match="unknown model 'stab'; nearest: stub"):
+    with (
+        serving() as (url, _),
+        pytest.raises(UnknownNameError, match="unknown model 'stab'; nearest: stub"),
+    ):
         identify(Address.parse(url), model="stab")
 
 

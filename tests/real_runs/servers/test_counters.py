@@ -31,7 +31,12 @@ def test_what_a_histogram_took_in_between_is_told_from_what_it_held(first, more,
 
 
 def test_beyond_the_last_bucket_a_quantile_is_its_beginning():
-    assert between(histogram([]), histogram([5.0, 7.0])).quantile("vllm:time_to_first_token_seconds", 0.5) == 1.0
+    assert (
+        between(histogram([]), histogram([5.0, 7.0])).quantile(
+            "vllm:time_to_first_token_seconds", 0.5
+        )
+        == 1.0
+    )
 
 
 def test_nothing_between_has_no_mean():
@@ -72,7 +77,9 @@ def test_no_text_of_a_server_does_harm(text):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_without_counters_is_told_what_to_start_with(kind):
-    wanted = {"llama.cpp": "--metrics", "sglang": "--enable-metrics"}.get(kind, "publishes no counters")
+    wanted = {"llama.cpp": "--metrics", "sglang": "--enable-metrics"}.get(
+        kind, "publishes no counters"
+    )
     with serving(kind, scrapes=()) as (url, _):
         server = identify(Address.parse(url))
         with pytest.raises(InputError, match=wanted):

@@ -1,4 +1,5 @@
-"""Framing: an answer is the same however it is framed, one that is cut off says so, and no bytes do harm."""
+"""Framing: an answer is the same however it is framed, one that is cut off says so, and no bytes do
+harm."""
 
 import asyncio
 
@@ -20,11 +21,16 @@ def length(body):
 
 def chunked(body, size=7):
     pieces = (body[at : at + size] for at in range(0, len(body), size))
-    return CHUNKED + b"".join(b"%x;note=1\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    return (
+        CHUNKED
+        + b"".join(b"%x;note=1\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+        + b"0\r\n\r\n"
+    )
 
 
 def received(answer, *, again=0, body=None, silence_s=20.0, most_bytes=1 << 20):
-    """What a client makes of bytes after which the connection ends; None: of a server that reads nothing."""
+    """What a client makes of bytes after which the connection ends; None: of a server that reads
+    nothing."""
 
     async def serve(reader, writer):
         try:
@@ -47,7 +53,9 @@ def received(answer, *, again=0, body=None, silence_s=20.0, most_bytes=1 << 20):
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         address = Address.parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         try:
-            return await exchange(address, "/", body, patience=Patience(silence_s=silence_s), most_bytes=most_bytes)
+            return await exchange(
+                address, "/", body, patience=Patience(silence_s=silence_s), most_bytes=most_bytes
+            )
         finally:
             server.close()
 
@@ -58,7 +66,12 @@ def received(answer, *, again=0, body=None, silence_s=20.0, most_bytes=1 << 20):
 @settings(max_examples=30, deadline=None)
 def test_a_body_is_the_same_however_it_is_framed(body, framed):
     reply = received(framed(body))
-    assert (reply.status, reply.kind, reply.error, reply.body) == (200, "text/event-stream", None, body)
+    assert (reply.status, reply.kind, reply.error, reply.body) == (
+        200,
+        "text/event-stream",
+        None,
+        body,
+    )
     assert b"\n".join(line for _, line in reply.lines()) == body.removesuffix(b"\n")
     assert all(reply.sent_s <= at_s for at_s, _ in reply.pieces)
 
@@ -82,9 +95,14 @@ def test_no_bytes_of_a_server_do_harm(noise):
 
 @pytest.mark.parametrize(
     "head",
-    [HEAD + b"Content-Length: -5\r\n\r\n", HEAD + b"Content-Length: many\r\n\r\n", CHUNKED + b"-1\r\n",
-     HEAD + b"X: %s\r\n\r\n" % (b"x" * 20_000), HEAD + b"X: x\r\n" * 1000 + b"\r\n"],
-)  # fmt: skip
+    [
+        HEAD + b"Content-Length: -5\r\n\r\n",
+        HEAD + b"Content-Length: many\r\n\r\n",
+        CHUNKED + b"-1\r\n",
+        HEAD + b"X: %s\r\n\r\n" % (b"x" * 20_000),
+        HEAD + b"X: x\r\n" * 1000 + b"\r\n",
+    ],
+)
 def test_a_head_that_is_none_or_has_no_end_is_refused(head):
     assert received(head + b"abcdefgh").error == "does not speak HTTP"
 

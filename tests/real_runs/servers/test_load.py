@@ -40,7 +40,9 @@ def load(url, out, *, requests=None, **options):
     server = identify(Address.parse(url))
     prompts = passages(requests, token_ids(server, read_prompts()), 0)
     patience = Patience(connect_s=2.0, silence_s=20.0)
-    return Load(server=server, workload=requests, prompts=prompts, out=out, patience=patience, **options)
+    return Load(
+        server=server, workload=requests, prompts=prompts, out=out, patience=patience, **options
+    )
 
 
 def rows(out):
@@ -51,7 +53,9 @@ def rows(out):
 def test_requests_are_sent_with_their_lengths_at_their_times(tmp_path, kind):
     with serving(kind, interval_s=0.002) as (url, stub):
         result = run_load(load(url, tmp_path))
-    assert sorted(len(body["prompt"]) for body in stub.bodies) == sorted(LENGTHS["prompt_tokens"].tolist())
+    assert sorted(len(body["prompt"]) for body in stub.bodies) == sorted(
+        LENGTHS["prompt_tokens"].tolist()
+    )
     found = rows(tmp_path)
     assert [row["request"] for row in found] == [0, 1, 2, 3]
     assert [row["input_tokens"] for row in found] == LENGTHS["prompt_tokens"].tolist()
@@ -61,12 +65,21 @@ def test_requests_are_sent_with_their_lengths_at_their_times(tmp_path, kind):
     for row in found:
         assert row["arrival_s"] <= row["sent_s"] <= row["first_token_s"] <= row["last_token_s"]
         assert (
-            row["token_times_s"] == sorted(row["token_times_s"]) and len(row["token_times_s"]) == row["output_tokens"]
+            row["token_times_s"] == sorted(row["token_times_s"])
+            and len(row["token_times_s"]) == row["output_tokens"]
         )
-        assert (row["draft_tokens"] is not None) == (row["scheduled_s"] is not None) == (kind == "llama.cpp")
+        assert (
+            (row["draft_tokens"] is not None)
+            == (row["scheduled_s"] is not None)
+            == (kind == "llama.cpp")
+        )
     assert (result.short, result.errors, result.resumed, result.asked) == (0, {}, 0, 4)
     assert not (tmp_path / PART).exists()
-    assert {path.name for path in tmp_path.iterdir()} == {ROWS, "counters-before.txt", "counters-after.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        ROWS,
+        "counters-before.txt",
+        "counters-after.txt",
+    }
 
 
 def test_the_rows_are_a_request_trace(tmp_path):
@@ -83,16 +96,23 @@ def test_the_summary_is_that_of_the_rows(tmp_path):
     found = rows(tmp_path)
     waits = [row["first_token_s"] - row["arrival_s"] for row in found]
     assert summary["ttft_s"]["mean"] == pytest.approx(np.mean(waits)) and min(waits) >= 0.02
-    spans = [(row["last_token_s"] - row["first_token_s"]) / (row["output_tokens"] - 1) for row in found]
+    spans = [
+        (row["last_token_s"] - row["first_token_s"]) / (row["output_tokens"] - 1) for row in found
+    ]
     assert summary["tpot_s"]["mean"] == pytest.approx(np.mean(spans))
     gaps = np.concatenate([np.diff(row["token_times_s"]) for row in found])
     assert summary["itl_s"]["p99"] <= gaps.max() and summary["itl_s"]["mean"] >= gaps.mean()
-    assert summary["output_tokens"] == 15 and summary["tokens_per_s"] == pytest.approx(15 / summary["clock_s"])
+    assert summary["output_tokens"] == 15 and summary["tokens_per_s"] == pytest.approx(
+        15 / summary["clock_s"]
+    )
     assert (summary["draft_tokens"], summary["accepted_tokens"]) == (15, 7)
 
 
 def test_acceptance_is_that_of_the_counters_around_the_load(tmp_path):
-    with serving("vllm", scrapes=["# TYPE a counter\n" + text for text in VLLM_SCRAPES]) as (url, _):
+    with serving("vllm", scrapes=["# TYPE a counter\n" + text for text in VLLM_SCRAPES]) as (
+        url,
+        _,
+    ):
         result = run_load(load(url, tmp_path))
     written = read_acceptance(tmp_path / ACCEPTANCE)
     assert written.summary == result.trace.summary and written.summary.drafts == 100
@@ -120,12 +140,17 @@ def test_failed_requests_are_counted_and_sent_again(tmp_path):
         with pytest.raises(InputError, match="holds a load that is finished"):
             run_load(load(url, tmp_path, requests=workload(users=1), resume=True))
     assert (result.resumed, result.errors) == (2, {})
-    assert "a_total 7" in (tmp_path / SCRAPES[0]).read_text()  # the engine that answers now, not the one before
+    assert (
+        "a_total 7" in (tmp_path / SCRAPES[0]).read_text()
+    )  # the engine that answers now, not the one before
     assert [row["request"] for row in rows(tmp_path)] == [0, 1, 2, 3]
 
 
 def test_a_server_that_dies_leaves_what_it_answered(tmp_path):
-    with serving(fault="dies", fails_from=2) as (url, _), pytest.raises(InputError, match="cannot be reached"):
+    with (
+        serving(fault="dies", fails_from=2) as (url, _),
+        pytest.raises(InputError, match="cannot be reached"),
+    ):
         run_load(load(url, tmp_path, requests=workload(users=1)))
     assert [row["request"] for row in rows(tmp_path)] == [0, 1] and (tmp_path / PART).exists()
 
@@ -155,21 +180,30 @@ def test_ctrl_c_keeps_what_was_answered_and_resuming_sends_the_rest(tmp_path):
 
 
 def test_a_request_that_the_server_cannot_hold_is_refused_before_anything_is_sent(tmp_path):
-    with serving() as (url, stub), pytest.raises(InputError, match=r"request 1: .*at most 4096 tokens.*got 5003"):
+    with (
+        serving() as (url, stub),
+        pytest.raises(InputError, match=r"request 1: .*at most 4096 tokens.*got 5003"),
+    ):
         load(url, tmp_path, requests=workload(prompt_tokens=np.array([5, 5000, 2, 2])))
     assert stub.bodies == []
 
 
 def test_prompts_share_the_blocks_that_they_are_said_to_share():
     shared = ((1, 2), (1, 3), (), (1, 2))
-    requests = workload(prefix_ids=shared, prefix_block_tokens=4, prompt_tokens=np.array([9, 9, 9, 5]))
+    requests = workload(
+        prefix_ids=shared, prefix_block_tokens=4, prompt_tokens=np.array([9, 9, 9, 5])
+    )
     text = np.arange(1000)
     for tokens in (text, None):
         first, second, third, short = passages(requests, tokens, 7)
         assert first[:4] == second[:4] == short[:4] and first[4:8] != second[4:8]
         assert first[4] == short[4] and third[:4] != first[:4]
         assert [len(prompt) for prompt in (first, second, third, short)] == [9, 9, 9, 5]
-        assert passages(requests, tokens, 7) == [first, second, third, short] != passages(requests, tokens, 8)
+        assert (
+            passages(requests, tokens, 7)
+            == [first, second, third, short]
+            != passages(requests, tokens, 8)
+        )
 
 
 def test_nothing_is_left_behind_of_a_client_that_is_killed(tmp_path):
@@ -183,7 +217,9 @@ def test_nothing_is_left_behind_of_a_client_that_is_killed(tmp_path):
         words = [sys.executable, "-c", code, url, str(tmp_path)]
         process = subprocess.Popen(words, cwd=Path(__file__).parents[3], stdout=subprocess.DEVNULL)
         try:
-            while process.poll() is None and not (part.exists() and part.read_bytes().count(b"\n") == 3):
+            while process.poll() is None and not (
+                part.exists() and part.read_bytes().count(b"\n") == 3
+            ):
                 time.sleep(0.02)
         finally:
             process.kill()

@@ -11,8 +11,13 @@ def row(output, drafted, accepted):
 
 
 def test_steps_with_a_draft_are_a_share_of_those_after_first_tokens():
-    rows = [row(11, 6, 4), row(6, 2, 1)]  # 10 + 5 tokens after the first in 15 - 5 steps, 4 of which had a draft
-    assert proposal_share(rows, Summary(drafts=4, draft_tokens=8, accepted_tokens=5)) == pytest.approx(0.4)
+    rows = [
+        row(11, 6, 4),
+        row(6, 2, 1),
+    ]  # 10 + 5 tokens after the first in 15 - 5 steps, 4 of which had a draft
+    assert proposal_share(
+        rows, Summary(drafts=4, draft_tokens=8, accepted_tokens=5)
+    ) == pytest.approx(0.4)
 
 
 def test_counters_of_other_requests_tell_nothing():

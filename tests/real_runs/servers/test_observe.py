@@ -1,4 +1,5 @@
-"""Observing: what lies between scrapes, a trace of it, and what is kept of a server that restarts or is lost."""
+"""Observing: what lies between scrapes, a trace of it, and what is kept of a server that restarts
+or is lost."""
 
 import os
 import signal
@@ -40,7 +41,8 @@ def vllm(at, running):
 
 
 def seen(url, scrapes=0):
-    """What is observed until so many scrapes were done and Ctrl-C asked for a last one; 0: until it ends by itself."""
+    """What is observed until so many scrapes were done and Ctrl-C asked for a last one; 0: until it
+    ends by itself."""
     done = [0.0]
 
     def tell(elapsed_s):
@@ -48,7 +50,9 @@ def seen(url, scrapes=0):
         if len(done) == scrapes:
             raise KeyboardInterrupt
 
-    return observe(identify(Address.parse(url)), for_s=60.0, every_s=0.01, patience=PATIENCE, tell=tell)
+    return observe(
+        identify(Address.parse(url)), for_s=60.0, every_s=0.01, patience=PATIENCE, tell=tell
+    )
 
 
 def test_acceptance_is_that_of_the_counters_with_a_window_for_each_interval():
@@ -102,7 +106,10 @@ def test_a_server_that_is_lost_ends_it_and_the_span_before_is_kept():
 
 def test_a_server_lost_before_a_second_scrape_is_an_error():
     scrapes = [METRICS, "no counters here"]
-    with serving("vllm", scrapes=scrapes) as (url, _), pytest.raises(InputError, match="nothing was observed"):
+    with (
+        serving("vllm", scrapes=scrapes) as (url, _),
+        pytest.raises(InputError, match="nothing was observed"),
+    ):
         seen(url)
 
 
@@ -125,13 +132,23 @@ def test_times_are_those_that_the_engine_states(engine, named):
 
     def text(waits):
         values = dict(zip(GAUGES_OF[engine], (3, 0.6), strict=True))
-        levels = [f'{name}{{engine="{at}"}} {value}' for at in "01" for name, value in values.items()]
-        return "\n".join([histogram(waits, first), histogram([w / 10 for w in waits], per_token), *levels])
+        levels = [
+            f'{name}{{engine="{at}"}} {value}' for at in "01" for name, value in values.items()
+        ]
+        return "\n".join(
+            [histogram(waits, first), histogram([w / 10 for w in waits], per_token), *levels]
+        )
 
-    with serving(engine if named else "openai", scrapes=[text([0.2]), text([0.2, 0.4, 0.6])]) as (url, _):
+    with serving(engine if named else "openai", scrapes=[text([0.2]), text([0.2, 0.4, 0.6])]) as (
+        url,
+        _,
+    ):
         found = seen(url, scrapes=2)
     assert found.server.kind == engine
-    assert found.figures["ttft_s"]["mean"] == pytest.approx(0.5) and 0.1 <= found.figures["ttft_s"]["p50"] <= 0.5
+    assert (
+        found.figures["ttft_s"]["mean"] == pytest.approx(0.5)
+        and 0.1 <= found.figures["ttft_s"]["p50"] <= 0.5
+    )
     assert found.figures["tpot_s"]["mean"] == pytest.approx(0.05)
     assert found.figures["running"]["mean"] == 6 and found.figures["kv_used_ratio"]["most"] == 0.6
 

@@ -43,12 +43,16 @@ def test_arrivals_keep_their_times_whether_or_not_answers_came():
 
 def test_no_more_than_so_many_are_under_way_and_the_rest_waits():
     with serving(first_s=0.01) as (url, stub):
-        answers = run_requests(identify(Address.parse(url)), REQUESTS, arrivals_s=[0.0] * 9, most_at_once=2)
+        answers = run_requests(
+            identify(Address.parse(url)), REQUESTS, arrivals_s=[0.0] * 9, most_at_once=2
+        )
     assert stub.most_at_once == 2
     assert answers[-1].sent_s - answers[-1].due_s >= 0.03
 
 
-@pytest.mark.parametrize("how", [{}, {"users": 1, "arrivals_s": [0.0] * 9}, {"users": 0}, {"arrivals_s": [0.0]}])
+@pytest.mark.parametrize(
+    "how", [{}, {"users": 1, "arrivals_s": [0.0] * 9}, {"users": 0}, {"arrivals_s": [0.0]}]
+)
 def test_a_load_that_makes_no_sense_is_refused(how):
     server = object()
     with pytest.raises(InputError):
@@ -59,7 +63,9 @@ def test_a_server_that_dies_ends_the_run_and_keeps_what_it_answered():
     answered = {}
     with serving(fault="dies", fails_from=4) as (url, _):
         server = identify(Address.parse(url))
-        with pytest.raises(UnreachableError, match=r"cannot be reached .*; 4 of 9 requests were answered before"):
+        with pytest.raises(
+            UnreachableError, match=r"cannot be reached .*; 4 of 9 requests were answered before"
+        ):
             run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__)
     assert [answered[index].error is None for index in range(5)] == [True] * 4 + [False]
 

@@ -12,7 +12,9 @@ def words(text):
 
 
 def test_cells_are_disjoint_and_filled_to_their_length(tmp_path):
-    cells, prompts = make_cells(read_prompts(), words, contexts=(0, 300), fitted_contexts=(120,), batches=(1, 4))
+    cells, prompts = make_cells(
+        read_prompts(), words, contexts=(0, 300), fitted_contexts=(120,), batches=(1, 4)
+    )
     fits = {each for cell in cells if cell.phase == "fit" for each in cell.prompts}
     scored = {each for cell in cells if cell.phase == "score" for each in cell.prompts}
     assert fits and scored and not fits & scored
@@ -31,12 +33,18 @@ def test_a_prompt_ends_as_it_did_and_its_documents_are_no_other_cell_prompt(tmp_
     source = read_prompts()
     texts = {each.id: each.text for each in source.prompts}
     cells, prompts = make_cells(source, words, contexts=(400,), fitted_contexts=(100,))
-    chosen = {each.split("-", 2)[2] for cell in cells if cell.phase == "score" for each in cell.prompts}
+    chosen = {
+        each.split("-", 2)[2] for cell in cells if cell.phase == "score" for each in cell.prompts
+    }
     for each in prompts.prompts:
         if each.kind.startswith("overlap"):
             own = each.id.split("-", 2)[2]
             assert each.text.endswith(texts[own])
-            others = [texts[name] for name in chosen if name != own and source_kind(source, name) in KINDS["overlap"]]
+            others = [
+                texts[name]
+                for name in chosen
+                if name != own and source_kind(source, name) in KINDS["overlap"]
+            ]
             assert not any(other in each.text for other in others)
 
 

@@ -31,10 +31,15 @@ DRAFTERS = ("prompt-lookup", "suffix-automaton", "early-exit", "layer-skip", "to
 
 
 def test_names_distinguish_configurations_and_survive_json():
-    every = [Configuration(), *candidates(DRAFTERS, batch=1, recorded_nodes=(17, 33)),
-             *fitted(DRAFTERS, batch=1, recorded_nodes=(9,))]  # fmt: skip
+    every = [
+        Configuration(),
+        *candidates(DRAFTERS, batch=1, recorded_nodes=(17, 33)),
+        *fitted(DRAFTERS, batch=1, recorded_nodes=(9,)),
+    ]
     names = {each.name: each for each in every}
-    assert len({each.name for each in every}) == len({(e.drafter, e.draft_tokens, e.tree) for e in every})
+    assert len({each.name for each in every}) == len(
+        {(e.drafter, e.draft_tokens, e.tree) for e in every}
+    )
     for each in names.values():
         assert Configuration.from_json(each.to_json()) == each
 
@@ -69,7 +74,9 @@ def test_a_spread_reaches_every_drafter_and_both_ends_of_its_sizes():
     found = [each for seed in range(20) for each in spread(pool, 6, excluded=(), seed=seed)]
     share = Counter(each.drafter for each in found)
     assert min(share.values()) > len(found) / 6
-    assert {min(CHAINS), 12} <= {each.draft_tokens for each in found if each.drafter == "prompt-lookup"}
+    assert {min(CHAINS), 12} <= {
+        each.draft_tokens for each in found if each.drafter == "prompt-lookup"
+    }
 
 
 def test_trees_count_their_root_in_nodes_alone():
@@ -82,14 +89,21 @@ def test_trees_count_their_root_in_nodes_alone():
 def test_a_decoding_configuration_runs_as_the_drafter_of_its_method():
     where = DeploymentNames(model="smollm2-135m")
     chain = DecodingConfiguration(
-        deployment=where, method="n-gram", draft_tokens=5, schedule=((1, 2, 5), (3, 4, 2), (5, 8, 0))
+        deployment=where,
+        method="n-gram",
+        draft_tokens=5,
+        schedule=((1, 2, 5), (3, 4, 2), (5, 8, 0)),
     )
     assert [Configuration.of(chain, batch).name for batch in (1, 4, 8)] == [
-        "prompt-lookup-5", "prompt-lookup-2", "plain"
-    ]  # fmt: skip
+        "prompt-lookup-5",
+        "prompt-lookup-2",
+        "plain",
+    ]
     tree = Tree.from_paths([(0,), (1,)])
     drawn = DecodingConfiguration(deployment=where, method="early-exit", draft_tokens=2, shape=tree)
-    assert Configuration.of(drawn, 1) == Configuration(drafter="early-exit", draft_tokens=2, tree=tree)
+    assert Configuration.of(drawn, 1) == Configuration(
+        drafter="early-exit", draft_tokens=2, tree=tree
+    )
     for changes in ({"method": "eagle-3"}, {"stop": Stop(rule="probability", at=0.5)}):
         with pytest.raises(InputError):
             Configuration.of(replace(drawn, **changes), 1)

@@ -1,4 +1,5 @@
-"""Measured loads beside simulations: percentiles, errors, and the report that several calls add to."""
+"""Measured loads beside simulations: percentiles, errors, and the report that several calls add
+to."""
 
 import json
 
@@ -22,11 +23,16 @@ def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest
 def simulated(requests=30, **changes):
     rng = np.random.default_rng(4)
     workload = Workload(
-        arrival_s=np.sort(rng.uniform(0, 3, requests)), prompt_tokens=rng.integers(5, 60, requests),
+        arrival_s=np.sort(rng.uniform(0, 3, requests)),
+        prompt_tokens=rng.integers(5, 60, requests),
         output_tokens=rng.integers(1, 20, requests),
-    )  # fmt: skip
+    )
     return simulate(
-        Scenario(workload=workload, scheduler=SchedulerOptions(kv_blocks=4000), timer=changes.pop("timer", timer)),
+        Scenario(
+            workload=workload,
+            scheduler=SchedulerOptions(kv_blocks=4000),
+            timer=changes.pop("timer", timer),
+        ),
         machine=False,
     )
 
@@ -40,12 +46,23 @@ def rows_of(result, stretched=1.0, cached=0):
             arrival + stretched * float(getattr(result, name)[i] - arrival)
             for name in ("first_token_s", "last_token_s")
         )
-        rows.append({
-            "request": i, "input_tokens": int(result.input_tokens[i]), "output_tokens": count, "arrival_s": arrival,
-            "sent_s": arrival, "scheduled_s": None, "first_token_s": first, "last_token_s": last,
-            "cached_tokens": cached, "draft_tokens": None, "accepted_tokens": None, "finish_reason": "length",
-            "token_times_s": np.linspace(first, last, count).tolist(),
-        })  # fmt: skip
+        rows.append(
+            {
+                "request": i,
+                "input_tokens": int(result.input_tokens[i]),
+                "output_tokens": count,
+                "arrival_s": arrival,
+                "sent_s": arrival,
+                "scheduled_s": None,
+                "first_token_s": first,
+                "last_token_s": last,
+                "cached_tokens": cached,
+                "draft_tokens": None,
+                "accepted_tokens": None,
+                "finish_reason": "length",
+                "token_times_s": np.linspace(first, last, count).tolist(),
+            }
+        )
     return rows
 
 
@@ -68,7 +85,9 @@ def test_a_load_that_behaves_as_the_simulation_has_no_error(tmp_path):
 
 def test_a_server_that_is_slower_by_a_quarter_is_underestimated_by_a_fifth(tmp_path):
     result = simulated()
-    found = load_replay.compared("slow", load_replay.read_load(load_of(tmp_path, rows_of(result, 1.25))), result)
+    found = load_replay.compared(
+        "slow", load_replay.read_load(load_of(tmp_path, rows_of(result, 1.25))), result
+    )
     for key in ("ttft_s", "tpot_s", "e2e_s"):
         assert found.metrics[key]["mean"]["error_ratio"] == pytest.approx(-0.2)
     assert found.metrics["totals"]["tokens_per_s"]["error_ratio"] > 0.0
@@ -78,7 +97,9 @@ def test_a_slower_machine_is_told_by_requests_that_met_no_other(tmp_path):
     result = simulated(requests=80, timer=lambda *counted, **_: 0.1 * timer(*counted))
     rows = load_replay.read_load(load_of(tmp_path, rows_of(result, 1.25)))
     found = load_replay.compared("slow", rows, result)
-    assert found.pace["alone"] >= load_replay.LEAST_ALONE and found.pace["ratio"] == pytest.approx(1.25)
+    assert found.pace["alone"] >= load_replay.LEAST_ALONE and found.pace["ratio"] == pytest.approx(
+        1.25
+    )
     for key in ("ttft_s", "tpot_s"):
         assert found.pace[key]["mean"]["error_ratio"] == pytest.approx(0.0, abs=1e-9)
     assert f"{found.pace['alone']} requests that met no other took 1.25 times" in found.notes[-1]
@@ -87,7 +108,12 @@ def test_a_slower_machine_is_told_by_requests_that_met_no_other(tmp_path):
 def test_who_is_alone():
     arrival_s, spent_s = np.array([0.0, 1.0, 1.5, 4.0]), np.array([0.5, 2.0, 0.1, np.nan])
     assert load_replay._alone(arrival_s, spent_s).tolist() == [True, False, False, True]
-    assert load_replay._alone(arrival_s, np.array([0.5, np.nan, 0.1, 1.0])).tolist() == [True, False, False, False]
+    assert load_replay._alone(arrival_s, np.array([0.5, np.nan, 0.1, 1.0])).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_what_was_cached_is_said(tmp_path):
@@ -107,7 +133,9 @@ def test_reports_grow_by_load_and_are_read_back(tmp_path):
     result = simulated()
     rows = load_replay.read_load(load_of(tmp_path / "one", rows_of(result)))
     first, second, again = (
-        load_replay.compared(name, load_replay.read_load(load_of(tmp_path / "x", rows_of(result, slower))), result)
+        load_replay.compared(
+            name, load_replay.read_load(load_of(tmp_path / "x", rows_of(result, slower))), result
+        )
         for name, slower in (("one", 1.0), ("two", 2.0), ("one", 4.0))
     )
     for each in (first, second, again):
@@ -143,7 +171,9 @@ def test_files_that_hold_no_load_are_refused(tmp_path):
 
 def test_reports_are_plain_json(tmp_path):
     result = simulated()
-    replay = load_replay.compared("one", load_replay.read_load(load_of(tmp_path, rows_of(result))), result)
+    replay = load_replay.compared(
+        "one", load_replay.read_load(load_of(tmp_path, rows_of(result))), result
+    )
     load_replay.write_replays(tmp_path, [replay], inputs={})
     text = (tmp_path / "replay.json").read_text()
     assert json.loads(text) == load_replay.read_report(tmp_path)

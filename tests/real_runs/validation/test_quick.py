@@ -1,4 +1,5 @@
-"""A card is probed, timed, fitted, predicted and reported in one call, and a second call goes on where it was ended."""
+"""A card is probed, timed, fitted, predicted and reported in one call, and a second call goes on
+where it was ended."""
 
 import pytest
 

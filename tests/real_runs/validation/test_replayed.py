@@ -1,4 +1,5 @@
-"""Replayed acceptance: timed passes become tokens per second, and calibrated points are never scored."""
+"""Replayed acceptance: timed passes become tokens per second, and calibrated points are never
+scored."""
 
 import pytest
 
@@ -21,20 +22,38 @@ DEVICE = "h100-sxm"
 
 def row(job, n, b, c, slow, mask="causal"):
     deployment = Deployment(
-        architecture=load_model("llama-3.2-1b"), device=load_device(DEVICE), precision=precision("bf16", "bf16")
+        architecture=load_model("llama-3.2-1b"),
+        device=load_device(DEVICE),
+        precision=precision("bf16", "bf16"),
     )
     seconds = slow * float(pass_cost(deployment, batch=b, query_tokens=n, context=c).total_s)
     return KernelRow(
-        job=job, operation="step", implementation="graph", dtype="bf16", mask=mask, requests=b, query_tokens=n,
-        context=c, model="llama-3.2-1b", layers=16, median_s=seconds, low_s=seconds, high_s=seconds, repeats=5,
-        cold=True, graph=True, flops=1.0, bytes=1.0,
-    )  # fmt: skip
+        job=job,
+        operation="step",
+        implementation="graph",
+        dtype="bf16",
+        mask=mask,
+        requests=b,
+        query_tokens=n,
+        context=c,
+        model="llama-3.2-1b",
+        layers=16,
+        median_s=seconds,
+        low_s=seconds,
+        high_s=seconds,
+        repeats=5,
+        cold=True,
+        graph=True,
+        flops=1.0,
+        bytes=1.0,
+    )
 
 
 def written(folder, rows):
     folder.mkdir(exist_ok=True)
     write_kernels(
-        KernelTrace(rows=tuple(rows), provenance=KernelProvenance(profile=DEVICE)), folder / "kernels.parquet"
+        KernelTrace(rows=tuple(rows), provenance=KernelProvenance(profile=DEVICE)),
+        folder / "kernels.parquet",
     )
     return folder
 
@@ -46,7 +65,9 @@ def test_passes_become_tokens_per_second_by_replay(tmp_path):
     assert all(point.error_ratio == pytest.approx(0.25) for point in found.points)
     trace = next(t for t in map(read_trace, default_traces()) if t.rank is not None)
     point = next(p for p in found.points if p.draft_tokens == 4 and p.batch == 8)
-    assert point.measured["tokens_per_step"] == pytest.approx(replay_chain(trace, 4).tokens_per_step)
+    assert point.measured["tokens_per_step"] == pytest.approx(
+        replay_chain(trace, 4).tokens_per_step
+    )
     assert point.measured["tokens_per_s"] == pytest.approx(
         8 * point.measured["tokens_per_step"] / point.measured["step_s"]
     )
@@ -60,7 +81,10 @@ def test_what_calibrates_corrects_and_is_not_scored(tmp_path):
     met = [row("score-passes", 3, 1, 512, 9.0)]
     found = validate_replayed(written(tmp_path / "r", [*fits, *scored, *met]))
     assert found.summary.configurations == 6 and found.summary.p90_error_ratio < 0.01
-    assert found.left_out == ("1 passes at calibrated points",) and found.about["fidelity"] == "measured"
+    assert (
+        found.left_out == ("1 passes at calibrated points",)
+        and found.about["fidelity"] == "measured"
+    )
 
 
 def test_trees_are_walked_where_ranks_were_recorded(tmp_path):
@@ -90,6 +114,8 @@ def test_shipped_campaigns_score_no_batch_and_context_that_they_calibrate_on(nam
     points = {True: set(), False: set()}
     for job in campaign.jobs:
         if job.kind == "steps":
-            points[job.name.startswith("score")] |= {(job.model, b, c) for b in job.requests for c in job.context}
+            points[job.name.startswith("score")] |= {
+                (job.model, b, c) for b in job.requests for c in job.context
+            }
     assert points[True] and points[False] and not points[True] & points[False]
     assert sum(job.estimate_s for job in campaign.jobs) < 540

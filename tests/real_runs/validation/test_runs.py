@@ -1,4 +1,5 @@
-"""Timed loops write what untimed loops write, the prompt is read once, and phases fit into the whole."""
+"""Timed loops write what untimed loops write, the prompt is read once, and phases fit into the
+whole."""
 
 import time
 
@@ -22,10 +23,27 @@ from real_runs.validation.recordings import make_recordings
 from real_runs.validation.runs import Bench, Run, make_runs
 from real_runs.validation.walk import walk
 
-TEXTS = {"a": "one two one two one two", "b": "xyzzy xyzzy plugh", "c": "aaaa bbbb aaaa bbbb", "d": "0 1 2 3 0 1 2 3"}
-SINGLES = [Configuration(), chain("prompt-lookup", 3), chain("suffix-automaton", 2), chain("early-exit", 2),
-           static_tree("early-exit", 5), chain("layer-skip", 2), recycling(9)]  # fmt: skip
-TOGETHER = [Configuration(), chain("prompt-lookup", 3), chain("early-exit", 2), static_tree("early-exit", 5)]
+TEXTS = {
+    "a": "one two one two one two",
+    "b": "xyzzy xyzzy plugh",
+    "c": "aaaa bbbb aaaa bbbb",
+    "d": "0 1 2 3 0 1 2 3",
+}
+SINGLES = [
+    Configuration(),
+    chain("prompt-lookup", 3),
+    chain("suffix-automaton", 2),
+    chain("early-exit", 2),
+    static_tree("early-exit", 5),
+    chain("layer-skip", 2),
+    recycling(9),
+]
+TOGETHER = [
+    Configuration(),
+    chain("prompt-lookup", 3),
+    chain("early-exit", 2),
+    static_tree("early-exit", 5),
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +52,33 @@ def target(tiny_folder, tmp_path_factory):
     source = find_model(tiny_folder)
     weights = load_weights(source)
     options = RecordOptions(
-        out=folder, model=tiny_folder, fit_answers=0, fit_characters=2000, exit_layer=1, skipped_layers=(1, 2),
-        max_new_tokens=14, threads=1, drafters=("prompt-lookup", "suffix-automaton", "early-exit", "layer-skip",
-                                                "token-recycling"),
-    )  # fmt: skip
-    prompts = prompt_set("four", [Prompt(id=key, kind="k", text=text) for key, text in TEXTS.items()])
+        out=folder,
+        model=tiny_folder,
+        fit_answers=0,
+        fit_characters=2000,
+        exit_layer=1,
+        skipped_layers=(1, 2),
+        max_new_tokens=14,
+        threads=1,
+        drafters=(
+            "prompt-lookup",
+            "suffix-automaton",
+            "early-exit",
+            "layer-skip",
+            "token-recycling",
+        ),
+    )
+    prompts = prompt_set(
+        "four", [Prompt(id=key, kind="k", text=text) for key, text in TEXTS.items()]
+    )
     return Target(
-        model=Llama(weights), tokenizer=Tokenizer(source.path), sha256=weights.sha256, options=options,
-        prompts=prompts, folder=folder,
-    )  # fmt: skip
+        model=Llama(weights),
+        tokenizer=Tokenizer(source.path),
+        sha256=weights.sha256,
+        options=options,
+        prompts=prompts,
+        folder=folder,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +93,18 @@ def cell(batch):
 
 @pytest.mark.parametrize("configuration", SINGLES, ids=lambda each: each.name)
 def test_one_request_writes_its_plain_text_whoever_drafts(bench, target, configuration):
-    plain = generate(target.model, bench.ids["a"], Sampler(temperature=0.0, seed=0, request="a", positions=1),
-                     max_new_tokens=14)  # fmt: skip
+    plain = generate(
+        target.model,
+        bench.ids["a"],
+        Sampler(temperature=0.0, seed=0, request="a", positions=1),
+        max_new_tokens=14,
+    )
     made = [bench.run(configuration, ("a",)) for _ in range(2)]
-    assert made[0]["output_sha256"] == made[1]["output_sha256"] == bench.run(Configuration(), ("a",))["output_sha256"]
+    assert (
+        made[0]["output_sha256"]
+        == made[1]["output_sha256"]
+        == bench.run(Configuration(), ("a",))["output_sha256"]
+    )
     assert made[1]["tokens"] == len(plain.tokens) - 1
     run = Run.from_json({**made[1], "cell": "x", "round": 0})
     assert run.steps == len(run.passes) == run.request_steps
@@ -96,17 +140,26 @@ def test_walks_of_recordings_take_the_steps_that_the_loops_take(bench, target, t
         places = recordings.places(configuration, ("b",))
         predicted = walk(recordings.of(configuration), configuration, places)
         made = bench.run(configuration, ("b",))
-        assert [n for _, n, _, _ in made["passes"]] == predicted.query_tokens.tolist(), configuration.name
-        assert [c for _, _, c, _ in made["passes"]] == predicted.context.tolist(), configuration.name
+        assert [n for _, n, _, _ in made["passes"]] == predicted.query_tokens.tolist(), (
+            configuration.name
+        )
+        assert [c for _, _, c, _ in made["passes"]] == predicted.context.tolist(), (
+            configuration.name
+        )
         assert made["tokens"] == predicted.tokens == recordings.output_tokens(("b",))
     for configuration in TOGETHER:
         places = recordings.places(configuration, tuple(TEXTS))
         predicted = walk(recordings.of(configuration), configuration, places)
         made = bench.run(configuration, tuple(TEXTS))
         assert [(b, n, c) for b, n, c, _ in made["passes"]] == list(
-            zip(*(each.tolist() for each in (predicted.requests, predicted.query_tokens, predicted.context)),
-                strict=True)
-        ), configuration.name  # fmt: skip
+            zip(
+                *(
+                    each.tolist()
+                    for each in (predicted.requests, predicted.query_tokens, predicted.context)
+                ),
+                strict=True,
+            )
+        ), configuration.name
     again = make_recordings(replace(target.options, out=tmp_path), target.prompts, cells)
     assert set(again.traces) == set(recordings.traces)
 
@@ -121,7 +174,9 @@ def test_runs_are_made_once_in_turn_and_go_on_after_an_end(bench, tmp_path):
             count[0] += 1
             return count[0] > 3
 
-        left = make_runs(bench, plan, log, rounds=2, deadline=time.monotonic() + 60, should_stop=stop)
+        left = make_runs(
+            bench, plan, log, rounds=2, deadline=time.monotonic() + 60, should_stop=stop
+        )
         assert left == 5 and len(log.finished) == 3
     with RecordingLog(tmp_path / "r.part.jsonl", setup, resume=True) as log:
         assert make_runs(bench, plan, log, rounds=2, deadline=time.monotonic() + 60) == 0

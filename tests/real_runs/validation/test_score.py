@@ -21,20 +21,42 @@ CELL = Cell(phase="score", kind="overlap", context=0, batch=1, prompts=("a", "b"
 
 def run(prompt, seconds, tokens=10, steps=5):
     return Run(
-        cell=CELL.name, configuration="x", round=0, prompts=(prompt,), tokens=tokens, steps=steps, request_steps=steps,
-        drafted_tokens=0, decode_s=seconds, cpu_s=seconds, draft_s=0.1 * seconds, verify_s=0.8 * seconds, passes=(),
+        cell=CELL.name,
+        configuration="x",
+        round=0,
+        prompts=(prompt,),
+        tokens=tokens,
+        steps=steps,
+        request_steps=steps,
+        drafted_tokens=0,
+        decode_s=seconds,
+        cpu_s=seconds,
+        draft_s=0.1 * seconds,
+        verify_s=0.8 * seconds,
+        passes=(),
         output_sha256="",
-    )  # fmt: skip
+    )
 
 
 def predicted(seconds, tokens=10, steps=5):
-    return PredictedRun(tokens=tokens, steps=steps, request_steps=steps, draft_s=0.1 * seconds, verify_s=0.8 * seconds,
-                        rest_s=0.1 * seconds)  # fmt: skip
+    return PredictedRun(
+        tokens=tokens,
+        steps=steps,
+        request_steps=steps,
+        draft_s=0.1 * seconds,
+        verify_s=0.8 * seconds,
+        rest_s=0.1 * seconds,
+    )
 
 
 def point(configuration, took, said, *, chosen=False, spread=0.1):
-    groups = {("a",): ([run("a", s) for s in took], predicted(said)), ("b",): ([run("b", took[0])], predicted(said))}
-    return score_point(CELL, configuration, groups, spread_ratio=spread, chosen=chosen, disturbed=0, differing=0)
+    groups = {
+        ("a",): ([run("a", s) for s in took], predicted(said)),
+        ("b",): ([run("b", took[0])], predicted(said)),
+    }
+    return score_point(
+        CELL, configuration, groups, spread_ratio=spread, chosen=chosen, disturbed=0, differing=0
+    )
 
 
 def test_the_median_over_rounds_counts_and_prompts_are_pooled():
@@ -42,7 +64,10 @@ def test_the_median_over_rounds_counts_and_prompts_are_pooled():
     assert found.measured["tokens_per_s"] == pytest.approx(20 / 2.2)
     assert found.predicted["tokens_per_s"] == pytest.approx(20 / 2.0)
     assert found.error_ratio == pytest.approx(0.1) and found.runs == 4
-    assert found.measured["step_s"] == pytest.approx(2.2 / 10) and found.measured["tokens_per_step"] == 2.0
+    assert (
+        found.measured["step_s"] == pytest.approx(2.2 / 10)
+        and found.measured["tokens_per_step"] == 2.0
+    )
     assert found.interval == pytest.approx((10 / 1.1, 11.0)) and found.covered
 
 
@@ -53,8 +78,11 @@ def test_an_interval_covers_what_lies_within(took, spread):
 
 
 def test_regret_is_against_the_best_measured_and_never_negative():
-    points = [point(Configuration(), [1.0], 1.0), point(chain("early-exit", 2), [0.8], 0.7, chosen=True),
-              point(chain("early-exit", 4), [0.5], 0.9)]  # fmt: skip
+    points = [
+        point(Configuration(), [1.0], 1.0),
+        point(chain("early-exit", 2), [0.8], 0.7, chosen=True),
+        point(chain("early-exit", 4), [0.5], 0.9),
+    ]
     (found,) = regrets(points)
     assert (found.chosen, found.best) == ("early-exit-2", "early-exit-4")
     assert found.regret_ratio == pytest.approx(1 - 0.5 / 0.8)
@@ -70,7 +98,10 @@ def test_regret_is_against_the_best_measured_and_never_negative():
 def test_points_are_json_and_parquet(tmp_path):
     import pyarrow.parquet as pq
 
-    points = [point(Configuration(), [1.0], 1.0), point(chain("early-exit", 2), [0.8], 0.7, chosen=True)]
+    points = [
+        point(Configuration(), [1.0], 1.0),
+        point(chain("early-exit", 2), [0.8], 0.7, chosen=True),
+    ]
     write_points(points, tmp_path / "p.parquet")
     rows = pq.read_table(tmp_path / "p.parquet").to_pylist()
     assert [row["configuration"] for row in rows] == ["plain", "early-exit-2"]

@@ -16,7 +16,8 @@ from real_runs.validation.validate import ValidateOptions, validate
 
 TEXTS = ("one two one two", "a b c a b c a", "xyzzy xyzzy", "0 1 2 0 1 2")
 PROMPTS = 'title = "few"\n' + "".join(
-    f'[[prompts]]\nid = "{kind.replace(" ", "-")}-{n}"\nkind = "{kind}"\ntext = "{kind}: {TEXTS[n]}"\n'
+    f'[[prompts]]\nid = "{kind.replace(" ", "-")}-{n}"\nkind = "{kind}"\ntext = "{kind}:'
+    f' {TEXTS[n]}"\n'
     for kinds in KINDS.values()
     for kind in kinds
     for n in range(4)
@@ -33,12 +34,36 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def words(tiny_folder, folder):
     return [
-        "validate", "--profile", "cpu-generic", "--model", tiny_folder, "--prompts", folder / "prompts.toml",
-        "--fidelity", "calibrated", "--context", "0", "--fit-context", "120,200",
-        "--new-tokens", "8", "--rounds", "1", "--per-cell", "2",
-        "--drafter", "prompt-lookup", "--drafter", "suffix-automaton", "--keep-disturbed", "--budget", "5m",
-        "--out", folder / "out", "--json",
-    ]  # fmt: skip
+        "validate",
+        "--profile",
+        "cpu-generic",
+        "--model",
+        tiny_folder,
+        "--prompts",
+        folder / "prompts.toml",
+        "--fidelity",
+        "calibrated",
+        "--context",
+        "0",
+        "--fit-context",
+        "120,200",
+        "--new-tokens",
+        "8",
+        "--rounds",
+        "1",
+        "--per-cell",
+        "2",
+        "--drafter",
+        "prompt-lookup",
+        "--drafter",
+        "suffix-automaton",
+        "--keep-disturbed",
+        "--budget",
+        "5m",
+        "--out",
+        folder / "out",
+        "--json",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +85,35 @@ def test_the_report_holds_what_was_predicted_and_measured(answer, folder):
     for point in points:
         rate = point["predicted"]["tokens_per_s"]
         assert point["error_ratio"] == pytest.approx(rate / point["measured"]["tokens_per_s"] - 1)
-        assert point["predicted"]["tokens_per_step"] == pytest.approx(point["measured"]["tokens_per_step"])
+        assert point["predicted"]["tokens_per_step"] == pytest.approx(
+            point["measured"]["tokens_per_step"]
+        )
         assert point["differing"] == 0 and point["interval"][0] < rate < point["interval"][1]
     for cell in cells:
         here = [p for p in points if (p["kind"], p["batch"]) == cell]
         assert sum(p["chosen"] for p in here) == 1 and "plain" in {p["configuration"] for p in here}
         assert len({p["configuration"] for p in here}) == len(here)
-    assert len(answer["regrets"]) == 4 and all(0 <= each["regret_ratio"] < 1 for each in answer["regrets"])
+    assert len(answer["regrets"]) == 4 and all(
+        0 <= each["regret_ratio"] < 1 for each in answer["regrets"]
+    )
     out = folder / "out"
     assert json.loads((out / "validation.json").read_text())["summary"] == answer["summary"]
-    assert (out / "validation.parquet").exists() and (out / "validation.html").read_text().startswith("<!doctype")
+    assert (out / "validation.parquet").exists() and (
+        out / "validation.html"
+    ).read_text().startswith("<!doctype")
 
 
 def test_no_fitted_configuration_or_prompt_is_scored(answer, folder):
-    lines = [json.loads(line) for line in (folder / "out" / "runs.part.jsonl").read_text().splitlines()[1:]]
+    lines = [
+        json.loads(line)
+        for line in (folder / "out" / "runs.part.jsonl").read_text().splitlines()[1:]
+    ]
     fits = [line for line in lines if line["cell"].startswith("fit")]
     scored = [line for line in lines if not line["cell"].startswith("fit")]
     assert fits and scored
-    assert not {p for line in fits for p in line["prompts"]} & {p for line in scored for p in line["prompts"]}
+    assert not {p for line in fits for p in line["prompts"]} & {
+        p for line in scored for p in line["prompts"]
+    }
     shared = {line["configuration"] for line in fits} & {line["configuration"] for line in scored}
     assert shared == {"plain"}
 
@@ -92,12 +128,21 @@ def test_it_goes_on_where_it_was_and_refuses_a_folder_in_use(answer, words, fold
     assert "resume" in capsys.readouterr().err
 
 
-def test_a_budget_without_runs_and_calibrated_points_are_said(answer, tiny_folder, folder, monkeypatch):
+def test_a_budget_without_runs_and_calibrated_points_are_said(
+    answer, tiny_folder, folder, monkeypatch
+):
     options = ValidateOptions(
-        out=folder / "none", profile="cpu-generic", model_file=tiny_folder, prompts=folder / "prompts.toml",
-        fidelity="calibrated", contexts=(0,), fitted_contexts=(120,), drafters=("prompt-lookup",), max_new_tokens=8,
+        out=folder / "none",
+        profile="cpu-generic",
+        model_file=tiny_folder,
+        prompts=folder / "prompts.toml",
+        fidelity="calibrated",
+        contexts=(0,),
+        fitted_contexts=(120,),
+        drafters=("prompt-lookup",),
+        max_new_tokens=8,
         budget_s=0.001,
-    )  # fmt: skip
+    )
     with pytest.raises(InputError, match="no undisturbed run to fit"):
         validate(options)
 
@@ -115,10 +160,21 @@ def test_a_budget_without_runs_and_calibrated_points_are_said(answer, tiny_folde
 
     def run(context):
         return Run(
-            cell=cell.name, configuration="plain", round=0, prompts=("a",), tokens=1, steps=1, request_steps=1,
-            drafted_tokens=0, decode_s=1.0, cpu_s=1.0, draft_s=0.0, verify_s=1.0, output_sha256="",
+            cell=cell.name,
+            configuration="plain",
+            round=0,
+            prompts=("a",),
+            tokens=1,
+            steps=1,
+            request_steps=1,
+            drafted_tokens=0,
+            decode_s=1.0,
+            cpu_s=1.0,
+            draft_s=0.0,
+            verify_s=1.0,
+            output_sha256="",
             passes=((1, 1, context, 1.0),),
-        )  # fmt: skip
+        )
 
     assert "batch 1, context 20" in module._unfit(Measured, cell, [run(20)])
     assert module._unfit(Measured, cell, [run(21)]) == ""

@@ -22,23 +22,34 @@ def traces(draw):
     requests = draw(st.integers(1, 4))
     lengths = [draw(st.integers(2, 12)) for _ in range(requests)]
     total = sum(lengths)
-    ranks = np.array(draw(st.lists(st.integers(-1, 3), min_size=total, max_size=total)), dtype=np.int8)
+    ranks = np.array(
+        draw(st.lists(st.integers(-1, 3), min_size=total, max_size=total)), dtype=np.int8
+    )
     emitted = np.ones(total, dtype=np.int16)
     offsets = np.cumsum([0, *lengths])
     limited = draw(st.booleans())
-    drafted = np.array(draw(st.lists(st.integers(0, 6), min_size=total, max_size=total)), dtype=np.int16)
+    drafted = np.array(
+        draw(st.lists(st.integers(0, 6), min_size=total, max_size=total)), dtype=np.int16
+    )
     for start, stop in pairwise(offsets):
         for i in range(start, stop):
             run = 0
             while i + run < stop and ranks[i + run] == 0:
                 run += 1
             emitted[i] = min(min(run, drafted[i]) + 1 if limited else run + 1, stop - i)
-    told = {"drafted": drafted} if limited else {"rank": ranks, "rank_width": 4, "depth_invariant": True}
+    told = (
+        {"drafted": drafted}
+        if limited
+        else {"rank": ranks, "rank_width": 4, "depth_invariant": True}
+    )
     return AcceptanceTrace(
-        offsets=offsets, emitted=emitted, first_step_position=1, **told,
+        offsets=offsets,
+        emitted=emitted,
+        first_step_position=1,
+        **told,
         prompt_tokens=np.arange(5, 5 + requests, dtype=np.int32),
         request_ids=tuple(f"r{i}" for i in range(requests)),
-    )  # fmt: skip
+    )
 
 
 @given(traces(), st.integers(1, 5))
@@ -67,9 +78,12 @@ def test_a_walk_of_a_tree_and_of_nothing(trace):
 
 def test_contexts_grow_by_what_was_emitted():
     trace = AcceptanceTrace(
-        offsets=np.array([0, 6]), emitted=np.array([1, 3, 1, 1, 2, 1]), first_step_position=1,
-        prompt_tokens=np.array([10], dtype=np.int32), request_ids=("a",),
-    )  # fmt: skip
+        offsets=np.array([0, 6]),
+        emitted=np.array([1, 3, 1, 1, 2, 1]),
+        first_step_position=1,
+        prompt_tokens=np.array([10], dtype=np.int32),
+        request_ids=("a",),
+    )
     found = walk(trace, chain("early-exit", 4), [0])
     assert found.context.tolist() == [10, 13]
     assert found.unread.tolist() == [1, 3]

@@ -8,13 +8,21 @@ from simulator.closed_loop.constants import NAMES, engine_of, shipped, with_cons
 from simulator.closed_loop.fit import fit
 from simulator.closed_loop.table_rows import answer_rows
 
-ROW = {"model_path": "meta-llama/Llama-3.1-8B-Instruct", "system": "h100_sxm", "backend": "trtllm",
-       "backend_version": "1.0.0rc3", "tp_size": 4, "osl": 64}  # fmt: skip
+ROW = {
+    "model_path": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h100_sxm",
+    "backend": "trtllm",
+    "backend_version": "1.0.0rc3",
+    "tp_size": 4,
+    "osl": 64,
+}
 
 
 def rows(constants):
     """Runs as a world with these constants would have measured them."""
-    asked = [ROW | {"isl": isl, "concurrency": 4, "batch_size": 4, "tp_size": 1} for isl in (512, 4096)]
+    asked = [
+        ROW | {"isl": isl, "concurrency": 4, "batch_size": 4, "tp_size": 1} for isl in (512, 4096)
+    ]
     answers = answer_rows(asked, file="t", constants=constants)
     return [
         row | {"silicon_tpot_ms": answer.tpot_ms, "silicon_ttft_ms": answer.ttft_ms}
@@ -43,7 +51,9 @@ def test_every_constant_moves_its_engine_and_no_other(name):
         assert same == (engine_of(name) not in (None, engine))
 
 
-@pytest.mark.parametrize("row", [{"backend": "trtllm"}, ROW, ROW | {"model_path": "openai/gpt-oss-120b"}])
+@pytest.mark.parametrize(
+    "row", [{"backend": "trtllm"}, ROW, ROW | {"model_path": "openai/gpt-oss-120b"}]
+)
 def test_rows_that_cannot_be_fitted_to_are_refused(row):
     with pytest.raises(InputError):
         fit([{"model_path": "x", **row}])

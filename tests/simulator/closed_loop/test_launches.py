@@ -1,4 +1,5 @@
-"""Launches behind rows of tables: batches sized by a generator, scripts of a benchmark by day, else defaults."""
+"""Launches behind rows of tables: batches sized by a generator, scripts of a benchmark by day, else
+defaults."""
 
 import pytest
 
@@ -12,12 +13,17 @@ from simulator.closed_loop.launches import Measured, launched
 
 H100, H200, B200 = (load_device(name) for name in ("h100-sxm", "h200-sxm", "b200-sxm"))
 ROW = {"users": 16, "prompt_tokens": 1024, "output_tokens": 1024}
-OWN = {"vllm": "vllm/vllm-openai:v0.18.0", "sglang": "lmsysorg/sglang:v0.5.8",
-       "tensorrt-llm": "nvcr.io#nvidia/tensorrt-llm/release:1.1.0rc2.post2"}  # fmt: skip
+OWN = {
+    "vllm": "vllm/vllm-openai:v0.18.0",
+    "sglang": "lmsysorg/sglang:v0.5.8",
+    "tensorrt-llm": "nvcr.io#nvidia/tensorrt-llm/release:1.1.0rc2.post2",
+}
 
 
 def launch(engine="vllm", model="llama-3.1-8b", device=H100, **changes):
-    return launched(load_engine(engine).on(device), Measured(**(ROW | changes)), model=model, device=device)
+    return launched(
+        load_engine(engine).on(device), Measured(**(ROW | changes)), model=model, device=device
+    )
 
 
 @pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm", "vllm"])
@@ -75,8 +81,10 @@ def test_benchmark_lengths_with_a_day_or_an_own_image_vary(engine, said):
         ("sglang", "deepseek-v3", H200, "2026-03-25", 32768, 0.82, None),
         ("sglang", "deepseek-v3", B200, "2026-03-25", 16384, 0.85, "fp8"),
     ],
-)  # fmt: skip
-def test_settings_are_those_of_the_scripts_of_the_day(engine, model, device, day, tokens, ratio, cache):
+)
+def test_settings_are_those_of_the_scripts_of_the_day(
+    engine, model, device, day, tokens, ratio, cache
+):
     known = {"day": day} if day else {"image": OWN[load_engine(engine).name]}
     found = launch(engine, model, device, **known)
     assert found.engine.scheduling.batch_tokens == tokens
@@ -96,13 +104,20 @@ def test_settings_are_those_of_the_scripts_of_the_day(engine, model, device, day
     ],
 )
 def test_prompts_wait_for_company_where_the_scripts_say_so(changes, iterations, ratio):
-    found = launch("trtllm", **({"model": "llama-3.1-70b", "device": H200, "day": "2026-02-01"} | changes))
-    assert (found.engine.scheduling.wait_iterations, found.engine.scheduling.wait_ratio) == (iterations, ratio)
+    found = launch(
+        "trtllm", **({"model": "llama-3.1-70b", "device": H200, "day": "2026-02-01"} | changes)
+    )
+    assert (found.engine.scheduling.wait_iterations, found.engine.scheduling.wait_ratio) == (
+        iterations,
+        ratio,
+    )
 
 
 def test_sglang_on_blackwell_looks_for_requests_now_and_then():
     def iterations(users, device=B200):
-        return launch("sglang", "deepseek-v3", device, users=users, image=OWN["sglang"]).engine.scheduling
+        return launch(
+            "sglang", "deepseek-v3", device, users=users, image=OWN["sglang"]
+        ).engine.scheduling
 
     assert [iterations(users).receive_iterations for users in (4, 15, 16, 64)] == [10, 10, 30, 30]
     assert iterations(64, H200).receive_iterations == 1
@@ -115,14 +130,21 @@ def test_what_a_row_states_goes_over_scripts_and_defaults(engine, run):
     assert (stated.engine.scheduling.batch_tokens, stated.engine.scheduling.requests) == (777, 5)
     assert stated.cache == "bf16"
     other = launch(engine, **run)
-    assert stated.engine.memory == other.engine.memory and stated.length_spread == other.length_spread
+    assert (
+        stated.engine.memory == other.engine.memory and stated.length_spread == other.length_spread
+    )
 
 
 def test_caches_are_read_as_engines_spell_them():
     row = dict.fromkeys((*COUNTS, *TEXTS)) | {"isl": 1024, "osl": 64, "concurrency": 4}
-    said = {name: Measured.of(row | {"kv_cache_dtype": name}).cache for name in ("auto", "fp8_e4m3", "BF16", None)}
+    said = {
+        name: Measured.of(row | {"kv_cache_dtype": name}).cache
+        for name in ("auto", "fp8_e4m3", "BF16", None)
+    }
     assert said == {"auto": None, "fp8_e4m3": "fp8", "BF16": "bf16", None: None}
-    assert Measured.of(row | {"max_num_batched_tokens": 2048, "max_num_seqs": 3}).batch_tokens == 2048
+    assert (
+        Measured.of(row | {"max_num_batched_tokens": 2048, "max_num_seqs": 3}).batch_tokens == 2048
+    )
     with pytest.raises(UnknownNameError, match="cache format"):
         Measured.of(row | {"kv_cache_dtype": "fp3"})
 
@@ -142,7 +164,13 @@ def test_caches_are_read_as_engines_spell_them():
     ],
 )
 def test_scripts_of_a_day_copied_attention_although_rows_do_not_say_so(changes, copied):
-    row = {"model": "deepseek-v3", "device": H200, "day": "2025-11-02", "prompt_tokens": 8192, "users": 64}
+    row = {
+        "model": "deepseek-v3",
+        "device": H200,
+        "day": "2025-11-02",
+        "prompt_tokens": 8192,
+        "users": 64,
+    }
     found = launch("trtllm", **(row | changes))
     assert found.copied is copied
     eight = ServingPlan(decode=Workers(plan=ParallelPlan(tensor=8)))
@@ -160,7 +188,11 @@ def test_a_load_that_hid_how_many_ran_is_refused():
     run = {"model": "gpt-oss-120b", "batch": 512, "users": 512}
     with pytest.raises(InputError, match="512 requests at once"):
         launch(**run, day="2025-12-05")
-    for other in ({"day": "2025-12-09"}, {"day": "2025-11-02"}, {"day": "2025-12-05", "device": H200}):
+    for other in (
+        {"day": "2025-12-09"},
+        {"day": "2025-11-02"},
+        {"day": "2025-12-05", "device": H200},
+    ):
         assert launch(**run, **other).length_spread == 0.2
     assert launch(**(run | {"users": 64}), day="2025-12-05").length_spread == 0.2
 
@@ -177,7 +209,15 @@ def test_the_batch_of_one_engine_is_no_load_of_a_deployment():
 
 
 def test_prompts_of_several_ranks_wait_for_each_other_where_the_scripts_balance_them():
-    run = {"engine": "trtllm", "model": "deepseek-r1", "device": H200, "image": OWN["tensorrt-llm"], "users": 64}
+    run = {
+        "engine": "trtllm",
+        "model": "deepseek-r1",
+        "device": H200,
+        "image": OWN["tensorrt-llm"],
+        "users": 64,
+    }
     one, ranks = (launch(**run, ranks=count).engine.scheduling for count in (1, 8))
     assert (one.wait_iterations, ranks.wait_iterations) == (0, 60)
-    assert ranks.wait_ratio * ranks.batch_tokens == pytest.approx(1024)  # of every rank: a prompt each
+    assert ranks.wait_ratio * ranks.batch_tokens == pytest.approx(
+        1024
+    )  # of every rank: a prompt each

@@ -1,4 +1,5 @@
-"""What scripts of publishers set: every entry holds somewhere, closer entries go first, days are in order."""
+"""What scripts of publishers set: every entry holds somewhere, closer entries go first, days are in
+order."""
 
 import itertools
 import re
@@ -11,20 +12,30 @@ from hardware_profiles.loader import device_names
 from simulator.closed_loop.published import PUBLISHED, habit
 
 
-@pytest.mark.parametrize(("publisher", "engine"), sorted({(entry.publisher, entry.engine) for entry in PUBLISHED}))
+@pytest.mark.parametrize(
+    ("publisher", "engine"), sorted({(entry.publisher, entry.engine) for entry in PUBLISHED})
+)
 def test_every_entry_holds_for_some_model_device_and_day(publisher, engine):
     own = [entry for entry in PUBLISHED if (entry.publisher, entry.engine) == (publisher, engine)]
     models = {"other", *(name for entry in own for name in entry.models)}
     formats = {None, *(entry.precision for entry in own)}
     days = {entry.since or "2025-09-01" for entry in own}
     reached = {
-        id(habit(publisher, engine=engine, model=model, device=device, precision=precision, day=day))
-        for model, device, precision, day in itertools.product(models, device_names(), formats, days)
+        id(
+            habit(
+                publisher, engine=engine, model=model, device=device, precision=precision, day=day
+            )
+        )
+        for model, device, precision, day in itertools.product(
+            models, device_names(), formats, days
+        )
     }
     assert reached == {id(entry) for entry in own}
 
 
-@pytest.mark.parametrize("entry", PUBLISHED, ids=lambda entry: f"{entry.engine} {entry.models} {entry.since}")
+@pytest.mark.parametrize(
+    "entry", PUBLISHED, ids=lambda entry: f"{entry.engine} {entry.models} {entry.since}"
+)
 def test_an_entry_names_an_engine_formats_and_its_source(entry):
     assert load_engine(entry.engine).name == entry.engine
     assert entry.cache is None or bytes_per_value(entry.cache) > 0
@@ -36,13 +47,25 @@ def test_an_entry_names_an_engine_formats_and_its_source(entry):
 def test_days_of_one_subject_are_in_order():
     subjects: dict[tuple[object, ...], list[str]] = {}
     for entry in PUBLISHED:
-        subjects.setdefault((entry.publisher, entry.engine, entry.models, entry.devices, entry.precision), []).append(
-            entry.since
-        )
+        subjects.setdefault(
+            (entry.publisher, entry.engine, entry.models, entry.devices, entry.precision), []
+        ).append(entry.since)
     assert all(days == sorted(set(days)) and days[0] == "" for days in subjects.values())
 
 
 def test_other_models_take_the_entry_for_all_others_and_other_engines_none():
-    found = habit("inferencex", engine="vllm", model="other", device="h100-sxm", precision=None, day=None)
+    found = habit(
+        "inferencex", engine="vllm", model="other", device="h100-sxm", precision=None, day=None
+    )
     assert found is not None and (found.models, found.devices) == ((), ())
-    assert habit("inferencex", engine="llama.cpp", model="other", device="h100-sxm", precision=None, day=None) is None
+    assert (
+        habit(
+            "inferencex",
+            engine="llama.cpp",
+            model="other",
+            device="h100-sxm",
+            precision=None,
+            day=None,
+        )
+        is None
+    )

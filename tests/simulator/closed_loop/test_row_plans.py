@@ -1,4 +1,5 @@
-"""What the width columns of a table mean: tensor groups, attention's copies, experts, and two kinds of workers."""
+"""What the width columns of a table mean: tensor groups, attention's copies, experts, and two kinds
+of workers."""
 
 import pytest
 
@@ -13,9 +14,15 @@ from simulator.closed_loop.worker_counts import Launched, _launches, published_p
 
 FP8 = Precision(weights="fp8", activations="fp8")
 TWO_KINDS = {
-    "mode": "disagg", "prefill_num_workers": 1, "prefill_attention_dp_size": 4, "prefill_tp_size": 1,
-    "prefill_moe_ep_size": 4, "decode_num_workers": 5, "decode_tp_size": 8, "decode_moe_ep_size": 8,
-}  # fmt: skip
+    "mode": "disagg",
+    "prefill_num_workers": 1,
+    "prefill_attention_dp_size": 4,
+    "prefill_tp_size": 1,
+    "prefill_moe_ep_size": 4,
+    "decode_num_workers": 5,
+    "decode_tp_size": 8,
+    "decode_moe_ep_size": 8,
+}
 
 
 def plan_of(model="deepseek-v3", device="h200-sxm", engine="tensorrt-llm", **columns):
@@ -44,8 +51,12 @@ def test_a_width_that_was_multiplied_by_the_experts_is_divided_again():
     squared = {"moe_tp_size": 8, "moe_ep_size": 8}
     assert str(plan_of(tp_size=64, **squared)[1].decode) == "1xtp8"
     assert str(plan_of(tp_size=1, attention_dp_size=64, **squared)[1].decode) == "1xep8dp8"
-    assert str(plan_of(tp_size=16, moe_tp_size=1, moe_ep_size=16)[1].decode) == "1xtp16"  # two nodes, as stated
-    assert str(plan_of(device="gb200", tp_size=64, **squared)[1].decode) == "1xtp64"  # 72 devices are one node
+    assert (
+        str(plan_of(tp_size=16, moe_tp_size=1, moe_ep_size=16)[1].decode) == "1xtp16"
+    )  # two nodes, as stated
+    assert (
+        str(plan_of(device="gb200", tp_size=64, **squared)[1].decode) == "1xtp64"
+    )  # 72 devices are one node
 
 
 def test_a_divided_width_must_hold_the_model():
@@ -61,25 +72,43 @@ def test_two_kinds_of_workers_are_read_side_by_side():
 
 
 UNCOUNTED = {
-    "mode": "disagg", "isl": 8192, "osl": 1024, "measured": "2026-02-12T17:33:21Z", "prefill_tp_size": 8,
-    "prefill_moe_ep_size": 8, "decode_tp_size": 8, "decode_moe_ep_size": 8, "device": "b200-sxm",
-}  # fmt: skip
+    "mode": "disagg",
+    "isl": 8192,
+    "osl": 1024,
+    "measured": "2026-02-12T17:33:21Z",
+    "prefill_tp_size": 8,
+    "prefill_moe_ep_size": 8,
+    "decode_tp_size": 8,
+    "decode_moe_ep_size": 8,
+    "device": "b200-sxm",
+}
 
 
 def test_workers_that_nobody_counted_are_those_of_the_published_launch():
     _, plan = plan_of(**UNCOUNTED, concurrency=1)
     assert (str(plan.prefill), str(plan.decode)) == ("1xep8dp8", "1xtp8")
-    assert (plan.prefill.plan.backend, plan.decode.plan.backend) == ("nccl", "vllm")  # as of counted workers
+    assert (plan.prefill.plan.backend, plan.decode.plan.backend) == (
+        "nccl",
+        "vllm",
+    )  # as of counted workers
     _, later = plan_of(**UNCOUNTED | {"measured": "2026-03-24"}, concurrency=1)
-    assert (str(later.prefill), str(later.decode)) == ("1xtp8", "1xtp8")  # a launch of that month's other script
+    assert (str(later.prefill), str(later.decode)) == (
+        "1xtp8",
+        "1xtp8",
+    )  # a launch of that month's other script
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"concurrency": 3}, "prefill_num_workers"), ({}, "prefill_num_workers"), ({"concurrency": 128}, " or "),
-     ({"concurrency": 1, "engine": "sglang"}, "prefill_num_workers"), ({"concurrency": 1, "decode_tp_size": 4,
-     "decode_moe_ep_size": 4}, "prefill_num_workers"), ({"concurrency": 1, "measured": "2025-01-01"}, "prefill_num")],
-)  # fmt: skip
+    [
+        ({"concurrency": 3}, "prefill_num_workers"),
+        ({}, "prefill_num_workers"),
+        ({"concurrency": 128}, " or "),
+        ({"concurrency": 1, "engine": "sglang"}, "prefill_num_workers"),
+        ({"concurrency": 1, "decode_tp_size": 4, "decode_moe_ep_size": 4}, "prefill_num_workers"),
+        ({"concurrency": 1, "measured": "2025-01-01"}, "prefill_num"),
+    ],
+)
 def test_a_row_that_no_launch_or_several_fit_is_refused(changes, said):
     with pytest.raises(InputError, match=said):
         plan_of(**UNCOUNTED | changes)
@@ -102,7 +131,9 @@ def test_widths_of_attention_and_experts_that_contradict_each_other_are_refused(
 def test_users_follow_from_the_batches_where_nobody_counted_them():
     row, plan = plan_of(**TWO_KINDS, decode_batch_size=3)
     assert users_of_row(row, plan) == 15
-    row, plan = plan_of(**TWO_KINDS | {"decode_tp_size": 1, "decode_attention_dp_size": 8}, decode_batch_size=3)
+    row, plan = plan_of(
+        **TWO_KINDS | {"decode_tp_size": 1, "decode_attention_dp_size": 8}, decode_batch_size=3
+    )
     assert users_of_row(row, plan) == 120
     assert users_of_row({**row, "concurrency": 7}, plan) == 7
     assert users_of_row({**row, "decode_batch_size": None}, plan) is None
@@ -110,11 +141,21 @@ def test_users_follow_from_the_batches_where_nobody_counted_them():
 
 def test_every_published_launch_can_be_found_by_what_tables_state_of_it():
     for model, (device, engine, weights, *lengths), users, since, plan in _launches():
-        widths = {"prefill_devices": plan.prefill.plan.devices, "decode_devices": plan.decode.plan.devices}
+        widths = {
+            "prefill_devices": plan.prefill.plan.devices,
+            "decode_devices": plan.decode.plan.devices,
+        }
         run = Launched(
-            model=model, device=device, engine=engine, weights=weights, prompt_tokens=lengths[0],
-            output_tokens=lengths[1], users=min(users), day=since, **widths,
-        )  # fmt: skip
+            model=model,
+            device=device,
+            engine=engine,
+            weights=weights,
+            prompt_tokens=lengths[0],
+            output_tokens=lengths[1],
+            users=min(users),
+            day=since,
+            **widths,
+        )
         try:
             assert published_plan(run) is not None
         except InputError as several:

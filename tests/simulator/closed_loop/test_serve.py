@@ -42,7 +42,9 @@ def seen(engine="vllm", users=8, prompt=512, output=32, deployment=LLAMA, **more
 def test_tpot_is_at_least_a_decode_step_and_ttft_at_least_a_prefill(engine):
     found = seen(engine)
     step = pass_cost(LLAMA, batch=1, query_tokens=1, context=512).total_s
-    prefill = pass_cost(LLAMA, batch=1, query_tokens=512, context=0, logits="last", prefill=True).total_s
+    prefill = pass_cost(
+        LLAMA, batch=1, query_tokens=512, context=0, logits="last", prefill=True
+    ).total_s
     assert found.tpot_s >= step * 0.999
     assert found.ttft_s >= prefill * 0.999
 
@@ -70,25 +72,33 @@ def test_littles_law_holds_in_the_steady_state(engine):
     found = seen(engine, users=8, output=17, requests_per_user=100)
     answered_in = found.ttft_s + 16 * found.tpot_s
     assert found.in_flight == pytest.approx(found.requests_per_s * answered_in)
-    assert 8 * 0.98 <= found.in_flight <= 8 * 1.0001  # but for the end, when users have nothing left to send
+    assert (
+        8 * 0.98 <= found.in_flight <= 8 * 1.0001
+    )  # but for the end, when users have nothing left to send
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tokens_and_seconds_are_conserved(engine):
-    found = serve(LLAMA, load_engine(engine).on(H100), Users(users=8, prompt_tokens=512, output_tokens=32))
+    found = serve(
+        LLAMA, load_engine(engine).on(H100), Users(users=8, prompt_tokens=512, output_tokens=32)
+    )
     result = found.result
     assert result.counters["prompt_tokens_computed"] == 80 * 512
     assert result.counters["emitted"] == 80 * 31
     assert sum(found.seconds.values()) == pytest.approx(result.busy_s)
     assert result.busy_s == pytest.approx(result.clock_s, rel=0.02)  # the rest is idle
-    assert result.iterations_by_rows.sum() == result.iterations_by_sampled.sum() == result.iterations
+    assert (
+        result.iterations_by_rows.sum() == result.iterations_by_sampled.sum() == result.iterations
+    )
     assert result.iterations_by_rows @ np.arange(result.iterations_by_rows.size) == 80 * (512 + 31)
     assert result.iterations_by_sampled @ np.arange(result.iterations_by_sampled.size) == 80 * 32
 
 
 def test_one_user_alone_pays_prefill_and_steps():
     found = seen(users=1, prompt=2048, output=64)
-    prefill = pass_cost(LLAMA, batch=1, query_tokens=2048, context=0, logits="last", prefill=True).total_s
+    prefill = pass_cost(
+        LLAMA, batch=1, query_tokens=2048, context=0, logits="last", prefill=True
+    ).total_s
     step = pass_cost(LLAMA, batch=1, query_tokens=1, context=2048 + 32).total_s
     intake_s = front.INTAKE_S + 2048 * front.INTAKE_TOKEN_S
     assert found.ttft_s == pytest.approx(float(prefill) / SUSTAINED_RATIO + intake_s, rel=0.1)
@@ -142,13 +152,17 @@ def test_prompts_that_stay_whole_fit_beside_those_who_decode():
 
 
 def test_requests_that_differ_in_length_drift_apart_and_wait_less():
-    together, apart = (seen(users=16, prompt=1024, output=512, length_spread=spread) for spread in (0.0, 0.2))
+    together, apart = (
+        seen(users=16, prompt=1024, output=512, length_spread=spread) for spread in (0.0, 0.2)
+    )
     assert apart.ttft_s < 0.6 * together.ttft_s
     assert apart.requests_per_s == pytest.approx(together.requests_per_s / 0.9, rel=0.1)
 
 
 def test_intervals_hold_the_estimate_and_repeat(generator):
-    found = serve(LLAMA, load_engine("vllm").on(H100), Users(users=8, prompt_tokens=512, output_tokens=32))
+    found = serve(
+        LLAMA, load_engine("vllm").on(H100), Users(users=8, prompt_tokens=512, output_tokens=32)
+    )
     timer = timer_for(LLAMA, load_engine("vllm").on(H100))
     ttft, tpot = served_interval(found, timer, generator=generator)
     assert ttft[0] < found.ttft_s < ttft[1]
@@ -160,20 +174,31 @@ def test_intervals_hold_the_estimate_and_repeat(generator):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("users", "prompt", "output"), [(4, 700, 20), (48, 3000, 200)])
 def test_a_written_scenario_and_a_row_of_a_table_get_the_same_times(engine, users, prompt, output):
-    """In 16 bits, where kernels are those of every pass, at full clocks, and with a host that nothing hides."""
+    """In 16 bits, where kernels are those of every pass, at full clocks, and with a host that
+    nothing hides."""
     usual = load_engine(engine).on(H100)
     plain = replace(
-        usual, host=Host(layer_ratio=0.0), scheduler=replace(usual.scheduling, overlaps=False),
+        usual,
+        host=Host(layer_ratio=0.0),
+        scheduler=replace(usual.scheduling, overlaps=False),
         kernels=replace(usual.kernels, sustained_ratio=1.0),
-    )  # fmt: skip
+    )
     row = serve(LLAMA, plain, Users(users=users, prompt_tokens=prompt, output_tokens=output))
     written = {
-        "requests": {"arrivals": "closed", "users": users, "count": 10 * users, "prompt_tokens": prompt,
-                     "output_tokens": output},
+        "requests": {
+            "arrivals": "closed",
+            "users": users,
+            "count": 10 * users,
+            "prompt_tokens": prompt,
+            "output_tokens": output,
+        },
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": engine},
-        "scheduler": {"intake_s": front.INTAKE_S, "intake_token_s": front.INTAKE_TOKEN_S,
-                      "overlapped_scheduling": False},
-    }  # fmt: skip
+        "scheduler": {
+            "intake_s": front.INTAKE_S,
+            "intake_token_s": front.INTAKE_TOKEN_S,
+            "overlapped_scheduling": False,
+        },
+    }
     result = simulate(prepare(checked_scenario(written)).scenario())
     assert result.iterations == row.result.iterations
     assert result.ttft_s.mean() == pytest.approx(row.ttft_s, rel=2e-3)

@@ -1,4 +1,5 @@
-"""Intervals of what users see hold the point, never narrow as less is known, and shrink to the point where all is."""
+"""Intervals of what users see hold the point, never narrow as less is known, and shrink to the
+point where all is."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -35,7 +36,9 @@ def intervals(found, parts, ttft_s, tpot_s, *, residual, left_out, spread, seed=
     constants = replace(H100.constants, residual_ratio=dict.fromkeys(NAMES, residual))
     deployment = replace(setting.deployment, device=replace(H100, constants=constants))
     overhead = replace(setting.plain_overhead, spread_ratio=spread)
-    timer = SimpleNamespace(setting=replace(setting, deployment=deployment, plain_overhead=overhead))
+    timer = SimpleNamespace(
+        setting=replace(setting, deployment=deployment, plain_overhead=overhead)
+    )
     seconds = dict(zip(found.seconds, parts, strict=False)) | {"overhead": parts[-1]}
     seconds |= dict.fromkeys(found.seconds.keys() - seconds.keys(), 1e-6)
     at = replace(found, ttft_s=ttft_s, tpot_s=tpot_s, seconds=seconds)
@@ -43,13 +46,22 @@ def intervals(found, parts, ttft_s, tpot_s, *, residual, left_out, spread, seed=
         return served_interval(at, timer, generator=np.random.default_rng(seed))
 
 
-RUNS = {"parts": st.lists(st.floats(1e-4, 10.0), min_size=2, max_size=4), "ttft_s": st.floats(1e-3, 60.0),
-        "tpot_s": st.floats(1e-4, 1.0)}  # fmt: skip
-DOUBTS = {"residual": st.floats(0.01, 0.5), "left_out": st.floats(0.01, 1.0), "spread": st.floats(0.01, 1.0)}
+RUNS = {
+    "parts": st.lists(st.floats(1e-4, 10.0), min_size=2, max_size=4),
+    "ttft_s": st.floats(1e-3, 60.0),
+    "tpot_s": st.floats(1e-4, 1.0),
+}
+DOUBTS = {
+    "residual": st.floats(0.01, 0.5),
+    "left_out": st.floats(0.01, 1.0),
+    "spread": st.floats(0.01, 1.0),
+}
 
 
 @given(**RUNS, **DOUBTS, seed=st.integers(0, 2**32 - 1))
-def test_both_intervals_hold_their_points(found, parts, ttft_s, tpot_s, residual, left_out, spread, seed):
+def test_both_intervals_hold_their_points(
+    found, parts, ttft_s, tpot_s, residual, left_out, spread, seed
+):
     doubts = {"residual": residual, "left_out": left_out, "spread": spread}
     for value, (low, high) in zip(
         (ttft_s, tpot_s), intervals(found, parts, ttft_s, tpot_s, **doubts, seed=seed), strict=True
@@ -58,7 +70,9 @@ def test_both_intervals_hold_their_points(found, parts, ttft_s, tpot_s, residual
 
 
 @given(**RUNS, **DOUBTS, more=st.floats(1.5, 4.0))
-def test_more_doubt_of_everything_never_narrows_them(found, parts, ttft_s, tpot_s, residual, left_out, spread, more):
+def test_more_doubt_of_everything_never_narrows_them(
+    found, parts, ttft_s, tpot_s, residual, left_out, spread, more
+):
     doubts = {"residual": residual, "left_out": left_out, "spread": spread}
     wider = {name: value * more for name, value in doubts.items()}
     one, other = (intervals(found, parts, ttft_s, tpot_s, **each) for each in (doubts, wider))

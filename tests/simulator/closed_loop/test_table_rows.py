@@ -1,4 +1,5 @@
-"""Rows of tables of serving runs: what they mean, what is refused, and how close the answers come to measured runs."""
+"""Rows of tables of serving runs: what they mean, what is refused, and how close the answers come
+to measured runs."""
 
 import math
 
@@ -14,9 +15,15 @@ from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
 pytestmark = pytest.mark.heavy
 
 ROW = {
-    "id": "a", "backend": "vllm", "model_path": "meta-llama/Llama-3.1-8B-Instruct", "system": "h100_sxm",
-    "isl": 256, "osl": 16, "concurrency": 4.0, "tp_size": 1.0,
-}  # fmt: skip
+    "id": "a",
+    "backend": "vllm",
+    "model_path": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h100_sxm",
+    "isl": 256,
+    "osl": 16,
+    "concurrency": 4.0,
+    "tp_size": 1.0,
+}
 NAN = float("nan")
 
 
@@ -45,15 +52,23 @@ def test_a_row_gets_the_same_answer_alone_and_among_others():
 def test_equal_rows_are_simulated_once(monkeypatch):
     runs = []
     served = table_rows.serve
-    monkeypatch.setattr(table_rows, "serve", lambda *given, **more: runs.append(0) or served(*given, **more))
+    monkeypatch.setattr(
+        table_rows, "serve", lambda *given, **more: runs.append(0) or served(*given, **more)
+    )
     rows = [ROW, ROW | {"id": "b", "concurrency": 8.0}, ROW | {"id": "c"}]
     first, second, third = answer_rows(rows, file="t.csv")
-    assert len(runs) == 2 and (first.tpot_ms, third.id) == (third.tpot_ms, "c") and second.tpot_ms > first.tpot_ms
+    assert (
+        len(runs) == 2
+        and (first.tpot_ms, third.id) == (third.tpot_ms, "c")
+        and second.tpot_ms > first.tpot_ms
+    )
 
 
 def test_what_a_table_leaves_open_has_defaults():
     full = one(precision="bf16", pp_size=1, attention_dp_size=1, mode="agg", image=None)
-    open_ = one(precision=NAN, pp_size=NAN, attention_dp_size=None, mode=None, unknown_column=object())
+    open_ = one(
+        precision=NAN, pp_size=NAN, attention_dp_size=None, mode=None, unknown_column=object()
+    )
     assert full == open_
     stated = one(batch_size=4.0)
     assert one(concurrency=NAN, batch_size=4.0) == stated
@@ -70,8 +85,13 @@ def test_how_the_engine_was_launched_shows():
     assert old.ttft_ms < new.ttft_ms
     run = {"isl": 1024, "osl": 1024, "concurrency": 16}
     assert one(**run, image="vllm/vllm-openai:v0.18.0").ttft_ms < 0.7 * one(**run).ttft_ms
-    tagged, stated = (one(**run, **more) for more in ({"image": "vllm/vllm-openai:v0.11.2"}, {
-        "image": "vllm/vllm-openai:latest", "backend_version": "0.11.2"}))  # fmt: skip
+    tagged, stated = (
+        one(**run, **more)
+        for more in (
+            {"image": "vllm/vllm-openai:v0.11.2"},
+            {"image": "vllm/vllm-openai:latest", "backend_version": "0.11.2"},
+        )
+    )
     assert tagged == stated
 
 
@@ -84,13 +104,17 @@ def test_narrower_formats_are_faster_and_mean_what_tables_write():
     wide, fp8, four = one(), one(precision="fp8"), one(precision="fp4")
     assert wide.tpot_ms > fp8.tpot_ms > four.tpot_ms
     assert one(gemm_quant_mode="nvfp4", precision="fp4") == four
-    assert one(precision="fp8", gemm_quant_mode="fp8_block", moe_quant_mode="nvfp4") == fp8  # no experts here
+    assert (
+        one(precision="fp8", gemm_quant_mode="fp8_block", moe_quant_mode="nvfp4") == fp8
+    )  # no experts here
     assert one(gemm_quant_mode="fp8") == fp8
 
 
 def test_experts_take_the_format_of_the_experts():
     model = {"model_path": "openai/gpt-oss-120b", "tp_size": 4, "gemm_quant_mode": "bf16"}
-    assert one(**model, moe_quant_mode="nvfp4").tpot_ms < one(**model, moe_quant_mode="bf16").tpot_ms
+    assert (
+        one(**model, moe_quant_mode="nvfp4").tpot_ms < one(**model, moe_quant_mode="bf16").tpot_ms
+    )
 
 
 def test_four_bit_weights_compute_in_16_bits_on_hopper():
@@ -98,7 +122,9 @@ def test_four_bit_weights_compute_in_16_bits_on_hopper():
     assert one(precision="fp4", **long).ttft_ms > 0.9 * one(**long).ttft_ms
 
 
-@pytest.mark.parametrize("name", ["Qwen/Qwen3-32B", "qwen3-32b", "Qwen/Qwen3-32B-FP8", "/models/Qwen3-32B/"])
+@pytest.mark.parametrize(
+    "name", ["Qwen/Qwen3-32B", "qwen3-32b", "Qwen/Qwen3-32B-FP8", "/models/Qwen3-32B/"]
+)
 def test_models_go_by_hub_id_name_and_folder(name):
     assert one(model_path=name, tp_size=2).reason is None
 
@@ -132,9 +158,20 @@ def test_what_cannot_be_answered_gets_a_reason(changes, said):
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("isl", "many"), ("osl", 0), ("isl", -5), ("osl", 1.5), ("concurrency", math.inf), ("tp_size", True),
-     ("isl", 10**9), ("osl", "1e400"), ("backend", b"vllm"), ("isl", [1]), ("concurrency", -1)],
-)  # fmt: skip
+    [
+        ("isl", "many"),
+        ("osl", 0),
+        ("isl", -5),
+        ("osl", 1.5),
+        ("concurrency", math.inf),
+        ("tp_size", True),
+        ("isl", 10**9),
+        ("osl", "1e400"),
+        ("backend", b"vllm"),
+        ("isl", [1]),
+        ("concurrency", -1),
+    ],
+)
 def test_values_that_mean_nothing_name_file_row_and_column(column, value):
     with pytest.raises(InputError, match=rf"t\.csv: row 1, column {column}"):
         answer_rows([ROW, ROW | {column: value}], file="t.csv")
@@ -148,27 +185,49 @@ def test_an_output_of_one_token_has_no_time_per_token():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("every", "slack"), [(5, 1.4), pytest.param(1, 1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("every", "slack"), [(5, 1.4), pytest.param(1, 1.0, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("table", "answered", "most", "held"),
     [
-        ("silicon_sample", 0.97, {"tpot": 0.048, "ttft": 0.19}, {"tpot": (0.81, 0.90), "ttft": (0.73, 0.82)}),
-        ("silicon_sample_2", 0.87, {"tpot": 0.070, "ttft": 0.22}, {"tpot": (0.76, 0.85), "ttft": (0.81, 0.90)}),
+        (
+            "silicon_sample",
+            0.97,
+            {"tpot": 0.048, "ttft": 0.19},
+            {"tpot": (0.81, 0.90), "ttft": (0.73, 0.82)},
+        ),
+        (
+            "silicon_sample_2",
+            0.87,
+            {"tpot": 0.070, "ttft": 0.22},
+            {"tpot": (0.76, 0.85), "ttft": (0.81, 0.90)},
+        ),
     ],
 )
 def test_measured_serving_runs(reference_data, table, answered, most, held, every, slack):
-    """Aggregated serving, each measurement once: median errors, and what share lies in the 80 % intervals.
+    """Aggregated serving, each measurement once: median errors, and what share lies in the 80 %
+    intervals.
 
-    Of every fifth row, 57 measurements at least, two standard errors of a median error are a third of it, and those of
-    a share a tenth.
+    Of every fifth row, 57 measurements at least, two standard errors of a median error are a third
+    of it, and those of a share a tenth.
     """
     import pyarrow.parquet as pq
 
-    rows = [row for row in pq.read_table(reference_data / "serving" / f"{table}.parquet").to_pylist()
-            if row["mode"] == "agg"][::every]  # fmt: skip
-    pairs = [(r, a) for r, a in zip(rows, answer_rows(rows, file=table), strict=True) if a.reason is None]
+    rows = [
+        row
+        for row in pq.read_table(reference_data / "serving" / f"{table}.parquet").to_pylist()
+        if row["mode"] == "agg"
+    ][::every]
+    pairs = [
+        (r, a) for r, a in zip(rows, answer_rows(rows, file=table), strict=True) if a.reason is None
+    ]
     assert len(pairs) >= answered * len(rows) / slack
-    once = list({(row["silicon_tpot_ms"], row["silicon_ttft_ms"]): (row, answer) for row, answer in pairs}.values())
+    once = list(
+        {
+            (row["silicon_tpot_ms"], row["silicon_ttft_ms"]): (row, answer) for row, answer in pairs
+        }.values()
+    )
     for kind in ("tpot", "ttft"):
         measured = np.array([row[f"silicon_{kind}_ms"] for row, _ in once])
         predicted = np.array([getattr(answer, f"{kind}_ms") for _, answer in once])
@@ -180,10 +239,16 @@ def test_measured_serving_runs(reference_data, table, answered, most, held, ever
 
 @pytest.mark.parametrize("label", ["nvfp4", "mxfp4", "w4a8_mxfp4_mxfp8"])
 @pytest.mark.parametrize(("system", "arithmetic"), [("b200_sxm", "fp8"), ("h200_sxm", "bf16")])
-def test_a_checkpoint_in_mxfp4_holds_experts_alone_whatever_the_table_calls_it(label, system, arithmetic):
+def test_a_checkpoint_in_mxfp4_holds_experts_alone_whatever_the_table_calls_it(
+    label, system, arithmetic
+):
     row = {**dict.fromkeys(("gemm_quant_mode", "precision")), "moe_quant_mode": label}
     device = load_device(system.replace("_", "-"))
     formats = _formats(row, architecture=load_model("gpt-oss-120b"), device=device)
-    assert (formats.weights, formats.experts, formats.experts_alone) == ("bf16", ("fp4-g32", arithmetic), True)
+    assert (formats.weights, formats.experts, formats.experts_alone) == (
+        "bf16",
+        ("fp4-g32", arithmetic),
+        True,
+    )
     other = _formats(row, architecture=load_model("deepseek-v3"), device=device)
     assert not other.experts_alone

@@ -21,7 +21,9 @@ def test_lengths_are_drawn_within_their_spread_and_repeat():
     equal = Users(users=3, prompt_tokens=7, output_tokens=1).lengths()
     assert set(equal[0]) == {7}
     assert set(equal[1]) == {1}
-    assert Users(users=3, prompt_tokens=1, output_tokens=1, length_spread=0.9).lengths()[0].min() == 1
+    assert (
+        Users(users=3, prompt_tokens=1, output_tokens=1, length_spread=0.9).lengths()[0].min() == 1
+    )
 
 
 @pytest.mark.parametrize("spread", [-0.1, 1.0])

@@ -1,4 +1,5 @@
-"""Processes around the engines: events against one run at a stretch, routers, prompts computed apart."""
+"""Processes around the engines: events against one run at a stretch, routers, prompts computed
+apart."""
 
 from dataclasses import replace
 
@@ -34,7 +35,9 @@ def test_an_event_per_iteration_changes_nothing(random_scenario, seed):
     direct, events = simulate(scenario), by_events(scenario)
     assert direct.state.tolist() == events.state.tolist()
     for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s"):
-        np.testing.assert_allclose(getattr(direct, name), getattr(events, name), rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(direct, name), getattr(events, name), rtol=1e-12, err_msg=name
+        )
     assert direct.counters == events.counters
     assert direct.iterations == events.iterations
 
@@ -54,7 +57,9 @@ def test_every_request_ends_behind_every_router(random_scenario, name, users):
 def uneven(timer, **changes):
     """Long and short outputs in turn, which a round robin deals out badly."""
     output = np.where(np.arange(80) % 2 == 0, 200, 2)
-    workload = Workload(arrival_s=np.arange(80) * 0.05, prompt_tokens=np.full(80, 20), output_tokens=output)
+    workload = Workload(
+        arrival_s=np.arange(80) * 0.05, prompt_tokens=np.full(80, 20), output_tokens=output
+    )
     options = SchedulerOptions(kv_blocks=2000, max_requests=4)
     return Scenario(workload=workload, scheduler=options, timer=timer, replicas=2, **changes)
 
@@ -71,26 +76,38 @@ def test_the_prefix_router_finds_what_round_robin_scatters(plain_timer):
     group = rng.integers(0, 6, 90)
     ids = tuple(tuple(int(g) * 100 + i for i in range(12)) for g in group)
     workload = Workload(
-        arrival_s=np.arange(90) * 0.02, prompt_tokens=np.full(90, 200), output_tokens=np.full(90, 5), prefix_ids=ids
+        arrival_s=np.arange(90) * 0.02,
+        prompt_tokens=np.full(90, 200),
+        output_tokens=np.full(90, 5),
+        prefix_ids=ids,
     )
     options = SchedulerOptions(kv_blocks=40, prefix_cache=True, max_requests=2)
     hits = {}
     for name in ("round-robin", "prefix"):
-        scenario = Scenario(workload=workload, scheduler=options, timer=plain_timer, replicas=3, router=name)
+        scenario = Scenario(
+            workload=workload, scheduler=options, timer=plain_timer, replicas=3, router=name
+        )
         hits[name] = simulate(scenario).counters["prefix_hit_tokens"]
     assert hits["prefix"] > 1.5 * hits["round-robin"]
 
 
 def test_a_transfer_stands_between_first_and_second_token(plain_timer):
-    workload = Workload(arrival_s=np.zeros(1), prompt_tokens=np.array([100]), output_tokens=np.array([4]))
+    workload = Workload(
+        arrival_s=np.zeros(1), prompt_tokens=np.array([100]), output_tokens=np.array([4])
+    )
     apart = Disaggregation(transfer_token_s=1e-3, transfer_latency_s=0.02)
     scenario = Scenario(
-        workload=workload, scheduler=SchedulerOptions(kv_blocks=50), timer=plain_timer, disaggregation=apart
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=50),
+        timer=plain_timer,
+        disaggregation=apart,
     )
     result = simulate(scenario)
     steps = [plain_timer(1, 1.0, float(100 + i), []) for i in range(3)]
     assert result.first_token_s[0] == plain_timer(0, 0.0, 0.0, [(100, 0)])
-    np.testing.assert_allclose(result.last_token_s[0], result.first_token_s[0] + 0.12 + sum(steps), rtol=1e-12)
+    np.testing.assert_allclose(
+        result.last_token_s[0], result.first_token_s[0] + 0.12 + sum(steps), rtol=1e-12
+    )
     assert result.itl.count == 3
     np.testing.assert_allclose(result.itl.total_s, 0.12 + sum(steps), rtol=1e-12)
 
@@ -98,12 +115,19 @@ def test_a_transfer_stands_between_first_and_second_token(plain_timer):
 def test_disaggregated_decoding_is_not_held_up_by_prompts(plain_timer):
     rng = np.random.default_rng(3)
     workload = Workload(
-        arrival_s=np.sort(rng.uniform(0, 5, 60)), prompt_tokens=rng.integers(500, 3000, 60),
+        arrival_s=np.sort(rng.uniform(0, 5, 60)),
+        prompt_tokens=rng.integers(500, 3000, 60),
         output_tokens=rng.integers(20, 60, 60),
-    )  # fmt: skip
+    )
     options = SchedulerOptions(kv_blocks=4000, prefill_first=True)
-    together = simulate(Scenario(workload=workload, scheduler=options, timer=plain_timer, replicas=2))
-    apart = simulate(Scenario(workload=workload, scheduler=options, timer=plain_timer, disaggregation=Disaggregation()))
+    together = simulate(
+        Scenario(workload=workload, scheduler=options, timer=plain_timer, replicas=2)
+    )
+    apart = simulate(
+        Scenario(
+            workload=workload, scheduler=options, timer=plain_timer, disaggregation=Disaggregation()
+        )
+    )
     assert apart.finished.all() and together.finished.all()
     assert apart.summary()["itl_s"]["p99"] < 0.5 * together.summary()["itl_s"]["p99"]
     assert apart.replicas == together.replicas == 2
@@ -114,7 +138,9 @@ def test_disaggregated_decoding_is_not_held_up_by_prompts(plain_timer):
 )
 def test_every_request_ends_where_stages_are_disaggregated(random_scenario, seed):
     apart = Disaggregation(prefill_replicas=2, transfer_token_s=1e-4)
-    result = simulate(random_scenario(seed, disaggregation=apart, replicas=2, router="least-loaded"))
+    result = simulate(
+        random_scenario(seed, disaggregation=apart, replicas=2, router="least-loaded")
+    )
     assert set(result.state.tolist()) <= {"finished", "rejected", "failed"}
     done = result.finished
     assert np.all(result.first_token_s[done] <= result.last_token_s[done])
@@ -122,12 +148,22 @@ def test_every_request_ends_where_stages_are_disaggregated(random_scenario, seed
 
 
 def test_an_unknown_router_is_named():
-    workload = Workload(arrival_s=np.zeros(1), prompt_tokens=np.array([1]), output_tokens=np.array([1]))
+    workload = Workload(
+        arrival_s=np.zeros(1), prompt_tokens=np.array([1]), output_tokens=np.array([1])
+    )
     with pytest.raises(UnknownNameError, match="round-robin"):
         router("robin", [], workload)
 
 
 def test_a_timer_that_answers_nonsense_is_refused():
-    workload = Workload(arrival_s=np.zeros(1), prompt_tokens=np.array([1]), output_tokens=np.array([1]))
+    workload = Workload(
+        arrival_s=np.zeros(1), prompt_tokens=np.array([1]), output_tokens=np.array([1])
+    )
     with pytest.raises(InputError, match="positive, finite"):
-        simulate(Scenario(workload=workload, scheduler=SchedulerOptions(kv_blocks=9), timer=lambda *args: float("nan")))
+        simulate(
+            Scenario(
+                workload=workload,
+                scheduler=SchedulerOptions(kv_blocks=9),
+                timer=lambda *args: float("nan"),
+            )
+        )

@@ -1,4 +1,5 @@
-"""Ranks that begin every iteration together: by hand, against an engine alone, and what is conserved whoever comes."""
+"""Ranks that begin every iteration together: by hand, against an engine alone, and what is
+conserved whoever comes."""
 
 from dataclasses import replace
 
@@ -18,12 +19,15 @@ pytestmark = pytest.mark.heavy
 
 
 def timed(ranks=2, token_s=1e-4, fullest_s=1e-5):
-    """A launch, own rows and cache; together a price per token of all, and one per token of the fullest."""
+    """A launch, own rows and cache; together a price per token of all, and one per token of the
+    fullest."""
 
     def own(requests, queries, context, prefill, longest=0.0):
         return 2e-3 + 1e-5 * (requests * queries + sum(new for new, _ in prefill)) + 1e-8 * context
 
-    return RankTimer(own=own, together_s=lambda rows: token_s * sum(rows) + fullest_s * max(rows), ranks=ranks)
+    return RankTimer(
+        own=own, together_s=lambda rows: token_s * sum(rows) + fullest_s * max(rows), ranks=ranks
+    )
 
 
 class Together:
@@ -38,17 +42,23 @@ class Together:
 
 def scenario(arrival_s, prompt, output, *, ranks=2, timer=None, **changes):
     workload = Workload(
-        arrival_s=np.asarray(arrival_s, dtype=np.float64), prompt_tokens=np.asarray(prompt, dtype=np.int32),
+        arrival_s=np.asarray(arrival_s, dtype=np.float64),
+        prompt_tokens=np.asarray(prompt, dtype=np.int32),
         output_tokens=np.asarray(output, dtype=np.int32),
-    )  # fmt: skip
+    )
     options = SchedulerOptions(kv_blocks=4096, token_budget=256, **changes)
     return Scenario(
-        workload=workload, scheduler=options, timer=timer or timed(ranks), replicas=ranks, in_step=True
-    )  # fmt: skip
+        workload=workload,
+        scheduler=options,
+        timer=timer or timed(ranks),
+        replicas=ranks,
+        in_step=True,
+    )
 
 
 def test_two_requests_by_hand():
-    # 100 and 40 prompt tokens together; then 1 and 1; then the second rank has nothing to do, and takes part with one
+    # 100 and 40 prompt tokens together; then 1 and 1; then the second rank has nothing to do, and
+    # takes part with one
     found = simulate(scenario([0.0, 0.0], [100, 40], [3, 2]))
     prompts = 2e-3 + 100 * 1e-5 + 140 * 1e-4 + 100 * 1e-5
     second = 2e-3 + 1e-5 + 100 * 1e-8 + 2e-4 + 1e-5
@@ -59,7 +69,8 @@ def test_two_requests_by_hand():
 
 
 def test_who_arrives_at_an_idle_rank_waits_for_the_iteration_of_the_others():
-    # the prompt of the first takes until then; the second comes meanwhile, to a rank with nothing to do
+    # the prompt of the first takes until then; the second comes meanwhile, to a rank with nothing
+    # to do
     found = simulate(scenario([0.0, 0.001], [200, 10], [5, 5]))
     assert found.scheduled_s[1] == found.first_token_s[0] > 0.001
     # and is there at once where nobody is busy
@@ -77,13 +88,19 @@ def random_requests(seed, count=40):
 @settings(max_examples=40, deadline=None)
 def test_every_request_and_token_is_accounted_for(seed, ranks, overlapped):
     arrival, prompt, output = random_requests(seed)
-    asked = scenario(arrival, prompt, output, ranks=ranks, overlapped_scheduling=overlapped, max_requests=5)
+    asked = scenario(
+        arrival, prompt, output, ranks=ranks, overlapped_scheduling=overlapped, max_requests=5
+    )
     found = simulate(asked, machine=False)
     assert found.finished.all()
     assert found.counters["emitted"] == (output - 1).sum()
     assert found.counters["prompt_tokens_computed"] == prompt.sum()
-    assert np.all(found.scheduled_s >= found.arrival_s) and np.all(found.first_token_s > found.scheduled_s)
-    assert np.bincount(found.replica, minlength=ranks).tolist() == [len(range(i, 40, ranks)) for i in range(ranks)]
+    assert np.all(found.scheduled_s >= found.arrival_s) and np.all(
+        found.first_token_s > found.scheduled_s
+    )
+    assert np.bincount(found.replica, minlength=ranks).tolist() == [
+        len(range(i, 40, ranks)) for i in range(ranks)
+    ]
     # every token takes at least the iteration of one rank alone
     assert np.nanmin(found.tpot_s, initial=np.inf) >= 2e-3 + 1e-5 + ranks * 1e-4 - 1e-12
 
@@ -91,9 +108,13 @@ def test_every_request_and_token_is_accounted_for(seed, ranks, overlapped):
 @pytest.mark.parametrize("seed", range(6))
 def test_one_rank_is_an_engine_alone(seed):
     asked = scenario(*random_requests(seed), ranks=1, max_requests=4)
-    together, alone = (simulate(each, machine=False) for each in (asked, replace(asked, in_step=False)))
+    together, alone = (
+        simulate(each, machine=False) for each in (asked, replace(asked, in_step=False))
+    )
     for name in ("scheduled_s", "first_token_s", "last_token_s"):
-        np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(together, name), getattr(alone, name), rtol=1e-9, err_msg=name
+        )
     assert together.counters == alone.counters and together.iterations == alone.iterations
 
 
@@ -115,11 +136,14 @@ def test_waiting_for_each_other_costs_time():
 
 
 def test_a_tenth_of_a_second_passes_before_a_report_counts():
-    # all four come within one report: each counts as waiting where it was sent, so they are dealt out in turn
-    found = simulate(replace(scenario([0.0, 0.01, 0.02, 0.03], [10] * 4, [200] * 4), router="reported-load"))
+    # all four come within one report: each counts as waiting where it was sent, so they are dealt
+    # out in turn
+    found = simulate(
+        replace(scenario([0.0, 0.01, 0.02, 0.03], [10] * 4, [200] * 4), router="reported-load")
+    )
     assert found.replica.tolist() == [0, 1, 0, 1]
-    # a second later they say that two requests run on the second rank and none on the first: one is sent there and
-    # counts as one that waits, which is more than two that run
+    # a second later they say that two requests run on the second rank and none on the first: one is
+    # sent there and counts as one that waits, which is more than two that run
     asked = scenario([0.0, 0.01, 0.02, 0.03, 1.0, 1.01], [10] * 6, [2, 900, 2, 900, 9, 9])
     assert simulate(replace(asked, router="reported-load")).replica.tolist() == [0, 1, 0, 1, 0, 1]
     # by another report it has begun, and runs beside none
@@ -132,12 +156,19 @@ def test_the_summary_and_the_timeline_tell_ranks_apart():
     summary = found.summary()
     ranks = summary["by_replica"]
     assert [ranks[rank]["requests"] for rank in ("0", "1")] == [2, 1]
-    assert sum(each["tokens_per_s"] for each in ranks.values()) == pytest.approx(summary["tokens_per_s"])
-    # the second rank decodes one token after its prompt, and sits the other 28 iterations of the first out
+    assert sum(each["tokens_per_s"] for each in ranks.values()) == pytest.approx(
+        summary["tokens_per_s"]
+    )
+    # the second rank decodes one token after its prompt, and sits the other 28 iterations of the
+    # first out
     assert summary["idle_passes"] == 28
     assert ranks["0"]["busy_ratio"] == pytest.approx(1.0) and ranks["1"]["busy_ratio"] < 0.3
-    assert sum(each["busy_ratio"] for each in ranks.values()) / 2 == pytest.approx(summary["busy_ratio"])
-    names = [each["args"]["name"] for each in timeline_events(found) if each["name"] == "process_name"]
+    assert sum(each["busy_ratio"] for each in ranks.values()) / 2 == pytest.approx(
+        summary["busy_ratio"]
+    )
+    names = [
+        each["args"]["name"] for each in timeline_events(found) if each["name"] == "process_name"
+    ]
     assert names == ["rank 0", "rank 1"]
     alone = simulate(scenario([0.0], [10], [5], ranks=1), machine=False).summary()
     assert "by_replica" not in alone
@@ -163,10 +194,15 @@ def test_tables_and_timers_that_are_asked_agree(tabled_timer, router):
         # whole prompts, since timers that are asked take every chunk for a prompt's last
         options = scenario(arrival, prompt % 80 + 1, np.full(40, 7), timer=timer, max_requests=3)
         workload = replace(options.workload, users=users)
-        found += [simulate(replace(options, workload=workload, router=router), machine=way) for way in (False, True)]
+        found += [
+            simulate(replace(options, workload=workload, router=router), machine=way)
+            for way in (False, True)
+        ]
     for each in found[1:]:
         for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s", "replica"):
-            np.testing.assert_allclose(getattr(each, name), getattr(found[0], name), rtol=1e-9, err_msg=name)
+            np.testing.assert_allclose(
+                getattr(each, name), getattr(found[0], name), rtol=1e-9, err_msg=name
+            )
         assert each.idle_passes == found[0].idle_passes and each.iterations == found[0].iterations
 
 

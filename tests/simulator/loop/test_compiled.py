@@ -28,7 +28,9 @@ def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path, roo
     (package / "compiled.py").write_text(Path(compiled.__file__).read_text())
     head = "from simulator.loop.compiled import compiled\n"
     (package / "waiting.py").write_text(
-        head + "from simulator.loop.tables import inner\n@compiled\ndef outer(x):\n    return inner(x) + 1\n"
+        head
+        + "from simulator.loop.tables import inner\n@compiled\ndef outer(x):\n    return inner(x)"
+        " + 1\n"
     )
     code = "from simulator.loop.waiting import outer; print(outer.machine(1))"
 
@@ -36,13 +38,23 @@ def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path, roo
 
     def answer():
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
-            env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin", "NUMBA_CACHE_DIR": str(tmp_path / "kept")},
-        )  # fmt: skip
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={
+                "PYTHONPATH": path,
+                "PATH": "/usr/bin:/bin",
+                "NUMBA_CACHE_DIR": str(tmp_path / "kept"),
+            },
+        )
         return done.stdout.strip()
 
     for factor in (10, 200):
-        (package / "tables.py").write_text(head + f"@compiled\ndef inner(x):\n    return x * {factor}\n")
+        (package / "tables.py").write_text(
+            head + f"@compiled\ndef inner(x):\n    return x * {factor}\n"
+        )
         assert answer() == answer() == str(factor + 1)
 
 
@@ -72,12 +84,17 @@ def test_no_option_makes_the_loop_compile_again(random_scenario):
 
 def test_a_small_simulation_loads_no_compiler():
     """Of the whole command, model and device included."""
-    words = "simulate --model llama-3.1-8b --count 10 --prompt-tokens 100 --output-tokens 10 --rate 5 --quiet"
-    code = (
-        "import sys; from app.cli.main import main; status = main(sys.argv[1:]);"
-        "found = {'numba', 'llvmlite', 'scipy', 'torch'} & set(sys.modules); print(sorted(found)); sys.exit(status)"
+    words = (
+        "simulate --model llama-3.1-8b --count 10 --prompt-tokens 100 --output-tokens 10 --rate 5"
+        " --quiet"
     )
-    done = subprocess.run([sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True)
+    code = (
+        "import sys; from app.cli.main import main; status = main(sys.argv[1:]);found = {'numba',"
+        " 'llvmlite', 'scipy', 'torch'} & set(sys.modules); print(sorted(found)); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -86,8 +103,13 @@ def test_views_read_and_write_the_arrays_they_stand_for(random_scenario):
     rows = plain_rows(records)
     rows[1].recent_accepted, rows[2].place, rows[2].ready_s = 0.1, 1 << 30, 0.3
     assert records["recent_accepted"][1] == rows[1].recent_accepted == np.float32(0.1)
-    assert records["place"].tolist() == [0, 0, 1 << 30] and records["ready_s"][2] == rows[2].ready_s == 0.3
-    limits = new_limits(random_scenario(0).workload, random_scenario(0).scheduler, lag=1, lookahead=0, users=True)
+    assert (
+        records["place"].tolist() == [0, 0, 1 << 30]
+        and records["ready_s"][2] == rows[2].ready_s == 0.3
+    )
+    limits = new_limits(
+        random_scenario(0).workload, random_scenario(0).scheduler, lag=1, lookahead=0, users=True
+    )
     buffers = new_buffers(limits, Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 5), 4)
     view = plain_tuple(buffers)
     view.over[3] += 2
@@ -101,9 +123,20 @@ def test_views_read_and_write_the_arrays_they_stand_for(random_scenario):
 
 
 def test_what_every_step_touches_of_a_request_is_one_line_of_a_cache():
-    """Reading two lines for it, or three because the record's size is odd, takes as long as the rest of a step."""
+    """Reading two lines for it, or three because the record's size is odd, takes as long as the
+    rest of a step."""
     assert REQUEST.itemsize == 128
-    rare = {"sent_s", "ready_s", "scheduled_s", "first_s", "last_s", "key", "probability", "granted", "slot"}
+    rare = {
+        "sent_s",
+        "ready_s",
+        "scheduled_s",
+        "first_s",
+        "last_s",
+        "key",
+        "probability",
+        "granted",
+        "slot",
+    }
     assert all((REQUEST.fields[name][1] >= 64) == (name in rare) for name in REQUEST.names)
 
 
@@ -116,4 +149,6 @@ def test_machine_code_is_loaded_once_it_pays(random_scenario, monkeypatch):
     assert not choices[0] and choices[-1]  # many small ones are as much work as a large one
     assert choices == sorted(choices)
     monkeypatch.setattr(engine, "_plain_work", PlainWork(10_000))
-    assert engine.advance.machine is not None and engine._pays_to_load(small)  # at hand, it costs nothing
+    assert engine.advance.machine is not None and engine._pays_to_load(
+        small
+    )  # at hand, it costs nothing

@@ -1,4 +1,5 @@
-"""Unequal lengths: padded, taken as they are, or regrouped by length; and that no token depends on it."""
+"""Unequal lengths: padded, taken as they are, or regrouped by length; and that no token depends on
+it."""
 
 import numpy as np
 import pytest
@@ -26,33 +27,54 @@ def law(decode_requests, query_tokens, decode_context_tokens, prefill, longest_c
     return 1e-3 + 2e-5 * rows + 1e-6 * decode_context_tokens
 
 
-def run(ragged, group=None, *, seed=0, requests=24, timer=law, drafted=True, arrival_s=0.0, prompts=(1, 400)):
+def run(
+    ragged,
+    group=None,
+    *,
+    seed=0,
+    requests=24,
+    timer=law,
+    drafted=True,
+    arrival_s=0.0,
+    prompts=(1, 400),
+):
     rng = np.random.default_rng(seed)
     workload = Workload(
         arrival_s=np.sort(rng.uniform(0, arrival_s, requests)) if arrival_s else np.zeros(requests),
-        prompt_tokens=np.resize(prompts, requests) if isinstance(prompts, list) else rng.integers(*prompts, requests),
+        prompt_tokens=np.resize(prompts, requests)
+        if isinstance(prompts, list)
+        else rng.integers(*prompts, requests),
         output_tokens=rng.integers(5, 60, requests),
-    )  # fmt: skip
+    )
     speculation = SpeculationOptions(
         topology=5, trace=recorded(seed, drafted), batch=Batch(ragged=ragged), group_requests=group
     )
     options = SchedulerOptions(kv_blocks=4000, token_budget=100_000, max_requests=requests)
-    scenario = Scenario(workload=workload, scheduler=options, timer=timer, speculation=speculation, seed=seed)
+    scenario = Scenario(
+        workload=workload, scheduler=options, timer=timer, speculation=speculation, seed=seed
+    )
     return simulate(scenario, machine=False)
 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 1 << 20), group=st.integers(1, 30), drafted=st.booleans())
 def test_regrouping_never_costs_more_than_padding_by_arrival(seed, group, drafted):
-    """With everybody there from the start both go through the same iterations; each of them costs no more."""
-    padded, regrouped = (run(ragged, group, seed=seed, drafted=drafted) for ragged in ("pad", "regroup"))
+    """With everybody there from the start both go through the same iterations; each of them costs
+    no more."""
+    padded, regrouped = (
+        run(ragged, group, seed=seed, drafted=drafted) for ragged in ("pad", "regroup")
+    )
     assert regrouped.iterations == padded.iterations and regrouped.counters == padded.counters
     assert np.all(regrouped.last_token_s <= padded.last_token_s)
     assert regrouped.busy_s <= padded.busy_s
 
 
 @settings(max_examples=15)
-@given(seed=st.integers(0, 1 << 20), group=st.integers(1, 30), ragged=st.sampled_from(["split", "pad", "regroup"]))
+@given(
+    seed=st.integers(0, 1 << 20),
+    group=st.integers(1, 30),
+    ragged=st.sampled_from(["split", "pad", "regroup"]),
+)
 def test_every_token_is_delivered_once_however_batches_are_shaped(seed, group, ragged):
     result = run(ragged, None if ragged == "split" else group, seed=seed, arrival_s=0.3)
     assert result.finished.all()
@@ -60,17 +82,23 @@ def test_every_token_is_delivered_once_however_batches_are_shaped(seed, group, r
 
 
 def test_lengths_far_apart_are_worth_regrouping():
-    """Half the prompts are short and half long, in turn: by arrival every group is as long as the longest."""
+    """Half the prompts are short and half long, in turn: by arrival every group is as long as the
+    longest."""
     padded, regrouped, split = (
-        run(ragged, None if ragged == "split" else 4, prompts=[20, 1500]) for ragged in ("pad", "regroup", "split")
+        run(ragged, None if ragged == "split" else 4, prompts=[20, 1500])
+        for ragged in ("pad", "regroup", "split")
     )
-    decoding_s = [result.clock_s - result.first_token_s.max() for result in (padded, regrouped, split)]
+    decoding_s = [
+        result.clock_s - result.first_token_s.max() for result in (padded, regrouped, split)
+    ]
     assert decoding_s[1] < 0.8 * decoding_s[0]
     assert decoding_s[2] < decoding_s[1]  # one pass, and no padding: what ragged kernels are for
 
 
 def test_padding_costs_nothing_where_all_are_alike():
-    padded, split = (run(ragged, drafted=False, prompts=(64, 65), requests=1) for ragged in ("pad", "split"))
+    padded, split = (
+        run(ragged, drafted=False, prompts=(64, 65), requests=1) for ragged in ("pad", "split")
+    )
     assert padded.clock_s == split.clock_s
 
 
@@ -78,7 +106,9 @@ def test_padding_costs_nothing_where_all_are_alike():
 def test_groups_are_passes_of_their_own(group):
     """With a price per pass alone an iteration costs as many as there are groups."""
 
-    def per_pass(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+    def per_pass(
+        decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0
+    ):
         return 1.0
 
     result = run("pad", group, timer=per_pass, requests=24)

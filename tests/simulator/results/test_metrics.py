@@ -19,9 +19,10 @@ pytestmark = pytest.mark.heavy
 def scenario(timer, seed=0, requests=200):
     rng = np.random.default_rng(seed)
     workload = Workload(
-        arrival_s=np.sort(rng.uniform(0, 20, requests)), prompt_tokens=rng.integers(10, 500, requests),
+        arrival_s=np.sort(rng.uniform(0, 20, requests)),
+        prompt_tokens=rng.integers(10, 500, requests),
         output_tokens=rng.integers(1, 60, requests),
-    )  # fmt: skip
+    )
     options = SchedulerOptions(kv_blocks=2000, token_budget=512, max_requests=32)
     return Scenario(workload=workload, scheduler=options, timer=timer)
 
@@ -60,7 +61,10 @@ def test_the_summary_says_what_the_columns_say(plain_timer):
         assert found[name]["p90"] == pytest.approx(np.percentile(values, 90))
     assert found["requests_per_s"] == pytest.approx(200 / result.clock_s)
     assert found["tokens_per_s"] == pytest.approx(result.output_tokens.sum() / result.clock_s)
-    assert 0 < found["busy_ratio"] <= 1 and 0 < found["kv_used_ratio"]["mean"] <= found["kv_used_ratio"]["peak"]
+    assert (
+        0 < found["busy_ratio"] <= 1
+        and 0 < found["kv_used_ratio"]["mean"] <= found["kv_used_ratio"]["peak"]
+    )
     good = (result.ttft_s <= 0.2) & ~(result.tpot_s > 0.01)
     assert found["goodput_per_s"] == pytest.approx(good.sum() / result.clock_s)
     assert result.goodput_per_s() == pytest.approx(found["requests_per_s"])

@@ -1,4 +1,5 @@
-"""Use of devices: never above what they have, what one request's weights say, and the energy of the steps."""
+"""Use of devices: never above what they have, what one request's weights say, and the energy of the
+steps."""
 
 import dataclasses
 
@@ -14,8 +15,13 @@ from simulator.scenario.file import checked_scenario
 
 
 def run(users, *, prompt=600, output=200, count=None, **sections):
-    requests = {"arrivals": "closed", "users": users, "count": count or 4 * users,
-                "prompt_tokens": prompt, "output_tokens": output}  # fmt: skip
+    requests = {
+        "arrivals": "closed",
+        "users": users,
+        "count": count or 4 * users,
+        "prompt_tokens": prompt,
+        "output_tokens": output,
+    }
     given = {"requests": requests, "deployment": {"model": "llama-3.1-8b"}} | sections
     prepared = prepare(checked_scenario(given))
     return simulate(prepared.scenario()), prepared.setting
@@ -24,7 +30,9 @@ def run(users, *, prompt=600, output=200, count=None, **sections):
 def test_one_request_reads_the_weights_once_per_token():
     result, setting = run(1, prompt=16, output=400, count=3)
     found = resources(result, setting)
-    weights = setting.target.parameters * 2 - setting.target.embedding_parameters * 2  # one row of the embedding
+    weights = (
+        setting.target.parameters * 2 - setting.target.embedding_parameters * 2
+    )  # one row of the embedding
     read = weights * result.iterations / (result.clock_s * setting.device.bandwidth_bytes_per_s)
     assert found.bandwidth_ratio == pytest.approx(read, rel=0.02)
     assert found.compute_ratio < 0.02
@@ -49,16 +57,25 @@ def test_flops_are_two_per_weight_and_token():
 
 def test_load_makes_tokens_cheaper():
     found = [resources(*run(users)) for users in (1, 8, 64)]
-    energy, price = ([getattr(f, name) for f in found] for name in ("joules_per_token", "usd_per_million_tokens"))
+    energy, price = (
+        [getattr(f, name) for f in found] for name in ("joules_per_token", "usd_per_million_tokens")
+    )
     assert energy == sorted(energy, reverse=True) and price == sorted(price, reverse=True)
 
 
 def test_long_decoding_draws_what_its_steps_draw():
     result, setting = run(8, prompt=16, output=600)
     step = chain_step(
-        setting.deployment, setting.drafter, setting.plain_overhead, batch=8, context=316, draft_tokens=0
-    )  # fmt: skip
-    assert resources(result, setting).watts == pytest.approx(step_draw(setting, step).watts, rel=0.03)
+        setting.deployment,
+        setting.drafter,
+        setting.plain_overhead,
+        batch=8,
+        context=316,
+        draft_tokens=0,
+    )
+    assert resources(result, setting).watts == pytest.approx(
+        step_draw(setting, step).watts, rel=0.03
+    )
 
 
 def test_drafting_moves_bytes_too():
@@ -80,18 +97,30 @@ def test_replicas_and_shared_models_count_all_devices():
 
 
 def test_an_idle_service_draws_idle_power():
-    requests = {"count": 3, "prompt_tokens": 10, "output_tokens": 2, "arrivals": "poisson", "rate_per_s": 0.001}
-    prepared = prepare(checked_scenario({"requests": requests, "deployment": {"model": "llama-3.1-8b"}}))
+    requests = {
+        "count": 3,
+        "prompt_tokens": 10,
+        "output_tokens": 2,
+        "arrivals": "poisson",
+        "rate_per_s": 0.001,
+    }
+    prepared = prepare(
+        checked_scenario({"requests": requests, "deployment": {"model": "llama-3.1-8b"}})
+    )
     found = resources(simulate(prepared.scenario()), prepared.setting)
     device = prepared.setting.device
-    assert found.watts == pytest.approx(float(board_power_w(device, running=0, memory=0, compute=0)), rel=1e-3)
+    assert found.watts == pytest.approx(
+        float(board_power_w(device, running=0, memory=0, compute=0)), rel=1e-3
+    )
     assert np.isfinite(found.joules_per_token)
 
 
 def test_without_a_price_there_is_none():
     result, setting = run(2)
     device = dataclasses.replace(setting.device, price_usd_per_hour=None)
-    unpriced = dataclasses.replace(setting, deployment=dataclasses.replace(setting.deployment, device=device))
+    unpriced = dataclasses.replace(
+        setting, deployment=dataclasses.replace(setting.deployment, device=device)
+    )
     found = resources(result, unpriced)
     assert found.usd_per_million_tokens is None
     assert found.joules == resources(result, setting).joules

@@ -1,4 +1,5 @@
-"""The steady part of a simulation: counted between warm-up and last arrival, whatever drains afterwards."""
+"""The steady part of a simulation: counted between warm-up and last arrival, whatever drains
+afterwards."""
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest
 
 def ran(count, every_s, output_tokens, *, most=64):
     workload = Workload(
-        arrival_s=every_s * np.arange(count), prompt_tokens=np.full(count, 16),
+        arrival_s=every_s * np.arange(count),
+        prompt_tokens=np.full(count, 16),
         output_tokens=np.full(count, output_tokens),
-    )  # fmt: skip
+    )
     options = SchedulerOptions(kv_blocks=100_000, max_requests=most)
     return simulate(Scenario(workload=workload, scheduler=options, timer=timer))
 
@@ -42,7 +44,9 @@ def test_draining_lowers_the_goodput_of_the_run_and_not_of_the_window():
 
 
 def test_a_run_too_short_to_fill_the_service_says_so():
-    assert steady_window(ran(100, 0.02, 1000, most=1000)).is_growing, "each takes as long as half of them to arrive"
+    assert steady_window(ran(100, 0.02, 1000, most=1000)).is_growing, (
+        "each takes as long as half of them to arrive"
+    )
 
 
 @pytest.mark.parametrize("count", [100, 200])

@@ -1,4 +1,5 @@
-"""Trace events: every request once, lanes without overlap, counters in order, and a file that is whole."""
+"""Trace events: every request once, lanes without overlap, counters in order, and a file that is
+whole."""
 
 import itertools
 import json
@@ -48,10 +49,14 @@ def test_times_are_those_of_the_result_in_microseconds(result):
         if event["name"] == "prompt":
             index = event["args"]["request"]
             assert event["ts"] == pytest.approx(result.scheduled_s[index] * 1e6, abs=1e-3)
-            assert event["ts"] + event["dur"] == pytest.approx(result.first_token_s[index] * 1e6, abs=2e-3)
+            assert event["ts"] + event["dur"] == pytest.approx(
+                result.first_token_s[index] * 1e6, abs=2e-3
+            )
         if event["name"] == "decode":
             end = event["ts"] + event["dur"]
-            assert end == pytest.approx(result.last_token_s[event["args"]["request"]] * 1e6, abs=2e-3)
+            assert end == pytest.approx(
+                result.last_token_s[event["args"]["request"]] * 1e6, abs=2e-3
+            )
 
 
 def test_waiting_begins_and_ends(result):
@@ -79,7 +84,9 @@ def test_lanes_do_not_overlap_and_are_few(spans):
     for lane in set(chosen):
         own = sorted((starts[i], ends[i]) for i in range(len(spans)) if chosen[i] == lane)
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(own))
-    deepest = max((sum(1 for a, b in zip(starts, ends, strict=True) if a <= t < b) for t in starts), default=0)
+    deepest = max(
+        (sum(1 for a, b in zip(starts, ends, strict=True) if a <= t < b) for t in starts), default=0
+    )
     assert len(set(chosen)) == deepest
 
 

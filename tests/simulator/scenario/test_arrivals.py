@@ -34,7 +34,10 @@ def trace_of(requests=4, *, blocks=True):
 def test_recorded_requests_stay_as_they_are():
     workload = recorded(trace_of())
     assert workload.arrival_s.tolist() == [0.0, 0.5, 1.0, 1.5]
-    assert workload.prefix_ids == ((0, 1), (0, 2), (0, 3), (0, 4)) and workload.prefix_block_tokens == 512
+    assert (
+        workload.prefix_ids == ((0, 1), (0, 2), (0, 3), (0, 4))
+        and workload.prefix_block_tokens == 512
+    )
     few = recorded(trace_of(), requests=2, speed=2.0)
     assert few.arrival_s.tolist() == [0.0, 0.25] and few.prompt_tokens.tolist() == [10, 11]
 
@@ -78,7 +81,13 @@ def test_a_modulated_service_bursts_and_keeps_its_rate():
 def test_rates_within_phases_differ_by_the_ratio():
     # one phase lasts longer than all requests: arrivals are Poisson at one of the two rates
     seen = {
-        round(1000 / modulated(1000, 1.0, np.random.default_rng(s), burst_ratio=9.0, calm_s=1e9, burst_s=1e9)[-1], 1)
+        round(
+            1000
+            / modulated(
+                1000, 1.0, np.random.default_rng(s), burst_ratio=9.0, calm_s=1e9, burst_s=1e9
+            )[-1],
+            1,
+        )
         for s in range(12)
     }
     assert min(seen) == pytest.approx(0.2, abs=0.05) and max(seen) == pytest.approx(1.8, abs=0.2)
@@ -103,7 +112,20 @@ def test_lengths_follow_their_laws(generator):
 
 
 @pytest.mark.parametrize(
-    "law", ["", "many", "0", "-5", "1e30", "nan", "uniform:3", "uniform:5:3", "poisson:3", "lognormal:10:0", "3:4"]
+    "law",
+    [
+        "",
+        "many",
+        "0",
+        "-5",
+        "1e30",
+        "nan",
+        "uniform:3",
+        "uniform:5:3",
+        "poisson:3",
+        "lognormal:10:0",
+        "3:4",
+    ],
 )
 def test_other_laws_are_refused(law, generator):
     with pytest.raises(InputError, match="prompt tokens"):
@@ -145,8 +167,11 @@ def test_impossible_arrivals_are_refused(generator):
 
 def test_a_trace_that_misstates_its_blocks_is_refused():
     wrong = RequestTrace(
-        arrival_s=[0.0], prompt_tokens=[MOST_TOKENS], output_tokens=[1], prefix_blocks=((1,),),
+        arrival_s=[0.0],
+        prompt_tokens=[MOST_TOKENS],
+        output_tokens=[1],
+        prefix_blocks=((1,),),
         provenance=Provenance(extra={BLOCK_TOKENS_KEY: "16"}),
-    )  # fmt: skip
+    )
     with pytest.raises(InputError, match=BLOCK_TOKENS_KEY):
         recorded(wrong)

@@ -30,7 +30,9 @@ def test_drawn_passes_fill_the_block_and_never_stall(size, ratio, seed):
 
 def test_the_mean_number_of_passes_follows_from_the_probability():
     """By hand for blocks of two: one pass if both come at once, else two."""
-    rows = np.concatenate([random_commits(2, 0.5, np.random.default_rng(seed)) for seed in range(40)])
+    rows = np.concatenate(
+        [random_commits(2, 0.5, np.random.default_rng(seed)) for seed in range(40)]
+    )
     both = np.mean(rows[:, 0] == 2)
     assert both == pytest.approx(0.25, abs=0.015)
     assert (random_commits(16, 0.0, np.random.default_rng(0)) == 1).all()

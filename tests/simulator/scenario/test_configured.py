@@ -17,15 +17,24 @@ from simulator.scenario.sections import SpeculationSection
 from traces.kinds.tree import Tree
 from traces.library import read_trace
 
-WHERE = DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="none", split_verify=False, dtype="fp32")
+WHERE = DeploymentNames(
+    model="smollm2-135m", device="cpu-generic", engine="none", split_verify=False, dtype="fp32"
+)
 CHAIN = DecodingConfiguration(
-    deployment=WHERE, method="n-gram", draft_tokens=5, schedule=((1, 4, 5), (5, 64, 0)),
+    deployment=WHERE,
+    method="n-gram",
+    draft_tokens=5,
+    schedule=((1, 4, 5), (5, 64, 0)),
     trace="smollm2-135m--prompt-lookup--greedy",
-)  # fmt: skip
+)
 TREE = DecodingConfiguration(
-    deployment=WHERE, method="early-exit", draft_tokens=3, shape=Tree.from_paths([(0,), (1,), (0, 0)]), exit_layers=4,
+    deployment=WHERE,
+    method="early-exit",
+    draft_tokens=3,
+    shape=Tree.from_paths([(0,), (1,), (0, 0)]),
+    exit_layers=4,
     trace="smollm2-135m--early-exit--greedy",
-)  # fmt: skip
+)
 TRAFFIC = {"users": 2, "count": 4, "prompt_tokens": 20, "output_tokens": 8}
 
 
@@ -38,7 +47,10 @@ def test_what_is_simulated_is_what_was_chosen(chosen):
     made = prepared(chosen)
     assert made.speculation.topology == (chosen.tree or chosen.draft_tokens)
     assert made.speculation.schedule == chosen.schedule
-    assert made.setting.deployment.precision.weights == "fp32" and not made.setting.deployment.split_verify
+    assert (
+        made.setting.deployment.precision.weights == "fp32"
+        and not made.setting.deployment.split_verify
+    )
     assert made.setting.drafter.exit_layers == chosen.exit_layers
 
 
@@ -56,7 +68,9 @@ def test_nothing_drafted_is_plain_decoding():
     ],
 )
 def test_limits_are_those_of_every_scheduler(parallel, schedulers, limits):
-    where = dataclasses.replace(WHERE, model="llama-3.1-8b", device="h100-sxm", dtype=None, **parallel)
+    where = dataclasses.replace(
+        WHERE, model="llama-3.1-8b", device="h100-sxm", dtype=None, **parallel
+    )
     chosen = dataclasses.replace(CHAIN, deployment=where, max_batch=10, token_budget=100)
     written = checked_scenario({"requests": TRAFFIC, **sections_of(chosen)})
     assert prepare(written).copies.schedulers == schedulers
@@ -66,20 +80,25 @@ def test_limits_are_those_of_every_scheduler(parallel, schedulers, limits):
 
 
 DEEP = dataclasses.replace(
-    TREE, method="layer-skip", draft_tokens=12,
+    TREE,
+    method="layer-skip",
+    draft_tokens=12,
     trace="traces/recorded/level-3/smollm2-135m--layer-skip--greedy.parquet",
     shape=Shape(kind="dynamic_tree", nodes=12, depth=3, width=2, beam=4, least_probability=0.02),
-)  # fmt: skip
+)
 LIKELY = "traces/recorded/level-3/smollm2-135m--draft-model--greedy.parquet"
 
 
 @pytest.mark.parametrize(
     "stop",
     [
-        Stop(), Stop(rule="ema", at=0.5), Stop(rule="goodput", least_tokens=0),
-        Stop(rule="probability", at=0.4, least_tokens=2, most_tokens=3), Stop(rule="product", at=0.3),
+        Stop(),
+        Stop(rule="ema", at=0.5),
+        Stop(rule="goodput", least_tokens=0),
+        Stop(rule="probability", at=0.4, least_tokens=2, most_tokens=3),
+        Stop(rule="product", at=0.3),
     ],
-)  # fmt: skip
+)
 def test_stop_rules_keep_their_numbers(stop, root, monkeypatch):
     monkeypatch.chdir(root)
     made = prepared(dataclasses.replace(CHAIN, schedule=(), stop=stop, trace=LIKELY)).speculation
@@ -103,8 +122,13 @@ def test_an_entry_says_its_own_tree_where_nothing_is_written(slug, root, monkeyp
     section = SpeculationSection(trace=DEEP.trace, method=slug)
     policy, stop, note = drafted(section, own, trace)
     held = trace.expansions
-    assert (policy.nodes, policy.depth) == (min(own.shape.nodes, held.nodes), min(own.shape.depth, held.depth))
-    assert policy.beam == own.shape.beam and policy.least_gain == (own.stop.at if own.stop.rule == "gain" else 0.0)
+    assert (policy.nodes, policy.depth) == (
+        min(own.shape.nodes, held.nodes),
+        min(own.shape.depth, held.depth),
+    )
+    assert policy.beam == own.shape.beam and policy.least_gain == (
+        own.stop.at if own.stop.rule == "gain" else 0.0
+    )
     assert stop == Stop() and "holds less than" in note
     with pytest.raises(InputError, match="expansions"):
         drafted(section, own, dataclasses.replace(trace, expansions=None))
@@ -135,7 +159,11 @@ def test_what_simulations_do_not_have_is_refused_by_key(changes, key):
 
 @pytest.mark.parametrize(
     ("chosen", "stop"),
-    [(CHAIN, Stop(rule="gain", at=0.1)), (TREE, Stop(rule="ema")), (DEEP, Stop(rule="product", at=0.1))],
+    [
+        (CHAIN, Stop(rule="gain", at=0.1)),
+        (TREE, Stop(rule="ema")),
+        (DEEP, Stop(rule="product", at=0.1)),
+    ],
 )
 def test_stop_rules_belong_to_chains_or_dynamic_trees(chosen, stop, root, monkeypatch):
     monkeypatch.chdir(root)

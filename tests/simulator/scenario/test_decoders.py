@@ -1,4 +1,5 @@
-"""Written scenarios of block decoders, overlap, ragged batches, feed-forward layers apart and priorities."""
+"""Written scenarios of block decoders, overlap, ragged batches, feed-forward layers apart and
+priorities."""
 
 import json
 from dataclasses import replace
@@ -23,7 +24,13 @@ from traces.kinds.acceptance import RequestTrace
 from traces.replay.dynamic import TreePolicy
 from traces.storage.acceptance_file import read_requests, write_requests
 
-DRAWN = {"count": 12, "prompt_tokens": "uniform:50:200", "output_tokens": 24, "arrivals": "poisson", "rate_per_s": 5}
+DRAWN = {
+    "count": 12,
+    "prompt_tokens": "uniform:50:200",
+    "output_tokens": 24,
+    "arrivals": "poisson",
+    "rate_per_s": 5,
+}
 SECTIONS = {"requests": DRAWN, "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"}}
 LENGTHS = "smollm2-135m--prompt-lookup--greedy"
 
@@ -52,18 +59,31 @@ def test_blocks_become_a_table_of_passes(section, commits, queries):
 def test_a_block_decoder_runs_from_a_file_and_takes_its_passes():
     result = run(blocks={"block_tokens": 8, "passes": 2, "closing_passes": 1})
     assert result.finished.all()
-    assert result.counters["steps"] == 12 * (3 * 3 - 1)  # three blocks each, of which the last need not be stored
+    assert result.counters["steps"] == 12 * (
+        3 * 3 - 1
+    )  # three blocks each, of which the last need not be stored
     assert result.tokens_per_step == pytest.approx(24 / 8)
     one, same, other = (
-        prepared(blocks={"block_tokens": 8, "commit_ratio": 0.4}).scenario(seed).blocks.commits for seed in (1, 1, 2)
+        prepared(blocks={"block_tokens": 8, "commit_ratio": 0.4}).scenario(seed).blocks.commits
+        for seed in (1, 1, 2)
     )
-    assert np.array_equal(one, same) and (one.shape != other.shape or not np.array_equal(one, other))
+    assert np.array_equal(one, same) and (
+        one.shape != other.shape or not np.array_equal(one, other)
+    )
 
 
 def test_an_overlap_by_name_can_be_changed_key_by_key():
-    speculation = {"trace": LENGTHS, "draft_tokens": 3, "overlap": "faser", "parts": 3, "interference_ratio": 0.25}
+    speculation = {
+        "trace": LENGTHS,
+        "draft_tokens": 3,
+        "overlap": "faser",
+        "parts": 3,
+        "interference_ratio": 0.25,
+    }
     faser = load_method("faser")
-    assert prepared(speculation=speculation).speculation.batch == replace(faser.batch, parts=3, interference_ratio=0.25)
+    assert prepared(speculation=speculation).speculation.batch == replace(
+        faser.batch, parts=3, interference_ratio=0.25
+    )
     by_entry = {"trace": LENGTHS, "draft_tokens": 3, "method": "faser", "draft": "llama-3.2-1b"}
     by_method = prepared(speculation=by_entry).speculation
     assert (by_method.batch, by_method.stop) == (faser.batch, faser.stop)
@@ -90,7 +110,9 @@ def test_a_prefix_that_all_share_is_held_and_computed_once():
     own, shared = run(requests=alike), run(requests=alike, deployment=with_prefix)
     assert own.finished.all() and shared.finished.all()
     spared = 11 * 1024  # 64 whole blocks of the 1,030 tokens, for all but the first request
-    assert own.counters["prompt_tokens_computed"] - shared.counters["prompt_tokens_computed"] == spared
+    assert (
+        own.counters["prompt_tokens_computed"] - shared.counters["prompt_tokens_computed"] == spared
+    )
     assert shared.kv_peak_ratio < 0.25 * own.kv_peak_ratio and shared.clock_s < own.clock_s
     with pytest.raises(InputError, match="prefix_cache"):
         prepared(deployment=with_prefix, scheduler={"prefix_cache": False})
@@ -100,31 +122,43 @@ def test_a_prefix_that_all_share_is_held_and_computed_once():
 
 def test_weights_on_the_host_make_room_for_cache_and_slow_every_pass():
     held, streamed = (
-        prepared(deployment=SECTIONS["deployment"] | {"host_weights_ratio": share}) for share in (0.0, 0.5)
+        prepared(deployment=SECTIONS["deployment"] | {"host_weights_ratio": share})
+        for share in (0.0, 0.5)
     )
     freed = 0.5 * layer_weight_bytes(held.setting.target, held.setting.deployment.precision, 1)
     block = 16 * held.setting.target.kv_values_per_token * 2
-    assert streamed.scheduler.kv_blocks - held.scheduler.kv_blocks == pytest.approx(freed / block, rel=0.05)
+    assert streamed.scheduler.kv_blocks - held.scheduler.kv_blocks == pytest.approx(
+        freed / block, rel=0.05
+    )
     one, two = (simulate(each.scenario(1), machine=False).busy_s for each in (held, streamed))
     assert two > 1.5 * one
 
 
 def test_disaggregated_feed_forward_layers_leave_room_for_cache_and_are_timed_separately():
-    together, apart = prepared(), prepared(feed_forward={"tensor_parallel": 2, "attention_groups": 2})
+    together, apart = (
+        prepared(),
+        prepared(feed_forward={"tensor_parallel": 2, "attention_groups": 2}),
+    )
     assert isinstance(together.timer, CostModelTimer) and isinstance(apart.timer, SplitTimer)
     # two groups, and in each the weights of the feed-forward layers (11.3 of 16 GB) make room
     assert apart.scheduler.kv_blocks > 2.2 * together.scheduler.kv_blocks
     assert (apart.timer.copies, apart.timer.feed_forward.tensor_parallel) == (2, 2)
     assert apart.timer.link.bytes_per_s == together.setting.device.link_bytes_per_s
     assert any("prompts take" in note for note in apart.notes)
-    split = prepared(feed_forward={"device": "h200-sxm", "link_bytes_per_s": 1e9}, disaggregation={})
-    assert split.timer.link.bytes_per_s == 1e9 and split.timer.feed_forward.device.name == "h200-sxm"
+    split = prepared(
+        feed_forward={"device": "h200-sxm", "link_bytes_per_s": 1e9}, disaggregation={}
+    )
+    assert (
+        split.timer.link.bytes_per_s == 1e9 and split.timer.feed_forward.device.name == "h200-sxm"
+    )
     assert isinstance(split.disaggregation.prefill_timer, CostModelTimer) and not split.notes
     assert simulate(split.scenario(), machine=False).finished.all()
 
 
 def test_a_slow_link_between_the_sides_is_waited_for():
-    fast, slow = (run(feed_forward={"link_bytes_per_s": rate, "micro_batches": 1}) for rate in (1e12, 1e8))
+    fast, slow = (
+        run(feed_forward={"link_bytes_per_s": rate, "micro_batches": 1}) for rate in (1e12, 1e8)
+    )
     assert np.nanmean(slow.tpot_s) > 1.5 * np.nanmean(fast.tpot_s)
 
 
@@ -139,9 +173,11 @@ def ranked():
     rng = np.random.default_rng(0)
     r = 30
     return RequestTrace(
-        arrival_s=np.zeros(r), prompt_tokens=rng.integers(50, 90, r), output_tokens=np.full(r, 30),
+        arrival_s=np.zeros(r),
+        prompt_tokens=rng.integers(50, 90, r),
+        output_tokens=np.full(r, 30),
         priority=rng.permutation(np.arange(r) % 2 * 7 - 3),
-    )  # fmt: skip
+    )
 
 
 def test_priorities_are_kept_by_files_and_workloads(ranked, tmp_path):
@@ -155,7 +191,12 @@ def test_priorities_are_kept_by_files_and_workloads(ranked, tmp_path):
 @pytest.mark.parametrize("form", ["vllm-requests", "lengths", "mooncake"])
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
 def test_foreign_files_may_have_a_column_of_priorities(tmp_path, form, ending):
-    columns = {"arrival_s": [0.0, 0.5], "input_tokens": [600, 7], "output_tokens": [3, 4], "priority": [1, -2]}
+    columns = {
+        "arrival_s": [0.0, 0.5],
+        "input_tokens": [600, 7],
+        "output_tokens": [3, 4],
+        "priority": [1, -2],
+    }
     if form == "mooncake":
         columns["prefix_block512_ids" if ending == "parquet" else "hash_ids"] = [[1, 2], [3]]
     file = tmp_path / f"r.{ending}"
@@ -170,7 +211,9 @@ def test_foreign_files_may_have_a_column_of_priorities(tmp_path, form, ending):
 @pytest.mark.parametrize("value", ["high", 0.5, 1e12])
 def test_priorities_that_are_none_are_named(tmp_path, value):
     file = tmp_path / "r.jsonl"
-    file.write_text(json.dumps({"arrival_s": 0.0, "input_tokens": 1, "output_tokens": 2, "priority": value}))
+    file.write_text(
+        json.dumps({"arrival_s": 0.0, "input_tokens": 1, "output_tokens": 2, "priority": value})
+    )
     with pytest.raises(InputError, match="priority") as error:
         read_requests_any(file, "vllm-requests")
     assert str(file) in str(error.value)
@@ -194,7 +237,9 @@ def test_shares_draw_priorities_where_a_file_has_none(ranked):
     shares = {0: 0.25, 5: 0.75}
     one, same = (with_priorities(bare, shares, np.random.default_rng(3)).priority for _ in range(2))
     assert one.tolist() == same.tolist() and set(one.tolist()) == {0, 5}
-    many = with_priorities(recorded(repeated(replace(ranked, priority=None), 20_000)), shares, np.random.default_rng(0))
+    many = with_priorities(
+        recorded(repeated(replace(ranked, priority=None), 20_000)), shares, np.random.default_rng(0)
+    )
     assert np.mean(many.priority == 0) == pytest.approx(0.25, abs=0.02)
     kept = with_priorities(recorded(ranked), shares, np.random.default_rng(3))
     assert kept.priority.tolist() == ranked.priority.tolist()
@@ -211,17 +256,56 @@ def test_shares_draw_priorities_where_a_file_has_none(ranked):
         ({"blocks": {"block_tokens": 8, "passes": 9}}, "blocks", "must not exceed the block's 8"),
         ({"blocks": {"block_tokens": 8, "commits": [[4, 3]]}}, "blocks", "sum to 8"),
         ({"blocks": {"block_tokens": 8, "commits": [[9, -1]]}}, "blocks", "numbers >= 0"),
-        ({"blocks": {"block_tokens": 0, "passes": 1}}, "blocks.block_tokens", "greater than or equal to 1"),
-        ({"blocks": {"block_tokens": 8, "commit_ratio": 1.5}}, "blocks.commit_ratio", "less than or equal to 1"),
-        ({"blocks": {"block_tokens": 8, "passes": 2}, "speculation": {"trace": "x", "draft_tokens": 1}}, None, "two"),
-        ({"feed_forward": {"micro_batches": 0}}, "feed_forward.micro_batches", "greater than or equal to 1"),
-        ({"feed_forward": {"links": 1}}, "feed_forward.links", "unknown key .links.; nearest: link_"),
+        (
+            {"blocks": {"block_tokens": 0, "passes": 1}},
+            "blocks.block_tokens",
+            "greater than or equal to 1",
+        ),
+        (
+            {"blocks": {"block_tokens": 8, "commit_ratio": 1.5}},
+            "blocks.commit_ratio",
+            "less than or equal to 1",
+        ),
+        (
+            {
+                "blocks": {"block_tokens": 8, "passes": 2},
+                "speculation": {"trace": "x", "draft_tokens": 1},
+            },
+            None,
+            "two",
+        ),
+        (
+            {"feed_forward": {"micro_batches": 0}},
+            "feed_forward.micro_batches",
+            "greater than or equal to 1",
+        ),
+        (
+            {"feed_forward": {"links": 1}},
+            "feed_forward.links",
+            "unknown key .links.; nearest: link_",
+        ),
         ({"feed_forward": {}, "profile": {"prefix": "x", "engine": "y"}}, None, "not by a profile"),
         ({"requests": DRAWN | {"priorities": {0: 0.5}}}, "requests", "sum to 1"),
-        ({"requests": DRAWN | {"priorities": {"a": 1.0}}}, "requests.priorities.a.[key]", "valid integer"),
-        ({"speculation": {"trace": "x", "draft_tokens": 1, "branches": 2}}, "speculation", "go with an overlap"),
-        ({"speculation": {"trace": "x", "draft_tokens": 1, "ragged": "x"}}, "speculation.ragged", "regroup"),
-        ({"speculation": {"trace": "x", "draft_tokens": 1, "overlap": "x"}}, "speculation.overlap", "specbranch"),
+        (
+            {"requests": DRAWN | {"priorities": {"a": 1.0}}},
+            "requests.priorities.a.[key]",
+            "valid integer",
+        ),
+        (
+            {"speculation": {"trace": "x", "draft_tokens": 1, "branches": 2}},
+            "speculation",
+            "go with an overlap",
+        ),
+        (
+            {"speculation": {"trace": "x", "draft_tokens": 1, "ragged": "x"}},
+            "speculation.ragged",
+            "regroup",
+        ),
+        (
+            {"speculation": {"trace": "x", "draft_tokens": 1, "overlap": "x"}},
+            "speculation.overlap",
+            "specbranch",
+        ),
     ],
 )
 def test_errors_name_file_and_key(parts, key, message):
@@ -238,11 +322,20 @@ def test_a_plan_and_disaggregated_feed_forward_layers_do_not_go_together():
 
 def test_a_dynamic_tree_is_a_mapping_of_limits(root):
     trace = str(root / "traces/recorded/level-3/smollm2-135m--layer-skip--greedy.parquet")
-    written = {"trace": trace, "method": "eagle-3", "dynamic_tree": {"nodes": 6, "least_probability": 0.1}}
+    written = {
+        "trace": trace,
+        "method": "eagle-3",
+        "dynamic_tree": {"nodes": 6, "least_probability": 0.1},
+    }
     options = prepared(speculation=written).speculation
-    assert options.topology == TreePolicy(nodes=6, least_probability=0.1) and options.draft_tokens == 6
+    assert (
+        options.topology == TreePolicy(nodes=6, least_probability=0.1) and options.draft_tokens == 6
+    )
     assert run(speculation=written).counters["drafted"] > 0
-    for limits, message in (({"depth": 2}, "number of nodes"), ({"nodes": 2, "levels": 2}, "dynamic_tree")):
+    for limits, message in (
+        ({"depth": 2}, "number of nodes"),
+        ({"nodes": 2, "levels": 2}, "dynamic_tree"),
+    ):
         with pytest.raises(InputError, match=message):
             prepared(speculation=written | {"dynamic_tree": limits})
     with pytest.raises(InputError, match="exactly one of"):

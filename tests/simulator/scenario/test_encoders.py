@@ -11,7 +11,9 @@ REQUESTS = {"count": 20, "rate_per_s": 2.0, "prompt_tokens": "uniform:200:400", 
 
 
 def written(model="t5-v1.1-large", **sections):
-    return checked_scenario({"requests": REQUESTS, "deployment": {"model": model, "device": "h100-sxm"}, **sections})
+    return checked_scenario(
+        {"requests": REQUESTS, "deployment": {"model": model, "device": "h100-sxm"}, **sections}
+    )
 
 
 def test_prompts_are_read_whole_and_their_mean_length_is_known():
@@ -42,11 +44,13 @@ def test_more_of_the_prompt_takes_longer_to_the_first_token():
 
 @pytest.mark.parametrize(
     ("model", "sections", "key"),
-    [("whisper-large-v2", {}, "deployment.model"),
-     ("t5-xxl", {"scheduler": {"chunked_prefill": True}}, "scheduler.chunked_prefill"),
-     ("t5-xxl", {"scheduler": {"prefix_cache": True}}, "scheduler.prefix_cache"),
-     ("t5-xxl", {"feed_forward": {"tensor_parallel": 1}}, "feed_forward")],
-)  # fmt: skip
+    [
+        ("whisper-large-v2", {}, "deployment.model"),
+        ("t5-xxl", {"scheduler": {"chunked_prefill": True}}, "scheduler.chunked_prefill"),
+        ("t5-xxl", {"scheduler": {"prefix_cache": True}}, "scheduler.prefix_cache"),
+        ("t5-xxl", {"feed_forward": {"tensor_parallel": 1}}, "feed_forward"),
+    ],
+)
 def test_what_an_encoder_excludes_is_refused_by_its_key(model, sections, key):
     with pytest.raises(InputError) as caught:
         prepare(written(model, **sections))

@@ -21,7 +21,13 @@ from simulator.scenario.prompt_workers import disaggregation_of
 from traces.kinds.acceptance import RequestTrace
 from traces.storage.acceptance_file import write_requests
 
-DRAWN = {"count": 12, "prompt_tokens": "uniform:50:200", "output_tokens": 8, "arrivals": "poisson", "rate_per_s": 5}
+DRAWN = {
+    "count": 12,
+    "prompt_tokens": "uniform:50:200",
+    "output_tokens": 8,
+    "arrivals": "poisson",
+    "rate_per_s": 5,
+}
 SECTIONS = {"requests": DRAWN, "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"}}
 
 
@@ -37,7 +43,9 @@ def write(tmp_path):
 
 @pytest.fixture
 def recorded(tmp_path):
-    trace = RequestTrace(arrival_s=[0.0, 0.5, 2.0], prompt_tokens=[30, 40, 50], output_tokens=[2, 3, 4])
+    trace = RequestTrace(
+        arrival_s=[0.0, 0.5, 2.0], prompt_tokens=[30, 40, 50], output_tokens=[2, 3, 4]
+    )
     write_requests(trace, tmp_path / "r.parquet")
     return "r.parquet"
 
@@ -55,9 +63,15 @@ def test_a_scenario_runs_as_the_engine_does_by_default(write):
 
 
 def test_engines_differ_by_default(write):
-    sglang = prepare(checked_scenario(SECTIONS | {"deployment": SECTIONS["deployment"] | {"engine": "sglang"}}))
+    sglang = prepare(
+        checked_scenario(SECTIONS | {"deployment": SECTIONS["deployment"] | {"engine": "sglang"}})
+    )
     assert sglang.scheduler.prefill_first and sglang.scheduler.chunked_prefill
-    tensorrt = prepare(checked_scenario(SECTIONS | {"deployment": SECTIONS["deployment"] | {"engine": "tensorrt-llm"}}))
+    tensorrt = prepare(
+        checked_scenario(
+            SECTIONS | {"deployment": SECTIONS["deployment"] | {"engine": "tensorrt-llm"}}
+        )
+    )
     assert tensorrt.scheduler.reserve_ratio == 1.0 and not tensorrt.scheduler.chunked_prefill
     written = {"token_budget": 77, "kv_blocks": 900, "prefix_cache": False, "watermark_ratio": 0.01}
     options = prepare(checked_scenario(SECTIONS | {"scheduler": written})).scheduler
@@ -77,16 +91,26 @@ def test_recorded_requests_keep_their_times_and_speed_up(write, recorded):
     prepared = prepare(read_scenario(write(SECTIONS | {"requests": {"file": recorded}})))
     assert prepared.scenario().workload.arrival_s.tolist() == [0.0, 0.5, 2.0]
     # 3 requests in 2 s are 1.5 a second; at 6 a second they take half a second
-    np.testing.assert_allclose(prepared.scenario(rate_per_s=6.0).workload.arrival_s, [0.0, 0.125, 0.5])
+    np.testing.assert_allclose(
+        prepared.scenario(rate_per_s=6.0).workload.arrival_s, [0.0, 0.125, 0.5]
+    )
     assert prepared.scenario().workload.prompt_tokens.tolist() == [30, 40, 50]
 
 
 def test_recorded_lengths_under_other_arrivals(write, recorded):
     closed = {"file": recorded, "arrivals": "closed", "users": 2, "think_s": 0.5, "count": 5}
     workload = prepare(read_scenario(write(SECTIONS | {"requests": closed}))).scenario().workload
-    assert (workload.users, workload.think_s, workload.prompt_tokens.tolist()) == (2, 0.5, [30, 40, 50, 30, 40])
+    assert (workload.users, workload.think_s, workload.prompt_tokens.tolist()) == (
+        2,
+        0.5,
+        [30, 40, 50, 30, 40],
+    )
     for law in ({"arrivals": "gamma"}, {"arrivals": "modulated", "calm_s": 1.0, "burst_s": 1.0}):
-        drawn = prepare(read_scenario(write(SECTIONS | {"requests": {"file": recorded, "rate_per_s": 2.0} | law})))
+        drawn = prepare(
+            read_scenario(
+                write(SECTIONS | {"requests": {"file": recorded, "rate_per_s": 2.0} | law})
+            )
+        )
         assert np.all(np.diff(drawn.scenario().workload.arrival_s) >= 0)
 
 
@@ -106,7 +130,11 @@ def test_speculation_walks_a_shipped_recording():
 def test_replicas_and_disaggregation():
     parts = {"replicas": 2, "router": "least-loaded", "disaggregation": {"prefill_replicas": 1}}
     scenario = prepare(checked_scenario(SECTIONS | parts)).scenario()
-    assert (scenario.replicas, scenario.router, scenario.disaggregation.prefill_replicas) == (2, "least-loaded", 1)
+    assert (scenario.replicas, scenario.router, scenario.disaggregation.prefill_replicas) == (
+        2,
+        "least-loaded",
+        1,
+    )
     assert simulate(scenario).finished.all()
 
 
@@ -119,9 +147,13 @@ def test_moving_a_cache_takes_time_unless_it_is_said_to_be_free():
     free = SECTIONS | {"scheduler": {"preemption": "swap", "swap_block_s": 0.0}}
     assert prepare(checked_scenario(free)).scheduler.swap_block_s == 0.0
     split = SECTIONS | {"disaggregation": {"prefill_replicas": 2}}
-    assert prepare(checked_scenario(split)).disaggregation.transfer_token_s == pytest.approx(131072 / 450e9)
+    assert prepare(checked_scenario(split)).disaggregation.transfer_token_s == pytest.approx(
+        131072 / 450e9
+    )
     wide = split | {"deployment": SECTIONS["deployment"] | {"tensor_parallel": 2}}
-    assert prepare(checked_scenario(wide)).disaggregation.transfer_token_s == pytest.approx(131072 / 900e9)
+    assert prepare(checked_scenario(wide)).disaggregation.transfer_token_s == pytest.approx(
+        131072 / 900e9
+    )
 
 
 def test_a_profile_knows_no_links():
@@ -131,7 +163,9 @@ def test_a_profile_knows_no_links():
     with pytest.raises(InputError, match="beside a measured profile"):
         disaggregation_of(checked_scenario(SECTIONS | {"disaggregation": {}}), None, 100, **told)
     with pytest.raises(InputError, match="not by a profile"):
-        disaggregation_of(checked_scenario(SECTIONS | {"disaggregation": {"prefill": "1xtp1"}}), None, 100, **told)
+        disaggregation_of(
+            checked_scenario(SECTIONS | {"disaggregation": {"prefill": "1xtp1"}}), None, 100, **told
+        )
 
 
 def test_workers_for_prompts_have_a_plan_limits_and_links_of_their_own():
@@ -141,7 +175,9 @@ def test_workers_for_prompts_have_a_plan_limits_and_links_of_their_own():
     assert apart.prefill_replicas == 2 and apart.delivers == "decode"
     assert apart.prefill_scheduler.token_budget == 2 * usual.token_budget
     assert apart.prefill_scheduler.kv_blocks > 2 * usual.kv_blocks
-    assert apart.transfer_token_s == pytest.approx(131072 / BETWEEN_NODES_BYTES_PER_S)  # 19 devices, two nodes or more
+    assert apart.transfer_token_s == pytest.approx(
+        131072 / BETWEEN_NODES_BYTES_PER_S
+    )  # 19 devices, two nodes or more
     near = prepare(checked_scenario(SECTIONS | {"disaggregation": {"prefill": "1xtp4"}}))
     assert near.disaggregation.transfer_token_s == pytest.approx(131072 / 450e9)
     for wrong, said in (("4", "2xtp4"), ("1xtp3", "heads")):
@@ -153,10 +189,15 @@ def test_workers_for_prompts_have_a_plan_limits_and_links_of_their_own():
 
 def test_plans_spread_the_model_and_its_cache():
     def prepared(**sizes):
-        return prepare(checked_scenario(SECTIONS | {"deployment": {"model": "llama-3-70b"} | sizes}))
+        return prepare(
+            checked_scenario(SECTIONS | {"deployment": {"model": "llama-3-70b"} | sizes})
+        )
 
     alone = prepared(tensor_parallel=4)
-    piped, copied = prepared(tensor_parallel=4, pipeline_parallel=2), prepared(tensor_parallel=4, data_parallel=2)
+    piped, copied = (
+        prepared(tensor_parallel=4, pipeline_parallel=2),
+        prepared(tensor_parallel=4, data_parallel=2),
+    )
     assert alone.copies == (1, False, None) and piped.copies.plan.pipeline == 2
     assert copied.copies == (2, False, None) and copied.scenario().replicas == 2
     # with half the layers a device holds half the weights, and half the bytes of every block
@@ -175,22 +216,42 @@ def test_plans_spread_the_model_and_its_cache():
     [
         ({"requests": None}, "requests", "valid dictionary"),
         ({"request": {}}, "request", "unknown section .request.; nearest: requests"),
-        ({"requests": DRAWN | {"rat_per_s": 3}}, "requests.rat_per_s", "unknown key .rat_per_s.; nearest: rate_per_s"),
+        (
+            {"requests": DRAWN | {"rat_per_s": 3}},
+            "requests.rat_per_s",
+            "unknown key .rat_per_s.; nearest: rate_per_s",
+        ),
         ({"requests": DRAWN | {"rate_per_s": 0}}, "requests.rate_per_s", "greater than 0"),
         ({"requests": DRAWN | {"rate_per_s": float("nan")}}, "requests.rate_per_s", "finite"),
         ({"requests": DRAWN | {"arrivals": "bursty"}}, "requests.arrivals", "modulated"),
         ({"requests": {"count": 3}}, "requests", "prompt_tokens and output_tokens are needed"),
         ({"requests": {"file": "x.parquet", "prompt_tokens": 3}}, "requests", "without a file"),
-        ({"requests": DRAWN | {"arrivals": "recorded", "rate_per_s": None}}, "requests", "need a file"),
+        (
+            {"requests": DRAWN | {"arrivals": "recorded", "rate_per_s": None}},
+            "requests",
+            "need a file",
+        ),
         ({"requests": DRAWN | {"arrivals": "closed"}}, "requests", "rate_per_s"),
         ({"requests": DRAWN | {"users": 3}}, "requests", "users"),
         ({"deployment": {"model": ""}}, None, "deployment.model is needed"),
-        ({"scheduler": {"token_budget": 0}}, "scheduler.token_budget", "greater than or equal to 1"),
+        (
+            {"scheduler": {"token_budget": 0}},
+            "scheduler.token_budget",
+            "greater than or equal to 1",
+        ),
         ({"scheduler": {"preemption": "drop"}}, "scheduler.preemption", "recompute"),
         ({"scheduler": {"watermark_ratio": 1.0}}, "scheduler.watermark_ratio", "less than 1"),
         ({"speculation": {"trace": "x", "stop": "gain:a"}}, "speculation.stop.at", "number"),
-        ({"speculation": {"trace": "x", "stop": "product:1.5"}}, "speculation.stop", "must lie in 0..1"),
-        ({"speculation": {"trace": "x", "draft_tokens": 1, "tree": "y"}}, "speculation", "exactly one"),
+        (
+            {"speculation": {"trace": "x", "stop": "product:1.5"}},
+            "speculation.stop",
+            "must lie in 0..1",
+        ),
+        (
+            {"speculation": {"trace": "x", "draft_tokens": 1, "tree": "y"}},
+            "speculation",
+            "exactly one",
+        ),
         ({"slo": {"admission": True}}, None, "slo.admission needs"),
         ({"slo": {"ttft_s": -1.0}}, "slo.ttft_s", "greater than 0"),
         ({"schema": 2}, "schema", "1"),
@@ -225,7 +286,9 @@ def test_absent_files_and_unknown_names(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_scenario_sections(tmp_path / "absent.yaml")
     with pytest.raises(InputError, match="no such file"):
-        prepare(checked_scenario(SECTIONS | {"requests": {"file": str(tmp_path / "absent.parquet")}}))
+        prepare(
+            checked_scenario(SECTIONS | {"requests": {"file": str(tmp_path / "absent.parquet")}})
+        )
     with pytest.raises(UnknownNameError, match="nearest"):
         prepare(checked_scenario(SECTIONS | {"deployment": {"model": "llama-3.1-8"}}))
     closed = DRAWN | {"arrivals": "closed", "users": 2, "rate_per_s": None}
@@ -255,7 +318,10 @@ def test_paths_count_from_the_file(tmp_path, write, recorded):
 def test_the_scenario_of_the_readme_is_one(root):
     text = (root / "simulator" / "README.md").read_text()
     written = checked_scenario(yaml.safe_load(text.split("```yaml")[1].split("```")[0]))
-    assert written.speculation.schedule == ((1, 32, 3), (33, 256, 1)) and written.router == "least-loaded"
+    assert (
+        written.speculation.schedule == ((1, 32, 3), (33, 256, 1))
+        and written.router == "least-loaded"
+    )
 
 
 @pytest.mark.parametrize("key", ["model", "device"])

@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from simulator.scenario.file import ScenarioFile, SchedulerSection, checked_scenario, read_scenario_sections
+from simulator.scenario.file import (
+    ScenarioFile,
+    SchedulerSection,
+    checked_scenario,
+    read_scenario_sections,
+)
 from simulator.scenario.schema import assignments, known_keys, schema_keys, with_values
 
 KEYS = {key.key: key for key in schema_keys()}
@@ -25,10 +30,21 @@ def test_every_key_says_what_it_means_and_what_it_holds():
 
 def test_ranges_and_defaults_are_those_that_are_checked():
     budget, ratio = KEYS["scheduler.token_budget"], KEYS["scheduler.watermark_ratio"]
-    assert (budget.type, budget.default, budget.required) == ("integer", None, False) and ">= 1" in budget.range
+    assert (budget.type, budget.default, budget.required) == (
+        "integer",
+        None,
+        False,
+    ) and ">= 1" in budget.range
     assert (ratio.type, ratio.range, ratio.default) == ("number", ">= 0 and < 1", 0.0)
-    assert KEYS["speculation.overlap"].range == "pearl, specbranch, faser" and KEYS["blocks.block_tokens"].required
-    for place, value in (("scheduler.watermark_ratio", 1), ("scheduler.token_budget", 0), ("router", "nearest")):
+    assert (
+        KEYS["speculation.overlap"].range == "pearl, specbranch, faser"
+        and KEYS["blocks.block_tokens"].required
+    )
+    for place, value in (
+        ("scheduler.watermark_ratio", 1),
+        ("scheduler.token_budget", 0),
+        ("router", "nearest"),
+    ):
         with pytest.raises(InputError) as caught:
             checked_scenario(with_values(LEAST, {place: value}))
         assert caught.value.key == place
@@ -51,7 +67,8 @@ class LongerScenario(ScenarioFile):
 
 
 def test_a_key_is_added_in_its_section_alone():
-    """The second place is whatever reads it: file, command line and explanation follow from the section."""
+    """The second place is whatever reads it: file, command line and explanation follow from the
+    section."""
     (added,) = (key for key in schema_keys(LongerScenario) if key.key not in KEYS)
     assert (added.key, added.type, added.default) == ("scheduler.patience_s", "number", 2.5)
     assert added.meaning == "seconds that nobody waits longer than."
@@ -60,21 +77,30 @@ def test_a_key_is_added_in_its_section_alone():
 
 
 def test_the_command_line_spells_only_the_usual_keys(root):
-    """Nobody has to touch the verb when a key is added: those it does not name are no words of its sources."""
-    text = "".join(path.read_text() for path in (root / "app" / "cli" / "verbs").glob("simulate*.py"))
+    """Nobody has to touch the verb when a key is added: those it does not name are no words of its
+    sources."""
+    text = "".join(
+        path.read_text() for path in (root / "app" / "cli" / "verbs").glob("simulate*.py")
+    )
     named = {place for place in KEYS if f'"{place}": ' in text}
     assert 10 <= len(named) <= 15
 
 
 @given(
     st.sampled_from(sorted(KEYS)),
-    st.none() | st.booleans() | st.integers(-9, 99) | st.floats(-1e9, 1e9) | st.sampled_from(["bf16", "a b", "ema"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 99)
+    | st.floats(-1e9, 1e9)
+    | st.sampled_from(["bf16", "a b", "ema"]),
 )
 def test_what_is_set_is_what_a_file_would_say(place, value):
     section, _, key = place.rpartition(".")
     written = {section: {key: value}} if section else {key: value}
     text = yaml.safe_dump(value).removesuffix("...\n").strip()
-    assert with_values({}, assignments([f"{place}={text}"])) == yaml.safe_load(yaml.safe_dump(written))
+    assert with_values({}, assignments([f"{place}={text}"])) == yaml.safe_load(
+        yaml.safe_dump(written)
+    )
 
 
 def test_short_forms_and_texts_stay_texts():

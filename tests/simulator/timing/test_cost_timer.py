@@ -1,4 +1,5 @@
-"""Tables of the cost model against the cost model, and the simulator's steady state against its estimate."""
+"""Tables of the cost model against the cost model, and the simulator's steady state against its
+estimate."""
 
 from dataclasses import replace
 
@@ -43,12 +44,14 @@ def setting_of(model="llama-3.1-8b", drafter="eagle-3", **changes):
     target = load_model(model)
     deployment = Deployment(
         architecture=target, device=load_device("h100-sxm"), precision=Precision(), **changes
-    )  # fmt: skip
+    )
     method = load_method(drafter)
     return Setting(
-        deployment=deployment, drafter=build_drafter(method, target),
-        overhead=load_engine("vllm").overhead(method.drafted_by), plain_overhead=load_engine("vllm").overhead("none"),
-    )  # fmt: skip
+        deployment=deployment,
+        drafter=build_drafter(method, target),
+        overhead=load_engine("vllm").overhead(method.drafted_by),
+        plain_overhead=load_engine("vllm").overhead("none"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +91,9 @@ def test_draft_passes_cost_what_the_step_says(setting):
     draft = CostModelDraft(setting)
     for batch, draft_tokens in ((1, 1), (8, 3), (32, 5)):
         exact = step_cost(setting, chain(draft_tokens), batch=batch, context=1024)
-        assert draft(batch, draft_tokens, batch * 1024.0, 0) == pytest.approx(float(exact.draft_s), rel=1e-9)
+        assert draft(batch, draft_tokens, batch * 1024.0, 0) == pytest.approx(
+            float(exact.draft_s), rel=1e-9
+        )
     assert draft(0, 0, 0.0, 0) == 0.0
     assert draft(0, 0, 0.0, 512) > 0.0  # a feature head reads the prompt too
 
@@ -96,7 +101,10 @@ def test_draft_passes_cost_what_the_step_says(setting):
 def test_a_prompt_alone_costs_what_the_estimate_says(setting):
     timer = CostModelTimer(setting)
     for tokens in (64, 512, 4096):
-        exact = float(prefill_s(setting, prompt_tokens=tokens, drafts=False)) + setting.plain_overhead.request_s
+        exact = (
+            float(prefill_s(setting, prompt_tokens=tokens, drafts=False))
+            + setting.plain_overhead.request_s
+        )
         assert timer(0, 0.0, 0.0, [(tokens, 0)]) == pytest.approx(exact, rel=0.03)
 
 
@@ -106,7 +114,12 @@ def test_chunks_cost_more_than_the_whole_and_read_the_cache_again(setting):
     chunks = sum(timer(0, 0.0, 0.0, [(512, i * 512)]) for i in range(16))
     assert whole < chunks < 2 * whole
     far, near = timer(0, 0.0, 0.0, [(16, 65536)]), timer(0, 0.0, 0.0, [(16, 0)])
-    reading = 65536 * load_model("llama-3.1-8b").kv_values_per_token * 2 / setting.device.bandwidth_bytes_per_s
+    reading = (
+        65536
+        * load_model("llama-3.1-8b").kv_values_per_token
+        * 2
+        / setting.device.bandwidth_bytes_per_s
+    )
     assert far - near > 0.9 * reading
 
 
@@ -152,14 +165,22 @@ def test_a_tree_is_priced_at_its_nodes(setting):
     draft = CostModelDraft(setting)
     assert isinstance(draft, TabledTimer)
     tables = draft.tables(size, drafts=True)
-    assert draft_seconds(tables, 8, 5, 8 * 1024.0, 0) == pytest.approx(float(exact.draft_s), rel=1e-9)
+    assert draft_seconds(tables, 8, 5, 8 * 1024.0, 0) == pytest.approx(
+        float(exact.draft_s), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("requests", [20, 512, 513, 3000])
 def test_tables_of_a_least_size_answer_alike_alone_and_shared(requests):
     least = TableSize(2048, 512, 4096, 1)
-    shared, alone = (CostModelTimer(setting_of(drafter="plain-decoding"), least=least) for _ in range(2))
-    sizes = [TableSize(300, requests, 900, 1), TableSize(5000, 7, 40_000, 1), TableSize(300, requests, 900, 1)]
+    shared, alone = (
+        CostModelTimer(setting_of(drafter="plain-decoding"), least=least) for _ in range(2)
+    )
+    sizes = [
+        TableSize(300, requests, 900, 1),
+        TableSize(5000, 7, 40_000, 1),
+        TableSize(300, requests, 900, 1),
+    ]
     tables = [shared.tables(size, drafts=False) for size in sizes]
     own = alone.tables(sizes[2], drafts=False)
     for name, value in own._asdict().items():
@@ -179,7 +200,9 @@ def recording(seed=0, requests=40):
     for end, first in zip(offsets[1:], offsets[:-1], strict=True):
         for i in range(end - 2, first - 1, -1):
             emitted[i] = min(emitted[i + 1] + 1, 9) if rank[i] == 0 else 1
-    return AcceptanceTrace(offsets=offsets, emitted=emitted, rank=rank, rank_width=3, depth_invariant=True)
+    return AcceptanceTrace(
+        offsets=offsets, emitted=emitted, rank=rank, rank_width=3, depth_invariant=True
+    )
 
 
 TREE = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
@@ -188,31 +211,53 @@ TREE = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
 @pytest.mark.parametrize(
     "policy",
     [
-        {}, {"prefill_first": True}, {"chunked_prefill": False}, {"reserve_ratio": 1.0}, {"prefix_cache": True},
-        {"preemption": "swap"}, {"watermark_ratio": 0.01},
+        {},
+        {"prefill_first": True},
+        {"chunked_prefill": False},
+        {"reserve_ratio": 1.0},
+        {"prefix_cache": True},
+        {"preemption": "swap"},
+        {"watermark_ratio": 0.01},
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("topology", [0, 3, TREE], ids=["plain", "chain", "tree"])
 def test_a_busy_engine_decodes_as_the_steady_state_says(setting, policy, topology):
-    """A closed loop of equal requests with short prompts: tokens per second of event and analytic mode agree."""
+    """A closed loop of equal requests with short prompts: tokens per second of event and analytic
+    mode agree."""
     trace, users, prompt, output = recording(), 16, 64, 800
     workload = Workload(
-        arrival_s=np.zeros(96), prompt_tokens=np.full(96, prompt), output_tokens=np.full(96, output), users=users
+        arrival_s=np.zeros(96),
+        prompt_tokens=np.full(96, prompt),
+        output_tokens=np.full(96, output),
+        users=users,
     )
     options = SchedulerOptions(kv_blocks=40000, max_requests=64, **policy)
     speculation = None
     if topology:
-        speculation = SpeculationOptions(topology=topology, trace=trace, draft=CostModelDraft(setting))
-        replay = replay_tree(trace, topology) if isinstance(topology, Tree) else replay_chain(trace, topology)
+        speculation = SpeculationOptions(
+            topology=topology, trace=trace, draft=CostModelDraft(setting)
+        )
+        replay = (
+            replay_tree(trace, topology)
+            if isinstance(topology, Tree)
+            else replay_chain(trace, topology)
+        )
         acceptance = Acceptance(
-            draft_tokens=speculation.draft_tokens, tokens_per_step=replay.tokens_per_step,
-            proposed_tokens=float(speculation.draft_tokens), tree=topology if isinstance(topology, Tree) else None,
-        )  # fmt: skip
+            draft_tokens=speculation.draft_tokens,
+            tokens_per_step=replay.tokens_per_step,
+            proposed_tokens=float(speculation.draft_tokens),
+            tree=topology if isinstance(topology, Tree) else None,
+        )
     else:
         acceptance = geometric(0.0, 0)
     result = simulate(
-        Scenario(workload=workload, scheduler=options, timer=CostModelTimer(setting), speculation=speculation)
+        Scenario(
+            workload=workload,
+            scheduler=options,
+            timer=CostModelTimer(setting),
+            speculation=speculation,
+        )
     )
     assert result.finished.all()
     assert result.tokens_per_step == pytest.approx(acceptance.tokens_per_step, rel=0.02)
@@ -226,15 +271,23 @@ def test_passes_that_only_decode_or_only_compute_a_prompt_are_those_that_were_me
 
     offer_measured_passes()
     names = DeploymentNames(
-        model="smollm2-135m", device="cpu-amd-epyc--1-thread", engine="none", dtype="fp32", fidelity="measured"
+        model="smollm2-135m",
+        device="cpu-amd-epyc--1-thread",
+        engine="none",
+        dtype="fp32",
+        fidelity="measured",
     )
     bare = build_setting(DecodingConfiguration(method="plain-decoding", deployment=names))
     deployment = bare.deployment
     timer = CostModelTimer(bare)
     for requests, context in ((1, 128), (4, 512)):
         wanted = step_cost(bare, chain(0), batch=requests, context=context).total_s
-        assert timer(requests, 1.0, float(requests * context), []) == pytest.approx(float(wanted), rel=1e-6)
-    calibrated = CostModelTimer(replace(bare, deployment=replace(deployment, fidelity="calibrated")))
+        assert timer(requests, 1.0, float(requests * context), []) == pytest.approx(
+            float(wanted), rel=1e-6
+        )
+    calibrated = CostModelTimer(
+        replace(bare, deployment=replace(deployment, fidelity="calibrated"))
+    )
     assert timer(4, 1.0, 2048.0, []) != pytest.approx(calibrated(4, 1.0, 2048.0, []), rel=1e-3)
     prompt = float(prefill_s(bare, prompt_tokens=256))
     assert timer(0, 0.0, 0.0, [(256, 0)]) == pytest.approx(prompt, rel=0.02)

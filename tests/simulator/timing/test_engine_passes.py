@@ -1,4 +1,5 @@
-"""Kernels of particular engines: reductions, norms of queries and keys, products in 8 bits, and what a run spends."""
+"""Kernels of particular engines: reductions, norms of queries and keys, products in 8 bits, and
+what a run spends."""
 
 from dataclasses import replace
 
@@ -20,8 +21,11 @@ WHOLE = {"batch": np.array([1.0, 8.0, 600.0]), "query_tokens": 1.0, "context": 5
 
 def deployment(model="llama-3.1-8b", devices=1, **formats):
     return Deployment(
-        architecture=load_model(model), device=H100, precision=Precision(**formats), tensor_parallel=devices
-    )  # fmt: skip
+        architecture=load_model(model),
+        device=H100,
+        precision=Precision(**formats),
+        tensor_parallel=devices,
+    )
 
 
 def seconds(d, engine="vllm", sustained_ratio=1.0, **changes):
@@ -46,7 +50,9 @@ def test_reductions_are_those_of_the_library(size):
     for engine, backend in (("trtllm", "trtllm"), ("vllm", "vllm"), ("transformers", "nccl")):
         passes = EnginePasses(d, load_engine(engine))
         found = passes.seconds(batch=rows, query_tokens=1.0, context=1.0)["allreduce"]
-        each = kernels.allreduce(H100, size, 4, graphs=passes.others.graphs, backend=backend).seconds
+        each = kernels.allreduce(
+            H100, size, 4, graphs=passes.others.graphs, backend=backend
+        ).seconds
         assert found == pytest.approx(2 * d.architecture.layers * each)
 
 
@@ -62,13 +68,17 @@ def test_a_power_limit_slows_arithmetic_and_nothing_that_waits_for_memory(ratio)
     assert also["gemm"] < 1.02 * single["gemm"]
 
 
-@pytest.mark.parametrize(("model", "values"), [("qwen3-32b", 64 * (64 + 8) * 128), ("llama-3.1-8b", 0)])
+@pytest.mark.parametrize(
+    ("model", "values"), [("qwen3-32b", 64 * (64 + 8) * 128), ("llama-3.1-8b", 0)]
+)
 def test_norms_of_queries_and_keys_are_launched_and_move_what_they_normalise(model, values):
     engine, c = load_engine("vllm"), H100.constants
     plain, normed = (
-        EnginePasses(deployment(model), replace(engine, kernels=replace(engine.kernels, head_norm_kernels=n)))
-        .seconds(**WHOLE)["elementwise"] for n in (0, 2)
-    )  # fmt: skip
+        EnginePasses(
+            deployment(model), replace(engine, kernels=replace(engine.kernels, head_norm_kernels=n))
+        ).seconds(**WHOLE)["elementwise"]
+        for n in (0, 2)
+    )
     moved = 2 * 2 * values * WHOLE["batch"]
     launched = 2 * 64 * c.elementwise_kernel_s if values else 0.0
     expected = launched + moved / (H100.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
@@ -79,7 +89,9 @@ def test_what_stands_between_products_in_8_bits_stays_in_16():
     wide, fp8 = deployment(devices=4), deployment(devices=4, weights="fp8", activations="fp8")
     in_16, in_8 = seconds(wide), seconds(fp8)
     assert in_8["gemm"][-1] < in_16["gemm"][-1]  # at 600 rows
-    assert np.all(in_8["elementwise"] > in_16["elementwise"])  # vLLM quantises what attention writes
+    assert np.all(
+        in_8["elementwise"] > in_16["elementwise"]
+    )  # vLLM quantises what attention writes
     for name in set(in_16) - {"gemm", "elementwise"}:
         np.testing.assert_array_equal(in_8[name], in_16[name])
     half = seconds(deployment(devices=4, weights="fp8", activations="fp8", kv="fp8"))
@@ -112,10 +124,17 @@ def test_states_are_billed_by_request_and_not_by_row():
 def test_vllm_sorts_the_vocabulary_of_every_sampled_row_until_it_has_a_kernel_for_that(logits):
     d, engine = deployment("qwen3-32b", 4), load_engine("vllm")
     plain, cut, later = (
-        EnginePasses(d, engine.on(H100, version), cuts=cuts).seconds(**WHOLE | {"query_tokens": 2.0}, logits=logits)
+        EnginePasses(d, engine.on(H100, version), cuts=cuts).seconds(
+            **WHOLE | {"query_tokens": 2.0}, logits=logits
+        )
         for version, cuts in (("0.12.0", False), ("0.12.0", True), ("0.18.0", True))
-    )  # fmt: skip
-    moved = engine.kernels.cut_bytes * d.architecture.vocab * WHOLE["batch"] * {"all": 2, "last": 1, "none": 0}[logits]
+    )
+    moved = (
+        engine.kernels.cut_bytes
+        * d.architecture.vocab
+        * WHOLE["batch"]
+        * {"all": 2, "last": 1, "none": 0}[logits]
+    )
     assert set(cut) == set(plain)
     for name in plain:
         extra = moved / H100.bandwidth_bytes_per_s if name == "sampler" else 0.0
@@ -125,10 +144,14 @@ def test_vllm_sorts_the_vocabulary_of_every_sampled_row_until_it_has_a_kernel_fo
 
 def test_the_host_launches_layers_one_by_one():
     llama, qwen = (
-        EnginePasses(deployment(name), load_engine("trtllm")).eager_s for name in ("llama-3.1-8b", "qwen3-32b")
+        EnginePasses(deployment(name), load_engine("trtllm")).eager_s
+        for name in ("llama-3.1-8b", "qwen3-32b")
     )
     assert qwen == pytest.approx(2 * llama)  # 64 and 32 layers of the same kind
-    moe, latent = (EnginePasses(deployment(n, 8), load_engine("trtllm")) for n in ("gpt-oss-120b", "deepseek-v3"))
+    moe, latent = (
+        EnginePasses(deployment(n, 8), load_engine("trtllm"))
+        for n in ("gpt-oss-120b", "deepseek-v3")
+    )
     assert llama / 32 < moe.eager_s / 36 < latent.eager_s / 61
 
 
@@ -136,14 +159,17 @@ def test_the_host_launches_layers_one_by_one():
 def test_a_narrow_cache_is_read_as_fast_as_a_release_can(version, ratio):
     d, shape = deployment(kv="fp8"), WHOLE | {"context": 8192.0}
     own, bytes_alone = (
-        EnginePasses(d, load_engine(name).on(H100, version)).seconds(**shape) for name in ("vllm", "sglang")
+        EnginePasses(d, load_engine(name).on(H100, version)).seconds(**shape)
+        for name in ("vllm", "sglang")
     )
     wide = EnginePasses(deployment(), load_engine("vllm")).seconds(**shape)["attention"]
     expected = np.maximum(bytes_alone["attention"], ratio * wide)
     np.testing.assert_allclose(own["attention"], expected, rtol=1e-12)
     elsewhere = replace(d, device=load_device("b200-sxm"))
     plain = EnginePasses(elsewhere, load_engine("vllm")).seconds(**shape)["attention"]
-    old = EnginePasses(elsewhere, load_engine("vllm").on(H100, "0.11.0")).seconds(**shape)["attention"]
+    old = EnginePasses(elsewhere, load_engine("vllm").on(H100, "0.11.0")).seconds(**shape)[
+        "attention"
+    ]
     np.testing.assert_array_equal(old, plain)
 
 
@@ -152,7 +178,9 @@ def test_where_experts_alone_are_narrow_the_other_products_run_in_sixteen_bits()
     experts = {"experts": Stored("fp4-g32", "fp8")}
     b200, at = load_device("b200-sxm"), {"batch": 16.0, "query_tokens": 1.0, "context": 2048.0}
     alone, every, wide = (
-        EnginePasses(replace(deployment("gpt-oss-20b", **form), device=b200), load_engine("vllm")).seconds(**at)
+        EnginePasses(
+            replace(deployment("gpt-oss-20b", **form), device=b200), load_engine("vllm")
+        ).seconds(**at)
         for form in (experts, formats, {})
     )
     assert float(alone["moe"]) == float(every["moe"]) < 0.6 * float(wide["moe"])

@@ -1,4 +1,5 @@
-"""Settings of an engine whose kernels were measured: every key is read, known to be idle, or refused by its name."""
+"""Settings of an engine whose kernels were measured: every key is read, known to be idle, or
+refused by its name."""
 
 import json
 
@@ -10,23 +11,39 @@ from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
 from simulator.timing.engine_settings import EngineSettings, read_engine
 
 INSTANCE = {
-    "model_name": "Qwen/Qwen3-30B-A3B-Instruct-2507", "hardware": "RTXPRO6000",
+    "model_name": "Qwen/Qwen3-30B-A3B-Instruct-2507",
+    "hardware": "RTXPRO6000",
     "npu_mem": {"mem_size": 96, "mem_bw": 1597, "mem_latency": 0, "mem_util": 0.9},
-    "num_npus": 1, "tp_size": 1, "ep_size": 2, "dp_group": "A", "pd_type": None,
-}  # fmt: skip
+    "num_npus": 1,
+    "tp_size": 1,
+    "ep_size": 2,
+    "dp_group": "A",
+    "pd_type": None,
+}
 RANKS = {
     "model": "Qwen/Qwen3-30B-A3B-Instruct-2507",
     "vllm_version": "0.19.0",
     "engine_kwargs": {
-        "model": "Qwen/Qwen3-30B-A3B-Instruct-2507", "tensor_parallel_size": 1, "data_parallel_size": 2,
-        "enable_expert_parallel": True, "max_num_seqs": 128, "max_num_batched_tokens": 2048, "max_model_len": None,
-        "dtype": "bfloat16", "kv_cache_dtype": "auto", "seed": 42,
+        "model": "Qwen/Qwen3-30B-A3B-Instruct-2507",
+        "tensor_parallel_size": 1,
+        "data_parallel_size": 2,
+        "enable_expert_parallel": True,
+        "max_num_seqs": 128,
+        "max_num_batched_tokens": 2048,
+        "max_model_len": None,
+        "dtype": "bfloat16",
+        "kv_cache_dtype": "auto",
+        "seed": 42,
     },
     "sim_config": {
-        "num_nodes": 1, "link_bw": 16, "link_latency": 20000,
-        "nodes": [{"num_instances": 2, "cpu_mem": {"mem_size": 512}, "instances": [INSTANCE, INSTANCE]}],
+        "num_nodes": 1,
+        "link_bw": 16,
+        "link_latency": 20000,
+        "nodes": [
+            {"num_instances": 2, "cpu_mem": {"mem_size": 512}, "instances": [INSTANCE, INSTANCE]}
+        ],
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -59,7 +76,10 @@ def test_ranks_of_one_engine(read):
     # 0.9 of 96 GiB less 31.6 GB of weights and activations, at 98,304 B a token
     assert engine.kv_blocks() * 16 * 98304 == pytest.approx(0.9 * 96 * 2**30 - 31.6e9, rel=0.02)
     alone = changed("engine_kwargs", "data_parallel_size", 1)
-    alone["sim_config"]["nodes"][0] |= {"num_instances": 1, "instances": [INSTANCE | {"ep_size": 1}]}
+    alone["sim_config"]["nodes"][0] |= {
+        "num_instances": 1,
+        "instances": [INSTANCE | {"ep_size": 1}],
+    }
     assert engine.kv_blocks() > read(alone).kv_blocks()
     assert not read(alone).in_step
 
@@ -69,7 +89,10 @@ def test_ranks_of_one_engine(read):
     [
         (changed("engine_kwargs", "enable_expert_parallel", False), "enable_expert_parallel"),
         (changed("engine_kwargs", "quantization", "fp8"), "quantization"),
-        (changed("engine_kwargs", "speculative_config", {"method": "eagle3"}), "speculative_config"),
+        (
+            changed("engine_kwargs", "speculative_config", {"method": "eagle3"}),
+            "speculative_config",
+        ),
         (changed("engine_kwargs", "pipeline_parallel_size", 2), "pipeline_parallel_size"),
         (changed("engine_kwargs", "enforce_eager", True), "enforce_eager"),
         (changed("engine_kwargs", "all2all_backend", "deepep_low_latency"), "all2all_backend"),
@@ -88,7 +111,7 @@ def test_ranks_of_one_engine(read):
         (changed("sim_config", "nodes", 0, "instances", [INSTANCE] * 3), "num_instances"),
         (changed("extra", {}), "extra"),
     ],
-)  # fmt: skip
+)
 def test_what_nobody_simulates_is_refused_by_its_name(read, document, key):
     with pytest.raises(InputError) as caught:
         read(document)
@@ -96,21 +119,41 @@ def test_what_nobody_simulates_is_refused_by_its_name(read, document, key):
 
 
 def test_what_leaves_times_alone_passes(read):
-    idle = {"trust_remote_code": True, "served_model_name": "q", "disable_log_stats": False, "tokenizer": "t"}
+    idle = {
+        "trust_remote_code": True,
+        "served_model_name": "q",
+        "disable_log_stats": False,
+        "tokenizer": "t",
+    }
     document = changed("engine_kwargs", RANKS["engine_kwargs"] | idle | {"quantization": None})
     assert read(document) == read(RANKS)
-    run = {"schema_version": 1, "dataset_hash": "0", "num_requests": 300, "hardware": {"device_name": "RTX"}}
+    run = {
+        "schema_version": 1,
+        "dataset_hash": "0",
+        "num_requests": 300,
+        "hardware": {"device_name": "RTX"},
+    }
     assert read(RANKS | run) == read(RANKS)
 
 
 PLACES = [
-    ("engine_kwargs",), ("sim_config",), ("sim_config", "nodes", 0), ("sim_config", "nodes", 0, "instances", 1),
+    ("engine_kwargs",),
+    ("sim_config",),
+    ("sim_config", "nodes", 0),
+    ("sim_config", "nodes", 0, "instances", 1),
     ("sim_config", "nodes", 0, "instances", 0, "npu_mem"),
-]  # fmt: skip
+]
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-2, 3000), st.floats(allow_nan=True), st.text(max_size=5),
-    st.lists(st.integers(), max_size=2), st.just({}), st.just({"a": 1}), st.just([{}]),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 3000),
+    st.floats(allow_nan=True),
+    st.text(max_size=5),
+    st.lists(st.integers(), max_size=2),
+    st.just({}),
+    st.just({"a": 1}),
+    st.just([{}]),
+)
 
 
 @given(st.data())
@@ -119,7 +162,9 @@ def test_any_value_of_any_key_is_read_or_refused(tmp_path_factory, data):
     for _ in range(data.draw(st.integers(1, 3))):
         place = document
         for key in data.draw(st.sampled_from(PLACES)):
-            inside = isinstance(place, dict | list) and (key in place if isinstance(place, dict) else key < len(place))
+            inside = isinstance(place, dict | list) and (
+                key in place if isinstance(place, dict) else key < len(place)
+            )
             place = place[key] if inside else None
         if isinstance(place, dict):
             place[data.draw(st.sampled_from([*place, "new_key"]))] = data.draw(VALUES)
@@ -136,11 +181,18 @@ def test_any_value_of_any_key_is_read_or_refused(tmp_path_factory, data):
 
 def test_blocks_that_the_engine_said_go_over_those_that_follow(read):
     derived = read(RANKS).kv_blocks()
-    told = RANKS | {"kv_cache": {"num_gpu_blocks": 1234, "block_size": 32, "num_kv_tokens": 1234 * 32}}
+    told = RANKS | {
+        "kv_cache": {"num_gpu_blocks": 1234, "block_size": 32, "num_kv_tokens": 1234 * 32}
+    }
     assert (read(told).kv_blocks(), read(told).block_tokens) == (1234, 32)
     for key in ("num_gpu_blocks", "num_gpu_blocks_override"):
         assert read(changed("engine_kwargs", key, 99)).kv_blocks() == 99 != derived
-    assert read(changed("engine_kwargs", "num_gpu_blocks_override", 99) | {"sim_config": {}}).kv_blocks() == 99
+    assert (
+        read(
+            changed("engine_kwargs", "num_gpu_blocks_override", 99) | {"sim_config": {}}
+        ).kv_blocks()
+        == 99
+    )
     with pytest.raises(InputError, match=r"kv_cache\.num_gpu_blocks"):
         read(RANKS | {"kv_cache": {"num_gpu_blocks": 0}})
     with pytest.raises(InputError, match="blocks"):

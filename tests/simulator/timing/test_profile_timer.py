@@ -1,4 +1,5 @@
-"""A measured kernel profile: what was measured comes back, gaps follow their neighbours, sizes beyond go on."""
+"""A measured kernel profile: what was measured comes back, gaps follow their neighbours, sizes
+beyond go on."""
 
 import json
 
@@ -18,10 +19,20 @@ pytestmark = pytest.mark.heavy
 
 LAYERS = 32
 ENGINE = {
-    "engine_kwargs": {"model": "llama-3.1-8b", "max_num_seqs": 64, "max_num_batched_tokens": 1024, "dtype": "bfloat16"},
+    "engine_kwargs": {
+        "model": "llama-3.1-8b",
+        "max_num_seqs": 64,
+        "max_num_batched_tokens": 1024,
+        "dtype": "bfloat16",
+    },
     "sim_config": {"nodes": [{"instances": [{"npu_mem": {"mem_size": 96, "mem_util": 0.9}}]}]},
 }
-CHUNKS, CACHED, REQUESTS, CONTEXTS = (16, 64, 256, 1024), (0, 512, 2048), (0, 1, 8, 64), (16, 256, 1024, 4096)
+CHUNKS, CACHED, REQUESTS, CONTEXTS = (
+    (16, 64, 256, 1024),
+    (0, 512, 2048),
+    (0, 1, 8, 64),
+    (16, 256, 1024, 4096),
+)
 
 
 def attention_us(chunk, cached, requests, context):
@@ -81,7 +92,9 @@ def expected_s(rows, sampled, attention):
 @given(st.integers(1, 64), st.floats(16, 4096))
 def test_decodes_alone(timer, requests, context):
     found = timer(requests, 1.0, requests * context, ())
-    assert found == pytest.approx(expected_s(requests, requests, attention_us(0, 0, requests, context)), rel=1e-9)
+    assert found == pytest.approx(
+        expected_s(requests, requests, attention_us(0, 0, requests, context)), rel=1e-9
+    )
 
 
 @given(st.integers(16, 900), st.integers(0, 2048), st.integers(0, 60), st.floats(16, 4096))
@@ -94,7 +107,9 @@ def test_a_prompt_beside_decodes(timer, new, cached, requests, context):
 def test_further_prompts_add_their_attention_and_no_launch(timer):
     one, two = ((256, 512),), ((256, 512), (64, 0))
     more = attention_us(64, 0, 0, 16) - attention_us(16, 0, 0, 16)
-    rise = expected_s(320, 2, attention_us(256, 512, 0, 16) + more) - expected_s(256, 1, attention_us(256, 512, 0, 16))
+    rise = expected_s(320, 2, attention_us(256, 512, 0, 16) + more) - expected_s(
+        256, 1, attention_us(256, 512, 0, 16)
+    )
     assert timer(0, 1.0, 0.0, two) - timer(0, 1.0, 0.0, one) == pytest.approx(rise, rel=1e-9)
     assert timer(0, 1.0, 0.0, two) == timer(0, 1.0, 0.0, two[::-1])
 
@@ -102,18 +117,29 @@ def test_further_prompts_add_their_attention_and_no_launch(timer):
 @given(st.integers(1, 200), st.floats(16, 30_000), st.floats(16, 30_000))
 def test_time_rises_with_context_and_requests(timer, requests, low, high):
     low, high = sorted((low, high))
-    assert timer(requests, 1.0, requests * low, ()) <= timer(requests, 1.0, requests * high, ()) * (1 + 1e-12)
-    assert timer(requests, 1.0, requests * low, ()) < timer(requests + 1, 1.0, (requests + 1) * low, ())
-    assert timer(requests, 1.0, requests * low, ()) < timer(requests, 1.0, requests * low, [(100, 0)])
+    assert timer(requests, 1.0, requests * low, ()) <= timer(requests, 1.0, requests * high, ()) * (
+        1 + 1e-12
+    )
+    assert timer(requests, 1.0, requests * low, ()) < timer(
+        requests + 1, 1.0, (requests + 1) * low, ()
+    )
+    assert timer(requests, 1.0, requests * low, ()) < timer(
+        requests, 1.0, requests * low, [(100, 0)]
+    )
 
 
 def test_beyond_the_measured_sizes_lines_go_on(timer):
-    assert timer(128, 1.0, 128 * 8192.0, ()) == pytest.approx(expected_s(128, 128, attention_us(0, 0, 128, 8192)))
-    assert timer(0, 1.0, 0.0, [(4096, 4096)]) == pytest.approx(expected_s(4096, 1, attention_us(4096, 4096, 0, 16)))
+    assert timer(128, 1.0, 128 * 8192.0, ()) == pytest.approx(
+        expected_s(128, 128, attention_us(0, 0, 128, 8192))
+    )
+    assert timer(0, 1.0, 0.0, [(4096, 4096)]) == pytest.approx(
+        expected_s(4096, 1, attention_us(4096, 4096, 0, 16))
+    )
 
 
 def test_queries_of_a_verify_pass_share_the_cache(timer):
-    # K = 3: products and sampled rows fourfold, attention on the kernel that prompts run on, once per request
+    # K = 3: products and sampled rows fourfold, attention on the kernel that prompts run on, once
+    # per request
     found = timer(8, 4.0, 8 * 1024.0, ())
     assert found == pytest.approx(expected_s(32, 32, attention_us(16, 0, 8, 1024)), rel=1e-9)
 
@@ -130,7 +156,8 @@ def test_overhead_is_added(profile, timer):
 
 
 def test_gaps_of_a_partial_grid_are_filled(tmp_path, timer):
-    # the largest chunk lacks a context, middle chunks lack a cached length: what is linear comes back exactly
+    # the largest chunk lacks a context, middle chunks lack a cached length: what is linear comes
+    # back exactly
     def keep(c, p, n, k):
         return not (c == 1024 and k == 1024) and not (c in (64, 256) and p == 512)
 
@@ -155,12 +182,16 @@ def skew_rows(ratio):
 
 
 def test_unequal_contexts_cost_what_was_measured(tmp_path, timer):
-    skewed = ProfileTimer.from_files(write_profile(tmp_path, skew=skew_rows(1.2)), tmp_path / "engine.json")
+    skewed = ProfileTimer.from_files(
+        write_profile(tmp_path, skew=skew_rows(1.2)), tmp_path / "engine.json"
+    )
     requests, mean = 64, 1000.0
     plain = timer(requests, 1.0, requests * mean, ())
     attention = 1e-6 * LAYERS * attention_us(0, 0, requests, mean)
     # the longest is 2.5 times the mean: a fifth of the requests has it, where 1.2 was measured
-    assert skewed(requests, 1.0, requests * mean, (), 2.5 * mean) == pytest.approx(plain + 0.2 * attention, rel=1e-9)
+    assert skewed(requests, 1.0, requests * mean, (), 2.5 * mean) == pytest.approx(
+        plain + 0.2 * attention, rel=1e-9
+    )
     assert skewed(requests, 1.0, requests * mean, (), mean) == plain
     assert skewed(requests, 1.0, requests * mean, (), 0.0) == plain
     assert skewed(1, 1.0, mean, (), 5 * mean) == timer(1, 1.0, mean, ())
@@ -197,7 +228,11 @@ def test_engine_settings(tmp_path):
     assert (engine.layers, engine.max_requests, engine.token_budget) == (LAYERS, 64, 1024)
     assert engine.chunked_prefill and engine.prefix_cache  # vLLM's defaults
     options = engine.scheduler(max_requests=7)
-    assert (options.max_requests, options.token_budget, options.kv_blocks) == (7, 1024, engine.kv_blocks())
+    assert (options.max_requests, options.token_budget, options.kv_blocks) == (
+        7,
+        1024,
+        engine.kv_blocks(),
+    )
     # 0.9 of 96 GiB less 16.1 GB of weights, at 131,072 B a token
     assert engine.kv_blocks() * 16 * 131072 == pytest.approx(0.9 * 96 * 2**30 - 16.06e9, rel=0.01)
     file.write_text(json.dumps({"model": "llama-3.1-8b", "tensor_parallel_size": 2}))
@@ -245,11 +280,15 @@ def test_measured_points_of_the_reference_profile_come_back(reference_data):
         if tp != 1 or c == 0 or n not in tables.requests:
             continue
         axes = (tables.chunk, tables.cached, tables.requests, tables.context)
-        place = [int(np.searchsorted(axis, x)) for axis, x in zip(axes, (c, p, n, max(k, 16)), strict=True)]
+        place = [
+            int(np.searchsorted(axis, x))
+            for axis, x in zip(axes, (c, p, n, max(k, 16)), strict=True)
+        ]
         assert tables.mixed_s[tuple(place)] == pytest.approx(us * 1e-6 * LAYERS, rel=1e-6)
         checked += 1
     assert checked > 19_000
     assert np.all(np.diff(tables.mixed_s[tables.chunk >= 256, 0, 0, 0]) > 0)
-    # one request of 1,024 tokens: 8.0e9 weights of two bytes over 1.6e12 B/s and the cache, no faster than the memory
+    # one request of 1,024 tokens: 8.0e9 weights of two bytes over 1.6e12 B/s and the cache, no
+    # faster than the memory
     step = ProfileTimer(tables)(1, 1.0, 1024.0, ())
     assert 16.06e9 / 1.79e12 < step < 0.012

@@ -30,7 +30,9 @@ FAST = Link(bytes_per_s=400e9, latency_s=2e-6)
 @pytest.fixture(scope="module", params=["llama-3.1-8b", "qwen3-30b-a3b"])
 def setting(request):
     target = load_model(request.param)
-    deployment = Deployment(architecture=target, device=load_device("h100-sxm"), precision=Precision())
+    deployment = Deployment(
+        architecture=target, device=load_device("h100-sxm"), precision=Precision()
+    )
     none = load_engine("vllm").overhead("none")
     drafter = build_drafter(load_method("plain-decoding"), target)
     return Setting(deployment=deployment, drafter=drafter, overhead=none, plain_overhead=none)
@@ -39,9 +41,15 @@ def setting(request):
 def test_one_micro_batch_over_a_perfect_link_costs_the_pass(setting):
     perfect = Link(bytes_per_s=1e18, latency_s=0.0)
     split = SplitTimer(setting, setting.deployment, perfect, micro_batches=1)
-    exact = pass_cost(setting.deployment, batch=16.0, query_tokens=1.0, context=2048.0, logits="none").total_s
-    assert float(split.layers_s(np.array(16.0), np.array(1.0), np.array(2048.0))) == pytest.approx(float(exact))
-    assert split(16, 1.0, 16 * 2048.0, []) == pytest.approx(CostModelTimer(setting)(16, 1.0, 16 * 2048.0, []), rel=1e-6)
+    exact = pass_cost(
+        setting.deployment, batch=16.0, query_tokens=1.0, context=2048.0, logits="none"
+    ).total_s
+    assert float(split.layers_s(np.array(16.0), np.array(1.0), np.array(2048.0))) == pytest.approx(
+        float(exact)
+    )
+    assert split(16, 1.0, 16 * 2048.0, []) == pytest.approx(
+        CostModelTimer(setting)(16, 1.0, 16 * 2048.0, []), rel=1e-6
+    )
 
 
 def test_micro_batches_hide_one_side_and_links_cost(setting):
@@ -79,13 +87,16 @@ def test_a_simulation_runs_on_tables_that_say_what_calls_say(setting):
     assert isinstance(timer, TabledTimer)
     rng = np.random.default_rng(0)
     workload = Workload(
-        arrival_s=np.sort(rng.uniform(0, 1, 40)), prompt_tokens=rng.integers(50, 400, 40),
+        arrival_s=np.sort(rng.uniform(0, 1, 40)),
+        prompt_tokens=rng.integers(50, 400, 40),
         output_tokens=rng.integers(20, 100, 40),
-    )  # fmt: skip
+    )
     scenario = Scenario(
-        workload=workload, scheduler=SchedulerOptions(kv_blocks=4000, max_requests=32), timer=timer,
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=4000, max_requests=32),
+        timer=timer,
         disaggregation=Disaggregation(prefill_timer=CostModelTimer(setting), transfer_token_s=1e-6),
-    )  # fmt: skip
+    )
     tabled = simulate(scenario)
     asked = simulate(replace(scenario, timer=timer.__call__))
     assert tabled.finished.all() and asked.finished.all()

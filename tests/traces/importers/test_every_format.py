@@ -39,16 +39,26 @@ def test_a_sample_is_claimed_by_its_own_format_alone(tmp_path, name):
     form, text = {**samples.ACCEPTANCE, **samples.REQUESTS}[name][:2]
     file = placed(tmp_path, name, text)
     sample = sample_of(file)
-    assert [other for other in (*READERS, *REQUEST_READERS) if format_named(other).claims(sample)] == [form]
+    assert [
+        other for other in (*READERS, *REQUEST_READERS) if format_named(other).claims(sample)
+    ] == [form]
     assert detect(file).name == form
 
 
 @pytest.mark.parametrize(
     ("family", "name"),
-    [("vllm", "vllm.log"), ("sglang", "sglang.jsonl"), ("llama-cpp", "llama.json"), ("trtllm-metrics", "stats.json"),
-     ("trtllm-metrics", "trtllm.prom"), ("spec-bench", "spec-bench.jsonl"), ("eagle-eval", "medusa.jsonl"),
-     ("trtllm", "perf.json"), ("lmdeploy", "lmdeploy.log")],
-)  # fmt: skip
+    [
+        ("vllm", "vllm.log"),
+        ("sglang", "sglang.jsonl"),
+        ("llama-cpp", "llama.json"),
+        ("trtllm-metrics", "stats.json"),
+        ("trtllm-metrics", "trtllm.prom"),
+        ("spec-bench", "spec-bench.jsonl"),
+        ("eagle-eval", "medusa.jsonl"),
+        ("trtllm", "perf.json"),
+        ("lmdeploy", "lmdeploy.log"),
+    ],
+)
 def test_a_family_stands_for_what_the_file_shows_of_it(tmp_path, family, name):
     form, text, totals, _ = samples.ACCEPTANCE[name]
     file = placed(tmp_path, name, text)
@@ -87,7 +97,9 @@ def test_acceptance_is_read_with_its_totals(tmp_path, name):
     assert read_acceptance(copy).summary == summary
 
 
-@pytest.mark.parametrize("name", ["bench.txt", "sglang.txt", "vllm.prom", "table.csv", "llama-old.log", "medusa.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["bench.txt", "sglang.txt", "vllm.prom", "table.csv", "llama-old.log", "medusa.jsonl"]
+)
 def test_lines_may_end_as_on_windows(tmp_path, name):
     _, text, totals, _ = samples.ACCEPTANCE[name]
     file = tmp_path / name
@@ -118,9 +130,13 @@ def test_other_files_are_refused_with_what_they_are(tmp_path, name):
         ("vllm-metrics", samples.VLLM_SCRAPES, (100, 200, 110)),
         ("sglang-metrics", samples.SGLANG_SCRAPES, (120, 360, 180)),
         ("lmdeploy-metrics", [samples.LMDEPLOY, LMDEPLOY_LATER], (10, 30, 0)),
-        ("tensorrt-llm-metrics", [samples.TRT_POSITIONS, samples.TRT_POSITIONS.replace("} 20", "} 25")], (5, 5, 0)),
+        (
+            "tensorrt-llm-metrics",
+            [samples.TRT_POSITIONS, samples.TRT_POSITIONS.replace("} 20", "} 25")],
+            (5, 5, 0),
+        ),
     ],
-)  # fmt: skip
+)
 def test_two_scrapes_give_what_lies_between(tmp_path, form, texts, totals):
     files = [placed(tmp_path, f"{at}.prom", text) for at, text in enumerate(texts)]
     summary = import_trace(form, files).summary
@@ -132,14 +148,23 @@ def test_two_scrapes_give_what_lies_between(tmp_path, form, texts, totals):
 def test_means_alone_and_batches_are_kept(tmp_path):
     log = read_trace_any(placed(tmp_path, "s.log", samples.SGLANG_LOG))
     assert log.summary.mean_tokens_per_step == pytest.approx((2.17 + 3 * 1.95) / 4)
-    assert [(w.batch_requests, w.tokens_per_step) for w in log.summary.windows] == [(1, 2.17), (3, 1.95)]
+    assert [(w.batch_requests, w.tokens_per_step) for w in log.summary.windows] == [
+        (1, 2.17),
+        (3, 1.95),
+    ]
     assert log.summary.draft_levels == 3 and "until 0.5.4" in log.provenance.notes
     new = read_trace_any(placed(tmp_path, "n.log", samples.SGLANG_NEW_LOG))
-    assert new.summary.draft_levels == 3 and "accepted drafts over draft tokens" in new.provenance.notes
+    assert (
+        new.summary.draft_levels == 3
+        and "accepted drafts over draft tokens" in new.provenance.notes
+    )
     bench = read_trace_any(placed(tmp_path, "b.jsonl", samples.lines(samples.SGLANG_BENCH)))
     assert [(w.batch_requests, w.drafts) for w in bench.summary.windows] == [(1, 400), (4, 500)]
     stats = read_trace_any(placed(tmp_path, "t.json", json.dumps(samples.TRT_STATS)))
-    assert [(w.batch_requests, w.accepted_tokens) for w in stats.summary.windows] == [(8, 12), (4, 2)]
+    assert [(w.batch_requests, w.accepted_tokens) for w in stats.summary.windows] == [
+        (8, 12),
+        (4, 2),
+    ]
 
 
 def test_a_drafter_that_seldom_proposes_has_a_match_rate(tmp_path):
@@ -189,12 +214,27 @@ def test_a_draft_length_completes_counts_that_do_not_tell_one(tmp_path):
     with pytest.raises(InputError, match="the source says 2"):
         import_trace("vllm-log", placed(tmp_path, "v.log", samples.VLLM_LOG), draft_tokens=3)
     with pytest.raises(InputError, match="only counts"):
-        import_trace("answers", placed(tmp_path, "s.jsonl", samples.lines(samples.SPEC_BENCH)), draft_tokens=3)
+        import_trace(
+            "answers",
+            placed(tmp_path, "s.jsonl", samples.lines(samples.SPEC_BENCH)),
+            draft_tokens=3,
+        )
 
 
 def test_settings_of_a_sweep_are_not_pooled(tmp_path):
-    rows = [row | {"steps": steps, "num_draft_tokens": steps + 1} for row in samples.SGLANG_BENCH for steps in (2, 3)]
-    plain = {"batch_size": 1, "steps": 0, "topk": 0, "num_draft_tokens": 0, "acc_length": 1.0, "completion_tokens": 100}
+    rows = [
+        row | {"steps": steps, "num_draft_tokens": steps + 1}
+        for row in samples.SGLANG_BENCH
+        for steps in (2, 3)
+    ]
+    plain = {
+        "batch_size": 1,
+        "steps": 0,
+        "topk": 0,
+        "num_draft_tokens": 0,
+        "acc_length": 1.0,
+        "completion_tokens": 100,
+    }
     file = placed(tmp_path, "sweep.jsonl", samples.lines([plain, *rows]))
     with pytest.raises(InputError, match="steps 2, topk 1, draft tokens 3; steps 3"):
         read_trace_any(file)
@@ -204,7 +244,11 @@ def test_settings_of_a_sweep_are_not_pooled(tmp_path):
 
 def test_rest_counts_its_turns_apart_and_leaves_idle_steps_out(tmp_path):
     trace = read_trace_any(placed(tmp_path, "rest.jsonl", samples.lines(samples.REST)))
-    assert (trace.level, trace.request_ids, trace.output_tokens.tolist()) == (1, ("81/0", "81/1"), [6, 3])
+    assert (trace.level, trace.request_ids, trace.output_tokens.tolist()) == (
+        1,
+        ("81/0", "81/1"),
+        [6, 3],
+    )
     assert trace.emitted.tolist() == [4, 3, 2, 1, 1, 1, 3, 2, 1]
     assert (
         "11 new tokens in 5 steps" in trace.provenance.notes
@@ -214,12 +258,19 @@ def test_rest_counts_its_turns_apart_and_leaves_idle_steps_out(tmp_path):
 
 @pytest.mark.parametrize(
     ("model", "method"),
-    [("medusa-vicuna-7b-v1.3-temperature-0.0", "medusa"), ("vicuna-7b-v1.3-sps-68m-float16", "speculative-decoding"),
-     ("vicuna-7b-v1.3-eagle2-medusa", ""), ("vicuna-7b-v1.3", ""), ("rest-vicuna-7b", "")],
-)  # fmt: skip
+    [
+        ("medusa-vicuna-7b-v1.3-temperature-0.0", "medusa"),
+        ("vicuna-7b-v1.3-sps-68m-float16", "speculative-decoding"),
+        ("vicuna-7b-v1.3-eagle2-medusa", ""),
+        ("vicuna-7b-v1.3", ""),
+        ("rest-vicuna-7b", ""),
+    ],
+)
 def test_a_model_named_after_its_method_tells_it(tmp_path, model, method):
     for rows in (samples.MEDUSA, samples.SPEC_BENCH):
-        file = placed(tmp_path, "a.jsonl", samples.lines([row | {"model_id": model} for row in rows]))
+        file = placed(
+            tmp_path, "a.jsonl", samples.lines([row | {"model_id": model} for row in rows])
+        )
         assert read_trace_any(file).provenance.method == method
 
 
@@ -233,19 +284,26 @@ def test_blocks_of_several_runs_are_added_up_by_concurrency(tmp_path):
     second = second.replace(
         "Drafts:                                  10", "Drafts:                                  30"
     )
-    second = second.replace("tokens:                            20", "tokens:                            60")
+    second = second.replace(
+        "tokens:                            20", "tokens:                            60"
+    )
     plain = samples.SGLANG_BLOCK.replace("Accept length:                           2.84\n", "")
     file = placed(tmp_path, "sweep.txt", f"{samples.VLLM_BLOCK}\n{plain}\n{second}")
     summary = read_trace_any(file).summary
     assert (summary.drafts, summary.draft_tokens, summary.accepted_tokens) == (40, 80, 18)
-    assert [(window.batch_requests, window.drafts) for window in summary.windows] == [(8, 10), (32, 30)]
+    assert [(window.batch_requests, window.drafts) for window in summary.windows] == [
+        (8, 10),
+        (32, 30),
+    ]
     untitled = placed(tmp_path, "twice.txt", "Acceptance length: 2.0\nAcceptance length: 2.5\n")
     with pytest.raises(InputError, match="a title above every block"):
         read_trace_any(untitled)
 
 
 def test_single_steps_of_responses_become_lengths(tmp_path):
-    file = placed(tmp_path, "s.json", json.dumps({"metrics": {"speculative_decoding": samples.VLLM_STEPS}}))
+    file = placed(
+        tmp_path, "s.json", json.dumps({"metrics": {"speculative_decoding": samples.VLLM_STEPS}})
+    )
     trace = read_trace_any(file)
     assert (trace.level, trace.emitted.tolist()) == (1, [3, 2, 1, 1, 2, 1, 2, 1])
     assert trace.drafted.tolist() == [2, 1, 0, 2, 2, 1, 2, 1]
@@ -257,7 +315,11 @@ def test_single_steps_of_responses_become_lengths(tmp_path):
     )
 )
 def test_a_walk_with_the_longest_draft_plays_the_recorded_steps(requests):
-    trace = stepped([Steps(request=str(at), emitted=steps) for at, steps in enumerate(requests)], "x", Provenance())
+    trace = stepped(
+        [Steps(request=str(at), emitted=steps) for at, steps in enumerate(requests)],
+        "x",
+        Provenance(),
+    )
     taken = [n for steps in requests for n in steps if n]
     replay = replay_chain(trace, max(taken))
     assert (replay.steps.sum(), replay.tokens.sum()) == (len(taken), sum(taken))
@@ -266,7 +328,9 @@ def test_a_walk_with_the_longest_draft_plays_the_recorded_steps(requests):
     assert shorter.steps.sum() >= len(taken)
 
 
-COUNTS = st.lists(st.integers(0, 10**9), min_size=1, max_size=12).map(lambda counts: sorted(counts, reverse=True))
+COUNTS = st.lists(st.integers(0, 10**9), min_size=1, max_size=12).map(
+    lambda counts: sorted(counts, reverse=True)
+)
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +344,10 @@ def test_counters_become_rates_and_rates_the_counters(folder, accepted, refused,
     name = f"{engine}:spec_decode_num"
     page = [f"{name}_drafts_total {drafts}", f"{name}_draft_tokens_total {drafts * len(accepted)}"]
     page += [f"{name}_accepted_tokens_total {sum(accepted)}"]
-    page += [f'{name}_accepted_tokens_per_pos_total{{position="{at}"}} {n}' for at, n in enumerate(accepted)]
+    page += [
+        f'{name}_accepted_tokens_per_pos_total{{position="{at}"}} {n}'
+        for at, n in enumerate(accepted)
+    ]
     summary = read_trace_any(placed(folder, "page.prom", "\n".join(page))).summary
     assert [round(rate * summary.drafts) for rate in summary.acceptance_by_depth] == accepted
     assert summary.draft_levels == len(accepted) and summary.accepted_tokens == sum(accepted)
@@ -289,10 +356,16 @@ def test_counters_become_rates_and_rates_the_counters(folder, accepted, refused,
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.sampled_from(["list", "map"]))
 def test_a_histogram_of_steps_yields_their_rates(folder, accepted, spelling):
     histogram = [accepted.count(depth) for depth in range(6)]
-    written = histogram if spelling == "list" else {str(at): n for at, n in enumerate(histogram) if n}
-    record = {"acceptance_histogram": written, "num_spec_steps": len(accepted),
-              "num_accepted_draft_tokens": sum(accepted), "num_draft_tokens": 5 * len(accepted), "num_spec_tokens": 5,
-              }  # fmt: skip
+    written = (
+        histogram if spelling == "list" else {str(at): n for at, n in enumerate(histogram) if n}
+    )
+    record = {
+        "acceptance_histogram": written,
+        "num_spec_steps": len(accepted),
+        "num_accepted_draft_tokens": sum(accepted),
+        "num_draft_tokens": 5 * len(accepted),
+        "num_spec_tokens": 5,
+    }
     text = json.dumps({"metrics": {"speculative_decoding": record}})
     summary = read_trace_any(placed(folder, "response.json", text)).summary
     rates = [sum(n >= depth for n in accepted) / len(accepted) for depth in range(1, 6)]

@@ -67,6 +67,9 @@ def test_read_any(lengths, tmp_path):
 
 
 def test_readers_and_parquet_load_only_when_used():
-    code = "import sys, traces.importers.formats; print([m for m in sys.modules if m in {'pyarrow', 'numba'}])"
+    code = (
+        "import sys, traces.importers.formats; print([m for m in sys.modules if m in {'pyarrow',"
+        " 'numba'}])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

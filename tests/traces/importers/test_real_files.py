@@ -1,4 +1,5 @@
-"""Files that engines, benchmarks and research code wrote: each imports with its own totals, or is refused by name."""
+"""Files that engines, benchmarks and research code wrote: each imports with its own totals, or is
+refused by name."""
 
 import csv
 import json
@@ -24,8 +25,14 @@ REFUSED = {
     "sequoia_demo_growmap.json": TREES,
     "static_trees.json": "several lists of paths of ranks",
 }
-ANSWERS = ["baseline_vicuna7b_mtbench", "medusa_mtbench_13b", "medusa_mtbench_13b_run1", "medusa_mtbench_7b",
-           "medusa_mtbench_7b_run1", "rest_vicuna7b_mtbench"]  # fmt: skip
+ANSWERS = [
+    "baseline_vicuna7b_mtbench",
+    "medusa_mtbench_13b",
+    "medusa_mtbench_13b_run1",
+    "medusa_mtbench_7b",
+    "medusa_mtbench_7b_run1",
+    "rest_vicuna7b_mtbench",
+]
 TABLES = {
     "measured_tables.csv": ("accept_len", "accept_len"),
     "specbench_leaderboard.csv": ("method", "mean_accepted_tokens"),
@@ -54,11 +61,16 @@ def test_what_holds_no_acceptance_is_refused_by_what_it_is(logs, name):
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_add_up_to_their_own_sums(logs, name):
     path = logs / f"{name}.jsonl"
-    choices = [choice for line in path.read_text().splitlines() for choice in json.loads(line)["choices"]]
+    choices = [
+        choice for line in path.read_text().splitlines() for choice in json.loads(line)["choices"]
+    ]
     steps = sum(last + 1 for choice in choices for last in choice["idxs"])
     tokens = sum(sum(choice["new_tokens"]) for choice in choices)
     trace = read_trace_any(path)
-    assert (trace.provenance.extra["steps"], trace.provenance.extra["new_tokens"]) == (steps, tokens)
+    assert (trace.provenance.extra["steps"], trace.provenance.extra["new_tokens"]) == (
+        steps,
+        tokens,
+    )
     assert f"{tokens} new tokens in {steps} steps" in trace.provenance.notes
     lengths = [n for choice in choices for n in choice.get("accept_lengths:", [])]
     if not lengths:
@@ -70,8 +82,11 @@ def test_answers_add_up_to_their_own_sums(logs, name):
 
 
 def test_published_means_are_met(logs):
-    """Medusa-1 on MT-bench emits 2.57 tokens per step with its 7B model; REST's own average stands in its output."""
-    assert read_trace_any(logs / "medusa_mtbench_7b.jsonl").summary.tokens_per_step == pytest.approx(2.565, abs=5e-4)
+    """Medusa-1 on MT-bench emits 2.57 tokens per step with its 7B model; REST's own average stands
+    in its output."""
+    assert read_trace_any(
+        logs / "medusa_mtbench_7b.jsonl"
+    ).summary.tokens_per_step == pytest.approx(2.565, abs=5e-4)
     printed = read_trace_any(logs / "rest_humaneval_rest.txt").summary
     assert printed.tokens_per_step == pytest.approx(2.6481571486)
 
@@ -85,7 +100,18 @@ def test_every_row_of_a_table_can_be_chosen(logs, name):
         read_trace_any(logs / name)
     reached = 0
     for row in rows:
-        details = ("test", "method", "leaderboard", "model", "target", "draft", "hardware", "batch", "K", "note")
+        details = (
+            "test",
+            "method",
+            "leaderboard",
+            "model",
+            "target",
+            "draft",
+            "hardware",
+            "batch",
+            "K",
+            "note",
+        )
         words = row.get("test") or " ".join(row[key] for key in details if row.get(key))
         try:
             summary = import_trace("acceptance-table", logs / name, drafter=words).summary
@@ -100,7 +126,9 @@ def test_every_row_of_a_table_can_be_chosen(logs, name):
 def test_head_accuracies_are_differences_of_what_was_logged(logs):
     with (logs / "medusa_acc.csv").open() as stream:
         row = next(row for row in csv.DictReader(stream) if row["Name"] == "7b")
-    vectors = import_trace("acceptance-table", logs / "medusa_acc.csv", drafter="7b").summary.sibling_vectors
+    vectors = import_trace(
+        "acceptance-table", logs / "medusa_acc.csv", drafter="7b"
+    ).summary.sibling_vectors
     assert len(vectors) == 5
     assert sum(vectors[0]) == pytest.approx(float(row["train/medusa0_top5"]))
 

@@ -1,4 +1,5 @@
-"""Request traces from outside: every source's columns, and everything that can be wrong with them."""
+"""Request traces from outside: every source's columns, and everything that can be wrong with
+them."""
 
 import json
 
@@ -49,7 +50,9 @@ def test_azure_csv(write):
 @pytest.mark.parametrize("zone", ["+00:00", "-05:00", "Z"])
 def test_azure_2024_has_a_time_zone(write, zone):
     text = AZURE.replace("46.6805900", f"46.680590{zone}").replace("50.9951690", f"50.995169{zone}")
-    trace = import_requests("azure", write("conv.csv", text.replace("51.2224670", f"51.222467{zone}")))
+    trace = import_requests(
+        "azure", write("conv.csv", text.replace("51.2224670", f"51.222467{zone}"))
+    )
     np.testing.assert_allclose(trace.arrival_s, [0.0, 4.314579, 4.541877], atol=1e-9)
 
 
@@ -64,28 +67,45 @@ def test_tables_keep_their_arrivals(write):
     columns = {"arrival_s": [0.5, 0.75], "input_tokens": [40, 33], "output_tokens": [3, 9]}
     plain = import_requests("vllm-requests", write("w.parquet", columns))
     assert plain.arrival_s.tolist() == [0.5, 0.75] and plain.prefix_blocks is None
-    shared = import_requests("vllm-requests", write("p.parquet", columns | {"prefix_block16_ids": [[1, 2], [1, 3]]}))
+    shared = import_requests(
+        "vllm-requests", write("p.parquet", columns | {"prefix_block16_ids": [[1, 2], [1, 3]]})
+    )
     assert shared.prefix_blocks == ((1, 2), (1, 3))
     assert shared.provenance.extra == {BLOCK_TOKENS_KEY: 16}
 
 
 def test_lengths_arrive_at_zero(write):
-    trace = import_requests("lengths", write("l.parquet", {"input_tokens": [5, 6], "output_tokens": [7, 8]}))
+    trace = import_requests(
+        "lengths", write("l.parquet", {"input_tokens": [5, 6], "output_tokens": [7, 8]})
+    )
     assert trace.arrival_s.tolist() == [0.0, 0.0]
     assert "to be drawn anew" in trace.provenance.notes
 
 
 def test_benchmark_results_are_put_in_order(write):
-    result = {"input_lens": [10, 20, 30], "output_lens": [1, 2, 3], "start_times": [101.0, 100.0, 102.5]}
+    result = {
+        "input_lens": [10, 20, 30],
+        "output_lens": [1, 2, 3],
+        "start_times": [101.0, 100.0, 102.5],
+    }
     trace = import_requests("vllm-requests", write("r.json", json.dumps(result)))
     assert trace.arrival_s.tolist() == [0.0, 1.0, 2.5]
-    assert trace.prompt_tokens.tolist() == [20, 10, 30] and trace.output_tokens.tolist() == [2, 1, 3]
+    assert trace.prompt_tokens.tolist() == [20, 10, 30] and trace.output_tokens.tolist() == [
+        2,
+        1,
+        3,
+    ]
     del result["start_times"]
-    assert import_requests("vllm-requests", write("s.json", json.dumps(result))).arrival_s.tolist() == [0.0] * 3
+    assert (
+        import_requests("vllm-requests", write("s.json", json.dumps(result))).arrival_s.tolist()
+        == [0.0] * 3
+    )
 
 
 def test_requests_without_an_output_are_left_out_and_counted(write):
-    trace = import_requests("lengths", write("l.csv", "input_tokens,output_tokens\n5,6\n7,0\n0,3\n"))
+    trace = import_requests(
+        "lengths", write("l.csv", "input_tokens,output_tokens\n5,6\n7,0\n0,3\n")
+    )
     assert trace.prompt_tokens.tolist() == [5]
     assert "2 requests without a prompt or an output were left out" in trace.provenance.notes
 
@@ -95,16 +115,30 @@ def test_any_form_is_recognised(write, tmp_path):
     own = tmp_path / "own.parquet"
     write_requests(azure, own)
     again = read_requests_any(own)
-    assert again.arrival_s.tolist() == azure.arrival_s.tolist() == read_requests(own).arrival_s.tolist()
-    assert read_requests_any(write("m.jsonl", json.dumps(MOONCAKE[0]))).prefix_blocks == ((46, 47, 48),)
+    assert (
+        again.arrival_s.tolist()
+        == azure.arrival_s.tolist()
+        == read_requests(own).arrival_s.tolist()
+    )
+    assert read_requests_any(write("m.jsonl", json.dumps(MOONCAKE[0]))).prefix_blocks == (
+        (46, 47, 48),
+    )
     table = {"input_tokens": [5], "output_tokens": [7]}
     assert read_requests_any(write("l.parquet", table)).arrival_s.tolist() == [0.0]
-    assert read_requests_any(write("t.parquet", table | {"arrival_s": [2.0]})).arrival_s.tolist() == [2.0]
+    assert read_requests_any(
+        write("t.parquet", table | {"arrival_s": [2.0]})
+    ).arrival_s.tolist() == [2.0]
     with pytest.raises(InputError, match="name it with --format"):
         read_requests_any(write("x.txt", "5 7"))
 
 
-@given(st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 10**6), st.integers(1, 10**6)), min_size=1, max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1e6), st.integers(1, 10**6), st.integers(1, 10**6)),
+        min_size=1,
+        max_size=20,
+    )
+)
 def test_what_is_written_as_a_table_is_read_back(tmp_path_factory, rows):
     rows = sorted(rows)
     file = tmp_path_factory.mktemp("t") / "t.jsonl"
@@ -119,24 +153,59 @@ def test_what_is_written_as_a_table_is_read_back(tmp_path_factory, rows):
     [
         ("azure", "a.csv", "TIMESTAMP,ContextTokens\n2023-11-16 18:15:46,3\n", "GeneratedTokens"),
         ("azure", "a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n", "at least one request"),
-        ("azure", "a.csv", AZURE.replace("2023-11-16 18:15:50", "2023-11-16 18:15:40"), "must be sorted"),
+        (
+            "azure",
+            "a.csv",
+            AZURE.replace("2023-11-16 18:15:50", "2023-11-16 18:15:40"),
+            "must be sorted",
+        ),
         ("azure", "a.csv", AZURE.replace("18:15:50.9951690", "25:99:99"), "must be times"),
-        ("azure", "a.csv", AZURE.replace("396", "-396"), "row 2, ContextTokens: must be whole numbers"),
+        (
+            "azure",
+            "a.csv",
+            AZURE.replace("396", "-396"),
+            "row 2, ContextTokens: must be whole numbers",
+        ),
         ("azure", "a.csv", AZURE.replace("396", "39.5"), "whole numbers"),
         ("azure", "a.csv", AZURE.replace("396", "many"), "whole numbers"),
         ("azure", "a.csv", AZURE.replace(",109", ""), "must stand in every row"),
         ("mooncake", "m.jsonl", json.dumps(MOONCAKE[0] | {"hash_ids": [1, "x"]}), "hash_ids"),
-        ("mooncake", "m.jsonl", json.dumps({"timestamp": 1, "input_length": 3, "output_length": 4}), "hash_ids"),
+        (
+            "mooncake",
+            "m.jsonl",
+            json.dumps({"timestamp": 1, "input_length": 3, "output_length": 4}),
+            "hash_ids",
+        ),
         ("mooncake", "m.jsonl", json.dumps(MOONCAKE[0] | {"timestamp": "soon"}), "must be numbers"),
         ("mooncake", "m.jsonl", "{", "JSON"),
         ("lengths", "l.parquet", {"input_tokens": [5]}, "output_tokens"),
-        ("lengths", "l.parquet", {"input_tokens": ["5"], "output_tokens": [1]}, "column of numbers"),
+        (
+            "lengths",
+            "l.parquet",
+            {"input_tokens": ["5"], "output_tokens": [1]},
+            "column of numbers",
+        ),
         ("lengths", "l.csv", "input_tokens,output_tokens\n5,0\n", "a prompt and an output"),
         ("lengths", "l.parquet", "not Parquet", "no whole Parquet file"),
-        ("vllm-requests", "v.csv", "arrival_s,input_tokens,output_tokens\n-1,3,4\n", "must be >= 0"),
+        (
+            "vllm-requests",
+            "v.csv",
+            "arrival_s,input_tokens,output_tokens\n-1,3,4\n",
+            "must be >= 0",
+        ),
         ("vllm-requests", "v.csv", "arrival_s,input_tokens,output_tokens\nnan,3,4\n", "finite"),
-        ("vllm-requests", "v.json", json.dumps({"input_lens": [3], "output_lens": [3, 4]}), "as long as"),
-        ("vllm-requests", "v.json", json.dumps({"input_lens": [], "output_lens": [], "start_times": []}), "finite"),
+        (
+            "vllm-requests",
+            "v.json",
+            json.dumps({"input_lens": [3], "output_lens": [3, 4]}),
+            "as long as",
+        ),
+        (
+            "vllm-requests",
+            "v.json",
+            json.dumps({"input_lens": [], "output_lens": [], "start_times": []}),
+            "finite",
+        ),
         ("vllm-requests", "v.json", json.dumps({"input_lens": [3]}), "output_lens"),
     ],
 )
@@ -167,7 +236,11 @@ def test_formats_are_named_and_files_must_exist(tmp_path):
 def test_published_traces(reference_data, form, name, requests):
     trace = import_requests(form, reference_data / "workloads" / f"{name}.parquet")
     assert trace.requests == requests
-    assert np.all(np.diff(trace.arrival_s) >= 0) and trace.prompt_tokens.min() >= 1 and trace.output_tokens.min() >= 1
+    assert (
+        np.all(np.diff(trace.arrival_s) >= 0)
+        and trace.prompt_tokens.min() >= 1
+        and trace.output_tokens.min() >= 1
+    )
     if form == "mooncake":
         started = np.ceil(trace.prompt_tokens / 512).astype(int)
         assert [len(ids) for ids in trace.prefix_blocks] == started.tolist()

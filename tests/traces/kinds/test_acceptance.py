@@ -24,7 +24,9 @@ def probabilities(n=3, width=2):
 
 
 def test_levels():
-    summary = Summary(drafts=2, draft_tokens=6, accepted_tokens=3, mean_tokens_per_step=1.5, longest_draft=3)
+    summary = Summary(
+        drafts=2, draft_tokens=6, accepted_tokens=3, mean_tokens_per_step=1.5, longest_draft=3
+    )
     traces = [
         AcceptanceTrace(summary=summary),
         AcceptanceTrace(**LENGTHS),
@@ -42,8 +44,17 @@ def test_levels():
 
 def test_derived_values_and_types():
     trace = AcceptanceTrace(**RANKS, prompt_tokens=[7, 9])
-    assert (trace.requests, trace.positions, trace.output_tokens.tolist(), trace.depth) == (2, 3, [2, 1], 2)
-    assert (trace.emitted.dtype, trace.rank.dtype, trace.prompt_tokens.dtype) == (np.int16, np.int8, np.int32)
+    assert (trace.requests, trace.positions, trace.output_tokens.tolist(), trace.depth) == (
+        2,
+        3,
+        [2, 1],
+        2,
+    )
+    assert (trace.emitted.dtype, trace.rank.dtype, trace.prompt_tokens.dtype) == (
+        np.int16,
+        np.int8,
+        np.int32,
+    )
     assert trace.request_ids == ("0", "1") and trace.prompt_kinds == ("", "")
     wide = AcceptanceTrace(**{**RANKS, "rank_width": 200})
     assert wide.rank.dtype == np.int16
@@ -157,11 +168,17 @@ def test_lengths_may_stop_at_the_longest_draft_and_go_on_past_the_ranks():
 
 
 def test_select_keeps_positions_with_their_request():
-    trace = AcceptanceTrace(**RANKS, prompt_kinds=("a", "b"), extra_columns={"wall_s": [0.5, 0.25]}, drafted=[1, 1, 1])
+    trace = AcceptanceTrace(
+        **RANKS, prompt_kinds=("a", "b"), extra_columns={"wall_s": [0.5, 0.25]}, drafted=[1, 1, 1]
+    )
     picked = trace.select([1, 0, 1])
     assert picked.emitted.tolist() == [1, 2, 1, 1] and picked.offsets.tolist() == [0, 1, 3, 4]
     assert picked.rank.tolist() == [[2, 0], [0, 1], [-1, 0], [2, 0]]
-    assert picked.prompt_kinds == ("b", "a", "b") and picked.extra_columns["wall_s"] == [0.25, 0.5, 0.25]
+    assert picked.prompt_kinds == ("b", "a", "b") and picked.extra_columns["wall_s"] == [
+        0.25,
+        0.5,
+        0.25,
+    ]
     for wrong in ([2], [-1]):
         with pytest.raises(InputError, match="request indices"):
             trace.select(wrong)

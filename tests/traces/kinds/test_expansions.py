@@ -1,4 +1,5 @@
-"""Draft trees per position: what is refused, what is carried along, and that files bring them back."""
+"""Draft trees per position: what is refused, what is carried along, and that files bring them
+back."""
 
 import itertools
 
@@ -64,10 +65,14 @@ def trace_of(expansions, sizes, first=1):
     offsets = np.cumsum([0, *sizes])
     left = np.repeat(offsets[1:], sizes) - np.arange(offsets[-1])
     inside = expansions.levels() <= np.repeat(left, expansions.sizes)
-    parts = {name: getattr(expansions, name) for name in ARRAYS} | {"on_path": expansions.on_path & inside}
+    parts = {name: getattr(expansions, name) for name in ARRAYS} | {
+        "on_path": expansions.on_path & inside
+    }
     trees = Expansions(**parts, nodes=expansions.nodes, width=expansions.width)
     emitted = np.ones(offsets[-1], dtype=np.int16)
-    return AcceptanceTrace(offsets=offsets, emitted=emitted, expansions=trees, first_step_position=first)
+    return AcceptanceTrace(
+        offsets=offsets, emitted=emitted, expansions=trees, first_step_position=first
+    )
 
 
 def test_levels_limits_and_sizes():
@@ -119,7 +124,9 @@ def test_choosing_requests_takes_their_trees_along(seed, sizes, data):
             mine = slice(*part.expansions.offsets[at : at + 2])
             theirs = slice(*trace.expansions.offsets[position : position + 2])
             for name in ARRAYS[1:]:
-                assert np.array_equal(getattr(part.expansions, name)[mine], getattr(trace.expansions, name)[theirs])
+                assert np.array_equal(
+                    getattr(part.expansions, name)[mine], getattr(trace.expansions, name)[theirs]
+                )
             at += 1
     assert at == part.expansions.positions
     assert part.expansions.nodes == trace.expansions.nodes
@@ -154,7 +161,12 @@ def test_a_trace_needs_a_tree_per_position_and_no_truth_behind_its_end():
         AcceptanceTrace(offsets=[0, 2], emitted=[1, 1], expansions=trees)
     with pytest.raises(InputError, match="behind the end"):
         AcceptanceTrace(offsets=[0, 3], emitted=[1, 1, 1], expansions=trees)
-    assert AcceptanceTrace(offsets=[0, 2, 4], emitted=[1] * 4, expansions=trees.select([0, 1, 2, 1])).level == 1
+    assert (
+        AcceptanceTrace(
+            offsets=[0, 2, 4], emitted=[1] * 4, expansions=trees.select([0, 1, 2, 1])
+        ).level
+        == 1
+    )
 
 
 def test_damaged_columns_are_refused(tmp_path):
@@ -176,10 +188,18 @@ def test_damaged_columns_are_refused(tmp_path):
         "expansion_on_path": pa.array([[9] * int(trace_of(make(5, 4), [4]).expansions.size)]),
     }
     file = tmp_path / "bad.parquet"
-    cases = [(table.drop_columns([name]).append_column(name, values), header) for name, values in bad.items()]
-    cases += [(table.drop_columns(["expansion_prob"]), header), (table, {**header, "expansions": None})]
+    cases = [
+        (table.drop_columns([name]).append_column(name, values), header)
+        for name, values in bad.items()
+    ]
+    cases += [
+        (table.drop_columns(["expansion_prob"]), header),
+        (table, {**header, "expansions": None}),
+    ]
     cases += [(table, {**header, "expansions": {"nodes": -1}})]
     for changed, about in cases:
-        pq.write_table(changed.replace_schema_metadata({METADATA_KEY: json.dumps(about).encode()}), file)
+        pq.write_table(
+            changed.replace_schema_metadata({METADATA_KEY: json.dumps(about).encode()}), file
+        )
         with pytest.raises(InputError, match=r"bad\.parquet"):
             read_acceptance(file)

@@ -17,11 +17,19 @@ def numbers(item):
 @st.composite
 def policies(draw):
     commit = draw(st.sampled_from(sorted(COMMIT_RULES)))
-    at = {key: draw(numbers(item)) for key, item in COMMIT_RULES[commit].at.items() if draw(st.booleans())}
+    at = {
+        key: draw(numbers(item))
+        for key, item in COMMIT_RULES[commit].at.items()
+        if draw(st.booleans())
+    }
     return RefinePolicy(
-        commit=commit, at=at, block_tokens=draw(st.integers(1, 4096)), cache=draw(st.sampled_from(["none", "dual"])),
-        stop=draw(st.sampled_from(["full", "end_token"])), delimiters=tuple(draw(st.lists(st.integers(0, 99)))),
-    )  # fmt: skip
+        commit=commit,
+        at=at,
+        block_tokens=draw(st.integers(1, 4096)),
+        cache=draw(st.sampled_from(["none", "dual"])),
+        stop=draw(st.sampled_from(["full", "end_token"])),
+        delimiters=tuple(draw(st.lists(st.integers(0, 99)))),
+    )
 
 
 @given(policies())

@@ -19,11 +19,16 @@ def test_sizes_rows_and_the_states_that_follow():
 
 @pytest.mark.parametrize(
     ("trees", "prompts", "key"),
-    [((), (), "prompt_tokens"), ((ONE,), ((1, 1), (1,)), "prompt_tokens"),
-     ((TWO, TWO), ((1, 1, 1), (1, 1, 1)), "trees"),
-     ((ONE, ONE), ((1, 1), (1,)), "prompt_tokens"), ((ONE, ONE), ((1, 3), (1, 1)), "prompt_tokens"),
-     ((ONE, ONE), ((1, 0), (1, 1)), "prompt_tokens"), ((Tree(parents=(-1,), ranks=(0,)),), ((),), "trees")],
-)  # fmt: skip
+    [
+        ((), (), "prompt_tokens"),
+        ((ONE,), ((1, 1), (1,)), "prompt_tokens"),
+        ((TWO, TWO), ((1, 1, 1), (1, 1, 1)), "trees"),
+        ((ONE, ONE), ((1, 1), (1,)), "prompt_tokens"),
+        ((ONE, ONE), ((1, 3), (1, 1)), "prompt_tokens"),
+        ((ONE, ONE), ((1, 0), (1, 1)), "prompt_tokens"),
+        ((Tree(parents=(-1,), ranks=(0,)),), ((),), "trees"),
+    ],
+)
 def test_what_does_not_fit_together_is_refused(trees, prompts, key):
     with pytest.raises(InputError, match=key):
         StateTrees(trees=trees, prompt_tokens=prompts)

@@ -121,10 +121,21 @@ def test_read_tree(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"{}", b"3", b'"ab"', b'{"trees": []}', b'{"parents": 3, "ranks": []}',
-     b'{"parents": [-1], "ranks": [0], "root_included": 1}', b'{"parents": [-1, NaN], "ranks": [0, 0]}',
-     b'{"parents": [-1, 0], "ranks": [0, ' + b"9" * 5000 + b"]}"],
-)  # fmt: skip
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"{}",
+        b"3",
+        b'"ab"',
+        b'{"trees": []}',
+        b'{"parents": 3, "ranks": []}',
+        b'{"parents": [-1], "ranks": [0], "root_included": 1}',
+        b'{"parents": [-1, NaN], "ranks": [0, 0]}',
+        b'{"parents": [-1, 0], "ranks": [0, ' + b"9" * 5000 + b"]}",
+    ],
+)
 def test_read_tree_names_the_file(tmp_path, content):
     file = tmp_path / "tree.json"
     file.write_bytes(content)
@@ -140,7 +151,11 @@ def test_read_tree_without_a_file(tmp_path):
 
 def test_published_trees_are_read(reference_data):
     document = json.loads((reference_data / "engine_logs" / "static_trees.json").read_text())
-    lists = [value for value in document.values() if isinstance(value, list) and value and isinstance(value[0], list)]
+    lists = [
+        value
+        for value in document.values()
+        if isinstance(value, list) and value and isinstance(value[0], list)
+    ]
     for paths in lists:
         assert Tree.from_json(paths).draft_tokens == len(paths)
     assert lists
@@ -159,7 +174,9 @@ def test_children_of_every_node_are_a_tree(document):
     assert Tree.from_json(document).paths() == ((0,), (1,), (0, 0))
 
 
-@pytest.mark.parametrize("document", [{"0": [1, 0]}, {"0": [1], "1": [1]}, {"0": "12"}, {"0": [1, 1]}, {"0": [0.5]}])
+@pytest.mark.parametrize(
+    "document", [{"0": [1, 0]}, {"0": [1], "1": [1]}, {"0": "12"}, {"0": [1, 1]}, {"0": [0.5]}]
+)
 def test_children_that_are_no_tree_are_refused(document):
     with pytest.raises(InputError, match="children of node"):
         Tree.from_json(document, file="tree.json")

@@ -1,4 +1,5 @@
-"""Intervals over requests hold as often as they say, on recordings of few requests of unequal lengths."""
+"""Intervals over requests hold as often as they say, on recordings of few requests of unequal
+lengths."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ TWO_ERRORS = 2 * np.sqrt(0.16 / RECORDINGS)  # of a simulated share of 80 %
 
 
 def spread(generator, tokens, pace):
-    """Whole tokens and steps of requests of these lengths and paces, whose steps vary along the text as well."""
+    """Whole tokens and steps of requests of these lengths and paces, whose steps vary along the
+    text as well."""
     steps = tokens / pace
     return tokens.round(), np.maximum(generator.normal(steps, 0.35 * np.sqrt(steps)).round(), 1.0)
 
@@ -41,13 +43,17 @@ def long_are_fast(generator, shape):
     """Long outputs repeat themselves, and are accepted more."""
     long = generator.normal(0, 1, shape)
     wild = 0.8 * long + 0.7 * generator.normal(0, 1, shape)
-    return spread(generator, np.clip(np.exp(5.0 + 0.9 * long), 8, 4096), 1.0 + 3.0 / (1.0 + np.exp(-wild)))
+    return spread(
+        generator, np.clip(np.exp(5.0 + 0.9 * long), 8, 4096), 1.0 + 3.0 / (1.0 + np.exp(-wild))
+    )
 
 
 def looping(generator, shape):
     """One request in ten loops at nearly the full draft."""
     loops = generator.random(shape) < 0.1
-    pace = np.where(loops, 4.0 + 0.5 * generator.random(shape), 1.0 + 2.0 * generator.beta(3, 4, shape))
+    pace = np.where(
+        loops, 4.0 + 0.5 * generator.random(shape), 1.0 + 2.0 * generator.beta(3, 4, shape)
+    )
     return spread(generator, np.clip(np.exp(generator.normal(5.0, 0.8, shape)), 8, 4096), pace)
 
 
@@ -98,7 +104,9 @@ def test_between_kinds_nothing_varies_but_kinds_with_one_request(kinds, seed):
     pace = {"a": 1.5, "b": 2.0, "c": 3.0, "d": 4.0}
     steps = np.full(len(kinds), 50.0)
     draws = request_draws(kinds, generator=np.random.default_rng(seed), draws=50)
-    drawn = drawn_ratios(np.array([50.0 * pace[kind] for kind in kinds]), steps, draws, bounds=BOUNDS)
+    drawn = drawn_ratios(
+        np.array([50.0 * pace[kind] for kind in kinds]), steps, draws, bounds=BOUNDS
+    )
     several = all(kinds.count(kind) > 1 for kind in kinds) or len(set(kinds)) == 1
     assert (np.ptp(drawn) < 1e-9) == several
 
@@ -108,10 +116,16 @@ def test_requests_without_a_step_change_nothing(generator):
     draws = request_draws(["a"] * 12, generator=np.random.default_rng(0))
     with_idle = request_draws(["a"] * 13, generator=np.random.default_rng(0))
     known = drawn_ratios(tokens[0], steps[0], draws, bounds=BOUNDS)
-    idle = drawn_ratios(np.append(tokens[0], 0.0), np.append(steps[0], 0.0), with_idle, bounds=BOUNDS)
+    idle = drawn_ratios(
+        np.append(tokens[0], 0.0), np.append(steps[0], 0.0), with_idle, bounds=BOUNDS
+    )
     assert np.std(idle) == pytest.approx(np.std(known), rel=0.15)
-    alone = drawn_ratios(np.array([30.0, 0.0]), np.array([10.0, 0.0]), request_draws(["a", "b"], generator=generator),
-                         bounds=BOUNDS)  # fmt: skip
+    alone = drawn_ratios(
+        np.array([30.0, 0.0]),
+        np.array([10.0, 0.0]),
+        request_draws(["a", "b"], generator=generator),
+        bounds=BOUNDS,
+    )
     assert np.all(alone == 3.0)
 
 
@@ -119,8 +133,12 @@ def test_equal_requests_have_the_interval_of_student(generator):
     """For requests of equal length the ratio is a mean, and its interval the textbook's."""
     pace = np.array([1.8, 2.4, 2.1, 2.9, 2.6])
     draws = request_draws(["a"] * 5, generator=generator, draws=200_000)
-    low, high = np.quantile(drawn_ratios(100 * pace, np.full(5, 100.0), draws, bounds=BOUNDS), TAILS)
-    half = 1.533 * pace.std(ddof=1) / np.sqrt(5)  # Student's quantile at 0.9 with 4 degrees of freedom
+    low, high = np.quantile(
+        drawn_ratios(100 * pace, np.full(5, 100.0), draws, bounds=BOUNDS), TAILS
+    )
+    half = (
+        1.533 * pace.std(ddof=1) / np.sqrt(5)
+    )  # Student's quantile at 0.9 with 4 degrees of freedom
     assert (low, high) == pytest.approx((pace.mean() - half, pace.mean() + half), abs=0.01)
 
 

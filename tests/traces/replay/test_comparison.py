@@ -1,4 +1,5 @@
-"""Recordings side by side: by kind they sum to the whole, and every row is what its part alone gives."""
+"""Recordings side by side: by kind they sum to the whole, and every row is what its part alone
+gives."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ from traces.storage.acceptance_file import read_acceptance
 @pytest.fixture(scope="module")
 def shipped():
     files = {path.stem: path for path in shipped_traces()}
-    return [read_acceptance(files[f"smollm2-135m--{d}--greedy"]) for d in ("prompt-lookup", "early-exit")]
+    return [
+        read_acceptance(files[f"smollm2-135m--{d}--greedy"])
+        for d in ("prompt-lookup", "early-exit")
+    ]
 
 
 def test_rows_are_what_their_parts_alone_give(shipped):
@@ -37,7 +41,11 @@ def test_kinds_sum_to_all_and_seeds_repeat(shipped):
     assert rows[-1].kind == ALL and len(rows) == 7
     again = compare(shipped[:1], draft_tokens=3)
     other = compare(shipped[:1], draft_tokens=3, seed=1)
-    assert [row.interval for row in rows] == [row.interval for row in again] != [row.interval for row in other]
+    assert (
+        [row.interval for row in rows]
+        == [row.interval for row in again]
+        != [row.interval for row in other]
+    )
 
 
 def test_one_kind_needs_no_sum(shipped):

@@ -1,4 +1,5 @@
-"""Trees picked anew at every step: a plain twin, what must grow with the budget, and what the recording cannot tell."""
+"""Trees picked anew at every step: a plain twin, what must grow with the budget, and what the
+recording cannot tell."""
 
 from dataclasses import replace
 
@@ -36,11 +37,14 @@ def recordings(draw):
         width=WIDTH,
     )
     emitted = np.ones(offsets[-1], dtype=np.int16)
-    return AcceptanceTrace(offsets=offsets, emitted=emitted, expansions=expansions, first_step_position=1)
+    return AcceptanceTrace(
+        offsets=offsets, emitted=emitted, expansions=expansions, first_step_position=1
+    )
 
 
 def _tree(generator, left, size):
-    """The `size` likeliest nodes; probabilities are thirty-seconds, so ties are common and sums are exact."""
+    """The `size` likeliest nodes; probabilities are thirty-seconds, so ties are common and sums are
+    exact."""
     frontier = [(1.0, -1, k, p, 1) for k, p in enumerate(_probabilities(generator))]
     made = []
     while frontier and len(made) < size:
@@ -48,10 +52,19 @@ def _tree(generator, left, size):
         above, parent, rank, own, level = frontier.pop(best)
         below = parent < 0 or made[parent][3]
         sibling = any(node[0] == parent and node[3] for node in made)
-        made.append((parent, rank, own, bool(below and not sibling and level <= left and generator.random() < 0.6)))
+        made.append(
+            (
+                parent,
+                rank,
+                own,
+                bool(below and not sibling and level <= left and generator.random() < 0.6),
+            )
+        )
         if level < 6:
             at = len(made) - 1
-            frontier += [(above * own, at, k, p, level + 1) for k, p in enumerate(_probabilities(generator))]
+            frontier += [
+                (above * own, at, k, p, level + 1) for k, p in enumerate(_probabilities(generator))
+            ]
     return [list(column) for column in zip(*made, strict=True)]
 
 
@@ -85,7 +98,11 @@ def twin(trace, position, policy):
         if not growing:
             break
     kept = sorted(met, key=lambda node: (-chance[node], node))[: policy.nodes]
-    return sum(bool(trees.on_path[first + node]) for node in kept), len(kept), max((level[n] for n in kept), default=0)
+    return (
+        sum(bool(trees.on_path[first + node]) for node in kept),
+        len(kept),
+        max((level[n] for n in kept), default=0),
+    )
 
 
 POLICIES = st.builds(
@@ -97,18 +114,24 @@ POLICIES = st.builds(
     beam=st.none() | st.integers(1, 4),
 )
 STOPPING = st.builds(
-    lambda policy, gain: replace(policy, least_gain=gain), POLICIES, st.sampled_from([0.0, 1 / 64, 1 / 8, 1 / 2])
+    lambda policy, gain: replace(policy, least_gain=gain),
+    POLICIES,
+    st.sampled_from([0.0, 1 / 64, 1 / 8, 1 / 2]),
 )
 
 
 def drafted(trees, position, policy, limit=MOST):
-    """A drafter that reads level by level, in plain Python: (nodes kept, rows of every pass) of a whole tree."""
+    """A drafter that reads level by level, in plain Python: (nodes kept, rows of every pass) of a
+    whole tree."""
     first = trees.offsets[position]
     size = min(trees.sizes[position], limit)
     value, level = {-1: 1.0}, {-1: 0}
     for node in range(size):
         parent = int(trees.parents[first + node])
-        value[node], level[node] = value[parent] * float(trees.draft_prob[first + node]), level[parent] + 1
+        value[node], level[node] = (
+            value[parent] * float(trees.draft_prob[first + node]),
+            level[parent] + 1,
+        )
     found, reading, rows, before = [], [-1], [], 0.0
     kept = []
     while reading and policy.nodes and len(rows) < (policy.depth or trees.depth):
@@ -146,16 +169,24 @@ def test_a_whole_tree_is_read_as_a_drafter_reads_it(trace, policy):
 
 @given(recordings(), st.integers(1, MOST), STOPPING)
 def test_a_cut_tree_says_what_it_cannot_tell(trace, limit, policy):
-    """What counts as exact equals the whole tree's answer; nodes read are never fewer than of the whole tree."""
+    """What counts as exact equals the whole tree's answer; nodes read are never fewer than of the
+    whole tree."""
     whole = replace(trace.expansions, nodes=MOST + 1)
     first = np.repeat(whole.offsets[:-1], whole.sizes)
     short = np.arange(whole.size) - first < limit
     cut = replace(
-        whole, offsets=np.cumsum([0, *np.minimum(whole.sizes, limit)]), nodes=limit,
-        **{name: getattr(whole, name)[short] for name in ("parents", "rank", "draft_prob", "on_path")},
-    )  # fmt: skip
+        whole,
+        offsets=np.cumsum([0, *np.minimum(whole.sizes, limit)]),
+        nodes=limit,
+        **{
+            name: getattr(whole, name)[short]
+            for name in ("parents", "rank", "draft_prob", "on_path")
+        },
+    )
     known, true = pick_trees(cut, policy), pick_trees(whole, policy)
-    border = np.array([_tied(whole, position, limit) for position in range(trace.positions)], dtype=bool)
+    border = np.array(
+        [_tied(whole, position, limit) for position in range(trace.positions)], dtype=bool
+    )
     sure = known.exact & ~border
     for name in ("emitted", "nodes", "levels", *(() if policy.beam else ("passes",))):
         assert np.array_equal(getattr(known, name)[sure], getattr(true, name)[sure])
@@ -182,14 +213,19 @@ def test_the_walk_follows_what_steps_emit(trace, policy):
             hits, nodes, _ = twin(trace, at, policy)
             steps, drafted, proposed = steps + 1, drafted + nodes, proposed + (nodes > 0)
             at += hits + 1
-        counts = (replay.steps[request], replay.drafted_tokens[request], replay.proposed_steps[request])
+        counts = (
+            replay.steps[request],
+            replay.drafted_tokens[request],
+            replay.proposed_steps[request],
+        )
         assert counts == (steps, drafted, proposed)
         assert replay.tokens[request] == max(trace.output_tokens[request] - 1, 0)
 
 
 @given(recordings(), POLICIES)
 def test_more_nodes_never_emit_less_at_a_position(trace, policy):
-    """A step's tree holds the smaller budget's; the walk over steps starts elsewhere, so it need not follow."""
+    """A step's tree holds the smaller budget's; the walk over steps starts elsewhere, so it need
+    not follow."""
     few, more = (
         pick_trees(
             trace.expansions,
@@ -212,11 +248,13 @@ def test_more_nodes_never_emit_less_at_a_position(trace, policy):
 
 @given(recordings(), st.integers(1, MOST), POLICIES)
 def test_exact_answers_do_not_change_with_what_is_recorded_beyond_them(trace, kept, policy):
-    """Cut the recorded trees to their likeliest nodes: where the answer still counts as exact, it is the same."""
+    """Cut the recorded trees to their likeliest nodes: where the answer still counts as exact, it
+    is the same."""
     trees = trace.expansions
     first = np.repeat(trees.offsets[:-1], trees.sizes)
     short = np.arange(trees.size) - first < kept
-    # a tree smaller than the recorder's limit is whole; one that was cut is as large as the smaller limit
+    # a tree smaller than the recorder's limit is whole; one that was cut is as large as the smaller
+    # limit
     cut = Expansions(
         offsets=np.cumsum([0, *np.minimum(trees.sizes, kept)]),
         parents=trees.parents[short],
@@ -230,9 +268,13 @@ def test_exact_answers_do_not_change_with_what_is_recorded_beyond_them(trace, ke
     from_cut, from_all = pick_trees(cut, policy), pick_trees(trees, policy)
     sure = from_cut.exact
     # of equally likely nodes at the border of the cut either may be picked
-    border = np.array([_tied(trees, position, kept) for position in range(trace.positions)], dtype=bool)
+    border = np.array(
+        [_tied(trees, position, kept) for position in range(trace.positions)], dtype=bool
+    )
     for name in ("emitted", "nodes", "levels"):
-        assert np.array_equal(getattr(from_cut, name)[sure & ~border], getattr(from_all, name)[sure & ~border])
+        assert np.array_equal(
+            getattr(from_cut, name)[sure & ~border], getattr(from_all, name)[sure & ~border]
+        )
     assert np.all(from_cut.emitted[~border] <= from_all.emitted[~border])
 
 
@@ -271,7 +313,10 @@ def test_by_hand():
 
 def test_what_was_not_recorded_is_refused():
     trace = chain_trace()
-    for policy, key in ((TreePolicy(nodes=2, depth=4), "depth"), (TreePolicy(nodes=2, width=2), "width")):
+    for policy, key in (
+        (TreePolicy(nodes=2, depth=4), "depth"),
+        (TreePolicy(nodes=2, width=2), "width"),
+    ):
         with pytest.raises(InputError, match="as recorded") as caught:
             walk_policy(trace, policy)
         assert caught.value.key == key
@@ -282,7 +327,15 @@ def test_what_was_not_recorded_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"nodes": -1}, {"depth": 0}, {"width": 0}, {"beam": 0}, {"least_probability": 1.5}, {"nodes": 1 << 20}]
+    "wrong",
+    [
+        {"nodes": -1},
+        {"depth": 0},
+        {"width": 0},
+        {"beam": 0},
+        {"least_probability": 1.5},
+        {"nodes": 1 << 20},
+    ],
 )
 def test_policies_out_of_range_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):

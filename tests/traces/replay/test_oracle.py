@@ -18,12 +18,19 @@ def recordings(draw):
     lengths = draw(st.lists(st.integers(0, 9), min_size=1, max_size=4))
     n = sum(lengths)
     emitted = np.array([draw(st.integers(1, 5)) for _ in range(n)], dtype=np.int16)
-    drafted = np.array([draw(st.integers(0, 5)) for _ in range(n)], dtype=np.int16) if draw(st.booleans()) else None
+    drafted = (
+        np.array([draw(st.integers(0, 5)) for _ in range(n)], dtype=np.int16)
+        if draw(st.booleans())
+        else None
+    )
     if drafted is not None:
         emitted = np.minimum(emitted, drafted + 1)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return AcceptanceTrace(
-        offsets=offsets, emitted=emitted, drafted=drafted, first_step_position=draw(st.integers(0, 1))
+        offsets=offsets,
+        emitted=emitted,
+        drafted=drafted,
+        first_step_position=draw(st.integers(0, 1)),
     )
 
 
@@ -47,7 +54,10 @@ COSTS = st.lists(st.floats(0.1, 3.0), min_size=1, max_size=5)
 def test_steps_take_the_shortest_path(trace, cost):
     found = step_oracle(trace, cost)
     assert found.cost == pytest.approx([least(trace, r, cost) for r in range(trace.requests)])
-    assert found.tokens.tolist() == np.maximum(trace.output_tokens - trace.first_step_position, 0).tolist()
+    assert (
+        found.tokens.tolist()
+        == np.maximum(trace.output_tokens - trace.first_step_position, 0).tolist()
+    )
 
 
 @given(recordings(), COSTS)
@@ -63,7 +73,8 @@ def test_no_fixed_length_costs_less(trace, cost):
 
 
 def test_a_short_draft_may_serve_better():
-    """After one accepted token the next step emits three; a step of two draft tokens would start behind it."""
+    """After one accepted token the next step emits three; a step of two draft tokens would start
+    behind it."""
     trace = AcceptanceTrace(offsets=np.array([0, 5]), emitted=np.array([2, 1, 3, 1, 1]))
     assert step_oracle(trace, [1.0, 1.0, 1.0]).cost.tolist() == [2.0]
     dear = step_oracle(trace, [1.0, 5.0, 9.0])
@@ -72,9 +83,12 @@ def test_a_short_draft_may_serve_better():
 
 def test_trees_reach_every_recorded_candidate():
     trace = AcceptanceTrace(
-        offsets=np.array([0, 4]), emitted=np.array([1, 1, 1, 1]), rank=np.array([1, 2, -1, 0]), rank_width=3,
+        offsets=np.array([0, 4]),
+        emitted=np.array([1, 1, 1, 1]),
+        rank=np.array([1, 2, -1, 0]),
+        rank_width=3,
         depth_invariant=True,
-    )  # fmt: skip
+    )
     assert step_oracle(trace, np.ones(4)).tokens_per_cost == 1.0
     assert step_oracle(trace, np.ones(4), trees=True).tokens_per_cost == 2.0
 

@@ -1,4 +1,5 @@
-"""Sampled drafts: against every text and every draft of a small process, and against the real algorithm run long."""
+"""Sampled drafts: against every text and every draft of a small process, and against the real
+algorithm run long."""
 
 import itertools
 from functools import partial
@@ -32,11 +33,15 @@ trace_of = partial(recorded_texts, target=TARGET, draft=DRAFT)
 
 
 def children(tree):
-    return {node: [n for n in range(tree.nodes) if tree.parents[n] == node] for node in range(tree.nodes)}
+    return {
+        node: [n for n in range(tree.nodes) if tree.parents[n] == node]
+        for node in range(tree.nodes)
+    }
 
 
 def emitted_texts(tree, last, below, weight=1.0, node=0):
-    """Every outcome of one step of the real algorithm, draws and coins enumerated: (probability, tokens emitted)."""
+    """Every outcome of one step of the real algorithm, draws and coins enumerated: (probability,
+    tokens emitted)."""
     p, q = TARGET[last].copy(), DRAFT[last].copy()
     kids = below[node]
 
@@ -53,12 +58,16 @@ def emitted_texts(tree, last, below, weight=1.0, node=0):
                 continue
             keep = min(1, p[drawn] / q[drawn])
             if keep:
-                for chance, rest in emitted_texts(tree, drawn, below, weight * q[drawn] * keep, kids[k]):
+                for chance, rest in emitted_texts(
+                    tree, drawn, below, weight * q[drawn] * keep, kids[k]
+                ):
                     yield chance, (drawn, *rest)
             if keep < 1:
                 left = q.copy()
                 left[drawn] = 0
-                yield from tried(residual / residual.sum(), left, k + 1, weight * q[drawn] * (1 - keep))
+                yield from tried(
+                    residual / residual.sum(), left, k + 1, weight * q[drawn] * (1 - keep)
+                )
 
     yield from tried(p, q, 0, weight)
 
@@ -71,16 +80,23 @@ def expected_steps(tree, length):
         assert sum(chance for chance, _ in law) == pytest.approx(1)
     needed = {0: np.zeros(WORDS)}
     for left in range(1, length + 1):
-        needed[left] = np.array([
-            1 + sum(c * (needed[left - len(t)][t[-1]] if len(t) < left else 0) for c, t in outcomes[last])
-            for last in range(WORDS)
-        ])  # fmt: skip
+        needed[left] = np.array(
+            [
+                1
+                + sum(
+                    c * (needed[left - len(t)][t[-1]] if len(t) < left else 0)
+                    for c, t in outcomes[last]
+                )
+                for last in range(WORDS)
+            ]
+        )
     return needed[length][0]
 
 
 @pytest.mark.parametrize("name", [*TREES])
 def test_average_over_all_texts_is_that_of_the_algorithm(name):
-    """Every text of five tokens, weighed by its probability, against every outcome of every step."""
+    """Every text of five tokens, weighed by its probability, against every outcome of every
+    step."""
     length, tree = 5, TREES[name]
     texts = list(itertools.product(range(WORDS), repeat=length))
     weight = [np.prod([TARGET[a, b] for a, b in itertools.pairwise((0, *text))]) for text in texts]
@@ -110,7 +126,8 @@ def drawn_text(length, seed):
 
 @pytest.mark.heavy
 def test_a_long_run_of_the_algorithm():
-    """Draws and coins of a generator, no enumeration: tokens per step of 20 000 steps within four standard errors."""
+    """Draws and coins of a generator, no enumeration: tokens per step of 20 000 steps within four
+    standard errors."""
     generator = np.random.default_rng(11)
     lengths, last = [], 0
     for _ in range(20_000):
@@ -128,11 +145,14 @@ def test_a_long_run_of_the_algorithm():
             last = int(generator.choice(WORDS, p=TARGET[last]))
         lengths.append(emitted)
     replayed = replay_sampled(trace_of([drawn_text(150_000, 12)]), 3).tokens_per_step
-    assert abs(np.mean(lengths) - replayed) < 4 * np.std(lengths) / np.sqrt(len(lengths)) * np.sqrt(2)
+    assert abs(np.mean(lengths) - replayed) < 4 * np.std(lengths) / np.sqrt(len(lengths)) * np.sqrt(
+        2
+    )
 
 
 def test_matching_tokens_is_wrong():
-    """Two flat laws that are nearly the same: the test keeps nearly all drafts, where matching keeps one in four."""
+    """Two flat laws that are nearly the same: the test keeps nearly all drafts, where matching
+    keeps one in four."""
     target = np.full((WORDS, WORDS), 16.0) / 64
     draft = np.array([[17, 16, 16, 15]] * WORDS) / 64
     generator = np.random.default_rng(3)
@@ -165,22 +185,32 @@ def test_cold_drafts_are_the_deterministic_candidates():
             replay_chain(trace, count).steps.tolist()
         )
     tree = TREES["uneven"]
-    assert replay_sampled(trace, tree, draft_temperature=0).steps.tolist() == replay_tree(trace, tree).steps.tolist()
+    assert (
+        replay_sampled(trace, tree, draft_temperature=0).steps.tolist()
+        == replay_tree(trace, tree).steps.tolist()
+    )
 
 
 def test_longer_chains_and_more_siblings_never_need_more_steps_here():
     trace = trace_of([drawn_text(3000, 6)])
     steps = [replay_sampled(trace, count).steps[0] for count in range(6)]
     assert steps[0] == 3000 and all(b < a for a, b in itertools.pairwise(steps))
-    wide = [replay_sampled(trace, Tree.from_paths([(k,) for k in range(n)])).steps[0] for n in range(1, 5)]
+    wide = [
+        replay_sampled(trace, Tree.from_paths([(k,) for k in range(n)])).steps[0]
+        for n in range(1, 5)
+    ]
     assert all(b < a for a, b in itertools.pairwise(wide))
 
 
 @given(st.integers(0, 10_000), st.floats(0.2, 3.0))
 def test_survival_never_increases_and_a_shorter_chain_is_its_beginning(seed, temperature):
-    """Also: blocks keep at least what tokens keep, one of several chains is a block, the first sibling is a chain."""
+    """Also: blocks keep at least what tokens keep, one of several chains is a block, the first
+    sibling is a chain."""
     trace = trace_of([drawn_text(40, seed), drawn_text(7, seed + 1)])
-    token, block = (survival(trace, 4, rule, draft_temperature=temperature) for rule in ("token_rejection", "block"))
+    token, block = (
+        survival(trace, 4, rule, draft_temperature=temperature)
+        for rule in ("token_rejection", "block")
+    )
     for found in (token, block):
         assert np.all(found >= 0) and np.all(found <= 1) and np.all(np.diff(found, axis=1) <= 1e-12)
     assert np.all(block >= token - 1e-12)
@@ -206,11 +236,23 @@ def test_what_a_recording_cannot_tell_is_refused():
         replay_sampled(trace, Tree.from_paths([(k,) for k in range(WORDS + 1)]))
     with pytest.raises(InputError, match="draft_temperature"):
         replay_sampled(trace, 1, draft_temperature=-1.0)
-    bound = AcceptanceTrace(**{
-        name: getattr(trace, name)
-        for name in ("provenance", "offsets", "rank_width", "draft_ids", "draft_probs", "target_probs",
-                     "emitted_target_prob", "residual_mass")
-    }, rank=trace.rank[:, None], emitted=np.minimum(trace.emitted, 2))  # fmt: skip
+    bound = AcceptanceTrace(
+        **{
+            name: getattr(trace, name)
+            for name in (
+                "provenance",
+                "offsets",
+                "rank_width",
+                "draft_ids",
+                "draft_probs",
+                "target_probs",
+                "emitted_target_prob",
+                "residual_mass",
+            )
+        },
+        rank=trace.rank[:, None],
+        emitted=np.minimum(trace.emitted, 2),
+    )
     assert replay_sampled(bound, 1).tokens_per_step > 1
     with pytest.raises(InputError, match="allow 1 draft level"):
         replay_sampled(bound, 2)

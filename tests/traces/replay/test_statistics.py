@@ -1,4 +1,5 @@
-"""Statistics: the bootstrap, acceptance by depth, sibling vectors, the geometric law, correlation."""
+"""Statistics: the bootstrap, acceptance by depth, sibling vectors, the geometric law,
+correlation."""
 
 import numpy as np
 import pytest
@@ -36,14 +37,17 @@ def test_same_seed_same_interval():
     trace = independent_texts(np.random.default_rng(3), 40, 50, 0.6)
     replay = replay_chain(trace, 3)
     first, second = (
-        bootstrap_tokens_per_step(replay, trace.prompt_kinds, generator=np.random.default_rng(7)) for _ in range(2)
+        bootstrap_tokens_per_step(replay, trace.prompt_kinds, generator=np.random.default_rng(7))
+        for _ in range(2)
     )
     assert first == second and first[0] < replay.tokens_per_step < first[1]
 
 
 def test_strata_narrow_the_interval_where_kinds_differ(generator):
     texts = [independent_texts(generator, 20, 60, acceptance) for acceptance in (0.2, 0.9)]
-    trace = AcceptanceTrace(offsets=np.arange(41) * 60, emitted=np.concatenate([text.emitted for text in texts]))
+    trace = AcceptanceTrace(
+        offsets=np.arange(41) * 60, emitted=np.concatenate([text.emitted for text in texts])
+    )
     replay = replay_chain(trace, 4)
     wide = bootstrap_tokens_per_step(replay, [""] * 40, generator=generator)
     narrow = bootstrap_tokens_per_step(replay, ["a"] * 20 + ["b"] * 20, generator=generator)
@@ -58,7 +62,9 @@ def test_shared_resamples_pair_the_configurations(generator):
     others = request_draws(trace.prompt_kinds, generator=generator, draws=500)
     apart = drawn_tokens_per_step(replay_chain(trace, 3), others)
     assert np.std(long - short) < 0.85 * np.std(apart - short)
-    interval = bootstrap_tokens_per_step(replay_chain(trace, 2), trace.prompt_kinds, generator=generator, draws=draws)
+    interval = bootstrap_tokens_per_step(
+        replay_chain(trace, 2), trace.prompt_kinds, generator=generator, draws=draws
+    )
     assert interval == pytest.approx(tuple(np.quantile(short, [0.1, 0.9])))
 
 
@@ -75,7 +81,13 @@ def test_bootstrap_refusals(generator):
     with pytest.raises(InputError, match="draws"):
         request_draws(kinds, generator=generator, draws=0)
     nothing = np.zeros(2, dtype=np.int64)
-    still = Replay(draft_tokens=1, tokens=nothing, steps=nothing, proposed_steps=nothing, drafted_tokens=nothing)
+    still = Replay(
+        draft_tokens=1,
+        tokens=nothing,
+        steps=nothing,
+        proposed_steps=nothing,
+        drafted_tokens=nothing,
+    )
     with pytest.raises(InputError, match="no decoding step"):
         bootstrap_tokens_per_step(still, ["", ""], generator=generator)
 
@@ -88,9 +100,14 @@ def test_acceptance_by_depth_adds_up_to_the_replay(lengths, depth, with_drafted)
     trace = AcceptanceTrace(offsets=[0, len(lengths)], emitted=capped, drafted=drafted)
     by_depth = acceptance_by_depth(trace, depth)
     assert np.all(np.diff(by_depth) <= 0) and by_depth.min() >= 0 and by_depth.max() <= 1
-    assert 1 + by_depth.sum() == pytest.approx(replay_chain(trace, depth).tokens_per_step, rel=1e-12)
+    assert 1 + by_depth.sum() == pytest.approx(
+        replay_chain(trace, depth).tokens_per_step, rel=1e-12
+    )
     uncapped = AcceptanceTrace(offsets=[0, len(lengths)], emitted=lengths, drafted=drafted)
-    assert 1 + acceptance_by_depth(uncapped, depth).sum() >= replay_chain(uncapped, depth).tokens_per_step - 1e-12
+    assert (
+        1 + acceptance_by_depth(uncapped, depth).sum()
+        >= replay_chain(uncapped, depth).tokens_per_step - 1e-12
+    )
 
 
 def test_walk_and_all_positions_differ():
@@ -105,7 +122,9 @@ def test_walk_and_all_positions_differ():
 def ranks_of(offsets, rank, **settings):
     rank = np.array(rank)
     first = rank if rank.ndim == 1 else rank[:, 0]
-    return AcceptanceTrace(offsets=offsets, emitted=np.where(first == 0, 2, 1), rank=rank, rank_width=3, **settings)
+    return AcceptanceTrace(
+        offsets=offsets, emitted=np.where(first == 0, 2, 1), rank=rank, rank_width=3, **settings
+    )
 
 
 def test_sibling_vectors_count_ranks_given_the_true_prefix():
@@ -123,7 +142,11 @@ def test_sibling_vectors_are_probabilities(seed, depth):
     rank = generator.integers(-1, 3, 30)
     rank[rank == 0] = 1
     trace = AcceptanceTrace(
-        offsets=[0, 30], emitted=np.ones(30, dtype=int), rank=rank, rank_width=3, depth_invariant=True
+        offsets=[0, 30],
+        emitted=np.ones(30, dtype=int),
+        rank=rank,
+        rank_width=3,
+        depth_invariant=True,
     )
     vectors = sibling_vectors(trace, 3, depth)
     assert vectors.min() >= 0 and np.all(vectors.sum(axis=1) <= 1 + 1e-12)
@@ -139,7 +162,9 @@ def test_sibling_refusals():
             sibling_vectors(trace, **wrong)
     with pytest.raises(InputError, match="level 2"):
         sibling_vector(AcceptanceTrace(offsets=[0, 1], emitted=[1]), 1)
-    shallow = AcceptanceTrace(offsets=[0, 1], emitted=[1], rank=[1], rank_width=2, depth_invariant=True)
+    shallow = AcceptanceTrace(
+        offsets=[0, 1], emitted=[1], rank=[1], rank_width=2, depth_invariant=True
+    )
     with pytest.raises(InputError, match="deep"):
         sibling_vectors(shallow, 1, 2)
     with pytest.raises(InputError, match="walk or all"):
@@ -157,7 +182,9 @@ def test_geometric_law_and_its_inverse(acceptance, draft_tokens):
     tokens = geometric_tokens_per_step(acceptance, draft_tokens)
     assert 1 <= tokens <= draft_tokens + 1
     if acceptance < 1:
-        assert tokens == pytest.approx((1 - acceptance ** (draft_tokens + 1)) / (1 - acceptance), rel=1e-6)
+        assert tokens == pytest.approx(
+            (1 - acceptance ** (draft_tokens + 1)) / (1 - acceptance), rel=1e-6
+        )
     again = fitted_acceptance(tokens, draft_tokens)
     assert geometric_tokens_per_step(again, draft_tokens) == pytest.approx(tokens, rel=1e-12)
 
@@ -172,19 +199,24 @@ def test_law_holds_where_its_assumption_does(generator):
     trace = independent_texts(generator, 60, 2000, 0.7)
     fitted = fitted_acceptance(replay_chain(trace, 1).tokens_per_step, 1)
     assert fitted == pytest.approx(0.7, abs=0.01)
-    assert replay_chain(trace, 5).tokens_per_step == pytest.approx(geometric_tokens_per_step(0.7, 5), rel=0.01)
+    assert replay_chain(trace, 5).tokens_per_step == pytest.approx(
+        geometric_tokens_per_step(0.7, 5), rel=0.01
+    )
     assert np.abs(autocorrelation(trace, 5, 3)).max() < 0.02
 
 
 def test_law_fails_on_recorded_texts(reference_data):
-    """Fitted at K = 1 it is too high at K = 5 for EAGLE-3 and too low for n-gram; steps are correlated."""
+    """Fitted at K = 1 it is too high at K = 5 for EAGLE-3 and too low for n-gram; steps are
+    correlated."""
     for dataset in ("gsm8k", "sharegpt"):
         file = reference_data / "acceptance" / f"position_trace_llama31_8b_{dataset}.json"
         ratios = {}
         for drafter in ("eagle", "ngram"):
             trace = read_specdecode_bench(file, drafter=drafter)
             fitted = fitted_acceptance(replay_chain(trace, 1).tokens_per_step, 1)
-            ratios[drafter] = geometric_tokens_per_step(fitted, 5) / replay_chain(trace, 5).tokens_per_step
+            ratios[drafter] = (
+                geometric_tokens_per_step(fitted, 5) / replay_chain(trace, 5).tokens_per_step
+            )
             assert acceptance_by_depth(trace, 5, "all").sum() > acceptance_by_depth(trace, 5).sum()
             assert autocorrelation(trace, 5, 1)[0] > 0.05
         assert 1.07 < ratios["eagle"] < 1.10 and 0.85 < ratios["ngram"] < 0.97
@@ -199,7 +231,9 @@ def test_autocorrelation_of_alternating_steps():
 
 def test_by_kind_adds_up(generator):
     trace = AcceptanceTrace(
-        offsets=[0, 4, 4, 10], emitted=[2, 1, 3, 1, 1, 2, 1, 1, 4, 1], prompt_kinds=("math", "none", "chat")
+        offsets=[0, 4, 4, 10],
+        emitted=[2, 1, 3, 1, 1, 2, 1, 1, 4, 1],
+        prompt_kinds=("math", "none", "chat"),
     )
     rows = by_kind(trace, 2, generator=generator)
     assert [row["kind"] for row in rows] == ["chat", "math", "none"]

@@ -16,7 +16,8 @@ from traces.replay.walk import child_offsets, replay_chain, replay_chains, repla
 
 
 def plain_chain(emitted, drafted, first, draft_tokens):
-    """The definition, one request at a time: (tokens, steps, proposed steps, draft tokens, starts)."""
+    """The definition, one request at a time: (tokens, steps, proposed steps, draft tokens,
+    starts)."""
     n, i, steps, proposed, total, starts = len(emitted), first, 0, 0, 0, []
     while i < n:
         limit = draft_tokens if drafted is None else min(draft_tokens, drafted[i])
@@ -89,7 +90,10 @@ def rank_traces(draw):
     emitted = np.ones(n, dtype=np.int64)
     for i in range(n):
         limit = min(depth, ends[i] - i) if drafted is None else min(depth, ends[i] - i, drafted[i])
-        while emitted[i] <= limit and (rank[i + emitted[i] - 1] if invariant else rank[i, emitted[i] - 1]) == 0:
+        while (
+            emitted[i] <= limit
+            and (rank[i + emitted[i] - 1] if invariant else rank[i, emitted[i] - 1]) == 0
+        ):
             emitted[i] += 1
     trace = AcceptanceTrace(
         offsets=offsets,
@@ -104,7 +108,8 @@ def rank_traces(draw):
 
 
 def by_request(trace, plain):
-    """The plain loop over every request, its counts stacked and its starts shifted to the trace's positions."""
+    """The plain loop over every request, its counts stacked and its starts shifted to the trace's
+    positions."""
     rows, starts = [], []
     for r in range(trace.requests):
         a, b = trace.offsets[r], trace.offsets[r + 1]
@@ -115,7 +120,9 @@ def by_request(trace, plain):
 
 
 def counts_of(replay):
-    return np.stack([replay.tokens, replay.steps, replay.proposed_steps, replay.drafted_tokens], axis=1)
+    return np.stack(
+        [replay.tokens, replay.steps, replay.proposed_steps, replay.drafted_tokens], axis=1
+    )
 
 
 @given(length_traces(), st.integers(0, 9))
@@ -124,7 +131,9 @@ def test_chain_equals_plain_loop(case, draft_tokens):
 
     def plain(part, _):
         drafted = None if trace.drafted is None else trace.drafted[part].tolist()
-        return plain_chain(trace.emitted[part].tolist(), drafted, trace.first_step_position, draft_tokens)
+        return plain_chain(
+            trace.emitted[part].tolist(), drafted, trace.first_step_position, draft_tokens
+        )
 
     expected, starts = by_request(trace, plain)
     replay = replay_chain(trace, draft_tokens)
@@ -154,7 +163,11 @@ def test_tree_equals_plain_loop(case):
         drafted = None if trace.drafted is None else trace.drafted[part]
         invariant = trace.depth_invariant
         return plain_tree(
-            lambda i, d: rank[i + d] if invariant else rank[i, d], n, trace.first_step_position, tree, drafted
+            lambda i, d: rank[i + d] if invariant else rank[i, d],
+            n,
+            trace.first_step_position,
+            tree,
+            drafted,
         )
 
     expected, starts = by_request(trace, plain)
@@ -175,7 +188,10 @@ def test_requests_do_not_touch_each_other(case, draft_tokens, random):
     trace, _ = case
     order = list(range(trace.requests)) * 2
     random.shuffle(order)
-    whole, picked = replay_chain(trace, draft_tokens), replay_chain(trace.select(order), draft_tokens)
+    whole, picked = (
+        replay_chain(trace, draft_tokens),
+        replay_chain(trace.select(order), draft_tokens),
+    )
     np.testing.assert_array_equal(counts_of(picked), counts_of(whole)[order])
 
 
@@ -207,7 +223,9 @@ def test_drafted_wins_over_a_match_rate():
 
 
 def test_longest_possible_values_do_not_wrap_around():
-    trace = AcceptanceTrace(offsets=[0, 40_000], emitted=np.full(40_000, 32_767), drafted=np.full(40_000, 32_767))
+    trace = AcceptanceTrace(
+        offsets=[0, 40_000], emitted=np.full(40_000, 32_767), drafted=np.full(40_000, 32_767)
+    )
     assert replay_chain(trace, 10**9).steps.tolist() == [2]
     assert replay_chain(trace, 32_766).steps.tolist() == [2]
     assert replay_chain(trace, 1).drafted_tokens.tolist() == [20_000]
@@ -236,7 +254,9 @@ def test_refusals():
 
 
 def test_a_tree_may_be_deeper_than_the_text_where_ranks_are_depth_invariant():
-    trace = AcceptanceTrace(offsets=[0, 4], emitted=[5, 4, 3, 2], rank=[0] * 4, rank_width=1, depth_invariant=True)
+    trace = AcceptanceTrace(
+        offsets=[0, 4], emitted=[5, 4, 3, 2], rank=[0] * 4, rank_width=1, depth_invariant=True
+    )
     assert replay_tree(trace, chain_tree(50)).steps.tolist() == [1]
 
 

@@ -1,4 +1,5 @@
-"""Texts walked side by side, against the compiled loops, count by count and position by position."""
+"""Texts walked side by side, against the compiled loops, count by count and position by
+position."""
 
 from unittest import mock
 
@@ -12,7 +13,10 @@ from traces.replay import compiled_walks, walk_loops
 from traces.replay.walk import child_offsets
 
 NONE = np.zeros(0, dtype=np.int16)
-TREES = [Tree.from_paths(paths) for paths in ([(0,)], [(0,), (1,), (0, 0), (0, 2), (1, 0), (0, 0, 0)], [(2,), (2, 2)])]
+TREES = [
+    Tree.from_paths(paths)
+    for paths in ([(0,)], [(0,), (1,), (0, 0), (0, 2), (1, 0), (0, 0, 0)], [(2,), (2, 2)])
+]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,7 +35,13 @@ def texts(draw):
         return np.array(found, dtype=dtype)
 
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    return offsets, numbers(1, 6, np.int16), numbers(0, 5, np.int16), numbers(-1, 2, np.int8), draw(st.integers(0, 1))
+    return (
+        offsets,
+        numbers(1, 6, np.int16),
+        numbers(0, 5, np.int16),
+        numbers(-1, 2, np.int8),
+        draw(st.integers(0, 1)),
+    )
 
 
 def agree(name, *arguments):
@@ -52,7 +62,9 @@ def test_starts_of_chains(text, limited, draft_tokens):
     found = []
     for loops in (walk_loops, compiled_walks):
         starts = np.full(emitted.size, -1, dtype=np.int64)
-        count = loops.chain_starts(emitted, drafted if limited else NONE, offsets, first, draft_tokens, starts)
+        count = loops.chain_starts(
+            emitted, drafted if limited else NONE, offsets, first, draft_tokens, starts
+        )
         found.append((count, starts.tolist()))
     assert found[0] == found[1]
 
@@ -65,7 +77,9 @@ def test_trees(text, limited, listed, tree):
     for loops in (walk_loops, compiled_walks):
         starts = np.full(rank.size if listed else 0, -1, dtype=np.int64)
         limit = drafted if limited else NONE
-        walked = loops.walk_tree(rank, 1, limit, offsets, first, child_offsets(tree, 3), below, starts)
+        walked = loops.walk_tree(
+            rank, 1, limit, offsets, first, child_offsets(tree, 3), below, starts
+        )
         found.append(([each.tolist() for each in walked], starts.tolist()))
     assert found[0] == found[1]
 
@@ -75,5 +89,14 @@ def test_a_trees_ranks_by_depth():
     rank = np.array([0, 0, 1, -1, 0, 0, 0, 1], dtype=np.int8)
     tree, offsets = TREES[1], np.array([0, 4], dtype=np.int64)
     below = np.cumsum((0, *tree.level_widths()), dtype=np.int64)
-    arguments = (rank, 2, NONE, offsets, 0, child_offsets(tree, 3)[: 9 * 4], below[:3], NONE.astype(np.int64))
+    arguments = (
+        rank,
+        2,
+        NONE,
+        offsets,
+        0,
+        child_offsets(tree, 3)[: 9 * 4],
+        below[:3],
+        NONE.astype(np.int64),
+    )
     agree("walk_tree", *arguments)

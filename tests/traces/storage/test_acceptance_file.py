@@ -1,4 +1,5 @@
-"""Files: what is written comes back, and nothing foreign or damaged gets through as anything but an InputError."""
+"""Files: what is written comes back, and nothing foreign or damaged gets through as anything but an
+InputError."""
 
 import json
 import os
@@ -24,10 +25,28 @@ from traces.storage.acceptance_file import (
 )
 from traces.storage.header import METADATA_KEY
 
-ARRAYS = ("prompt_tokens", "offsets", "emitted", "drafted", "rank", "draft_ids", "draft_probs", "target_probs",
-          "emitted_target_prob", "residual_mass")  # fmt: skip
-PLAIN = ("provenance", "request_ids", "prompt_kinds", "first_step_position", "match_rate", "rank_width",
-         "depth_invariant", "summary")  # fmt: skip
+ARRAYS = (
+    "prompt_tokens",
+    "offsets",
+    "emitted",
+    "drafted",
+    "rank",
+    "draft_ids",
+    "draft_probs",
+    "target_probs",
+    "emitted_target_prob",
+    "residual_mass",
+)
+PLAIN = (
+    "provenance",
+    "request_ids",
+    "prompt_kinds",
+    "first_step_position",
+    "match_rate",
+    "rank_width",
+    "depth_invariant",
+    "summary",
+)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
@@ -42,17 +61,37 @@ def traces(draw):
         "prompt_kinds": tuple(draw(NAMES) for _ in sizes),
         "prompt_tokens": generator.integers(0, 2**31 - 1, r),
         "first_step_position": draw(st.integers(0, 2)),
-        "provenance": Provenance(model=draw(NAMES), sampling={"temperature": 0.8}, extra={draw(NAMES): [1, None, "x"]}),
-        "extra_columns": {"wall_s": generator.random(r).tolist(), "sha": [draw(NAMES) for _ in sizes]},
+        "provenance": Provenance(
+            model=draw(NAMES), sampling={"temperature": 0.8}, extra={draw(NAMES): [1, None, "x"]}
+        ),
+        "extra_columns": {
+            "wall_s": generator.random(r).tolist(),
+            "sha": [draw(NAMES) for _ in sizes],
+        },
     }
     if level == 0 or draw(st.booleans()):
-        windows = (Window(drafts=3, draft_tokens=6, accepted_tokens=2, batch_requests=draw(st.none() | st.just(4))),)
-        parts["summary"] = Summary(acceptance_by_depth=(0.5, 0.25), sibling_vectors=((0.6, 0.1),), windows=windows)
+        windows = (
+            Window(
+                drafts=3,
+                draft_tokens=6,
+                accepted_tokens=2,
+                batch_requests=draw(st.none() | st.just(4)),
+            ),
+        )
+        parts["summary"] = Summary(
+            acceptance_by_depth=(0.5, 0.25), sibling_vectors=((0.6, 0.1),), windows=windows
+        )
     if level == 0:
         return AcceptanceTrace(provenance=parts["provenance"], summary=parts["summary"])
     offsets = np.cumsum([0, *sizes])
-    invariant, width, depth = draw(st.booleans()), draw(st.sampled_from([1, 5, 300])), draw(st.integers(1, 4))
-    rank = generator.integers(-1, width, (n,) if invariant else (n, depth)) * generator.integers(0, 2)
+    invariant, width, depth = (
+        draw(st.booleans()),
+        draw(st.sampled_from([1, 5, 300])),
+        draw(st.integers(1, 4)),
+    )
+    rank = generator.integers(-1, width, (n,) if invariant else (n, depth)) * generator.integers(
+        0, 2
+    )
     parts |= {"offsets": offsets, "emitted": leading_hits(rank, offsets) + 1}
     if draw(st.booleans()):
         parts["drafted"] = np.full(n, draw(st.integers(13, 40)))
@@ -89,13 +128,19 @@ def test_round_trip(folder, trace):
     write_acceptance(trace, file)
     assert_same(trace, read_acceptance(file))
     about = describe(file)
-    assert (about["kind"], about["level"], about["requests"]) == ("acceptance", trace.level, trace.requests)
+    assert (about["kind"], about["level"], about["requests"]) == (
+        "acceptance",
+        trace.level,
+        trace.requests,
+    )
     assert about["metadata"]["schema"] == 1 and about["bytes"] == file.stat().st_size
 
 
 @given(
     st.lists(
-        st.tuples(st.floats(0, 1e6), st.integers(1, 9), st.integers(1, 9), st.lists(st.integers(0, 2**60))),
+        st.tuples(
+            st.floats(0, 1e6), st.integers(1, 9), st.integers(1, 9), st.lists(st.integers(0, 2**60))
+        ),
         max_size=6,
     ),
     st.booleans(),
@@ -122,7 +167,11 @@ def test_requests_round_trip(folder, rows, with_blocks):
 def sound(folder):
     rank = np.array([[0, 1], [1, 0], [-1, 2], [0, 0]])
     trace = AcceptanceTrace(
-        offsets=[0, 3, 4], emitted=[2, 1, 1, 2], rank=rank, rank_width=3, prompt_kinds=("math", "chat")
+        offsets=[0, 3, 4],
+        emitted=[2, 1, 1, 2],
+        rank=rank,
+        rank_width=3,
+        prompt_kinds=("math", "chat"),
     )
     file = folder / "sound.parquet"
     write_acceptance(trace, file)
@@ -132,7 +181,8 @@ def sound(folder):
 @settings(max_examples=150)
 @given(data=st.data())
 def test_damaged_files_are_refused_or_unharmed(folder, sound, data):
-    """Cut anywhere or change any bytes: an InputError that names the file, or the very same trace."""
+    """Cut anywhere or change any bytes: an InputError that names the file, or the very same
+    trace."""
     raw = bytearray(sound.read_bytes())
     if data.draw(st.booleans()):
         raw = raw[: data.draw(st.integers(0, len(raw) - 1))]
@@ -151,7 +201,9 @@ def test_damaged_files_are_refused_or_unharmed(folder, sound, data):
         np.testing.assert_array_equal(again.rank, [[0, 1], [1, 0], [-1, 2], [0, 0]])
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"hello, world" * 50, b'{"requests": []}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"PAR1PAR1", b"hello, world" * 50, b'{"requests": []}']
+)
 def test_foreign_files(tmp_path, content):
     file = tmp_path / "foreign.parquet"
     file.write_bytes(content)
@@ -187,7 +239,9 @@ def changed(sound, tmp_path, *, header=None, columns=None, drop=()):
             table = table.drop_columns([name])
         table = table.append_column(name, values)
     file = tmp_path / "changed.parquet"
-    pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(document).encode()}), file)
+    pq.write_table(
+        table.replace_schema_metadata({METADATA_KEY: json.dumps(document).encode()}), file
+    )
     return file
 
 
@@ -275,7 +329,9 @@ def test_requests_are_no_acceptance(sound, tmp_path):
     with pytest.raises(InputError, match="of kind requests"):
         read_requests(sound)
     file = tmp_path / "requests.parquet"
-    write_requests(RequestTrace(arrival_s=[2.0, 3.0], prompt_tokens=[1, 1], output_tokens=[1, 1]), file)
+    write_requests(
+        RequestTrace(arrival_s=[2.0, 3.0], prompt_tokens=[1, 1], output_tokens=[1, 1]), file
+    )
     table = pq.read_table(file)
     unsorted = table.set_column(0, "arrival_s", pa.array([3.0, 2.0]))
     pq.write_table(unsorted, file)

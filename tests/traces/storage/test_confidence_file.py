@@ -16,19 +16,51 @@ from traces.storage.acceptance_file import describe, read_acceptance
 from traces.storage.confidence_file import confidence_table, read_confidence, write_confidence
 from traces.storage.header import METADATA_KEY
 
-ARRAYS = ("policy_of_run", "prompt_offsets", "prompt_ids", "final_ids", "committed_at", "step_offsets", "forward",
-          *STEP_FIELDS, "wall_s", "top_ids", "doubt", *CELL_FIELDS, *CANDIDATE_FIELDS)  # fmt: skip
-PLAIN = ("provenance", "vocabulary", "mask_id", "end_id", "canvas_tokens", "policies", "request_ids", "prompt_kinds")
+ARRAYS = (
+    "policy_of_run",
+    "prompt_offsets",
+    "prompt_ids",
+    "final_ids",
+    "committed_at",
+    "step_offsets",
+    "forward",
+    *STEP_FIELDS,
+    "wall_s",
+    "top_ids",
+    "doubt",
+    *CELL_FIELDS,
+    *CANDIDATE_FIELDS,
+)
+PLAIN = (
+    "provenance",
+    "vocabulary",
+    "mask_id",
+    "end_id",
+    "canvas_tokens",
+    "policies",
+    "request_ids",
+    "prompt_kinds",
+)
 
 
 @settings(max_examples=25)
-@given(st.sets(st.sampled_from(EVERY_RULE), min_size=1, max_size=4), st.integers(1, 4), st.booleans(), st.booleans())
-def test_a_file_read_back_equals_the_trace_written(tmp_path_factory, policies, prompts, timed, wide):
+@given(
+    st.sets(st.sampled_from(EVERY_RULE), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_file_read_back_equals_the_trace_written(
+    tmp_path_factory, policies, prompts, timed, wide
+):
     trace = toy_trace(sorted(policies, key=lambda each: each.name), prompts=prompts)
     changes = {} if timed else {"wall_s": None, "entropy": None}
     if wide:
         ids = np.stack([trace.top_ids, trace.top_ids], axis=1)
-        changes |= {"candidate_ids": ids, "candidate_probs": np.full(ids.shape, 0.5, dtype=np.float16)}
+        changes |= {
+            "candidate_ids": ids,
+            "candidate_probs": np.full(ids.shape, 0.5, dtype=np.float16),
+        }
     trace = toy_trace(trace.policies, prompts=prompts, **changes)
     path = tmp_path_factory.mktemp("traces") / "t.parquet"
     write_confidence(trace, path)
@@ -80,7 +112,9 @@ def test_headers_that_lie_are_refused(tmp_path, table, key, header):
     assert (caught.value.key, caught.value.file) == (key, str(path))
 
 
-@pytest.mark.parametrize("name", ["request", "policy", "committed_at", "forward", "cached_tokens", "top_ids", "doubt"])
+@pytest.mark.parametrize(
+    "name", ["request", "policy", "committed_at", "forward", "cached_tokens", "top_ids", "doubt"]
+)
 def test_columns_that_are_missing_are_named(tmp_path, table, name):
     path = written(table.drop_columns([name]), tmp_path / "t.parquet")
     with pytest.raises(InputError) as caught:

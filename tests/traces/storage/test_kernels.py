@@ -1,4 +1,5 @@
-"""A kernel trace read back equals the one written; foreign, damaged and implausible files are refused."""
+"""A kernel trace read back equals the one written; foreign, damaged and implausible files are
+refused."""
 
 import json
 from dataclasses import fields, replace
@@ -12,15 +13,40 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from traces.storage.acceptance_file import describe, read_acceptance
 from traces.storage.header import METADATA_KEY
-from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, kernel_table, read_kernels, write_kernels
+from traces.storage.kernels import (
+    KernelProvenance,
+    KernelRow,
+    KernelTrace,
+    kernel_table,
+    read_kernels,
+    write_kernels,
+)
 
 ROW = KernelRow(
-    operation="attention", implementation="flash", dtype="bf16", mask="causal", requests=2, query_tokens=4,
-    context=512, heads=32, kv_heads=8, head_dim=128, median_s=2e-5, low_s=1.9e-5, high_s=2.2e-5, repeats=9,
-    cold=True, graph=True, flops=1e9, bytes=1e6,
-)  # fmt: skip
+    operation="attention",
+    implementation="flash",
+    dtype="bf16",
+    mask="causal",
+    requests=2,
+    query_tokens=4,
+    context=512,
+    heads=32,
+    kv_heads=8,
+    head_dim=128,
+    median_s=2e-5,
+    low_s=1.9e-5,
+    high_s=2.2e-5,
+    repeats=9,
+    cold=True,
+    graph=True,
+    flops=1e9,
+    bytes=1e6,
+)
 TRACE = KernelTrace(
-    rows=(ROW, replace(ROW, job="b", kernels="flash_fwd + combine", packed=True, splits=4, outliers=2)),
+    rows=(
+        ROW,
+        replace(ROW, job="b", kernels="flash_fwd + combine", packed=True, splits=4, outliers=2),
+    ),
     provenance=KernelProvenance(device="NVIDIA H100 80GB HBM3", threads=2, extra={"cuda": "13.0"}),
     skipped=({"implementation": "flex", "reason": "wrong"},),
 )
@@ -36,9 +62,18 @@ counts = st.integers(0, 1 << 40)
 )
 def test_written_kernel_rows_come_back_equal(tmp_path_factory, spread, sizes, text, flags):
     row = replace(
-        ROW, low_s=spread[0], median_s=spread[1], high_s=spread[2], requests=sizes[0], rows=sizes[1],
-        outputs=sizes[2], implementation=text, cold=flags[0], graph=flags[1], packed=flags[2],
-    )  # fmt: skip
+        ROW,
+        low_s=spread[0],
+        median_s=spread[1],
+        high_s=spread[2],
+        requests=sizes[0],
+        rows=sizes[1],
+        outputs=sizes[2],
+        implementation=text,
+        cold=flags[0],
+        graph=flags[1],
+        packed=flags[2],
+    )
     file = tmp_path_factory.mktemp("k") / "k.parquet"
     write_kernels(KernelTrace(rows=(row, ROW)), file)
     assert read_kernels(file).rows == (row, ROW)

@@ -1,4 +1,5 @@
-"""Sizes of decoded Parquet: what a few kilobytes would grow to is refused before any value is read."""
+"""Sizes of decoded Parquet: what a few kilobytes would grow to is refused before any value is
+read."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,9 @@ pytestmark = pytest.mark.heavy
 MANY = 40_000_000
 BOMBS = {
     "numbers": lambda: pa.nulls(MANY, pa.int64()).fill_null(0),
-    "one list": lambda: pa.LargeListArray.from_arrays(pa.array([0, MANY], pa.int64()), pa.nulls(MANY, pa.int64())),
+    "one list": lambda: pa.LargeListArray.from_arrays(
+        pa.array([0, MANY], pa.int64()), pa.nulls(MANY, pa.int64())
+    ),
     "texts": lambda: pa.array(["x" * 1000]).take(pa.nulls(400_000, pa.int32()).fill_null(0)),
     "lists of a fixed size": lambda: pa.nulls(MANY // 100, pa.list_(pa.int64(), 100)),
 }
@@ -22,7 +25,9 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_what_decodes_to_more_than_the_limit_is_refused_unread(tmp_path, monkeypatch, name):
     path = tmp_path / "small.parquet"
-    pq.write_table(pa.table({"values": BOMBS[name]()}), path, compression="zstd", row_group_size=MANY)
+    pq.write_table(
+        pa.table({"values": BOMBS[name]()}), path, compression="zstd", row_group_size=MANY
+    )
     assert path.stat().st_size < 400_000
     monkeypatch.setattr(parquet_files, "MAX_ROWS", 2 * MANY)
     monkeypatch.setattr(pq.ParquetFile, "read", None)
@@ -55,7 +60,10 @@ def test_the_limit_may_be_set(tmp_path, monkeypatch, given, taken):
         with opened_parquet(path):
             assert decoded_values(path) == {"values": MANY}
     else:
-        with pytest.raises(InputError, match="must decode to at most 100 MiB"), opened_parquet(path):
+        with (
+            pytest.raises(InputError, match="must decode to at most 100 MiB"),
+            opened_parquet(path),
+        ):
             pass
 
 
@@ -69,7 +77,13 @@ def test_a_limit_that_is_no_number_is_named(tmp_path, monkeypatch, given):
 
 
 def test_a_column_that_stands_twice_is_named(tmp_path):
-    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="this column once") as caught, opened_parquet(tmp_path / "t.parquet"):
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
+        tmp_path / "t.parquet",
+    )
+    with (
+        pytest.raises(InputError, match="this column once") as caught,
+        opened_parquet(tmp_path / "t.parquet"),
+    ):
         pass
     assert caught.value.key == "a"

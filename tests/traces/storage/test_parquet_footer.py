@@ -1,4 +1,5 @@
-"""Column chunks by a footer of our own reading: those that pyarrow sees, and damaged footers that end no process."""
+"""Column chunks by a footer of our own reading: those that pyarrow sees, and damaged footers that
+end no process."""
 
 import subprocess
 import sys
@@ -43,14 +44,25 @@ def test_chunks_are_those_that_pyarrow_sees(table, tmp_path, rows):
     path = tmp_path / "t.parquet"
     pq.write_table(table, path, row_group_size=rows)
     footer = pq.ParquetFile(path).metadata
-    seen = [footer.row_group(g).column(c) for g in range(footer.num_row_groups) for c in range(footer.num_columns)]
+    seen = [
+        footer.row_group(g).column(c)
+        for g in range(footer.num_row_groups)
+        for c in range(footer.num_columns)
+    ]
     found = column_chunks(path.read_bytes())
     assert [(c.column, c.values, c.unpacked_bytes, c.bytes) for c in found] == [
-        (c.path_in_schema.partition(".")[0], c.num_values, c.total_uncompressed_size, c.total_compressed_size)
+        (
+            c.path_in_schema.partition(".")[0],
+            c.num_values,
+            c.total_uncompressed_size,
+            c.total_compressed_size,
+        )
         for c in seen
     ]
     assert [c.is_text for c in found] == [c.physical_type == "BYTE_ARRAY" for c in seen]
-    assert [c.first_page for c in found] == [c.dictionary_page_offset or c.data_page_offset for c in seen]
+    assert [c.first_page for c in found] == [
+        c.dictionary_page_offset or c.data_page_offset for c in seen
+    ]
 
 
 @pytest.mark.heavy
@@ -64,7 +76,9 @@ def test_a_footer_with_any_bit_flipped_ends_no_process(table, tmp_path):
     assert int(done.stdout) > 1000
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"\xff\xff\xff\x7fPAR1", b"\x00\x00\x00\x00\x00PAR1", bytes(64)])
+@pytest.mark.parametrize(
+    "data", [b"", b"PAR1", b"\xff\xff\xff\x7fPAR1", b"\x00\x00\x00\x00\x00PAR1", bytes(64)]
+)
 def test_what_is_no_footer_is_refused(data):
     with pytest.raises((ValueError, IndexError)):
         column_chunks(data)

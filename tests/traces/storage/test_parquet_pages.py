@@ -29,9 +29,18 @@ MANY = 40_000_000
 )
 def test_pages_hold_what_an_honest_footer_says(rows, compression, version, checksums, page_bytes):
     stream = io.BytesIO()
-    table = pa.table({"lists": pa.array(rows, pa.list_(pa.int64())), "texts": [str(row) for row in rows]})
-    pq.write_table(table, stream, compression=compression, data_page_version=version, write_page_checksum=checksums,
-                   data_page_size=page_bytes, row_group_size=7)  # fmt: skip
+    table = pa.table(
+        {"lists": pa.array(rows, pa.list_(pa.int64())), "texts": [str(row) for row in rows]}
+    )
+    pq.write_table(
+        table,
+        stream,
+        compression=compression,
+        data_page_version=version,
+        write_page_checksum=checksums,
+        data_page_size=page_bytes,
+        row_group_size=7,
+    )
     footer = pq.ParquetFile(stream).metadata
     for group in range(footer.num_row_groups):
         for column in range(footer.num_columns):
@@ -51,17 +60,29 @@ def whole(number, width=0):
 
 
 def test_a_footer_that_states_fewer_values_is_not_believed(tmp_path):
-    """Less than a thousand bytes whose footer says 10 values, and whose page holds 320 MB of them."""
+    """Less than a thousand bytes whose footer says 10 values, and whose page holds 320 MB of
+    them."""
     path = tmp_path / "small.parquet"
-    values = pa.LargeListArray.from_arrays(pa.array([0, MANY], pa.int64()), pa.array(np.zeros(MANY, dtype=np.int64)))
-    pq.write_table(pa.table({"a": values}), path, compression="zstd", row_group_size=MANY, write_statistics=False,
-                   store_schema=False)  # fmt: skip
+    values = pa.LargeListArray.from_arrays(
+        pa.array([0, MANY], pa.int64()), pa.array(np.zeros(MANY, dtype=np.int64))
+    )
+    pq.write_table(
+        pa.table({"a": values}),
+        path,
+        compression="zstd",
+        row_group_size=MANY,
+        write_statistics=False,
+        store_schema=False,
+    )
     content = path.read_bytes()
     end = len(content) - 8 - struct.unpack("<I", content[-8:-4])[0]
     honest = whole(MANY)
     assert content[end:].count(honest)
     path.write_bytes(content[:end] + content[end:].replace(honest, whole(10, len(honest))))
-    assert pq.ParquetFile(path).metadata.row_group(0).column(0).num_values == 10 and path.stat().st_size < 1000
+    assert (
+        pq.ParquetFile(path).metadata.row_group(0).column(0).num_values == 10
+        and path.stat().st_size < 1000
+    )
     with pytest.raises(InputError, match=LIMIT_VARIABLE), opened_parquet(path):
         pass
 

@@ -1,10 +1,11 @@
 """How are the answer files of research code read: Spec-Bench, Medusa, EAGLE, Hydra, REST?
 
-Format `answers`: JSON lines of questions whose `choices` list, per turn, `new_tokens`, `wall_time` and either `idxs`
-(the last index of the decoding loop, so steps are that plus one) or `decoding_steps`. Yields level 1 where tokens per
-step are listed over all turns (`accept_lengths`; REST spells the key with a colon at its end), else level 0: the
-mean. It cannot know how many tokens were drafted, nor in what shape: trees and chains write the same file. EAGLE's
-`alpha` and `alpha_num` yield conditional acceptance by position.
+Format `answers`: JSON lines of questions whose `choices` list, per turn, `new_tokens`, `wall_time`
+and either `idxs` (the last index of the decoding loop, so steps are that plus one) or
+`decoding_steps`. Yields level 1 where tokens per step are listed over all turns (`accept_lengths`;
+REST spells the key with a colon at its end), else level 0: the mean. It cannot know how many tokens
+were drafted, nor in what shape: trees and chains write the same file. EAGLE's `alpha` and
+`alpha_num` yield conditional acceptance by position.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from typing import Any
 
 from hardware_profiles.errors import InputError
 from traces.importers.counted import counted
-from traces.importers.files import expect_list, expect_name, expect_object, expect_whole, json_lines, read_text
+from traces.importers.files import (
+    expect_list,
+    expect_name,
+    expect_object,
+    expect_whole,
+    json_lines,
+    read_text,
+)
 from traces.importers.recognition import Format, Sample
 from traces.importers.steps import Steps, stepped
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
@@ -26,9 +34,15 @@ from traces.kinds.acceptance import AcceptanceTrace, Provenance
 _LENGTHS = ("accept_lengths", "accept_lengths:")
 _STEPS = ("decoding_steps", "idxs")
 _METHODS = {
-    "eagle2": "eagle-2", "eagle3": "eagle-3", "hydra": "hydra", "lookahead": "lookahead", "medusa": "medusa",
-    "pld": "n-gram", "samd": "sam-decoding", "sps": "speculative-decoding",
-}  # fmt: skip
+    "eagle2": "eagle-2",
+    "eagle3": "eagle-3",
+    "hydra": "hydra",
+    "lookahead": "lookahead",
+    "medusa": "medusa",
+    "pld": "n-gram",
+    "samd": "sam-decoding",
+    "sps": "speculative-decoding",
+}
 """Methods by the word that evaluation scripts put into a model's name."""
 
 
@@ -58,23 +72,35 @@ def read(path: str | Path) -> AcceptanceTrace:
     for name, row in json_lines(read_text(path), file):
         models.add(expect_name(row.get("model_id", ""), file, f"{name}.model_id"))
         choices += list(_choices(row, file, name))
-    steps, tokens = sum(sum(each.steps) for each in choices), sum(sum(each.tokens) for each in choices)
+    steps, tokens = (
+        sum(sum(each.steps) for each in choices),
+        sum(sum(each.tokens) for each in choices),
+    )
     if not steps:
         raise InputError("must hold an answer with a decoding step", file=file, key="choices")
     model = ", ".join(sorted(models - {""}))[:300]
     method = _method(models)
-    counts = f"{tokens} new tokens in {steps} steps over {len(choices)} answers ({tokens / steps:.4f} per step)."
+    counts = (
+        f"{tokens} new tokens in {steps} steps over {len(choices)} answers ({tokens / steps:.4f}"
+        " per step)."
+    )
     listed = [bool(each.lengths) for each in choices]
     if all(listed):
         note = f"{counts} The shape of the drafts, a chain or a tree, is not in the file."
         requests = list(itertools.chain.from_iterable(_turns(each, file) for each in choices))
         extra = {"steps": steps, "new_tokens": tokens}
-        about = Provenance(model=model, method=method, recorder_version="answer file", notes=note, extra=extra)
+        about = Provenance(
+            model=model, method=method, recorder_version="answer file", notes=note, extra=extra
+        )
         return stepped(requests, file, about)
     if any(listed):
-        raise InputError("must list accept_lengths in every answer or in none", file=file, key="accept_lengths")
+        raise InputError(
+            "must list accept_lengths in every answer or in none", file=file, key="accept_lengths"
+        )
     if tokens < steps:
-        raise InputError(f"must not be fewer than the {steps} steps", file=file, key="new_tokens", value=tokens)
+        raise InputError(
+            f"must not be fewer than the {steps} steps", file=file, key="new_tokens", value=tokens
+        )
     alphas = [each.alpha for each in choices if each.alpha is not None]
     return counted(
         file,
@@ -91,7 +117,9 @@ def read(path: str | Path) -> AcceptanceTrace:
 
 
 def _method(models: Iterable[str]) -> str:
-    """The slug of the one method that the models' names tell; empty where they tell none, or several."""
+    """The slug of the one method that the models' names tell; empty where they tell none, or
+    several.
+    """
     words = {word for model in models for word in re.split(r"[^a-z0-9]+", model.casefold())}
     told = {_METHODS[word] for word in words & _METHODS.keys()}
     return told.pop() if len(told) == 1 else ""
@@ -113,7 +141,12 @@ def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
             for n in expect_list(choice.get("new_tokens"), file, f"{key}.new_tokens")
         ]
         if len(last) != len(tokens):
-            raise InputError("must have one entry per turn", file=file, key=f"{key}.new_tokens", value=len(tokens))
+            raise InputError(
+                "must have one entry per turn",
+                file=file,
+                key=f"{key}.new_tokens",
+                value=len(tokens),
+            )
         spelt = next((k for k in _LENGTHS if k in choice), None)
         alpha = (choice.get("alpha"), choice.get("alpha_num"))
         yield _Choice(
@@ -122,29 +155,44 @@ def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
             steps=[n + 1 for n in last] if counted_by == "idxs" else last,
             tokens=tokens,
             lengths=[] if spelt is None else expect_list(choice[spelt], file, f"{key}.{spelt}"),
-            alpha=(alpha[0], alpha[1]) if isinstance(alpha[0], list) and isinstance(alpha[1], list) else None,
+            alpha=(
+                (alpha[0], alpha[1])
+                if isinstance(alpha[0], list) and isinstance(alpha[1], list)
+                else None
+            ),
         )
 
 
 def _turns(choice: _Choice, file: str) -> Iterator[Steps]:
-    """One request per turn, where the steps of the turns add up to the lengths; else one per answer."""
+    """One request per turn, where the steps of the turns add up to the lengths; else one per
+    answer.
+    """
     bounds = [0, *itertools.accumulate(choice.steps)]
     if bounds[-1] != len(choice.lengths):
         bounds = [0, len(choice.lengths)]
     for turn, (first, last) in enumerate(itertools.pairwise(bounds)):
         if any(type(n) is int and n > 0 for n in choice.lengths[first:last]):
-            yield Steps(request=f"{choice.name}/{turn}", kind=choice.kind, emitted=choice.lengths[first:last])
+            yield Steps(
+                request=f"{choice.name}/{turn}",
+                kind=choice.kind,
+                emitted=choice.lengths[first:last],
+            )
 
 
 def _alpha_rates(alphas: Sequence[tuple[Sequence[Any], Sequence[Any]]], file: str) -> list[float]:
-    """Probability that the first d tokens are all accepted, from accepted and tried drafts by position."""
+    """Probability that the first d tokens are all accepted, from accepted and tried drafts by
+    position.
+    """
     depth = max(len(kept) for kept, _ in alphas)
     if depth > 64 or any(len(kept) != len(tried) for kept, tried in alphas):
-        raise InputError("must be as long as alpha_num, and at most 64", file=file, key="alpha", value=depth)
+        raise InputError(
+            "must be as long as alpha_num, and at most 64", file=file, key="alpha", value=depth
+        )
     rates, reached = [], 1.0
     for at in range(depth):
         kept, tried = (
-            sum(expect_whole(pair[side][at], file, "alpha") for pair in alphas if at < len(pair[0])) for side in (0, 1)
+            sum(expect_whole(pair[side][at], file, "alpha") for pair in alphas if at < len(pair[0]))
+            for side in (0, 1)
         )
         if kept > tried:
             raise InputError("must not exceed alpha_num", file=file, key=f"alpha[{at}]", value=kept)
@@ -155,7 +203,12 @@ def _alpha_rates(alphas: Sequence[tuple[Sequence[Any], Sequence[Any]]], file: st
 
 def _claims(sample: Sample) -> bool:
     choices = sample.first.get("choices")
-    return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "new_tokens" in choices[0]
+    return (
+        isinstance(choices, list)
+        and bool(choices)
+        and isinstance(choices[0], dict)
+        and "new_tokens" in choices[0]
+    )
 
 
 FORMATS = (Format(name="answers", claims=_claims, read=read),)

@@ -1,10 +1,11 @@
 """How are the results of guidellm, aiperf and genai-perf read?
 
 Formats `aiperf` (`profile_export.jsonl` with `spec_decode_acceptance`, or the pooled histogram of
-`profile_export_aiperf.json`) and `guidellm` (`benchmarks.json` whose responses carry the engine's report):
-acceptance. Formats `aiperf-requests`, `guidellm-requests` and `genai-perf-requests` (`profile_export.json`): when
-requests were sent, and how many tokens they had. Acceptance yields level 1 where steps are listed, else level 0. It
-cannot know batch sizes, and genai-perf reports no acceptance at all.
+`profile_export_aiperf.json`) and `guidellm` (`benchmarks.json` whose responses carry the engine's
+report): acceptance. Formats `aiperf-requests`, `guidellm-requests` and `genai-perf-requests`
+(`profile_export.json`): when requests were sent, and how many tokens they had. Acceptance yields
+level 1 where steps are listed, else level 0. It cannot know batch sizes, and genai-perf reports no
+acceptance at all.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def read_aiperf(path: str | Path) -> AcceptanceTrace:
     if sample.first.get(_POOLED):
         histogram = {"acceptance_histogram": sample.first[_POOLED]}
         return pooled([record_of(histogram, file, _POOLED)], file, source="aiperf")
-    rows = [(name, row[_RECORD]) for name, row in _records(sample) if isinstance(row.get(_RECORD), dict)]
+    rows = [
+        (name, row[_RECORD]) for name, row in _records(sample) if isinstance(row.get(_RECORD), dict)
+    ]
     return pooled([record_of(value, file, name) for name, value in rows], file, source="aiperf")
 
 
@@ -56,7 +59,9 @@ def read_guidellm(path: str | Path) -> AcceptanceTrace:
     records = []
     for name, request in _guidellm_requests(path, file):
         reports = [request.get(key) for key in _REPORTS]
-        inner = [report.get("speculative_decoding") for report in reports if isinstance(report, dict)]
+        inner = [
+            report.get("speculative_decoding") for report in reports if isinstance(report, dict)
+        ]
         found = next((each for each in (*inner, *reports) if is_record(each)), None)
         if found is not None:
             records.append(record_of(found, file, name))
@@ -83,7 +88,8 @@ def read_aiperf_requests(path: str | Path) -> RequestTrace:
 
 
 def read_guidellm_requests(path: str | Path) -> RequestTrace:
-    """Read when guidellm's requests were sent and how many tokens they had; the runs of a sweep follow each other.
+    """Read when guidellm's requests were sent and how many tokens they had; the runs of a sweep
+    follow each other.
 
     Raises:
         InputError: anything that is not as described.
@@ -100,7 +106,8 @@ def read_genai_requests(path: str | Path) -> RequestTrace:
     """Read when genai-perf's requests were sent, and the tokens that the server reported as usage.
 
     Raises:
-        InputError: anything that is not as described, or responses without usage: their text alone tells no tokens.
+        InputError: anything that is not as described, or responses without usage: their text alone
+            tells no tokens.
     """
     file = str(path)
     document = expect_object(parse_json(read_text(path), file), file, "document")
@@ -112,11 +119,15 @@ def read_genai_requests(path: str | Path) -> RequestTrace:
             sent = expect_object(request, file, f"{key}[{number}]")
             usage = _usage(sent)
             if usage is None:
-                wanted = "responses must report usage (--extra-inputs stream_options:...): text alone tells no tokens"
+                wanted = (
+                    "responses must report usage (--extra-inputs stream_options:...): text alone"
+                    " tells no tokens"
+                )
                 raise InputError(wanted, file=file, key=f"{key}[{number}].response_outputs")
             start = _number(sent.get("timestamp"), file, f"{key}[{number}].timestamp") * NANO
             tokens = [
-                _number(usage.get(k), file, f"{key}[{number}].{k}") for k in ("prompt_tokens", "completion_tokens")
+                _number(usage.get(k), file, f"{key}[{number}].{k}")
+                for k in ("prompt_tokens", "completion_tokens")
             ]
             rows.append((start, *tokens))
     return _sorted_requests(rows, file, "a genai-perf run")
@@ -149,19 +160,27 @@ def _guidellm_requests(path: str | Path, file: str) -> Iterator[tuple[str, Mappi
     for index, each in enumerate(expect_list(document.get("benchmarks"), file, "benchmarks")):
         requests = expect_object(each, file, f"benchmarks[{index}]").get("requests")
         listed = requests.get("successful") if isinstance(requests, dict) else requests
-        for number, request in enumerate(expect_list(listed, file, f"benchmarks[{index}].requests")):
+        for number, request in enumerate(
+            expect_list(listed, file, f"benchmarks[{index}].requests")
+        ):
             name = f"benchmarks[{index}].requests[{number}]"
             yield name, expect_object(request, file, name)
 
 
 def _flat(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request's numbers, those that newer versions nest included; the outermost of a name counts."""
+    """The request's numbers, those that newer versions nest included; the outermost of a name
+    counts.
+    """
     flat: dict[str, Any] = {}
     for name in ("info", "request_info", "scheduler_info"):
         inner = request.get(name)
         if isinstance(inner, dict):
             timings = inner.get("timings")
-            flat |= {k: v for k, v in (timings if isinstance(timings, dict) else {}).items() if v is not None}
+            flat |= {
+                k: v
+                for k, v in (timings if isinstance(timings, dict) else {}).items()
+                if v is not None
+            }
             flat |= {k: v for k, v in inner.items() if v is not None}
     for name, wanted in (("input_metrics", _PROMPTS[0]), ("output_metrics", _OUTPUTS[0])):
         inner = request.get(name)
@@ -179,7 +198,9 @@ def _at(row: Mapping[str, Any], file: str, name: str, group: str, keys: Sequence
     values = expect_object(row.get(group), file, f"{name}.{group}")
     key = next((key for key in keys if key in values), keys[0])
     value = values.get(key)
-    return _number(value.get("value") if isinstance(value, dict) else value, file, f"{name}.{group}.{key}")
+    return _number(
+        value.get("value") if isinstance(value, dict) else value, file, f"{name}.{group}.{key}"
+    )
 
 
 def _number(value: object, file: str, key: str) -> float:
@@ -211,7 +232,9 @@ FORMATS = (
     Format(name="aiperf", claims=_speculates, read=read_aiperf),
     Format(
         name="guidellm",
-        claims=lambda sample: sample.holds("benchmarks") and sample.says('"num_spec_steps"|"acceptance_histogram"'),
+        claims=lambda sample: (
+            sample.holds("benchmarks") and sample.says('"num_spec_steps"|"acceptance_histogram"')
+        ),
         read=read_guidellm,
     ),
     Format(
@@ -223,7 +246,10 @@ FORMATS = (
     Format(
         name="guidellm-requests",
         kind="requests",
-        claims=lambda sample: sample.holds("benchmarks") and not sample.says('"num_spec_steps"|"acceptance_histogram"'),
+        claims=lambda sample: (
+            sample.holds("benchmarks")
+            and not sample.says('"num_spec_steps"|"acceptance_histogram"')
+        ),
         read=read_guidellm_requests,
     ),
     Format(

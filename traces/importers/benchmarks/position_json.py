@@ -1,9 +1,9 @@
 """How is a plain JSON list of emitted lengths read?
 
-Format `position-json`. Yields level 1: `{"first_step_position": 0, "requests": [{"prompt_tokens": 103,
-"emitted": [1, 5, ...], "drafted": [0, 8, ...]}, ...]}`, with `id` and `kind` optional per request. It
-cannot know ranks, so it answers chains and no trees; without `drafted` it cannot know which steps had a
-proposal, and a match rate stands in.
+Format `position-json`. Yields level 1: `{"first_step_position": 0, "requests": [{"prompt_tokens":
+103, "emitted": [1, 5, ...], "drafted": [0, 8, ...]}, ...]}`, with `id` and `kind` optional per
+request. It cannot know ranks, so it answers chains and no trees; without `drafted` it cannot know
+which steps had a proposal, and a match rate stands in.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def read(path: str | Path, *, match_rate: float | None = None) -> AcceptanceTrac
 
     Args:
         path: the file.
-        match_rate: share of steps with a proposal, used where the file has no `drafted`; None: every step.
+        match_rate: share of steps with a proposal, used where the file has no `drafted`; None:
+            every step.
 
     Returns:
         A trace of level 1; keys without a meaning here are named in its notes.
@@ -61,7 +62,9 @@ def read(path: str | Path, *, match_rate: float | None = None) -> AcceptanceTrac
                 wanted = f"must be as long as emitted ({emitted[-1].size})"
                 raise InputError(wanted, file=file, key=f"{key}.drafted", value=drafted[-1].size)
     if len(drafted) not in (0, len(emitted)):
-        raise InputError("drafted must stand in every request or in none", file=file, key="requests")
+        raise InputError(
+            "drafted must stand in every request or in none", file=file, key="requests"
+        )
     if not emitted:
         raise InputError("must hold at least one request", file=file, key="requests")
     return AcceptanceTrace(
@@ -70,7 +73,9 @@ def read(path: str | Path, *, match_rate: float | None = None) -> AcceptanceTrac
         prompt_kinds=tuple(kinds),
         prompt_tokens=np.asarray(prompts, dtype=np.int32),
         offsets=np.cumsum([0, *(len(each) for each in emitted)], dtype=np.int64),
-        first_step_position=expect_whole(document.get("first_step_position", 0), file, "first_step_position"),
+        first_step_position=expect_whole(
+            document.get("first_step_position", 0), file, "first_step_position"
+        ),
         emitted=np.concatenate(emitted),
         drafted=np.concatenate(drafted) if drafted else None,
         match_rate=None if drafted else match_rate,
@@ -93,7 +98,12 @@ def _notes(has_drafted: bool, match_rate: float | None, ignored: set[str]) -> st
 
 def _claims(sample: Sample) -> bool:
     requests = sample.first.get("requests")
-    return isinstance(requests, list) and bool(requests) and isinstance(requests[0], dict) and "emitted" in requests[0]
+    return (
+        isinstance(requests, list)
+        and bool(requests)
+        and isinstance(requests[0], dict)
+        and "emitted" in requests[0]
+    )
 
 
 FORMATS = (Format(name="position-json", claims=_claims, read=read),)

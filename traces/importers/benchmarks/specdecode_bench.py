@@ -1,14 +1,14 @@
 """How are SpecDecode-Bench's recorded acceptance lengths read?
 
-Format `specdecode-bench`. Yields level 1 for one of the two drafters recorded side by side, EAGLE-3 or
-n-gram. Three layouts are read: the published JSON lines (`acc_eagle.acc_len`, `acc_ngram.acc_len`, token
-ids), the same lines without token ids (`acc_len_eagle`, `acc_len_ngram`), and one JSON object with `rows`
-of `eagle` and `ngram`.
+Format `specdecode-bench`. Yields level 1 for one of the two drafters recorded side by side, EAGLE-3
+or n-gram. Three layouts are read: the published JSON lines (`acc_eagle.acc_len`,
+`acc_ngram.acc_len`, token ids), the same lines without token ids (`acc_len_eagle`,
+`acc_len_ngram`), and one JSON object with `rows` of `eagle` and `ngram`.
 
-Each drafter's array is a text of its own: the two differ in length where generations diverged, so a request
-is as long as the chosen array and `gen_len` is not used. Lengths stop at 20 drafts. EAGLE-3 lengths run
-past the end of the text (replay caps them), n-gram lengths stop there. It cannot know ranks, nor where the
-n-gram drafter found a match.
+Each drafter's array is a text of its own: the two differ in length where generations diverged, so a
+request is as long as the chosen array and `gen_len` is not used. Lengths stop at 20 drafts. EAGLE-3
+lengths run past the end of the text (replay caps them), n-gram lengths stop there. It cannot know
+ranks, nor where the n-gram drafter found a match.
 
 Reference: Liu et al., Speculative Decoding: Performance or Illusion? (2025), arXiv 2601.11580.
 """
@@ -36,15 +36,20 @@ from traces.importers.recognition import Format, Sample
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
 DRAFTERS = ("eagle", "ngram")
-_LENGTHS = "Level 1 from SpecDecode-Bench: lengths up to 20 drafts, no ranks, so chains but no trees."
+_LENGTHS = (
+    "Level 1 from SpecDecode-Bench: lengths up to 20 drafts, no ranks, so chains but no trees."
+)
 
 
-def read(path: str | Path, *, drafter: str = "eagle", match_rate: float | None = None) -> AcceptanceTrace:
+def read(
+    path: str | Path, *, drafter: str = "eagle", match_rate: float | None = None
+) -> AcceptanceTrace:
     """Read one drafter's lengths.
 
     Args:
         path: a file in one of the three layouts.
-        drafter: "eagle" (EAGLE-3, proposes in every step) or "ngram" (proposes where the context matches).
+        drafter: "eagle" (EAGLE-3, proposes in every step) or "ngram" (proposes where the context
+            matches).
         match_rate: share of steps with an n-gram proposal; None: every step is charged one.
 
     Returns:
@@ -57,7 +62,9 @@ def read(path: str | Path, *, drafter: str = "eagle", match_rate: float | None =
     if drafter not in DRAFTERS:
         raise InputError(f"must be one of {', '.join(DRAFTERS)}", key="drafter", value=drafter)
     if drafter == "eagle" and match_rate is not None:
-        raise InputError("EAGLE-3 proposes in every step: leave it out", key="match_rate", value=match_rate)
+        raise InputError(
+            "EAGLE-3 proposes in every step: leave it out", key="match_rate", value=match_rate
+        )
     rows = list(_rows(read_text(path), file))
     if not rows:
         raise InputError("must hold at least one request", file=file)
@@ -73,7 +80,9 @@ def read(path: str | Path, *, drafter: str = "eagle", match_rate: float | None =
         ),
         request_ids=tuple(expect_name(row.get("id", key), file, f"{key}.id") for key, row in rows),
         prompt_kinds=tuple(datasets),
-        prompt_tokens=np.asarray([_prompt_tokens(row, file, key) for key, row in rows], dtype=np.int32),
+        prompt_tokens=np.asarray(
+            [_prompt_tokens(row, file, key) for key, row in rows], dtype=np.int32
+        ),
         offsets=np.cumsum([0, *(len(each) for each in emitted)], dtype=np.int64),
         emitted=np.concatenate(emitted),
         match_rate=match_rate,
@@ -123,7 +132,9 @@ def _notes(drafter: str, match_rate: float | None) -> str:
 
 def _claims(sample: Sample) -> bool:
     rows = sample.first.get("rows")
-    first = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else sample.first
+    first = (
+        rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else sample.first
+    )
     return any(
         key in first
         for drafter in DRAFTERS

@@ -1,10 +1,10 @@
 """How is one row of a table of acceptance lengths read?
 
-Format `acceptance-table`: a CSV with a name and a mean per row (TensorRT-LLM's `test, ref_al`, leaderboards' `method,
-mean_accepted_tokens`, `accept_len` with `K`), speculators' `acceptance.csv` with counts and rates by position,
-TensorRT-LLM's `acceptance_length.yaml`, SpecForge's results, the averages that REST prints, or the head accuracies
-that Medusa's training logged. Yields level 0 of the row that `--drafter` names. It cannot know what is not in the
-row: mostly the draft length.
+Format `acceptance-table`: a CSV with a name and a mean per row (TensorRT-LLM's `test, ref_al`,
+leaderboards' `method, mean_accepted_tokens`, `accept_len` with `K`), speculators' `acceptance.csv`
+with counts and rates by position, TensorRT-LLM's `acceptance_length.yaml`, SpecForge's results, the
+averages that REST prints, or the head accuracies that Medusa's training logged. Yields level 0 of
+the row that `--drafter` names. It cannot know what is not in the row: mostly the draft length.
 """
 
 from __future__ import annotations
@@ -30,8 +30,20 @@ _MOST_ROWS = 100_000
 _MOST_YAML_CHARACTERS = 1 << 20
 _MEANS = ("ref_al", "mean_accepted_tokens", "accept_len", "acceptance_length", "accept_length")
 _NAMES = ("test", "method", "subset", "Name")
-_DETAILS = ("leaderboard", "model", "target", "draft", "hardware", "batch", "K", "note", "temperature")
-_REST = re.compile(r"^accept_lengths_tree_average_micro: +(\d{1,6}(?:\.\d{1,18})?) *$", re.MULTILINE | re.ASCII)
+_DETAILS = (
+    "leaderboard",
+    "model",
+    "target",
+    "draft",
+    "hardware",
+    "batch",
+    "K",
+    "note",
+    "temperature",
+)
+_REST = re.compile(
+    r"^accept_lengths_tree_average_micro: +(\d{1,6}(?:\.\d{1,18})?) *$", re.MULTILINE | re.ASCII
+)
 _HEAD = re.compile(r"train/medusa(\d)_top(\d)", re.ASCII)
 
 
@@ -47,7 +59,8 @@ def read(path: str | Path, *, drafter: str | None = None) -> AcceptanceTrace:
 
     Args:
         path: the table.
-        drafter: the row where there are several: its name, or words of its name and details that no other row has.
+        drafter: the row where there are several: its name, or words of its name and details that no
+            other row has.
 
     Raises:
         InputError: no such table, no such row, or a number that is none.
@@ -69,7 +82,9 @@ def read(path: str | Path, *, drafter: str | None = None) -> AcceptanceTrace:
     for depth in count():
         if depth >= MOST_POSITIONS or not _filled(values.get(f"acceptance_at_pos_{depth}")):
             break
-        rates.append(_number(values[f"acceptance_at_pos_{depth}"], file, f"acceptance_at_pos_{depth}"))
+        rates.append(
+            _number(values[f"acceptance_at_pos_{depth}"], file, f"acceptance_at_pos_{depth}")
+        )
     levels = str(values.get("K") or values.get("steps") or "")
     return counted(
         file,
@@ -79,7 +94,9 @@ def read(path: str | Path, *, drafter: str | None = None) -> AcceptanceTrace:
         accepted_tokens=accepted,
         rates=rates,
         mean_tokens_per_step=None if drafts else mean,
-        longest_draft=int(levels) if levels.isascii() and levels.isdigit() and len(levels) < 4 else 0,
+        longest_draft=(
+            int(levels) if levels.isascii() and levels.isdigit() and len(levels) < 4 else 0
+        ),
         drafter=row.name,
         notes=[f"Row {row.name} ({row.details})." if row.details else f"Row {row.name}."],
     )
@@ -93,8 +110,16 @@ def _rows(sample: Sample, file: str) -> Iterator[_Row]:
             for number, line in enumerate(lines):
                 if number >= _MOST_ROWS:
                     raise InputError(f"must have at most {_MOST_ROWS} rows", file=file, key="rows")
-                if any(_filled(line.get(key)) for key in _MEANS) or _filled(line.get("train/medusa0_top1")):
-                    yield _row(line, next((str(line[k]) for k in _NAMES if _filled(line.get(k))), f"row {number + 1}"))
+                if any(_filled(line.get(key)) for key in _MEANS) or _filled(
+                    line.get("train/medusa0_top1")
+                ):
+                    yield _row(
+                        line,
+                        next(
+                            (str(line[k]) for k in _NAMES if _filled(line.get(k))),
+                            f"row {number + 1}",
+                        ),
+                    )
         except csv.Error as error:
             raise InputError(f"must be CSV ({error})", file=file) from None
     elif (printed := _REST.search(sample.text)) is not None:
@@ -106,7 +131,11 @@ def _rows(sample: Sample, file: str) -> Iterator[_Row]:
 
 
 def _row(line: Mapping[str, Any], name: str) -> _Row:
-    details = ", ".join(f"{key} {line[key]}" for key in _DETAILS if _filled(line.get(key)) and str(line[key]) != name)
+    details = ", ".join(
+        f"{key} {line[key]}"
+        for key in _DETAILS
+        if _filled(line.get(key)) and str(line[key]) != name
+    )
     return _Row(name=name[:200], details=details[:300], values=line)
 
 
@@ -117,7 +146,9 @@ def _specforge(sample: Sample) -> Iterator[_Row]:
             for found in metrics if isinstance(metrics, list) else ():
                 if isinstance(found, dict) and _filled(found.get("accept_length")):
                     keys = ("batch_size", "steps", "topk", "num_draft_tokens")
-                    details = ", ".join(f"{key} {run[key]}" for key in keys if run.get(key) is not None)
+                    details = ", ".join(
+                        f"{key} {run[key]}" for key in keys if run.get(key) is not None
+                    )
                     yield _Row(name=str(name)[:200], details=details[:300], values={**run, **found})
 
 
@@ -146,19 +177,29 @@ def _chosen(rows: list[_Row], drafter: str | None, file: str) -> _Row:
         texts = [f"{row.name}, {row.details}".casefold() for row in rows]
         split = [set(text.replace(",", " ").split()) for text in texts]
         wholly = [row for row, words_of in zip(rows, split, strict=True) if set(words) <= words_of]
-        partly = [row for row, text in zip(rows, texts, strict=True) if all(word in text for word in words)]
+        partly = [
+            row
+            for row, text in zip(rows, texts, strict=True)
+            if all(word in text for word in words)
+        ]
         chosen = [row for row in rows if row.name == drafter] or wholly or partly
     if len(chosen) == 1:
         return chosen[0]
-    shown = "; ".join(f"{row.name} ({row.details})" if row.details else row.name for row in (chosen or rows)[:6])
+    shown = "; ".join(
+        f"{row.name} ({row.details})" if row.details else row.name for row in (chosen or rows)[:6]
+    )
     wanted = (
-        f"has {len(rows)} rows: choose one by --drafter" if drafter is None else f"must name one row, not {len(chosen)}"
+        f"has {len(rows)} rows: choose one by --drafter"
+        if drafter is None
+        else f"must name one row, not {len(chosen)}"
     )
     raise InputError(f"{wanted}: {shown[:600]}", file=file, key="drafter", value=drafter)
 
 
 def _heads(row: _Row, file: str) -> AcceptanceTrace:
-    """Accuracies of Medusa heads: the probability that the k-th candidate of head d is the true token."""
+    """Accuracies of Medusa heads: the probability that the k-th candidate of head d is the true
+    token.
+    """
     tops: dict[int, dict[int, float]] = {}
     for key, value in row.values.items():
         if (match := _HEAD.fullmatch(str(key))) is not None and _filled(value):
@@ -168,12 +209,17 @@ def _heads(row: _Row, file: str) -> AcceptanceTrace:
         within = [tops[head][top] for top in sorted(tops[head])]
         vectors.append(tuple(max(0.0, b - a) for a, b in zip([0.0, *within], within, strict=False)))
     notes = (
-        f"Head accuracies of run {row.name}, each given the true text before it: what the candidates of every head "
-        "accept on their own. Tokens per step were not measured."
+        f"Head accuracies of run {row.name}, each given the true text before it: what the"
+        " candidates of every head accept on their own. Tokens per step were not measured."
     )
     with naming(file):
         summary = Summary(sibling_vectors=tuple(vectors))
-    about = Provenance(drafter=row.name, method="medusa", recorder_version="head accuracies", notes=f"Level 0. {notes}")
+    about = Provenance(
+        drafter=row.name,
+        method="medusa",
+        recorder_version="head accuracies",
+        notes=f"Level 0. {notes}",
+    )
     return AcceptanceTrace(summary=summary, provenance=about, file=file)
 
 
@@ -193,13 +239,18 @@ def _number(value: object, file: str, key: str) -> float:
 
 def _claims(sample: Sample) -> bool:
     if sample.columns:
-        return any(key in sample.columns for key in _MEANS) or "train/medusa0_top1" in sample.columns
+        return (
+            any(key in sample.columns for key in _MEANS) or "train/medusa0_top1" in sample.columns
+        )
     if sample.document is not None:
         return any(
-            isinstance(runs, list) and bool(runs) and isinstance(runs[0], dict)
-            and isinstance(runs[0].get("metrics"), list) and "batch_size" in runs[0]
+            isinstance(runs, list)
+            and bool(runs)
+            and isinstance(runs[0], dict)
+            and isinstance(runs[0].get("metrics"), list)
+            and "batch_size" in runs[0]
             for runs in sample.first.values()
-        )  # fmt: skip
+        )
     return _REST.search(sample.text) is not None or (
         len(sample.text) < MAX_LINE_CHARACTERS and sample.says(r"^ +(?:- )?ref_al: *\d")
     )

@@ -1,11 +1,12 @@
 """How is acceptance read from the Prometheus counters of vLLM, LMDeploy and llama.cpp?
 
-Formats `vllm-metrics`, `lmdeploy-metrics` and `llama-cpp-metrics`: all three count `spec_decode_num_drafts`,
-`_draft_tokens`, `_accepted_tokens` and `_accepted_tokens_per_pos` under their own prefix. Yields level 0: counts
-between two scrapes (or since the engine started) and the unconditional probability that each draft position is
-accepted, summed over engines; of vLLM's V0 engine the mean, from what it emitted. It cannot know positions, batch
-sizes or single requests, nor tell lengths apart where a dynamic schedule mixed them: the rates hold for the draft
-lengths in use and no others.
+Formats `vllm-metrics`, `lmdeploy-metrics` and `llama-cpp-metrics`: all three count
+`spec_decode_num_drafts`, `_draft_tokens`, `_accepted_tokens` and `_accepted_tokens_per_pos` under
+their own prefix. Yields level 0: counts between two scrapes (or since the engine started) and the
+unconditional probability that each draft position is accepted, summed over engines; of vLLM's V0
+engine the mean, from what it emitted. It cannot know positions, batch sizes or single requests, nor
+tell lengths apart where a dynamic schedule mixed them: the rates hold for the draft lengths in use
+and no others.
 """
 
 from __future__ import annotations
@@ -21,18 +22,29 @@ from traces.kinds.acceptance import AcceptanceTrace
 
 _ENGINES = {"vllm-metrics": "vllm", "lmdeploy-metrics": "lmdeploy", "llama-cpp-metrics": "llamacpp"}
 _POSITIONS = "num_accepted_tokens_per_pos"
-_COUNTERS = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_emitted_tokens", _POSITIONS)
+_COUNTERS = (
+    "num_drafts",
+    "num_draft_tokens",
+    "num_accepted_tokens",
+    "num_emitted_tokens",
+    _POSITIONS,
+)
 _EFFICIENCY = "efficiency"
 _NAMES = {"vllm": "vLLM", "lmdeploy": "LMDeploy", "llamacpp": "llama.cpp"}
 
 
 def read(
-    before: str | Path, after: str | Path | None = None, *, model: str | None = None, engine: str = "vllm"
+    before: str | Path,
+    after: str | Path | None = None,
+    *,
+    model: str | None = None,
+    engine: str = "vllm",
 ) -> AcceptanceTrace:
     """Read the difference of two scrapes.
 
     Args:
-        before: text of `/metrics` at the start; the only file where `after` is absent, counted from engine start.
+        before: text of `/metrics` at the start; the only file where `after` is absent, counted from
+            engine start.
         after: text of `/metrics` at the end.
         model: `model_name` to read where several models are served.
         engine: prefix of the counters: vllm, lmdeploy or llamacpp.
@@ -41,7 +53,8 @@ def read(
         A trace of level 0.
 
     Raises:
-        InputError: no counters, several models and none chosen, a counter that fell (engine restarted), no draft.
+        InputError: no counters, several models and none chosen, a counter that fell (engine
+            restarted), no draft.
     """
     prefix = f"{engine}:spec_decode_"
     start = {} if after is None else scrape(before, prefix, _COUNTERS, model)
@@ -50,19 +63,32 @@ def read(
     counters = {key: value for key, value in end.items() if key[0] != _EFFICIENCY}
     series = gained(counters, start, file, before)
     drafts, proposed, accepted, emitted = (summed(series, name, file) for name in _COUNTERS[:4])
-    notes = ["One scrape only: everything since the engine started, warm-up included."] if after is None else []
+    notes = (
+        ["One scrape only: everything since the engine started, warm-up included."]
+        if after is None
+        else []
+    )
     if emitted and not drafts:
         length = _length_of_v0(end, file)
         drafts = proposed // length
         accepted = max(0, emitted - drafts)  # its own count goes on behind a refused token
-        notes.append(f"V0 engine: its efficiency tells a draft length of {length}, which tells the drafts.")
+        notes.append(
+            f"V0 engine: its efficiency tells a draft length of {length}, which tells the drafts."
+        )
     positions = by_position(series, _POSITIONS, file)
     if not drafts and not (proposed and engine == "llamacpp"):
-        raise InputError("no draft was verified between the scrapes", file=file, key=f"{prefix}num_drafts")
+        raise InputError(
+            "no draft was verified between the scrapes", file=file, key=f"{prefix}num_drafts"
+        )
     if positions and sum(positions) != accepted:
-        notes.append("The counters per position do not add up to the accepted tokens: scraped under load.")
+        notes.append(
+            "The counters per position do not add up to the accepted tokens: scraped under load."
+        )
     if positions and proposed != drafts * len(positions):
-        notes.append("Draft lengths were mixed: deeper positions count steps that never drafted so deep as refused.")
+        notes.append(
+            "Draft lengths were mixed: deeper positions count steps that never drafted so deep as"
+            " refused."
+        )
     return counted(
         file,
         source=f"{_NAMES[engine]} Prometheus counters",
@@ -78,13 +104,19 @@ def read(
 
 
 def _length_of_v0(series: Series, file: str) -> int:
-    """Draft length K of the V0 engine, which counts no drafts: its efficiency is emitted over drafts times K + 1.
+    """Draft length K of the V0 engine, which counts no drafts: its efficiency is emitted over
+    drafts times K + 1.
 
     Raises:
         InputError: no efficiency, or one that no draft length has.
     """
-    efficiency = max((value for (name, _), value in series.items() if name == _EFFICIENCY), default=0.0)
-    emitted, proposed = summed(series, "num_emitted_tokens", file), summed(series, "num_draft_tokens", file)
+    efficiency = max(
+        (value for (name, _), value in series.items() if name == _EFFICIENCY), default=0.0
+    )
+    emitted, proposed = (
+        summed(series, "num_emitted_tokens", file),
+        summed(series, "num_draft_tokens", file),
+    )
     longer = emitted / (efficiency * proposed) - 1.0 if efficiency and proposed else 0.0  # 1 / K
     length = round(1.0 / longer) if longer > 1.0 / MOST_POSITIONS else 0
     if not 1 <= length <= MOST_POSITIONS:

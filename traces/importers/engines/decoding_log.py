@@ -1,10 +1,11 @@
 """How is acceptance read from the periodic log lines of vLLM and LMDeploy?
 
-Formats `vllm-log` and `lmdeploy-log`. Yields level 0: vLLM's `SpecDecoding metrics` lines (0.9 and later; 0.8.x without
-lengths) or `Speculative metrics` lines (V0 engine, running totals), or LMDeploy's `Draft acceptance rate: .., Mean
-acceptance length: ..` lines, pooled, with every window stored beside the batch size of the neighbouring `Engine ...`
-line. It cannot know positions, and drafts only as far as the printed figures pin them down: 0.8.x prints none. Batch
-sizes are those at the moment of logging, not the window's mean.
+Formats `vllm-log` and `lmdeploy-log`. Yields level 0: vLLM's `SpecDecoding metrics` lines (0.9 and
+later; 0.8.x without lengths) or `Speculative metrics` lines (V0 engine, running totals), or
+LMDeploy's `Draft acceptance rate: .., Mean acceptance length: ..` lines, pooled, with every window
+stored beside the batch size of the neighbouring `Engine ...` line. It cannot know positions, and
+drafts only as far as the printed figures pin them down: 0.8.x prints none. Batch sizes are those at
+the moment of logging, not the window's mean.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ _RUNNING = re.compile(r"\bAvg generation throughput: .*?\bRunning: (\d{1,9}) req
 _LENGTH = re.compile(rf"Mean acceptance length: {_NUMBER}", re.ASCII)
 _ACCEPTED = re.compile(rf"Accepted: {_COUNT} tokens", re.ASCII)
 _DRAFTED = re.compile(rf"Drafted: {_COUNT} tokens", re.ASCII)
-_RATES = re.compile(r"Per-position acceptance rate: \[?((?:[01]\.\d{1,6}(?:, ?)?){1,256})", re.ASCII)
+_RATES = re.compile(
+    r"Per-position acceptance rate: \[?((?:[01]\.\d{1,6}(?:, ?)?){1,256})", re.ASCII
+)
 _WINDOWS = {
     "vLLM": re.compile("SpecDecoding metrics:"),
     "LMDeploy": re.compile(r"Draft acceptance rate: [\d.]+%, Mean acceptance length:", re.ASCII),
 }
 _TOTALS = re.compile(
-    rf"Speculative metrics: .*?Number of speculative tokens: {_COUNT}, Number of accepted tokens: {_COUNT}, "
+    rf"Speculative metrics: .*?Number of speculative tokens: {_COUNT}, Number of accepted tokens:"
+    rf" {_COUNT}, "
     rf"Number of draft tokens: {_COUNT}, Number of emitted tokens: {_COUNT}",
     re.ASCII,
 )
@@ -82,7 +86,9 @@ def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
     found = []
     before = (0, 0, 0)
     for number, line in enumerate(text.splitlines(), start=1):
-        if len(line) > _MAX_LINE or not ("throughput" in line or "acceptance rate" in line or "metrics:" in line):
+        if len(line) > _MAX_LINE or not (
+            "throughput" in line or "acceptance rate" in line or "metrics:" in line
+        ):
             continue
         match = _STAMP.search(line)
         stamp = match[1] if match else None
@@ -95,7 +101,9 @@ def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
             elif totals := _TOTALS.search(line):
                 now = _running_totals(totals)
                 restarted = any(new < old for new, old in zip(now, before, strict=True))
-                gained = now if restarted else tuple(n - o for n, o in zip(now, before, strict=True))
+                gained = (
+                    now if restarted else tuple(n - o for n, o in zip(now, before, strict=True))
+                )
                 before = now
                 if gained == (0, 0, 0):
                     continue
@@ -110,15 +118,17 @@ def _window(line: str) -> Window | None:
     if accepted is None or drafted is None or int(drafted[1]) == 0:
         return None
     length = _LENGTH.search(line)
-    drafts = _drafts(int(accepted[1]), int(drafted[1]), float(length[1]) if length else None, len(_rates(line)))
+    drafts = _drafts(
+        int(accepted[1]), int(drafted[1]), float(length[1]) if length else None, len(_rates(line))
+    )
     return Window(drafts=drafts, draft_tokens=int(drafted[1]), accepted_tokens=int(accepted[1]))
 
 
 def _drafts(accepted: int, drafted: int, length: float | None, positions: int) -> int:
     """Steps with a proposal, which the line does not print; 0 where its figures do not tell.
 
-    Exact where every draft was full (drafted / positions) and agrees with the printed mean; else from the
-    mean, which has two decimals.
+    Exact where every draft was full (drafted / positions) and agrees with the printed mean; else
+    from the mean, which has two decimals.
     """
     full = drafted // positions if positions and drafted % positions == 0 else 0
     if length is None or (full and abs(1 + accepted / full - length) <= 0.0051):
@@ -131,8 +141,8 @@ def _drafts(accepted: int, drafted: int, length: float | None, positions: int) -
 def _running_totals(match: re.Match[str]) -> tuple[int, int, int]:
     """Drafts, draft tokens and accepted tokens of the V0 engine so far.
 
-    Its "accepted" also counts tokens after a refused one; the accepted draft tokens are the emitted ones less one per
-    draft.
+    Its "accepted" also counts tokens after a refused one; the accepted draft tokens are the emitted
+    ones less one per draft.
     """
     length, _, drafted, emitted = (int(match[group]) for group in range(1, 5))
     drafts = drafted // length if length else 0
@@ -141,11 +151,17 @@ def _running_totals(match: re.Match[str]) -> tuple[int, int, int]:
 
 def _rates(line: str) -> tuple[float, ...]:
     match = _RATES.search(line)
-    return () if match is None else falling([float(text) for text in match[1].replace(",", " ").split()], 0.002)
+    return (
+        ()
+        if match is None
+        else falling([float(text) for text in match[1].replace(",", " ").split()], 0.002)
+    )
 
 
 def _with_batch(lines: Sequence[_Line]) -> tuple[Window, ...]:
-    """Every window with the running requests of its engine line: beside it, or with the same time stamp."""
+    """Every window with the running requests of its engine line: beside it, or with the same time
+    stamp.
+    """
     used: set[int] = set()
     stamped = {line.stamp: at for at, line in enumerate(lines) if line.running is not None}
     windows = []
@@ -157,7 +173,11 @@ def _with_batch(lines: Sequence[_Line]) -> tuple[Window, ...]:
         for other in candidates:
             if not 0 <= other < len(lines) or other in used or lines[other].running is None:
                 continue
-            if line.stamp and lines[other].stamp and line.stamp[:11] != (lines[other].stamp or "")[:11]:
+            if (
+                line.stamp
+                and lines[other].stamp
+                and line.stamp[:11] != (lines[other].stamp or "")[:11]
+            ):
                 continue
             used.add(other)
             batch = lines[other].running
@@ -166,7 +186,9 @@ def _with_batch(lines: Sequence[_Line]) -> tuple[Window, ...]:
     return tuple(windows)
 
 
-def _pooled(windows: Sequence[Window], rates: Sequence[tuple[float, ...]], file: str, engine: str) -> AcceptanceTrace:
+def _pooled(
+    windows: Sequence[Window], rates: Sequence[tuple[float, ...]], file: str, engine: str
+) -> AcceptanceTrace:
     """Counts added up over the windows whose drafts are known (over all of them where none is)."""
     known = [at for at, window in enumerate(windows) if window.drafts]
     counted_windows = [windows[at] for at in known] or list(windows)
@@ -191,22 +213,37 @@ def _pooled(windows: Sequence[Window], rates: Sequence[tuple[float, ...]], file:
 def _notes(windows: Sequence[Window], rates: Sequence[tuple[float, ...]]) -> list[str]:
     notes = ["Drafts are inferred from printed figures."]
     if len({len(each) for each in rates}) > 1:
-        notes.append("Windows differ in draft length: acceptance by depth pools those that print it, and counts")
+        notes.append(
+            "Windows differ in draft length: acceptance by depth pools those that print it, and"
+            " counts"
+        )
         notes.append("shorter drafts as refused below their end.")
     unknown = sum(not window.drafts for window in windows)
     if unknown:
-        notes.append(f"{unknown} of {len(windows)} windows do not tell their drafts and are not pooled with the rest.")
+        notes.append(
+            f"{unknown} of {len(windows)} windows do not tell their drafts and are not pooled with"
+            " the rest."
+        )
     alone = sum(window.batch_requests is None for window in windows)
     if alone:
-        notes.append(f"{alone} of {len(windows)} windows have no engine line beside them: batch size unknown.")
+        notes.append(
+            f"{alone} of {len(windows)} windows have no engine line beside them: batch size"
+            " unknown."
+        )
     return notes
 
 
 FORMATS = (
-    Format(name="vllm-log", claims=lambda sample: sample.says("SpecDecoding metrics:|Speculative metrics:"), read=read),
+    Format(
+        name="vllm-log",
+        claims=lambda sample: sample.says("SpecDecoding metrics:|Speculative metrics:"),
+        read=read,
+    ),
     Format(
         name="lmdeploy-log",
-        claims=lambda sample: sample.says(r"Draft acceptance rate: [\d.]+%, Mean acceptance length:"),
+        claims=lambda sample: sample.says(
+            r"Draft acceptance rate: [\d.]+%, Mean acceptance length:"
+        ),
         read=partial(read, engine="LMDeploy"),
     ),
 )

@@ -1,10 +1,11 @@
 """How is acceptance read from llama.cpp's logs and responses?
 
-Formats `llama-cpp-log` and `llama-cpp-timings`. Yields level 0. The log's `statistics <drafter>:` lines are running
-totals since the server started (the last of every run counts) and tell drafts, how often the drafter proposed, and,
-since June 2026, rates by position; without them the `draft acceptance` lines of single requests are added up, whose
-steps follow from the printed mean, or from the `eval time` line before them. The `timings` of a response count
-predicted and accepted tokens, whose difference is the steps. It cannot know positions or batch sizes.
+Formats `llama-cpp-log` and `llama-cpp-timings`. Yields level 0. The log's `statistics <drafter>:`
+lines are running totals since the server started (the last of every run counts) and tell drafts,
+how often the drafter proposed, and, since June 2026, rates by position; without them the `draft
+acceptance` lines of single requests are added up, whose steps follow from the printed mean, or from
+the `eval time` line before them. The `timings` of a response count predicted and accepted tokens,
+whose difference is the steps. It cannot know positions or batch sizes.
 """
 
 from __future__ import annotations
@@ -25,29 +26,42 @@ from traces.importers.recognition import Format
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.naming import naming
 
-_METHODS = {"ngram": "n-gram", "mtp": "mtp", "eagle3": "eagle-3", "dflash": "dflash", "draft": "speculative-decoding"}
+_METHODS = {
+    "ngram": "n-gram",
+    "mtp": "mtp",
+    "eagle3": "eagle-3",
+    "dflash": "dflash",
+    "draft": "speculative-decoding",
+}
 """Methods by a word of what llama.cpp calls a drafter, the first that fits."""
 _MAX_LINE = 1 << 14
 _COUNT = r"(\d{1,15})"
 _POSITIONS = r"\(([01]\.\d{1,6}(?:, ?[01]\.\d{1,6}){0,1023})\)"
 _TOTALS = re.compile(
-    rf"statistics +([\w.-]{{1,60}}): #calls(?:\(b,g,a\) = \d{{1,15}} {_COUNT} \d{{1,15}}| = {_COUNT}), "
-    rf"#gen drafts = {_COUNT}, #acc drafts = {_COUNT}, #gen tokens = {_COUNT}, #acc tokens = {_COUNT}",
+    rf"statistics +([\w.-]{{1,60}}): #calls(?:\(b,g,a\) = \d{{1,15}} {_COUNT} \d{{1,15}}| ="
+    rf" {_COUNT}), "
+    rf"#gen drafts = {_COUNT}, #acc drafts = {_COUNT}, #gen tokens = {_COUNT}, #acc tokens ="
+    rf" {_COUNT}",
     re.ASCII,
 )
 _TOTAL_RATES = re.compile(rf"#acc rate/pos = {_POSITIONS}", re.ASCII)
 _REQUEST = re.compile(
-    rf"draft acceptance(?: rate)? = [\d.]{{1,12}} \( *{_COUNT} accepted / *{_COUNT} generated\)", re.ASCII
+    rf"draft acceptance(?: rate)? = [\d.]{{1,12}} \( *{_COUNT} accepted / *{_COUNT} generated\)",
+    re.ASCII,
 )
 _MEAN = re.compile(r"mean acceptance length = +(\d{1,4}\.\d{1,6})", re.ASCII)
 _RATES = re.compile(rf"acceptance rate per position = {_POSITIONS}", re.ASCII)
-_EVAL = re.compile(rf"(?<!prompt )eval time = +[\d.]{{1,15}} ms / +{_COUNT} (?:tokens|runs)", re.ASCII)
+_EVAL = re.compile(
+    rf"(?<!prompt )eval time = +[\d.]{{1,15}} ms / +{_COUNT} (?:tokens|runs)", re.ASCII
+)
 _TIMINGS = re.compile(r'"timings"\s*:\s*(\{[^{}]{1,4096}\})')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Drafting:
-    """Counts of one request, or of one drafter since the server started; `calls` is 0 where they were not counted."""
+    """Counts of one request, or of one drafter since the server started; `calls` is 0 where they
+    were not counted.
+    """
 
     drafts: int
     proposed: int
@@ -60,27 +74,41 @@ def read_log(path: str | Path, *, drafter: str | None = None) -> AcceptanceTrace
     """Read a log.
 
     Args:
-        path: text of one server's or program's log; lines that say nothing about acceptance are passed over.
+        path: text of one server's or program's log; lines that say nothing about acceptance are
+            passed over.
         drafter: whose statistics to read where the log has those of several.
 
     Raises:
-        InputError: no such line, several drafters and none chosen, or figures that contradict each other.
+        InputError: no such line, several drafters and none chosen, or figures that contradict each
+            other.
     """
     file = str(path)
     text = read_text(path)
     totals = _running_totals(text, file)
     if drafter is not None and drafter not in totals:
-        raise InputError(f"must be one of {', '.join(totals)[:300]}", file=file, key="drafter", value=drafter)
+        raise InputError(
+            f"must be one of {', '.join(totals)[:300]}", file=file, key="drafter", value=drafter
+        )
     if len(totals) > 1 and drafter is None:
-        raise InputError(f"choose one of the drafters {', '.join(totals)[:300]}", file=file, key="drafter")
+        raise InputError(
+            f"choose one of the drafters {', '.join(totals)[:300]}", file=file, key="drafter"
+        )
     if totals:
         name = drafter or next(iter(totals))
-        return _summed(totals[name], file, name, ["Running totals of the server's whole life, warm-up included."])
+        return _summed(
+            totals[name],
+            file,
+            name,
+            ["Running totals of the server's whole life, warm-up included."],
+        )
     requests = list(_requests(text, file))
     if not requests:
         raise InputError("holds no draft acceptance or statistics line", file=file)
     counted_requests = [each for each in requests if each.drafts] or requests
-    notes = [f"{len(counted_requests)} of {len(requests)} requests, of which the steps are known, added up."]
+    notes = [
+        f"{len(counted_requests)} of {len(requests)} requests, of which the steps are known,"
+        " added up."
+    ]
     return _summed(counted_requests, file, "", notes if counted_requests[0].drafts else [])
 
 
@@ -104,9 +132,13 @@ def read_timings(path: str | Path) -> AcceptanceTrace:
             expect_whole(timings.get(key), file, f"timings.{key}")
             for key in ("predicted_n", "draft_n", "draft_n_accepted")
         )
-        requests.append(_Drafting(drafts=max(predicted - accepted, 1), proposed=proposed, accepted=accepted))
+        requests.append(
+            _Drafting(drafts=max(predicted - accepted, 1), proposed=proposed, accepted=accepted)
+        )
     if not requests:
-        raise InputError("holds no timings with draft_n: nothing was drafted", file=file, key="timings")
+        raise InputError(
+            "holds no timings with draft_n: nothing was drafted", file=file, key="timings"
+        )
     notes = [
         f"{len(requests)} responses with drafts, {plain} without.",
         "Steps are predicted less accepted tokens, those without a proposal among them.",
@@ -131,12 +163,17 @@ def _running_totals(text: str, file: str) -> dict[str, list[_Drafting]]:
         several, single, drafts, _, proposed, accepted = match.groups()[1:]
         with naming(file, f"line {number}"):
             now = _Drafting(
-                drafts=int(drafts), proposed=int(proposed), accepted=int(accepted), calls=int(several or single),
+                drafts=int(drafts),
+                proposed=int(proposed),
+                accepted=int(accepted),
+                calls=int(several or single),
                 rates=_positions(_TOTAL_RATES, line),
-            )  # fmt: skip
+            )
             if now.accepted > now.proposed:
                 raise InputError(
-                    f"must not exceed the {proposed} tokens drafted", key="#acc tokens", value=now.accepted
+                    f"must not exceed the {proposed} tokens drafted",
+                    key="#acc tokens",
+                    value=now.accepted,
                 )
         runs = found.setdefault(match[1], [now])
         if now.calls < runs[-1].calls or now.proposed < runs[-1].proposed:
@@ -161,8 +198,17 @@ def _requests(text: str, file: str) -> Iterator[_Drafting]:
                 drafts = min(max(1, round(accepted / (float(mean[1]) - 1))), proposed)
             with naming(file, f"line {number}"):
                 if accepted > proposed:
-                    raise InputError(f"must not exceed the {proposed} tokens drafted", key="accepted", value=accepted)
-                yield _Drafting(drafts=drafts, proposed=proposed, accepted=accepted, rates=_positions(_RATES, line))
+                    raise InputError(
+                        f"must not exceed the {proposed} tokens drafted",
+                        key="accepted",
+                        value=accepted,
+                    )
+                yield _Drafting(
+                    drafts=drafts,
+                    proposed=proposed,
+                    accepted=accepted,
+                    rates=_positions(_RATES, line),
+                )
             predicted = 0
 
 
@@ -171,7 +217,9 @@ def _positions(pattern: re.Pattern[str], line: str) -> tuple[float, ...]:
     return () if match is None else tuple(float(text) for text in match[1].split(","))
 
 
-def _summed(runs: Sequence[_Drafting], file: str, drafter: str, notes: Sequence[str]) -> AcceptanceTrace:
+def _summed(
+    runs: Sequence[_Drafting], file: str, drafter: str, notes: Sequence[str]
+) -> AcceptanceTrace:
     drafts, calls = sum(run.drafts for run in runs), sum(run.calls for run in runs)
     rated = [run for run in runs if run.rates and run.drafts]
     rates = np.zeros(max((len(run.rates) for run in rated), default=0))
@@ -195,9 +243,14 @@ FORMATS = (
     Format(
         name="llama-cpp-log",
         claims=lambda sample: sample.says(
-            r"draft acceptance(?: rate)? {1,4}= {1,4}[\d.]{1,12} \( *\d+ accepted|statistics {1,4}[\w.-]{1,60}: #calls"
+            r"draft acceptance(?: rate)? {1,4}= {1,4}[\d.]{1,12} \( *\d+ accepted|statistics"
+            r" {1,4}[\w.-]{1,60}: #calls"
         ),
         read=read_log,
     ),
-    Format(name="llama-cpp-timings", claims=lambda sample: sample.says(r'"draft_n"\s{0,4}:'), read=read_timings),
+    Format(
+        name="llama-cpp-timings",
+        claims=lambda sample: sample.says(r'"draft_n"\s{0,4}:'),
+        read=read_timings,
+    ),
 )

@@ -1,9 +1,10 @@
 """How is acceptance read from responses that report the speculation of their request?
 
-Formats `vllm-responses` (served with `--per-request-spec-decode-metrics`: `metrics.speculative_decoding`),
-`sglang-responses` (`meta_info`) and `tensorrt-llm-responses` (`perf_metrics.speculative_decoding`): one response, a
-list, or JSON lines. Yields level 1 where steps are listed (`per_step_accepted`), else level 0: rates by position from
-the histograms of accepted drafts, or the mean. It cannot know batch sizes.
+Formats `vllm-responses` (served with `--per-request-spec-decode-metrics`:
+`metrics.speculative_decoding`), `sglang-responses` (`meta_info`) and `tensorrt-llm-responses`
+(`perf_metrics.speculative_decoding`): one response, a list, or JSON lines. Yields level 1 where
+steps are listed (`per_step_accepted`), else level 0: rates by position from the histograms of
+accepted drafts, or the mean. It cannot know batch sizes.
 """
 
 from __future__ import annotations
@@ -19,13 +20,23 @@ from traces.importers.records import is_record, pooled, record_of, request_objec
 from traces.kinds.acceptance import AcceptanceTrace
 
 _ENGINES = {
-    "vllm-responses": ("vLLM responses", ("metrics", "speculative_decoding"), ("speculative_decoding",)),
-    "sglang-responses": ("SGLang responses", ("meta_info",), ("choices", 0, "meta_info"), ("sglext",)),
+    "vllm-responses": (
+        "vLLM responses",
+        ("metrics", "speculative_decoding"),
+        ("speculative_decoding",),
+    ),
+    "sglang-responses": (
+        "SGLang responses",
+        ("meta_info",),
+        ("choices", 0, "meta_info"),
+        ("sglext",),
+    ),
     "tensorrt-llm-responses": (
-        "TensorRT-LLM responses", ("perf_metrics", "speculative_decoding"),
+        "TensorRT-LLM responses",
+        ("perf_metrics", "speculative_decoding"),
         ("choices", 0, "perf_metrics", "speculative_decoding"),
     ),
-}  # fmt: skip
+}
 
 
 def read(path: str | Path, *, engine: str) -> AcceptanceTrace:
@@ -59,7 +70,9 @@ def _at(response: Mapping[str, Any], places: Any) -> Mapping[str, Any] | None:
             value: Any = spoken
             for step in place:
                 listed = isinstance(value, list) and isinstance(step, int) and len(value) > step
-                value = value[step] if listed else value.get(step) if isinstance(value, dict) else None
+                value = (
+                    value[step] if listed else value.get(step) if isinstance(value, dict) else None
+                )
             if is_record(value):
                 return dict(value)
     return None
@@ -67,7 +80,10 @@ def _at(response: Mapping[str, Any], places: Any) -> Mapping[str, Any] | None:
 
 def _claims(sample: Sample, places: Any) -> bool:
     first: Mapping[str, Any] = sample.first
-    listed = next((first[k] for k in ("results", "responses", "records") if isinstance(first.get(k), list)), None)
+    listed = next(
+        (first[k] for k in ("results", "responses", "records") if isinstance(first.get(k), list)),
+        None,
+    )
     if listed and isinstance(listed[0], dict):
         first = listed[0]
     return _at(first, places) is not None

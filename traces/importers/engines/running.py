@@ -1,7 +1,8 @@
 """What does an engine run right now, as its counters say?
 
-Draft length in use, requests of a step, share of steps with a draft and mean lengths, beside acceptance between two
-scrapes or since the engine started. Leaves out which drafter made the drafts, which no counter tells.
+Draft length in use, requests of a step, share of steps with a draft and mean lengths, beside
+acceptance between two scrapes or since the engine started. Leaves out which drafter made the
+drafts, which no counter tells.
 """
 
 from __future__ import annotations
@@ -31,11 +32,18 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Summary
 
 _FORMATS: dict[str, str] = {
-    "vllm": "vllm-metrics", "sglang": "sglang-metrics", "tensorrt-llm": "tensorrt-llm-metrics",
+    "vllm": "vllm-metrics",
+    "sglang": "sglang-metrics",
+    "tensorrt-llm": "tensorrt-llm-metrics",
     "llama.cpp": "llama-cpp-metrics",
-}  # fmt: skip
+}
 _TPOT = "request_time_per_output_token_seconds"
-_SPECULATION = {"vllm": "spec_decode_", "sglang": "spec_", "tensorrt-llm": "spec_decode_", "llama.cpp": "spec_decode_"}
+_SPECULATION = {
+    "vllm": "spec_decode_",
+    "sglang": "spec_",
+    "tensorrt-llm": "spec_decode_",
+    "llama.cpp": "spec_decode_",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,11 +54,14 @@ class Running:
         engine: which.
         files: the scrapes, one or two.
         trace: acceptance, level 0.
-        draft_tokens: draft levels K in use, the longest where lengths were mixed; None where no counter tells.
-        mean_draft_tokens: draft tokens of a step with a draft, on average; None where they are not counted.
+        draft_tokens: draft levels K in use, the longest where lengths were mixed; None where no
+            counter tells.
+        mean_draft_tokens: draft tokens of a step with a draft, on average; None where they are not
+            counted.
         batch: requests of a step; None where no counter tells.
         batch_from: how that is known.
-        proposal_ratio: share of the steps of requests that had a draft; None where no counter tells.
+        proposal_ratio: share of the steps of requests that had a draft; None where no counter
+            tells.
         prompt_tokens: mean of the requests that ended; None where no counter tells.
         output_tokens: mean length of their answers; None where no counter tells.
         tpot_s: mean seconds per output token, as the engine states it; None where it does not.
@@ -91,14 +102,16 @@ def read_running(
     """Read one or two scrapes of an engine's counters.
 
     Args:
-        before: text of `/metrics` at the start; the only scrape where `after` is absent, counted from engine start.
+        before: text of `/metrics` at the start; the only scrape where `after` is absent, counted
+            from engine start.
         after: text of `/metrics` at the end.
-        model: `model_name` to read where several models are served; None: the only one that `is_served`.
+        model: `model_name` to read where several models are served; None: the only one that
+            `is_served`.
         is_served: whether a `model_name` is the model that is asked about.
 
     Raises:
-        InputError: no counters of a known engine, two engines, no counters of speculation, several models, a counter
-            that fell, no draft, or drafts that are trees.
+        InputError: no counters of a known engine, two engines, no counters of speculation, several
+            models, a counter that fell, no draft, or drafts that are trees.
     """
     files = tuple(str(each) for each in (before, after) if each is not None)
     engine = _one_engine(files)
@@ -115,19 +128,27 @@ def read_running(
         return first_of(span.total, prefix, COUNTERS[figure])
 
     output, requests, prompts = gained("output_tokens"), gained("requests"), gained("prompt_tokens")
-    steps = float(counts.drafts) if engine == "sglang" else None  # which counts every step of every request
+    steps = (
+        float(counts.drafts) if engine == "sglang" else None
+    )  # which counts every step of every request
     if output is not None and counts.drafts and engine != "sglang":
         steps = output - (requests or 0.0) - counts.accepted_tokens
     batch, batch_from = _batch(span, engine, steps)
     return Running(
-        engine=engine, files=files, trace=trace, draft_tokens=counts.draft_levels,
-        mean_draft_tokens=counts.draft_tokens / counts.drafts if counts.drafts and counts.draft_tokens else None,
-        batch=batch, batch_from=batch_from,
+        engine=engine,
+        files=files,
+        trace=trace,
+        draft_tokens=counts.draft_levels,
+        mean_draft_tokens=(
+            counts.draft_tokens / counts.drafts if counts.drafts and counts.draft_tokens else None
+        ),
+        batch=batch,
+        batch_from=batch_from,
         proposal_ratio=min(counts.drafts / steps, 1.0) if steps and steps > 0 else None,
         prompt_tokens=prompts / requests if prompts and requests else None,
         output_tokens=output / requests if output and requests else None,
         tpot_s=_tpot_s(span, prefix),
-    )  # fmt: skip
+    )
 
 
 def _one_engine(files: tuple[str, ...]) -> str:
@@ -141,7 +162,10 @@ def _one_engine(files: tuple[str, ...]) -> str:
         sample = sample_of(file)
         known = [engine for engine, prefix in PREFIXES.items() if sample.says(f"^{prefix}")]
         if not known:
-            rule = "holds no counters of vLLM, SGLang, TensorRT-LLM or llama.cpp: it must be the text of /metrics"
+            rule = (
+                "holds no counters of vLLM, SGLang, TensorRT-LLM or llama.cpp: it must be the text"
+                " of /metrics"
+            )
             raise InputError(rule, file=file, key="--metrics")
         found.append(known[0])
     engine, file = found[0], files[-1]
@@ -149,15 +173,21 @@ def _one_engine(files: tuple[str, ...]) -> str:
         rule = f"is of {found[-1]}, and {files[0]} of {engine}: both scrapes must be of one engine"
         raise InputError(rule, file=file, key="--metrics")
     if not sample_of(file).says(f"^{PREFIXES[engine]}{_SPECULATION[engine]}"):
-        rule = f"holds {engine}'s counters, and none of speculation: the engine runs without a drafter"
+        rule = (
+            f"holds {engine}'s counters, and none of speculation: the engine runs without a drafter"
+        )
         raise InputError(rule, file=file, key="--metrics")
     return engine
 
 
 def _chosen_model(file: str, is_served: Callable[[str], bool]) -> str | None:
-    """The model to read among several that counters name; None where they name one or none, or it is not told."""
+    """The model to read among several that counters name; None where they name one or none, or it
+    is not told.
+    """
     series, _ = samples(read_text(file))
-    names = sorted({value for _, labels in series for name, value in labels if name == "model_name"})
+    names = sorted(
+        {value for _, labels in series for name, value in labels if name == "model_name"}
+    )
     served = [name for name in names if is_served(name)] if len(names) > 1 else []
     return served[0] if len(served) == 1 else None
 
@@ -172,8 +202,9 @@ def _refuse_trees(counts: Summary, file: str) -> None:
     if levels and counts.drafts and drafted > counts.drafts * levels:
         nodes = drafted / counts.drafts
         rule = (
-            f"counts trees of {nodes:.3g} draft tokens in {levels} levels, which tell nothing of shorter drafts: run "
-            "chains for a while (SGLang: --speculative-eagle-topk 1), or record a trace"
+            f"counts trees of {nodes:.3g} draft tokens in {levels} levels, which tell nothing of"
+            " shorter drafts: run chains for a while (SGLang: --speculative-eagle-topk 1), or"
+            " record a trace"
         )
         raise InputError(rule, file=file, key="--metrics")
 
@@ -191,7 +222,9 @@ def _batch(span: Observed, engine: str, steps: float | None) -> tuple[float | No
 
 
 def _tpot_s(span: Observed, prefix: str) -> float | None:
-    """Mean seconds per output token of requests; times between deliveries, which hold several tokens, do not tell."""
+    """Mean seconds per output token of requests; times between deliveries, which hold several
+    tokens, do not tell.
+    """
     if (mean := span.mean(f"{prefix}{_TPOT}")) is not None:
         return mean
     seconds, tokens = (span.total(f"{prefix}{name}") for name in RATES["tpot_s"])

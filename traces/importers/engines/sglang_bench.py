@@ -1,9 +1,10 @@
 """How is acceptance read from SGLang's benchmarks?
 
-Format `sglang-bench`: JSON lines of `bench_speculative` (`steps`, `topk`, `num_draft_tokens`, `acc_length`), of
-`bench_serving` (`accept_length`) and of `bench_one_batch_server` (`acc_length`, -1 without speculation), and the text
-block of `bench_serving` (`Accept length:`). Yields level 0: the mean, with steps where the tokens were counted. It
-cannot know rates by position. Lines of different settings are not pooled: the draft length chooses one.
+Format `sglang-bench`: JSON lines of `bench_speculative` (`steps`, `topk`, `num_draft_tokens`,
+`acc_length`), of `bench_serving` (`accept_length`) and of `bench_one_batch_server` (`acc_length`,
+-1 without speculation), and the text block of `bench_serving` (`Accept length:`). Yields level 0:
+the mean, with steps where the tokens were counted. It cannot know rates by position. Lines of
+different settings are not pooled: the draft length chooses one.
 """
 
 from __future__ import annotations
@@ -41,11 +42,23 @@ def read(path: str | Path, *, draft_tokens: int | None = None) -> AcceptanceTrac
     file = str(path)
     text = read_text(path)
     if text.lstrip()[:1] == "{":
-        return _from_lines([(name, row) for name, row in json_lines(text, file) if _mean(row)], file, draft_tokens)
+        return _from_lines(
+            [(name, row) for name, row in json_lines(text, file) if _mean(row)], file, draft_tokens
+        )
     means = [float(match[1]) for match in _BLOCK.finditer(text)]
     if len(means) != 1 or means[0] < 1:
-        raise InputError("must print one accept length of at least 1", file=file, key="Accept length", value=means[:4])
-    return counted(file, source="SGLang bench_serving", mean_tokens_per_step=means[0], longest_draft=draft_tokens or 0)
+        raise InputError(
+            "must print one accept length of at least 1",
+            file=file,
+            key="Accept length",
+            value=means[:4],
+        )
+    return counted(
+        file,
+        source="SGLang bench_serving",
+        mean_tokens_per_step=means[0],
+        longest_draft=draft_tokens or 0,
+    )
 
 
 def _mean(row: Mapping[str, Any]) -> float:
@@ -54,20 +67,28 @@ def _mean(row: Mapping[str, Any]) -> float:
     return float(value) if math.isfinite(value) and value >= 1 else 0.0
 
 
-def _from_lines(rows: Sequence[tuple[str, Mapping[str, Any]]], file: str, draft_tokens: int | None) -> AcceptanceTrace:
+def _from_lines(
+    rows: Sequence[tuple[str, Mapping[str, Any]]], file: str, draft_tokens: int | None
+) -> AcceptanceTrace:
     settings: dict[tuple[int, ...], list[Mapping[str, Any]]] = {}
     for name, row in rows:
         key = tuple(_whole(row.get(each), file, f"{name}.{each}") for each in _SETTING)
         settings.setdefault(key, []).append(row)
     drafting = {
-        key: members for key, members in settings.items() if key[0] != 0 or not any("steps" in r for r in members)
+        key: members
+        for key, members in settings.items()
+        if key[0] != 0 or not any("steps" in r for r in members)
     }
     if draft_tokens is not None and any(key[0] for key in drafting):
         drafting = {key: members for key, members in drafting.items() if key[0] == draft_tokens}
     if len(drafting) != 1:
-        shown = "; ".join(f"steps {s}, topk {k}, draft tokens {n}" for s, k, n in list(drafting or settings)[:8])
+        shown = "; ".join(
+            f"steps {s}, topk {k}, draft tokens {n}" for s, k, n in list(drafting or settings)[:8]
+        )
         wanted = (
-            "must hold one setting; --draft-tokens chooses one by its steps" if settings else "holds no accept length"
+            "must hold one setting; --draft-tokens chooses one by its steps"
+            if settings
+            else "holds no accept length"
         )
         raise InputError(wanted, file=file, key="steps", value=shown or None)
     ((steps, topk, nodes), chosen) = next(iter(drafting.items()))
@@ -76,7 +97,9 @@ def _from_lines(rows: Sequence[tuple[str, Mapping[str, Any]]], file: str, draft_
     known = all(window.drafts for window in windows)
     weights = [window.batch_requests or 1 for window in windows]
     means = [_mean(row) for row in chosen]
-    notes = [f"A tree of {nodes} tokens with its root was drafted (topk {topk})."] if topk > 1 else []
+    notes = (
+        [f"A tree of {nodes} tokens with its root was drafted (topk {topk})."] if topk > 1 else []
+    )
     if not known and len(chosen) > 1:
         notes.append("Tokens were not counted: lines are weighted by their batch.")
     return counted(
@@ -85,10 +108,15 @@ def _from_lines(rows: Sequence[tuple[str, Mapping[str, Any]]], file: str, draft_
         drafts=drafts if known else 0,
         draft_tokens=drafts * (nodes - 1) if known and nodes > 1 else 0,
         accepted_tokens=sum(window.accepted_tokens for window in windows) if known else 0,
-        mean_tokens_per_step=math.fsum(m * w for m, w in zip(means, weights, strict=True)) / sum(weights),
+        mean_tokens_per_step=math.fsum(m * w for m, w in zip(means, weights, strict=True))
+        / sum(weights),
         longest_draft=steps or draft_tokens or 0,
         windows=windows,
-        model=str(next((row["model_path"] for row in chosen if isinstance(row.get("model_path"), str)), "")),
+        model=str(
+            next(
+                (row["model_path"] for row in chosen if isinstance(row.get("model_path"), str)), ""
+            )
+        ),
         notes=notes,
     )
 
@@ -102,9 +130,12 @@ def _window(row: Mapping[str, Any], file: str) -> Window:
     accepted = tokens - steps
     draft_tokens = steps * (nodes - 1) if nodes > 1 and accepted <= steps * (nodes - 1) else 0
     return Window(
-        drafts=steps, draft_tokens=draft_tokens, accepted_tokens=accepted, batch_requests=batch or None,
+        drafts=steps,
+        draft_tokens=draft_tokens,
+        accepted_tokens=accepted,
+        batch_requests=batch or None,
         mean_tokens_per_step=_mean(row),
-    )  # fmt: skip
+    )
 
 
 def _whole(value: object, file: str, key: str) -> int:
@@ -119,7 +150,9 @@ def _claims(sample: Sample) -> bool:
     if sample.document is None and sample.columns == () and not sample.first:
         return sample.says(r"^Accept length: +\d")
     return any(key in sample.first for key in _MEANS) and (
-        sample.holds("num_draft_tokens") or sample.holds("backend") or sample.holds("run_name", "batch_size")
+        sample.holds("num_draft_tokens")
+        or sample.holds("backend")
+        or sample.holds("run_name", "batch_size")
     )
 
 

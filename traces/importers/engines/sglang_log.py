@@ -1,10 +1,11 @@
 """How is acceptance read from SGLang's log?
 
-Format `sglang-log`. Yields level 0: the mean of the printed `accept len` over all `Decode batch` lines, each weighted
-by its running requests (every line covers the same number of passes, `--decode-log-interval`), with the lines kept as
-windows. It cannot know steps, tokens or rates by position. The printed `accept rate` tells the draft length, and
-means two things: until 0.5.4 accept length over draft tokens with the root, later accepted drafts over draft tokens
-without it; which one, and how many draft tokens, follows from the figures of all lines together.
+Format `sglang-log`. Yields level 0: the mean of the printed `accept len` over all `Decode batch`
+lines, each weighted by its running requests (every line covers the same number of passes,
+`--decode-log-interval`), with the lines kept as windows. It cannot know steps, tokens or rates by
+position. The printed `accept rate` tells the draft length, and means two things: until 0.5.4 accept
+length over draft tokens with the root, later accepted drafts over draft tokens without it; which
+one, and how many draft tokens, follows from the figures of all lines together.
 """
 
 from __future__ import annotations
@@ -55,15 +56,25 @@ def read(path: str | Path) -> AcceptanceTrace:
     if not lines:
         raise InputError("holds no decode line with an accept length", file=file)
     weights = [max(line.running, 1) for line in lines]
-    mean = math.fsum(line.length * weight for line, weight in zip(lines, weights, strict=True)) / sum(weights)
+    mean = math.fsum(
+        line.length * weight for line, weight in zip(lines, weights, strict=True)
+    ) / sum(weights)
     draft_tokens, notes = _draft_tokens(lines)
     return counted(
         file,
         source="SGLang log",
         mean_tokens_per_step=mean,
         longest_draft=draft_tokens,
-        windows=[Window(batch_requests=line.running, mean_tokens_per_step=line.length) for line in lines],
-        notes=[f"Mean of {len(lines)} lines, weighted by running requests: steps and tokens are not printed.", *notes],
+        windows=[
+            Window(batch_requests=line.running, mean_tokens_per_step=line.length) for line in lines
+        ],
+        notes=[
+            (
+                f"Mean of {len(lines)} lines, weighted by running requests: steps and tokens are"
+                " not printed."
+            ),
+            *notes,
+        ],
     )
 
 
@@ -75,22 +86,33 @@ def _lines(text: str) -> list[_Line]:
         length, rate = _LENGTH.search(line), _RATE.search(line)
         if length is not None and float(length[1]) >= 1:
             lines.append(
-                _Line(running=int(batch[1]), length=float(length[1]), rate=float(rate[1]) if rate is not None else None)
+                _Line(
+                    running=int(batch[1]),
+                    length=float(length[1]),
+                    rate=float(rate[1]) if rate is not None else None,
+                )
             )
     return lines
 
 
 def _draft_tokens(lines: Sequence[_Line]) -> tuple[int, list[str]]:
-    """Draft tokens of a step, root excluded, with what must be said of them; 0 where the figures do not tell."""
+    """Draft tokens of a step, root excluded, with what must be said of them; 0 where the figures do
+    not tell.
+    """
     rated = [line for line in lines if line.rate]
     if not rated:
         return 0, ["The lines print no accept rate: the draft length is unknown."]
     with_root = _common([(line.length, line.rate or 0.0) for line in rated])
     without = _common([(line.length - 1, line.rate or 0.0) for line in rated])
     found = sorted({*(total - 1 for total in with_root if total > 1), *without})
-    found = [draft for draft in found if max(line.length for line in rated) <= draft + 1 + _ROUNDING]
+    found = [
+        draft for draft in found if max(line.length for line in rated) <= draft + 1 + _ROUNDING
+    ]
     if len(found) != 1:
-        return 0, ["The printed rates do not tell one draft length (it changed, or the figures are too coarse)."]
+        return 0, [
+            "The printed rates do not tell one draft length (it changed, or the figures are too"
+            " coarse)."
+        ]
     generation = "accept length over draft tokens with the root (until 0.5.4)"
     if found[0] in without:
         generation = "accepted drafts over draft tokens"
@@ -113,7 +135,9 @@ def _common(figures: Sequence[tuple[float, float]]) -> list[int]:
 FORMATS = (
     Format(
         name="sglang-log",
-        claims=lambda sample: sample.says(r"Decode batch\b.{0,40}#running-req: \d+.{0,400}\baccept len: \d"),
+        claims=lambda sample: sample.says(
+            r"Decode batch\b.{0,40}#running-req: \d+.{0,400}\baccept len: \d"
+        ),
         read=read,
     ),
 )

@@ -1,9 +1,9 @@
 """How is acceptance read from SGLang's Prometheus metrics?
 
 Format `sglang-metrics`. Yields level 0: steps from `spec_verify_calls_total` and tokens from
-`generation_tokens_total` between two scrapes (or since the engine started), less one token per request that its
-prefill emitted; where those counters are absent, the gauge `spec_accept_length` alone, which is the mean of the
-latest interval. It cannot know rates by position or batch sizes.
+`generation_tokens_total` between two scrapes (or since the engine started), less one token per
+request that its prefill emitted; where those counters are absent, the gauge `spec_accept_length`
+alone, which is the mean of the latest interval. It cannot know rates by position or batch sizes.
 """
 
 from __future__ import annotations
@@ -21,25 +21,39 @@ _COUNTERS = ("spec_verify_calls", "generation_tokens", "num_requests")
 _GAUGES = ("spec_accept_length", "spec_num_draft_tokens", "spec_num_steps")
 
 
-def read(before: str | Path, after: str | Path | None = None, *, model: str | None = None) -> AcceptanceTrace:
+def read(
+    before: str | Path, after: str | Path | None = None, *, model: str | None = None
+) -> AcceptanceTrace:
     """Read the difference of two scrapes.
 
     Args:
-        before: text of `/metrics` at the start; the only file where `after` is absent, counted from engine start.
+        before: text of `/metrics` at the start; the only file where `after` is absent, counted from
+            engine start.
         after: text of `/metrics` at the end.
         model: `model_name` to read where several models are served.
 
     Raises:
-        InputError: nothing about speculation, several models and none chosen, a counter that fell, no step.
+        InputError: nothing about speculation, several models and none chosen, a counter that fell,
+            no step.
     """
     start = {} if after is None else scrape(before, _PREFIX, _COUNTERS + _GAUGES, model)
     file = str(before if after is None else after)
     end = scrape(file, _PREFIX, _COUNTERS + _GAUGES, model)
     nodes, levels = _highest(end, "spec_num_draft_tokens"), _highest(end, "spec_num_steps")
     longest = int(levels) or max(int(nodes) - 1, 0)
-    notes = ["One scrape only: everything since the engine started, warm-up included."] if after is None else []
-    counts = {name: _across_ranks(gained(_only(end, name), _only(start, name), file, before)) for name in _COUNTERS}
-    steps, tokens = counts["spec_verify_calls"], counts["generation_tokens"] - counts["num_requests"]
+    notes = (
+        ["One scrape only: everything since the engine started, warm-up included."]
+        if after is None
+        else []
+    )
+    counts = {
+        name: _across_ranks(gained(_only(end, name), _only(start, name), file, before))
+        for name in _COUNTERS
+    }
+    steps, tokens = (
+        counts["spec_verify_calls"],
+        counts["generation_tokens"] - counts["num_requests"],
+    )
     if steps and tokens >= steps:
         return counted(
             file,
@@ -51,7 +65,10 @@ def read(before: str | Path, after: str | Path | None = None, *, model: str | No
             model=models_of(end),
             notes=[
                 *notes,
-                f"{tokens} tokens in {steps} verified steps; the first token of every request is its prefill's.",
+                (
+                    f"{tokens} tokens in {steps} verified steps; the first token of every request"
+                    " is its prefill's."
+                ),
             ],
         )
     gauge = _highest(end, "spec_accept_length")
@@ -75,7 +92,11 @@ def _across_ranks(series: Series) -> int:
     """A counter over its labels, ranks of one tensor-parallel group counted once."""
     groups: dict[tuple[tuple[str, str], ...], float] = {}
     for (_, labels), value in series.items():
-        group = tuple(label for label in labels if label[0] not in ("tp_rank", "pp_rank", "moe_ep_rank", "pid"))
+        group = tuple(
+            label
+            for label in labels
+            if label[0] not in ("tp_rank", "pp_rank", "moe_ep_rank", "pid")
+        )
         groups[group] = max(groups.get(group, 0.0), value)
     return summed({("", group): value for group, value in groups.items()}, "", "")
 
@@ -85,4 +106,6 @@ def _highest(series: Series, name: str) -> float:
     return max((value for (own, _), value in series.items() if own == name), default=0.0)
 
 
-FORMATS = (Format(name="sglang-metrics", claims=lambda sample: sample.says("^sglang:spec_"), read=read),)
+FORMATS = (
+    Format(name="sglang-metrics", claims=lambda sample: sample.says("^sglang:spec_"), read=read),
+)

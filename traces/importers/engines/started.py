@@ -1,8 +1,8 @@
 """How large did a running engine say that its cache and its limits are?
 
-Lines that vLLM, SGLang and TensorRT-LLM print when they start, or JSON in which their configuration was kept. What an
-engine says of itself goes over what is derived for it. Leaves out what it says while it serves (`sglang_log`,
-`decoding_log`).
+Lines that vLLM, SGLang and TensorRT-LLM print when they start, or JSON in which their configuration
+was kept. What an engine says of itself goes over what is derived for it. Leaves out what it says
+while it serves (`sglang_log`, `decoding_log`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from traces.importers.files import parse_json, read_text
 MOST = 1 << 40
 _SAME = 0.05  # data-parallel ranks differ by a few blocks; several starts of an engine by more
 
-# what engines print: vLLM since 0.8 (pull request 13596), before; SGLang 0.4 and later; TensorRT-LLM 1.x
+# what engines print: vLLM since 0.8 (pull request 13596), before; SGLang 0.4 and later;
+# TensorRT-LLM 1.x
 _LINES = {
     "cache_tokens": (
         r"GPU KV cache size: ([\d,]+) tokens",
@@ -27,8 +28,16 @@ _LINES = {
         r"KV Cache is allocated\. #tokens: (\d+)",
         r"max tokens in paged KV cache \((\d+)\)",
     ),
-    "cache_blocks": (r"# GPU blocks: (\d+)", r"num_gpu_blocks_override=(\d+)", r"primary blocks=(\d+)"),
-    "block_tokens": (r"'block_size': (\d+)", r"--block-size[ =](\d+)", r"[Tt]okens per block[=:] ?(\d+)"),
+    "cache_blocks": (
+        r"# GPU blocks: (\d+)",
+        r"num_gpu_blocks_override=(\d+)",
+        r"primary blocks=(\d+)",
+    ),
+    "block_tokens": (
+        r"'block_size': (\d+)",
+        r"--block-size[ =](\d+)",
+        r"[Tt]okens per block[=:] ?(\d+)",
+    ),
     "token_budget": (
         r"max_num_batched_tokens['\"]?[=:] ?(\d+)",
         r"--max-num-batched-tokens[ =](\d+)",
@@ -42,7 +51,8 @@ _LINES = {
         r"max_batch_size['\"]?[=:] ?(\d+)",
     ),
 }
-# keys of configurations that engines report: vLLM's CacheConfig and SchedulerConfig, SGLang's server information
+# keys of configurations that engines report: vLLM's CacheConfig and SchedulerConfig, SGLang's
+# server information
 _KEYS = {
     "cache_tokens": ("num_kv_tokens", "max_total_num_tokens"),
     "cache_blocks": ("num_gpu_blocks_override", "num_gpu_blocks"),
@@ -81,11 +91,12 @@ def read_engine_facts(path: str | Path) -> EngineFacts:
     """What a log or a kept configuration of an engine says of its cache and limits.
 
     Args:
-        path: text with the lines that vLLM, SGLang or TensorRT-LLM print when they start, or JSON that holds their
-            configuration at any depth.
+        path: text with the lines that vLLM, SGLang or TensorRT-LLM print when they start, or JSON
+            that holds their configuration at any depth.
 
     Raises:
-        InputError: absent, none of those lines and keys, a number out of range, or several that contradict each other.
+        InputError: absent, none of those lines and keys, a number out of range, or several that
+            contradict each other.
     """
     file = str(path)
     text = read_text(path)
@@ -95,7 +106,10 @@ def read_engine_facts(path: str | Path) -> EngineFacts:
         found = {name: _in_lines(text, patterns) for name, patterns in _LINES.items()}
     facts = EngineFacts(**{name: _agreed(numbers, file, name) for name, numbers in found.items()})
     if all(getattr(facts, field.name) is None for field in fields(facts)):
-        rule = "holds no line of an engine's start that tells its cache or limits (GPU KV cache size: N tokens, .."
+        rule = (
+            "holds no line of an engine's start that tells its cache or limits (GPU KV cache size:"
+            " N tokens, .."
+        )
         raise InputError(f"{rule} max_total_num_tokens=N, num_gpu_blocks)", file=file)
     return facts
 
@@ -112,7 +126,9 @@ def _in_json(document: Any) -> dict[str, list[Any]]:
     held: dict[str, list[Any]] = {}
     for key, value in _pairs(document):
         held.setdefault(key, []).append(value)
-    return {name: next((held[key] for key in keys if key in held), []) for name, keys in _KEYS.items()}
+    return {
+        name: next((held[key] for key in keys if key in held), []) for name, keys in _KEYS.items()
+    }
 
 
 def _pairs(document: Any) -> Iterator[tuple[str, Any]]:
@@ -134,7 +150,8 @@ def _agreed(numbers: list[Any], file: str, key: str) -> int | None:
     """The least of numbers that agree; None for none.
 
     Raises:
-        InputError: one that is no whole number from 1 on, or two that differ by more than ranks of one engine do.
+        InputError: one that is no whole number from 1 on, or two that differ by more than ranks of
+            one engine do.
     """
     for number in numbers:
         if type(number) is not int or not 1 <= number <= MOST:

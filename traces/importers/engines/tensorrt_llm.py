@@ -1,9 +1,10 @@
 """How is acceptance read from TensorRT-LLM's statistics?
 
-Formats `tensorrt-llm-stats` (iterations of `/metrics` or `get_stats`, a JSON list or JSON lines with
-`specDecodingStats`) and `tensorrt-llm-metrics` (Prometheus). Yields level 0: counts, with the iterations by batch
-size as windows; newer counters by `token_position` yield rates by position. It cannot know positions in a text; older
-Prometheus counters do not count steps, and the gauge of the acceptance length stands in.
+Formats `tensorrt-llm-stats` (iterations of `/metrics` or `get_stats`, a JSON list or JSON lines
+with `specDecodingStats`) and `tensorrt-llm-metrics` (Prometheus). Yields level 0: counts, with the
+iterations by batch size as windows; newer counters by `token_position` yield rates by position. It
+cannot know positions in a text; older Prometheus counters do not count steps, and the gauge of the
+acceptance length stands in.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Window
 
 _PREFIX = "trtllm_"
-_COUNTERS = tuple(f"spec_decode_{name}_tokens" for name in ("drafted", "accepted", "num_draft", "num_accepted"))
+_COUNTERS = tuple(
+    f"spec_decode_{name}_tokens" for name in ("drafted", "accepted", "num_draft", "num_accepted")
+)
 _GAUGE = "spec_decode_acceptance_length"
 _STATS = "specDecodingStats"
 
@@ -76,7 +79,9 @@ def _inflight(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return stats if isinstance(stats, dict) else {}
 
 
-def read_metrics(before: str | Path, after: str | Path | None = None, *, model: str | None = None) -> AcceptanceTrace:
+def read_metrics(
+    before: str | Path, after: str | Path | None = None, *, model: str | None = None
+) -> AcceptanceTrace:
     """Read the difference of two scrapes.
 
     Args:
@@ -90,40 +95,65 @@ def read_metrics(before: str | Path, after: str | Path | None = None, *, model: 
     start = {} if after is None else scrape(before, _PREFIX, _COUNTERS, model)
     file = str(before if after is None else after)
     end = scrape(file, _PREFIX, (*_COUNTERS, _GAUGE), model)
-    series = gained({key: value for key, value in end.items() if key[0] != _GAUGE}, start, file, before)
-    notes = ["One scrape only: everything since the engine started, warm-up included."] if after is None else []
+    series = gained(
+        {key: value for key, value in end.items() if key[0] != _GAUGE}, start, file, before
+    )
+    notes = (
+        ["One scrape only: everything since the engine started, warm-up included."]
+        if after is None
+        else []
+    )
     reached = by_position(series, "spec_decode_drafted_tokens", file, "token_position")
     kept = by_position(series, "spec_decode_accepted_tokens", file, "token_position")
     if reached and reached[0]:
         if sum(reached) != reached[0] * len(reached):
             notes.append(
-                "Draft lengths were mixed: deeper positions count steps that never drafted so deep as refused."
+                "Draft lengths were mixed: deeper positions count steps that never drafted so deep"
+                " as refused."
             )
         return counted(
-            file, source="TensorRT-LLM Prometheus counters", drafts=reached[0], draft_tokens=sum(reached),
-            accepted_tokens=sum(kept), rates=[count / reached[0] for count in kept],
-            slack=0.01 + 8 / reached[0], model=models_of(end), notes=notes,
-        )  # fmt: skip
+            file,
+            source="TensorRT-LLM Prometheus counters",
+            drafts=reached[0],
+            draft_tokens=sum(reached),
+            accepted_tokens=sum(kept),
+            rates=[count / reached[0] for count in kept],
+            slack=0.01 + 8 / reached[0],
+            model=models_of(end),
+            notes=notes,
+        )
     proposed = summed(series, "spec_decode_num_draft_tokens", file)
     accepted = summed(series, "spec_decode_num_accepted_tokens", file)
     if not proposed:
         raise InputError(
-            "no draft was verified between the scrapes", file=file, key=f"{_PREFIX}spec_decode_num_draft_tokens"
+            "no draft was verified between the scrapes",
+            file=file,
+            key=f"{_PREFIX}spec_decode_num_draft_tokens",
         )
     gauge = max((value for (name, _), value in end.items() if name == _GAUGE), default=0.0)
     drafts = min(round(accepted / (gauge - 1)), proposed) if gauge > 1 and accepted else 0
     if drafts:
-        notes.append("Steps follow from the gauge of the acceptance length, which is that of the latest iterations.")
+        notes.append(
+            "Steps follow from the gauge of the acceptance length, which is that of the latest"
+            " iterations."
+        )
     return counted(
-        file, source="TensorRT-LLM Prometheus counters", drafts=drafts, draft_tokens=proposed,
-        accepted_tokens=accepted, model=models_of(end), notes=notes,
-    )  # fmt: skip
+        file,
+        source="TensorRT-LLM Prometheus counters",
+        drafts=drafts,
+        draft_tokens=proposed,
+        accepted_tokens=accepted,
+        model=models_of(end),
+        notes=notes,
+    )
 
 
 FORMATS = (
     Format(
         name="tensorrt-llm-stats",
-        claims=lambda sample: sample.holds(_STATS) or (sample.holds("iter", "iterLatencyMS") and sample.says(_STATS)),
+        claims=lambda sample: (
+            sample.holds(_STATS) or (sample.holds("iter", "iterLatencyMS") and sample.says(_STATS))
+        ),
         read=read_stats,
     ),
     Format(

@@ -1,9 +1,9 @@
 """How is acceptance read from `vllm bench serve`?
 
-Format `vllm-bench`: the result file (`--save-result`, keys `spec_decode_*`) or the text block that it prints. Yields
-level 0, with the largest concurrency of every run as its batch: counts, and rates by position, which the block prints
-in per cent and the file as fractions. It cannot know positions or single requests. The requests of a result file are
-format `vllm-requests`.
+Format `vllm-bench`: the result file (`--save-result`, keys `spec_decode_*`) or the text block that
+it prints. Yields level 0, with the largest concurrency of every run as its batch: counts, and rates
+by position, which the block prints in per cent and the file as fractions. It cannot know positions
+or single requests. The requests of a result file are format `vllm-requests`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ _COUNTS = {"Drafts": "drafts", "Draft tokens": "draft_tokens", "Accepted tokens"
 _PERCENT = 0.01
 _LENGTH = re.compile(r"^Acceptance length: +(\d{1,6}(?:\.\d{1,9})?) *$", re.MULTILINE | re.ASCII)
 _TITLE = re.compile(r"Serving Benchmark Result")
-_POSITION = re.compile(r"^ *Position (\d{1,4}): +(\d{1,3}(?:\.\d{1,9})?) *$", re.MULTILINE | re.ASCII)
+_POSITION = re.compile(
+    r"^ *Position (\d{1,4}): +(\d{1,3}(?:\.\d{1,9})?) *$", re.MULTILINE | re.ASCII
+)
 _CONCURRENCY = re.compile(r"^Maximum request concurrency: +(\d{1,9}) *$", re.MULTILINE | re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Run:
-    """One run: counts by name, rates by position, its largest concurrency and its mean, None where not told."""
+    """One run: counts by name, rates by position, its largest concurrency and its mean, None where
+    not told.
+    """
 
     counts: Mapping[str, int]
     rates: Sequence[float]
@@ -60,7 +64,11 @@ def read(path: str | Path) -> AcceptanceTrace:
     blocks = [text[a:b] for a, b in itertools.pairwise(begins)]
     lengths = [len(_LENGTH.findall(block)) for block in blocks]
     if not any(lengths) or max(lengths) > 1:
-        wanted = "must have a title above every block" if any(lengths) else "holds no block with an acceptance length"
+        wanted = (
+            "must have a title above every block"
+            if any(lengths)
+            else "holds no block with an acceptance length"
+        )
         raise InputError(wanted, file=file, key="blocks", value=sum(lengths))
     blocks = list(itertools.compress(blocks, lengths))
     return _pooled([_block(block) for block in blocks], file, "")
@@ -89,8 +97,12 @@ def _result(document: Mapping[str, Any], file: str) -> _Run:
     key = "spec_decode_per_position_acceptance_rates"
     batch, mean = document.get("max_concurrency"), document.get("spec_decode_acceptance_length")
     return _Run(
-        counts={name: expect_whole(document.get(each) or 0, file, each) for name, each in keys.items()},
-        rates=[_number(each, file, key) for each in expect_list(document.get(key) or [], file, key)],
+        counts={
+            name: expect_whole(document.get(each) or 0, file, each) for name, each in keys.items()
+        },
+        rates=[
+            _number(each, file, key) for each in expect_list(document.get(key) or [], file, key)
+        ],
         batch=None if batch is None else expect_whole(batch, file, "max_concurrency"),
         mean=None if mean is None else _number(mean, file, "spec_decode_acceptance_length"),
     )
@@ -107,14 +119,18 @@ def _pooled(runs: Sequence[_Run], file: str, model: str) -> AcceptanceTrace:
     drafting = [run for run in runs if run.counts["drafts"]]
     mean = runs[0].mean if len(runs) == 1 and not drafting else None
     if not drafting and not (mean or 0) >= 1:
-        raise InputError("has no drafts: it was served without speculative decoding", file=file, key="Drafts")
+        raise InputError(
+            "has no drafts: it was served without speculative decoding", file=file, key="Drafts"
+        )
     total = {name: sum(run.counts[name] for run in drafting) for name in _COUNTS.values()}
     rates = np.zeros(max((len(run.rates) for run in drafting), default=0))
     for run in drafting:
         rates[: len(run.rates)] += np.asarray(run.rates, dtype=np.float64) * run.counts["drafts"]
     notes = [f"{len(drafting) or 1} benchmark runs of {len(runs)}, their ramps included."]
     if len({len(run.rates) for run in drafting}) > 1:
-        notes.append("Runs differ in draft length: shorter drafts count as refused below their end.")
+        notes.append(
+            "Runs differ in draft length: shorter drafts count as refused below their end."
+        )
     return counted(
         file,
         source="vllm bench serve",
@@ -123,7 +139,11 @@ def _pooled(runs: Sequence[_Run], file: str, model: str) -> AcceptanceTrace:
         accepted_tokens=total["accepted_tokens"],
         rates=(rates / total["drafts"]).tolist() if total["drafts"] else (),
         mean_tokens_per_step=mean,
-        windows=[Window(**run.counts, batch_requests=run.batch) for run in drafting if run.batch is not None],
+        windows=[
+            Window(**run.counts, batch_requests=run.batch)
+            for run in drafting
+            if run.batch is not None
+        ],
         model=model,
         notes=notes,
     )
@@ -132,7 +152,8 @@ def _pooled(runs: Sequence[_Run], file: str, model: str) -> AcceptanceTrace:
 def _claims(sample: Sample) -> bool:
     if sample.first:
         return any(
-            key.startswith("spec_decode_num_drafts") or key == "spec_decode_acceptance_length" for key in sample.first
+            key.startswith("spec_decode_num_drafts") or key == "spec_decode_acceptance_length"
+            for key in sample.first
         )
     return sample.says(r"^Acceptance length: +\d")
 

@@ -1,9 +1,11 @@
 """How are the public Azure request traces read?
 
-Format `azure`: the public traces of 2023 and 2024 as CSV (`TIMESTAMP`, `ContextTokens`, `GeneratedTokens`), or the same
-as Parquet (`arrival_s`, `input_tokens`, `output_tokens`). Yields requests; nothing tells which prompts share a prefix.
+Format `azure`: the public traces of 2023 and 2024 as CSV (`TIMESTAMP`, `ContextTokens`,
+`GeneratedTokens`), or the same as Parquet (`arrival_s`, `input_tokens`, `output_tokens`). Yields
+requests; nothing tells which prompts share a prefix.
 
-Reference: Patel et al. 2024, "Splitwise" (arXiv:2311.18677), the traces AzureLLMInferenceTrace_{code,conv}.
+Reference: Patel et al. 2024, "Splitwise" (arXiv:2311.18677), the traces
+AzureLLMInferenceTrace_{code,conv}.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from traces.importers.request_tables import (
 )
 from traces.kinds.acceptance import RequestTrace
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(?:Z|[+-]\d\d:?\d\d)?", re.ASCII
+)
 _COLUMNS = {
     "arrival": ("arrival_s", "TIMESTAMP"),
     "prompt_tokens": ("ContextTokens", "input_tokens"),
@@ -64,9 +68,16 @@ def _arrivals(values: object, file: str) -> NDArray[np.float64]:
     matches = [_TIME.fullmatch(str(value).strip()) for value in values]
     wrong = next((row for row, match in enumerate(matches) if match is None), None)
     if wrong is not None:
-        raise InputError("must be times", file=file, key=f"row {wrong + 1}, TIMESTAMP", value=str(values[wrong])[:60])
+        raise InputError(
+            "must be times",
+            file=file,
+            key=f"row {wrong + 1}, TIMESTAMP",
+            value=str(values[wrong])[:60],
+        )
     try:
-        stamps = np.array([f"{match[1]}T{match[2]}"[:29] for match in matches if match], "datetime64[ns]")
+        stamps = np.array(
+            [f"{match[1]}T{match[2]}"[:29] for match in matches if match], "datetime64[ns]"
+        )
     except ValueError as error:
         raise InputError(f"must be times ({error})", file=file, key="TIMESTAMP") from None
     return time_column((stamps - stamps[0]).astype(np.int64) * NANO, file, "TIMESTAMP")

@@ -1,7 +1,8 @@
 """How is the public BurstGPT trace read?
 
-Format `burstgpt`: CSV with `Timestamp` (seconds), `Model`, `Request tokens` and `Response tokens`. Yields requests;
-failed ones, whose response has no token, are left out, and nothing tells which prompts share a prefix.
+Format `burstgpt`: CSV with `Timestamp` (seconds), `Model`, `Request tokens` and `Response tokens`.
+Yields requests; failed ones, whose response has no token, are left out, and nothing tells which
+prompts share a prefix.
 
 Reference: Wang et al. 2024, "BurstGPT" (arXiv:2401.17644), BurstGPT_1.csv to BurstGPT_3.csv.
 """
@@ -14,7 +15,11 @@ from traces.importers.recognition import Format
 from traces.importers.request_tables import read_columns, request_trace, time_column, whole_column
 from traces.kinds.acceptance import RequestTrace
 
-_COLUMNS = {"arrival": ("Timestamp",), "prompt": ("Request tokens",), "output": ("Response tokens",)}
+_COLUMNS = {
+    "arrival": ("Timestamp",),
+    "prompt": ("Request tokens",),
+    "output": ("Response tokens",),
+}
 
 
 def read(path: str | Path) -> RequestTrace:

@@ -1,8 +1,8 @@
 """How is a table of prompt and output lengths read?
 
-Format `lengths`: Parquet, CSV or JSON lines with `input_tokens` and `output_tokens` (`prompt_tokens` and
-`completion_tokens` will do), such as lengths counted over ShareGPT. Yields requests that all arrive at 0: arrivals are
-to be drawn.
+Format `lengths`: Parquet, CSV or JSON lines with `input_tokens` and `output_tokens`
+(`prompt_tokens` and `completion_tokens` will do), such as lengths counted over ShareGPT. Yields
+requests that all arrive at 0: arrivals are to be drawn.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from traces.importers.recognition import Format, Sample
-from traces.importers.request_tables import priority_column, read_columns, request_trace, whole_column
+from traces.importers.request_tables import (
+    priority_column,
+    read_columns,
+    request_trace,
+    whole_column,
+)
 from traces.kinds.acceptance import RequestTrace
 
 _COLUMNS = {
@@ -46,8 +51,12 @@ def read(path: str | Path) -> RequestTrace:
 
 def _claims(sample: Sample) -> bool:
     names = sample.columns or tuple(sample.first if sample.document is None else ())
-    timed = any(name in names for name in ("arrival_s", "timestamp", "Timestamp", "TIMESTAMP", "hash_ids"))
-    prompt, output = (any(name in names for name in _COLUMNS[side]) for side in ("prompt_tokens", "output_tokens"))
+    timed = any(
+        name in names for name in ("arrival_s", "timestamp", "Timestamp", "TIMESTAMP", "hash_ids")
+    )
+    prompt, output = (
+        any(name in names for name in _COLUMNS[side]) for side in ("prompt_tokens", "output_tokens")
+    )
     return prompt and output and not timed
 
 

@@ -1,8 +1,8 @@
 """How is the public Mooncake request trace read, shared prompt blocks included?
 
-Format `mooncake`: JSON lines with `timestamp` (milliseconds), `input_length`, `output_length` and `hash_ids`, one id
-per started block of 512 prompt tokens; or the same as Parquet (`arrival_s`, `input_tokens`, `output_tokens`,
-`prefix_block512_ids`).
+Format `mooncake`: JSON lines with `timestamp` (milliseconds), `input_length`, `output_length` and
+`hash_ids`, one id per started block of 512 prompt tokens; or the same as Parquet (`arrival_s`,
+`input_tokens`, `output_tokens`, `prefix_block512_ids`).
 
 Reference: Qin et al. 2024, "Mooncake" (arXiv:2407.00079), section 4 and its public trace.
 """
@@ -42,7 +42,8 @@ def read(path: str | Path) -> RequestTrace:
         path: JSON lines or Parquet.
 
     Returns:
-        Requests, arrivals of JSON lines since the first of them, and the ids of their prompts' blocks.
+        Requests, arrivals of JSON lines since the first of them, and the ids of their prompts'
+        blocks.
 
     Raises:
         InputError: anything that is not as described, unsorted arrivals included.

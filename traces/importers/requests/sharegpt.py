@@ -1,9 +1,9 @@
 """How are ShareGPT conversations read as requests?
 
-Format `sharegpt`: a JSON list of `conversations` with turns `from` and `value`, as serving benchmarks take it. Yields
-one request per conversation: its first turn as prompt and its second as output. Text tells no tokens: they are
-counted as characters over 4, the usual ratio for English, which is ASSUMED and stands in the notes. Arrivals are to
-be drawn.
+Format `sharegpt`: a JSON list of `conversations` with turns `from` and `value`, as serving
+benchmarks take it. Yields one request per conversation: its first turn as prompt and its second as
+output. Text tells no tokens: they are counted as characters over 4, the usual ratio for English,
+which is ASSUMED and stands in the notes. Arrivals are to be drawn.
 """
 
 from __future__ import annotations
@@ -48,21 +48,32 @@ def read(path: str | Path) -> RequestTrace:
         arrival_s=None,
         prompt_tokens=counts[:, 0],
         output_tokens=counts[:, 1],
-        source=f"ShareGPT conversations, their tokens taken as characters over {_CHARACTERS_PER_TOKEN:g}",
+        source=(
+            "ShareGPT conversations, their tokens taken as characters over"
+            f" {_CHARACTERS_PER_TOKEN:g}"
+        ),
     )
 
 
 def _tokens(conversation: dict[str, Any]) -> tuple[int, int]:
     """Tokens of the first two turns; 0 where there are none."""
-    turns: list[Any] = next((conversation[key] for key in _TURNS if isinstance(conversation.get(key), list)), [])
+    turns: list[Any] = next(
+        (conversation[key] for key in _TURNS if isinstance(conversation.get(key), list)), []
+    )
     texts = [turn.get("value", turn.get("content")) for turn in turns[:2] if isinstance(turn, dict)]
-    lengths = [math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for text in texts if isinstance(text, str)]
+    lengths = [
+        math.ceil(len(text) / _CHARACTERS_PER_TOKEN) for text in texts if isinstance(text, str)
+    ]
     return (lengths[0], lengths[1]) if len(lengths) == 2 else (0, 0)
 
 
 def _claims(sample: Sample) -> bool:
-    turns: list[Any] = next((sample.first[key] for key in _TURNS if isinstance(sample.first.get(key), list)), [])
-    spoken = bool(turns) and isinstance(turns[0], dict) and ("from" in turns[0] or "role" in turns[0])
+    turns: list[Any] = next(
+        (sample.first[key] for key in _TURNS if isinstance(sample.first.get(key), list)), []
+    )
+    spoken = (
+        bool(turns) and isinstance(turns[0], dict) and ("from" in turns[0] or "role" in turns[0])
+    )
     return isinstance(sample.document, list) and spoken
 
 

@@ -1,9 +1,9 @@
 """How are the requests of a vLLM run read?
 
-Format `vllm-requests`: a table with `arrival_s`, `input_tokens`, `output_tokens` and, where prompts share blocks of N
-tokens, `prefix_blockN_ids`, where some go first, `priority`; or the result file of `vllm bench serve --save-result
---save-detailed` (`input_lens`, `output_lens`, and `start_times` where the version writes them). Leaves out what the
-server measured.
+Format `vllm-requests`: a table with `arrival_s`, `input_tokens`, `output_tokens` and, where prompts
+share blocks of N tokens, `prefix_blockN_ids`, where some go first, `priority`; or the result file
+of `vllm bench serve --save-result --save-detailed` (`input_lens`, `output_lens`, and `start_times`
+where the version writes them). Leaves out what the server measured.
 """
 
 from __future__ import annotations
@@ -72,14 +72,22 @@ def _table(path: str | Path) -> RequestTrace:
 def _result(path: str | Path) -> RequestTrace:
     file = str(path)
     document = expect_object(parse_json(read_text(path), file), file, "document")
-    prompts = whole_column(expect_list(document.get("input_lens"), file, "input_lens"), file, "input_lens")
-    outputs = whole_column(expect_list(document.get("output_lens"), file, "output_lens"), file, "output_lens")
+    prompts = whole_column(
+        expect_list(document.get("input_lens"), file, "input_lens"), file, "input_lens"
+    )
+    outputs = whole_column(
+        expect_list(document.get("output_lens"), file, "output_lens"), file, "output_lens"
+    )
     if prompts.size != outputs.size:
-        raise InputError("must be as long as input_lens", file=file, key="output_lens", value=outputs.size)
+        raise InputError(
+            "must be as long as input_lens", file=file, key="output_lens", value=outputs.size
+        )
     starts = document.get("start_times")
     order, arrival = np.arange(prompts.size), None
     if starts is not None:
-        sent = [float(s) for s in expect_list(starts, file, "start_times") if type(s) in (int, float)]
+        sent = [
+            float(s) for s in expect_list(starts, file, "start_times") if type(s) in (int, float)
+        ]
         if len(sent) != prompts.size:
             wanted = "must hold one number per request"
             raise InputError(wanted, file=file, key="start_times", value=len(sent))
@@ -88,17 +96,27 @@ def _result(path: str | Path) -> RequestTrace:
         times = time_column(np.asarray(sent)[order], file, "start_times")
         arrival = times - times[0]
     return request_trace(
-        file, arrival_s=arrival, prompt_tokens=prompts[order], output_tokens=outputs[order], source=_SOURCE
+        file,
+        arrival_s=arrival,
+        prompt_tokens=prompts[order],
+        output_tokens=outputs[order],
+        source=_SOURCE,
     )
 
 
 def _claims(sample: Sample) -> bool:
-    """A table with arrivals whose prompts share no blocks of Mooncake's size, or a result file without acceptance."""
+    """A table with arrivals whose prompts share no blocks of Mooncake's size, or a result file
+    without acceptance.
+    """
     if sample.columns:
-        return "arrival_s" in sample.columns and "output_tokens" in sample.columns and (
-            "prefix_block512_ids" not in sample.columns
-        )  # fmt: skip
-    return sample.holds("input_lens", "output_lens") and not any(key.startswith("spec_decode_") for key in sample.first)
+        return (
+            "arrival_s" in sample.columns
+            and "output_tokens" in sample.columns
+            and ("prefix_block512_ids" not in sample.columns)
+        )
+    return sample.holds("input_lens", "output_lens") and not any(
+        key.startswith("spec_decode_") for key in sample.first
+    )
 
 
 FORMATS = (Format(name="vllm-requests", kind="requests", claims=_claims, read=read),)

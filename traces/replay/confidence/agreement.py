@@ -1,11 +1,12 @@
 """How often does a policy that was not recorded write what one token a pass writes?
 
-Replay says too often: recorded states hold fewer wrong tokens than a bold live run would, and a wrong token makes
-others wrong. How much too often is told by the recording itself: each anchor is replayed without its own runs, and
-its odds of an agreeing token are compared with what it really wrote. Between anchors, at half the distance, half of
-that shift of log odds is the estimate; none and all of it are the bounds, which are heuristic. Of fourteen live rules
-of a small model replay alone was .15 off in the mean and the estimate .05, and thirteen lay within the bounds. All
-prompts lose the same share. Leaves out passes, which need no such shift.
+Replay says too often: recorded states hold fewer wrong tokens than a bold live run would, and a
+wrong token makes others wrong. How much too often is told by the recording itself: each anchor is
+replayed without its own runs, and its odds of an agreeing token are compared with what it really
+wrote. Between anchors, at half the distance, half of that shift of log odds is the estimate; none
+and all of it are the bounds, which are heuristic. Of fourteen live rules of a small model replay
+alone was .15 off in the mean and the estimate .05, and thirteen lay within the bounds. All prompts
+lose the same share. Leaves out passes, which need no such shift.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ Shares = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Agreement:
-    """Share of P prompts' positions with the token that one token a pass puts there; NaN where that is unknown.
+    """Share of P prompts' positions with the token that one token a pass puts there; NaN where that
+    is unknown.
 
     Attributes:
         estimate: float64[P].

@@ -1,10 +1,11 @@
 """Which recorded states can stand for a state that no recording went through?
 
-Every pass of every run of a prompt is a state: which positions held tokens, and how sure the model was of the
-others. Runs of several traces go together if they are of one model, mask and canvas. Which positions a pass has cells
-of is kept as bits, so that states take 20 bytes a cell, 2 bits a canvas position, some 100 bytes a pass and 4 bytes a
-position of a run: 0.9 GB at the limits of `traces.kinds.confidence`, and one group of passes more while they are made.
-Leaves out which state is taken (`compiled`, `walk`).
+Every pass of every run of a prompt is a state: which positions held tokens, and how sure the model
+was of the others. Runs of several traces go together if they are of one model, mask and canvas.
+Which positions a pass has cells of is kept as bits, so that states take 20 bytes a cell, 2 bits a
+canvas position, some 100 bytes a pass and 4 bytes a position of a run: 0.9 GB at the limits of
+`traces.kinds.confidence`, and one group of passes more while they are made. Leaves out which state
+is taken (`compiled`, `walk`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _BITS = 64
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, weakref_slot=True)
 class Anchors:
-    """States of P prompts, prompt after prompt, run after run, pass after pass: n rows over a canvas of L.
+    """States of P prompts, prompt after prompt, run after run, pass after pass: n rows over a
+    canvas of L.
 
     Attributes:
         canvas_tokens, mask_id, end_id: as in the traces.
@@ -39,7 +41,8 @@ class Anchors:
         steps: int64[runs].
         revealed: uint64[n, words], bit i % 64 of word i // 64: position i held a token.
         computed: uint64[n, words], bits in the same way: the pass has a cell of position i.
-        first_cell: int64[n], place of the pass's first cell; the others follow in the order of positions.
+        first_cell: int64[n], place of the pass's first cell; the others follow in the order of
+            positions.
         top_ids: int32[c].
         values: float32[c, 1 + fields]: doubt, and what `names` says, of every cell.
         names: optional fields of cells that all runs hold.
@@ -67,7 +70,9 @@ class Anchors:
 
     def cells(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Places of the cells of some passes: int64[rows, L], -1 where the pass computed none."""
-        flags = np.unpackbits(self.computed[rows].astype("<u8").view(np.uint8), axis=1, bitorder="little")
+        flags = np.unpackbits(
+            self.computed[rows].astype("<u8").view(np.uint8), axis=1, bitorder="little"
+        )
         there = flags[:, : self.canvas_tokens].astype(bool)
         place = self.first_cell[rows, None] + np.cumsum(there, axis=1) - 1
         return np.where(there, place, -1)
@@ -78,10 +83,15 @@ class Anchors:
         offsets = self.row_offsets[first : last + 1]
         rows = slice(int(offsets[0]), int(offsets[-1]))
         return replace(
-            self, prompts=self.prompts[first:last], prompt_kinds=self.prompt_kinds[first:last],
-            row_offsets=offsets - offsets[0], run_of_row=self.run_of_row[rows], revealed=self.revealed[rows],
-            computed=self.computed[rows], first_cell=self.first_cell[rows],
-        )  # fmt: skip
+            self,
+            prompts=self.prompts[first:last],
+            prompt_kinds=self.prompt_kinds[first:last],
+            row_offsets=offsets - offsets[0],
+            run_of_row=self.run_of_row[rows],
+            revealed=self.revealed[rows],
+            computed=self.computed[rows],
+            first_cell=self.first_cell[rows],
+        )
 
     def run_of(self, policy: RefinePolicy) -> NDArray[np.int64] | None:
         """Every prompt's run of a policy, int64[P]; None where a prompt has none."""
@@ -99,22 +109,31 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
     """The states of one or more traces, by prompt.
 
     Args:
-        traces: of one model, mask and canvas, cached alike; prompts of one name must be the same text.
+        traces: of one model, mask and canvas, cached alike; prompts of one name must be the same
+            text.
 
     Raises:
-        InputError: traces that do not go together, one policy twice for a prompt, or no run that took a pass.
+        InputError: traces that do not go together, one policy twice for a prompt, or no run that
+            took a pass.
     """
     given = [traces] if isinstance(traces, ConfidenceTrace) else list(traces)
     _check_alike(given)
     policies = tuple(dict.fromkeys(policy for trace in given for policy in trace.policies))
     names = tuple(dict.fromkeys(name for trace in given for name in trace.request_ids))
     place = {name: at for at, name in enumerate(names)}
-    prompt = np.array([place[name] for trace in given for name in trace.request_ids], dtype=np.int64)
+    prompt = np.array(
+        [place[name] for trace in given for name in trace.request_ids], dtype=np.int64
+    )
     kinds = dict(
-        zip((n for t in given for n in t.request_ids), (k for t in given for k in t.prompt_kinds), strict=True)
+        zip(
+            (n for t in given for n in t.request_ids),
+            (k for t in given for k in t.prompt_kinds),
+            strict=True,
+        )
     )
     policy = np.array(
-        [policies.index(trace.policies[at]) for trace in given for at in trace.policy_of_run], dtype=np.int64
+        [policies.index(trace.policies[at]) for trace in given for at in trace.policy_of_run],
+        dtype=np.int64,
     )
     if len(np.unique(prompt * len(policies) + policy)) < len(prompt):
         raise InputError("must name each prompt once per policy", key="request_ids")
@@ -124,7 +143,9 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
     run_of_step = np.repeat(np.arange(len(prompt)), steps)
     order = np.lexsort((np.arange(len(run_of_step)), policy[run_of_step], prompt[run_of_step]))
     revealed, computed, first_cell = _rows(given, order)
-    fields = tuple(name for name in CELL_FIELDS if all(getattr(trace, name) is not None for trace in given))
+    fields = tuple(
+        name for name in CELL_FIELDS if all(getattr(trace, name) is not None for trace in given)
+    )
     return Anchors(
         canvas_tokens=given[0].canvas_tokens,
         mask_id=given[0].mask_id,
@@ -132,7 +153,9 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
         prompts=names,
         prompt_kinds=tuple(kinds[name] for name in names),
         policies=policies,
-        row_offsets=np.searchsorted(prompt[run_of_step][order], np.arange(len(names) + 1)).astype(np.int64),
+        row_offsets=np.searchsorted(prompt[run_of_step][order], np.arange(len(names) + 1)).astype(
+            np.int64
+        ),
         run_of_row=run_of_step[order],
         policy_of_run=policy,
         final_ids=np.concatenate([trace.final_ids for trace in given]),
@@ -150,7 +173,9 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
 def _rows(
     traces: Sequence[ConfidenceTrace], order: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
-    """What every pass found revealed and what it computed, as bits, and its first cell: in the order of states."""
+    """What every pass found revealed and what it computed, as bits, and its first cell: in the
+    order of states.
+    """
     words = -(-traces[0].canvas_tokens // _BITS)
     revealed, computed = (np.empty((len(order), words), dtype=np.uint64) for _ in range(2))
     counts, place, start = np.empty(len(order), dtype=np.int64), np.argsort(order), 0
@@ -159,7 +184,9 @@ def _rows(
             index = np.arange(part.start, part.stop)
             run = np.searchsorted(trace.step_offsets, index, side="right") - 1
             masked, rows = trace.masked(part), place[start + index]
-            revealed[rows] = packed(trace.committed_at[run] < (index - trace.step_offsets[run])[:, None])
+            revealed[rows] = packed(
+                trace.committed_at[run] < (index - trace.step_offsets[run])[:, None]
+            )
             computed[rows] = packed(masked)
             counts[start + index] = masked.sum(axis=1)
         start += len(trace.forward)
@@ -170,7 +197,9 @@ def _values(traces: Sequence[ConfidenceTrace], names: Sequence[str]) -> NDArray[
     """Fields of all cells side by side: float32[c, names]."""
     values = np.empty((sum(trace.top_ids.size for trace in traces), len(names)), dtype=np.float32)
     for place, name in enumerate(names):
-        np.concatenate([getattr(trace, name) for trace in traces], out=values[:, place], casting="same_kind")
+        np.concatenate(
+            [getattr(trace, name) for trace in traces], out=values[:, place], casting="same_kind"
+        )
     return values
 
 
@@ -184,7 +213,9 @@ def packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     words = -(-flags.shape[1] // _BITS)
     wide = np.zeros((len(flags), words * _BITS), dtype=bool)
     wide[:, : flags.shape[1]] = flags
-    bits: NDArray[np.uint64] = np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    bits: NDArray[np.uint64] = (
+        np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    )
     return bits
 
 
@@ -202,8 +233,11 @@ def _check_alike(traces: Sequence[ConfidenceTrace]) -> None:
             raise InputError(wanted, file=trace.file, key="model", value=trace.provenance.model)
     caches = {policy.cache for trace in traces for policy in trace.policies}
     if len(caches) > 1:
-        raise InputError("must be one for all anchors: a cache changes what the model is sure of", key="cache",
-                         value=", ".join(sorted(caches)))  # fmt: skip
+        raise InputError(
+            "must be one for all anchors: a cache changes what the model is sure of",
+            key="cache",
+            value=", ".join(sorted(caches)),
+        )
     _check_prompts(traces)
 
 
@@ -211,8 +245,13 @@ def _check_prompts(traces: Sequence[ConfidenceTrace]) -> None:
     texts: dict[str, bytes] = {}
     for trace in traces:
         for run, name in enumerate(trace.request_ids):
-            text = trace.prompt_ids[trace.prompt_offsets[run] : trace.prompt_offsets[run + 1]].tobytes()
+            text = trace.prompt_ids[
+                trace.prompt_offsets[run] : trace.prompt_offsets[run + 1]
+            ].tobytes()
             if texts.setdefault(name, text) != text:
                 raise InputError(
-                    "must be the same prompt in all its runs", file=trace.file, key="prompt_ids", value=name
+                    "must be the same prompt in all its runs",
+                    file=trace.file,
+                    key="prompt_ids",
+                    value=name,
                 )

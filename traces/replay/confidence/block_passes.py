@@ -1,7 +1,7 @@
 """Which passes does a policy take on every recorded prompt, block by block?
 
-What is left of a replay is how long every block takes and what each of its passes commits, in the order in which the
-prompts are decoded. Leaves out what a pass costs, and how sure the model was.
+What is left of a replay is how long every block takes and what each of its passes commits, in the
+order in which the prompts are decoded. Leaves out what a pass costs, and how sure the model was.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class BlockPasses:
         replay: what the policy does on the prompts, and what that rests on.
         prompt: int64[n], place in `replay.prompts`.
         start, end: int64[n], canvas positions of the block.
-        tokens: int64[n], positions of the text that the block adds: none behind an end of text at which the policy
-            stops, and those behind the block where one of its passes commits all of the canvas.
+        tokens: int64[n], positions of the text that the block adds: none behind an end of text at
+            which the policy stops, and those behind the block where one of its passes commits all
+            of the canvas.
         pass_offsets: int64[n+1]; block i takes passes pass_offsets[i]:pass_offsets[i+1].
         committed: int64[s], positions that each pass commits.
     """
@@ -57,7 +58,9 @@ class BlockPasses:
         return begins
 
 
-def block_passes(traces: Anchors | ConfidenceTrace | Sequence[ConfidenceTrace], policy: RefinePolicy) -> BlockPasses:
+def block_passes(
+    traces: Anchors | ConfidenceTrace | Sequence[ConfidenceTrace], policy: RefinePolicy
+) -> BlockPasses:
     """Decode recorded prompts again, and keep what every pass did.
 
     Args:
@@ -105,26 +108,38 @@ def _walked_rows(states: Anchors, policy: RefinePolicy) -> tuple[list[Counts], N
         if asked.masked.all():  # nothing was committed yet: the next group of prompts begins
             first, size = first + size, len(chosen)
         at = asked.active
-        rows.append(np.stack([first + at, asked.start[at], asked.end[at], chosen[at].sum(axis=1)], axis=1))
+        rows.append(
+            np.stack([first + at, asked.start[at], asked.end[at], chosen[at].sum(axis=1)], axis=1)
+        )
 
     found = walked(states, policy, usable_runs(states, states.run_of(policy)), after=note)
     return rows, found.tokens
 
 
-def _confirmed_rows(states: Anchors, policy: RefinePolicy) -> tuple[list[Counts], NDArray[np.int32]]:
+def _confirmed_rows(
+    states: Anchors, policy: RefinePolicy
+) -> tuple[list[Counts], NDArray[np.int32]]:
     """The same where passes confirm drafts."""
-    runs = states.run_of(RefinePolicy(commit="static", block_tokens=policy.block_tokens, cache=policy.cache))
+    runs = states.run_of(
+        RefinePolicy(commit="static", block_tokens=policy.block_tokens, cache=policy.cache)
+    )
     assert runs is not None  # which the replay has checked
     rows = []
     for prompt, committed in enumerate(self_verified_commits(states, runs, policy)):
         before = np.concatenate([[0], np.cumsum(committed)[:-1]])
         start = before // policy.block_tokens * policy.block_tokens
-        rows.append(np.stack([np.full_like(start, prompt), start, start + policy.block_tokens, committed], axis=1))
+        rows.append(
+            np.stack(
+                [np.full_like(start, prompt), start, start + policy.block_tokens, committed], axis=1
+            )
+        )
     return rows, states.final_ids[runs]
 
 
 def _text_ends(states: Anchors, policy: RefinePolicy, tokens: NDArray[np.int32]) -> Counts:
-    """Canvas position behind the text of every prompt: of an end-of-text token where the policy stops at it."""
+    """Canvas position behind the text of every prompt: of an end-of-text token where the policy
+    stops at it.
+    """
     whole = np.full(len(tokens), states.canvas_tokens, dtype=np.int64)
     if policy.stop != "end_token" or states.end_id is None:
         return whole

@@ -1,7 +1,7 @@
 """Where does the block of every canvas stand, and when is a canvas done?
 
-Blocks are finished from left to right; a block may end early at a delimiter that the model is sure of. Leaves out
-which tokens of a block are committed (`rules`).
+Blocks are finished from left to right; a block may end early at a delimiter that the model is sure
+of. Leaves out which tokens of a block are committed (`rules`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Blocks:
         start, end: int64[P], positions of the block.
         passes: int64[P], passes of the block so far.
         begun: int64[P], blocks begun so far.
-        confidence: float64[P], mean probability of the tokens that the block's passes committed; NaN: none yet.
+        confidence: float64[P], mean probability of the tokens that the block's passes committed;
+            NaN: none yet.
     """
 
     def __init__(self, policy: RefinePolicy, canvases: int, canvas_tokens: int) -> None:
@@ -64,7 +65,9 @@ class Blocks:
         first: Mask = alive & (self.passes == 0)
         return first
 
-    def begin(self, begins: Mask, masked: Mask, doubt: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
+    def begin(
+        self, begins: Mask, masked: Mask, doubt: NDArray[np.float32], ids: NDArray[np.int32]
+    ) -> None:
         """Set where blocks end, before the commit of their first pass.
 
         Args:
@@ -76,7 +79,9 @@ class Blocks:
         self.begun += begins
         if not self._policy.delimiters:
             return
-        marks = masked & self.inside() & np.isin(ids, np.array(self._policy.delimiters, dtype=np.int32))
+        marks = (
+            masked & self.inside() & np.isin(ids, np.array(self._policy.delimiters, dtype=np.int32))
+        )
         lacking = np.where(marks, doubt, np.inf)
         surest = lacking.argmin(axis=1)
         ends = begins & (lacking.min(axis=1) <= 1.0 - self._policy.delimiter_confidence)
@@ -96,6 +101,8 @@ class Blocks:
         self._count += chosen.sum(axis=1)
         full = alive & ~(masked & self.inside()).any(axis=1)
         self.start = np.where(full, self.end, self.start)
-        self.end = np.where(full, np.minimum(self.start + self._policy.block_tokens, self._length), self.end)
+        self.end = np.where(
+            full, np.minimum(self.start + self._policy.block_tokens, self._length), self.end
+        )
         for counted in (self.passes, self._sum, self._count):
             counted[full] = 0

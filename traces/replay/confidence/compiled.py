@@ -1,7 +1,8 @@
-"""The compiled loop of replay: what does the nearest recorded state say about every wanted position?
+"""The compiled loop of replay: what does the nearest recorded state say about every wanted
+position?
 
-A kernel only, over flat arrays. Leaves out checks and meaning: `traces.replay.confidence.walk` hands in what it has
-verified.
+A kernel only, over flat arrays. Leaves out checks and meaning: `traces.replay.confidence.walk`
+hands in what it has verified.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 
 NEAREST, SUBSET, SUPERSET = 0, 1, 2
-"""Any state; first those that hold nothing which the canvas does not; first those that hold all that it does."""
+"""Any state; first those that hold nothing which the canvas does not; first those that hold all
+that it does."""
 _FAR = 1 << 20  # further than any two states
-ALONE = 4  # how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
+ALONE = (
+    4  # how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
+)
 
 
 @cached_njit(__file__, nogil=True, inline="always")
 def _count(word: Any) -> Any:
     """Bits that are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word & np.uint64(0x3333333333333333)) + (
+        (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
@@ -57,10 +63,11 @@ def nearest_cells(
     mode: int,
     answer: Ids,
 ) -> None:
-    """Fill `answer[p, i]` with the cell of the state nearest to canvas p among those of its prompt that have one.
+    """Fill `answer[p, i]` with the cell of the state nearest to canvas p among those of its prompt
+    that have one.
 
-    Distance: positions that hold a token in one of both states alone, `ALONE` each, and those that hold different
-    tokens, one each.
+    Distance: positions that hold a token in one of both states alone, `ALONE` each, and those that
+    hold different tokens, one each.
 
     Args:
         active: prompts to look at.
@@ -110,6 +117,8 @@ def nearest_cells(
                 distance += _FAR
             for k in range(asked):
                 i = places[k]
-                if distance < best[i] and computed[row, i // 64] >> np.uint64(i % 64) & np.uint64(1):
+                if distance < best[i] and computed[row, i // 64] >> np.uint64(i % 64) & np.uint64(
+                    1
+                ):
                     best[i] = distance
                     answer[p, i] = first_cell[row] + _before(computed[row], i)

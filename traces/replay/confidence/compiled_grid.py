@@ -1,8 +1,9 @@
-"""The compiled loop of replay for many thresholds: canvases of one prompt are decoded from all masked to full.
+"""The compiled loop of replay for many thresholds: canvases of one prompt are decoded from all
+masked to full.
 
-Distances between a canvas and the recorded states are kept up to date commit by commit, so that a pass costs one look
-along the states. The rules are those of `rules`, one position at a time. Leaves out checks and meaning: `grid` hands
-in what it has verified.
+Distances between a canvas and the recorded states are kept up to date commit by commit, so that a
+pass costs one look along the states. The rules are those of `rules`, one position at a time. Leaves
+out checks and meaning: `grid` hands in what it has verified.
 """
 
 from __future__ import annotations
@@ -26,10 +27,23 @@ _ALONE = np.int32(ALONE)
 
 @cached_njit(__file__, nogil=True)
 def walk_prompt(
-    rule: int, at: NDArray[np.float64], block: int, mode: int, final: Ids, shown: Ids, absent: Ids, top_ids: Ids,
-    cell: Ids, doubts: NDArray[np.float32], entropies: NDArray[np.float32], tokens: Ids, steps: Ints, begun: Ints,
-) -> bool:  # fmt: skip
-    """Decode a prompt once for every row of thresholds; False where no state has a cell that is asked for.
+    rule: int,
+    at: NDArray[np.float64],
+    block: int,
+    mode: int,
+    final: Ids,
+    shown: Ids,
+    absent: Ids,
+    top_ids: Ids,
+    cell: Ids,
+    doubts: NDArray[np.float32],
+    entropies: NDArray[np.float32],
+    tokens: Ids,
+    steps: Ints,
+    begun: Ints,
+) -> bool:
+    """Decode a prompt once for every row of thresholds; False where no state has a cell that is
+    asked for.
 
     Args:
         rule: one of those above.
@@ -38,7 +52,8 @@ def walk_prompt(
         mode: `NEAREST`, `SUBSET` or `SUPERSET` of `compiled`.
         final: int32[L, R], id of each position in each of R states; -1 where it is masked.
         shown: int32[R], positions that each state holds.
-        absent: int32[L, R], 0 where a state has a cell of the position, more than any distance elsewhere.
+        absent: int32[L, R], 0 where a state has a cell of the position, more than any distance
+            elsewhere.
         top_ids: int32[c], likeliest tokens of all cells.
         cell: int32[L, R], places of cells.
         doubts: float32[c].
@@ -48,10 +63,18 @@ def walk_prompt(
         begun: int64[T], written: blocks.
     """
     length, rows = final.shape
-    distance, more, less = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows, np.int32)
+    distance, more, less = (
+        np.empty(rows, np.int32),
+        np.empty(rows, np.int32),
+        np.empty(rows, np.int32),
+    )
     score, places = np.empty(rows, np.int32), np.empty(block, np.int64)
     doubt, entropy = np.empty(block, np.float32), np.zeros(block, np.float32)
-    masked, chosen, picked = np.empty(length, np.bool_), np.empty(block, np.bool_), np.empty(block, np.int32)
+    masked, chosen, picked = (
+        np.empty(length, np.bool_),
+        np.empty(block, np.bool_),
+        np.empty(block, np.int32),
+    )
     for t in range(at.shape[0]):
         masked[:] = True
         distance[:], more[:], less[:] = _ALONE * shown, shown, 0
@@ -127,8 +150,12 @@ def _look(score: Ids, absent: Ids, cell: Ids, places: Ints, picked: Ids) -> bool
 
 
 @cached_njit(__file__, nogil=True)
-def _commit(rule: int, at: Any, places: Ints, doubt: Any, entropy: Any, chosen: NDArray[np.bool_]) -> None:
-    """Mark what a pass commits of the open places; the surest one where the rule lets nothing pass."""
+def _commit(
+    rule: int, at: Any, places: Ints, doubt: Any, entropy: Any, chosen: NDArray[np.bool_]
+) -> None:
+    """Mark what a pass commits of the open places; the surest one where the rule lets nothing
+    pass.
+    """
     n, some = len(places), False
     if rule in (FACTOR, ENTROPY_BOUND):
         some = _ranked(rule, at[0], doubt if rule == FACTOR else entropy, chosen)
@@ -143,7 +170,9 @@ def _commit(rule: int, at: Any, places: Ints, doubt: Any, entropy: Any, chosen: 
             elif rule == IN_ORDER:
                 chosen[k] = entropy[k] + at[1] * (places[k] - places[0]) < at[0]
             else:
-                chosen[k] = doubt[k] <= at[0] or (doubt[k] <= at[1] and _near(places, doubt, k, at[0], at[2]))
+                chosen[k] = doubt[k] <= at[0] or (
+                    doubt[k] <= at[1] and _near(places, doubt, k, at[0], at[2])
+                )
             some = some or chosen[k]
     if not some:
         chosen[np.argmin(doubt)] = True
@@ -176,7 +205,9 @@ def _ranked(rule: int, limit: float, values: Any, chosen: NDArray[np.bool_]) -> 
 
 @cached_njit(__file__, nogil=True)
 def _first(values: Any, count: int, chosen: NDArray[np.bool_]) -> bool:
-    """Mark the `count` least values, the left ones of those that are equal; whether there is any."""
+    """Mark the `count` least values, the left ones of those that are equal; whether there is
+    any.
+    """
     chosen[:] = False
     if count == 1:
         chosen[np.argmin(values)] = True

@@ -1,7 +1,7 @@
 """The loop of masked decoding, whoever says how sure the model is: a live model, or a recording.
 
-Many canvases advance together, pass by pass: look, decide where blocks end, commit. Leaves out who is asked
-(`walk` for recordings, `real_runs.decoding.masked` for models) and what a pass costs.
+Many canvases advance together, pass by pass: look, decide where blocks end, commit. Leaves out who
+is asked (`walk` for recordings, `real_runs.decoding.masked` for models) and what a pass costs.
 """
 
 from __future__ import annotations
@@ -103,9 +103,14 @@ def decode(
         whole = policy.commit == "gap" or (bool(policy.delimiters) and bool(begins.any()))
         wanted = here if whole else here & blocks.inside()
         asked = Pass(
-            active=np.flatnonzero(alive), tokens=tokens, masked=masked, wanted=wanted, begins=begins,
-            start=blocks.start, end=blocks.end,
-        )  # fmt: skip
+            active=np.flatnonzero(alive),
+            tokens=tokens,
+            masked=masked,
+            wanted=wanted,
+            begins=begins,
+            start=blocks.start,
+            end=blocks.end,
+        )
         seen = look(asked)
         blocks.begin(begins, here, seen.doubt, seen.ids)
         state = Confidence(

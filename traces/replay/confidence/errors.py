@@ -1,7 +1,8 @@
 """How far is replay from live decoding by policies that no anchor followed?
 
-Live runs of the anchors' own prompts are compared prompt by prompt; live runs of other prompts, which gave no anchor,
-in the mean alone. Leaves out how live runs are made (`real_runs.recording.masked`).
+Live runs of the anchors' own prompts are compared prompt by prompt; live runs of other prompts,
+which gave no anchor, in the mean alone. Leaves out how live runs are made
+(`real_runs.recording.masked`).
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ class ReplayError:
         prompts: live runs.
         live_steps: passes of them, mean.
         signed: replayed over live passes, both summed, less 1.
-        per_prompt: mean over prompts of |replayed - live| / live; None where the prompts are others.
-        covered: share of prompts whose live passes lie in the replay's interval; None where the prompts are others.
+        per_prompt: mean over prompts of |replayed - live| / live; None where the prompts are
+            others.
+        covered: share of prompts whose live passes lie in the replay's interval; None where the
+            prompts are others.
         is_beyond_anchors: it commits more a pass than any anchor.
-        spread: standard error of `signed` that the choice of prompts makes: of paired runs where the prompts are the
-            same, of two independent samples where they are others.
+        spread: standard error of `signed` that the choice of prompts makes: of paired runs where
+            the prompts are the same, of two independent samples where they are others.
     """
 
     policy: RefinePolicy
@@ -48,7 +51,9 @@ class ReplayError:
     is_beyond_anchors: bool
 
 
-def replay_errors(anchors: Anchors | ConfidenceTrace, live: ConfidenceTrace) -> tuple[ReplayError, ...]:
+def replay_errors(
+    anchors: Anchors | ConfidenceTrace, live: ConfidenceTrace
+) -> tuple[ReplayError, ...]:
     """Errors of replay by policy, in the order of `live.policies`.
 
     Args:
@@ -56,38 +61,58 @@ def replay_errors(anchors: Anchors | ConfidenceTrace, live: ConfidenceTrace) -> 
         live: runs of policies to be replayed, all over the anchors' prompts, or all over others.
 
     Raises:
-        InputError: some prompts are the anchors' and some are not, a policy that no live run followed, or one that
-            cannot be replayed.
+        InputError: some prompts are the anchors' and some are not, a policy that no live run
+            followed, or one that cannot be replayed.
     """
     states = anchors if isinstance(anchors, Anchors) else pooled(anchors)
     shared = set(live.request_ids) & set(states.prompts)
     if shared and shared != set(live.request_ids):
-        raise InputError("must be all among the anchors' prompts, or none", key="request_ids", file=live.file)
-    return tuple(_error(states, live, place, same=bool(shared)) for place in range(len(live.policies)))
+        raise InputError(
+            "must be all among the anchors' prompts, or none", key="request_ids", file=live.file
+        )
+    return tuple(
+        _error(states, live, place, same=bool(shared)) for place in range(len(live.policies))
+    )
 
 
 def _error(states: Anchors, live: ConfidenceTrace, place: int, *, same: bool) -> ReplayError:
     policy, runs = live.policies[place], np.flatnonzero(live.policy_of_run == place)
     steps = live.steps[runs].astype(np.float64)
     if not steps.sum():
-        raise InputError("must have a live run that took a pass", file=live.file, key="policies", value=policy.name)
+        raise InputError(
+            "must have a live run that took a pass",
+            file=live.file,
+            key="policies",
+            value=policy.name,
+        )
     replay = replay_policy(states, policy, interval=same)
     if not same:
         ratio = replay.steps.mean() / steps.mean()
         parts = [_relative_error(values) for values in (replay.steps.astype(np.float64), steps)]
         return ReplayError(
-            policy=policy, how=replay.how, prompts=len(runs), live_steps=float(steps.mean()), signed=float(ratio - 1),
-            per_prompt=None, covered=None, spread=float(ratio * math.hypot(*parts)),
+            policy=policy,
+            how=replay.how,
+            prompts=len(runs),
+            live_steps=float(steps.mean()),
+            signed=float(ratio - 1),
+            per_prompt=None,
+            covered=None,
+            spread=float(ratio * math.hypot(*parts)),
             is_beyond_anchors=replay.is_beyond_anchors,
-        )  # fmt: skip
+        )
     at = _places(replay.prompts, [live.request_ids[run] for run in runs])
     replayed, lower, upper = replay.steps[at], replay.lower[at], replay.upper[at]
     return ReplayError(
-        policy=policy, how=replay.how, prompts=len(runs), live_steps=float(steps.mean()),
-        signed=float(replayed.sum() / steps.sum() - 1), per_prompt=float((np.abs(replayed - steps) / steps).mean()),
-        covered=float(((lower <= steps) & (steps <= upper)).mean()), spread=_paired_error(replayed, steps),
+        policy=policy,
+        how=replay.how,
+        prompts=len(runs),
+        live_steps=float(steps.mean()),
+        signed=float(replayed.sum() / steps.sum() - 1),
+        per_prompt=float((np.abs(replayed - steps) / steps).mean()),
+        covered=float(((lower <= steps) & (steps <= upper)).mean()),
+        spread=_paired_error(replayed, steps),
         is_beyond_anchors=replay.is_beyond_anchors,
-    )  # fmt: skip
+    )
 
 
 def _paired_error(replayed: NDArray[np.int64], live: NDArray[np.float64]) -> float:
@@ -98,7 +123,9 @@ def _paired_error(replayed: NDArray[np.int64], live: NDArray[np.float64]) -> flo
 
 def _relative_error(values: NDArray[np.float64]) -> float:
     """Standard error of a mean, relative to it."""
-    return float(values.std(ddof=1) / np.sqrt(len(values)) / values.mean()) if len(values) > 1 else 0.0
+    return (
+        float(values.std(ddof=1) / np.sqrt(len(values)) / values.mean()) if len(values) > 1 else 0.0
+    )
 
 
 def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:

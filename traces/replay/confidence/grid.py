@@ -1,9 +1,10 @@
 """What do many policies do on recorded prompts, as `walk.replay_policy` would say of each?
 
-The entry for searches. Policies of one rule and block share what is prepared of the anchors and run in one compiled
-loop (`compiled_grid`), thresholds side by side. Policies that were recorded, and rules that commit by number, draft or
-need a whole canvas, are few or cheap and go to `replay_policy`. A policy that the recordings cannot answer for has its
-error in its place. Leaves out what passes cost.
+The entry for searches. Policies of one rule and block share what is prepared of the anchors and run
+in one compiled loop (`compiled_grid`), thresholds side by side. Policies that were recorded, and
+rules that commit by number, draft or need a whole canvas, are few or cheap and go to
+`replay_policy`. A policy that the recordings cannot answer for has its error in its place. Leaves
+out what passes cost.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ _NUMBERS: Mapping[str, Callable[[Mapping[str, float]], tuple[float, ...]]] = {
     "threshold": lambda at: (_half(1.0 - at["confidence"]),),
     "factor": lambda at: (at["factor"],),
     "capped": lambda at: (_half(1.0 - at["confidence"]), at["tokens"]),
-    "neighbours": lambda at: (_half(1.0 - at["confidence"]), _half(1.0 - at["near_confidence"]), at["tokens"]),
+    "neighbours": lambda at: (
+        _half(1.0 - at["confidence"]),
+        _half(1.0 - at["near_confidence"]),
+        at["tokens"],
+    ),
     "entropy": lambda at: (_half(at["entropy"]),),
     "in_order": lambda at: (at["entropy"], at["per_token"]),
     "entropy_bound": lambda at: (at["bound"],),
@@ -63,7 +68,9 @@ class _Prompt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Counted:
-    """What T policies did on P prompts: passes and blocks [modes, P, T], tokens and agreement [P, T]."""
+    """What T policies did on P prompts: passes and blocks [modes, P, T], tokens and agreement [P,
+    T].
+    """
 
     steps: Counts
     begun: Counts
@@ -107,7 +114,13 @@ def replay_policies(
     for group in groups.values():
         try:
             with naming(states.file):
-                found.update(zip(group, _replays(states, group, _counted(states, group, interval)), strict=True))
+                found.update(
+                    zip(
+                        group,
+                        _replays(states, group, _counted(states, group, interval)),
+                        strict=True,
+                    )
+                )
         except InputError as error:
             found.update(dict.fromkeys(group, error))
     return [found[policy] for policy in policies]
@@ -137,11 +150,26 @@ def _counted(states: Anchors, group: Sequence[RefinePolicy], interval: bool) -> 
         p = _prompt(states, place)
         for mode in reversed(range(shape[0])):  # the nearest states last: `tokens` are theirs
             if not walk_prompt(
-                rule, at, first.block_tokens, mode, p.final, p.shown, p.absent, states.top_ids, p.cell, doubts,
-                entropies, tokens, steps[mode, place], begun[mode, place],
-            ):  # fmt: skip
-                raise InputError("no anchor computed all positions that this policy asks for", key="block_tokens",
-                                 value=first.block_tokens)  # fmt: skip
+                rule,
+                at,
+                first.block_tokens,
+                mode,
+                p.final,
+                p.shown,
+                p.absent,
+                states.top_ids,
+                p.cell,
+                doubts,
+                entropies,
+                tokens,
+                steps[mode, place],
+                begun[mode, place],
+            ):
+                raise InputError(
+                    "no anchor computed all positions that this policy asks for",
+                    key="block_tokens",
+                    value=first.block_tokens,
+                )
         held[place] = (tokens != states.mask_id).sum(axis=1)
         if static is not None:
             same[place] = (tokens == states.final_ids[static[place]]).mean(axis=1)
@@ -161,15 +189,28 @@ def _prompt(states: Anchors, prompt: int) -> _Prompt:
     )
 
 
-def _replays(states: Anchors, group: Sequence[RefinePolicy], counted: _Counted) -> list[RefineReplay]:
+def _replays(
+    states: Anchors, group: Sequence[RefinePolicy], counted: _Counted
+) -> list[RefineReplay]:
     shift = log_odds_shift(states)
-    boldest, lower, upper = boldest_anchor(states), counted.steps.min(axis=0), counted.steps.max(axis=0)
+    boldest, lower, upper = (
+        boldest_anchor(states),
+        counted.steps.min(axis=0),
+        counted.steps.max(axis=0),
+    )
     return [
         RefineReplay(
-            policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=counted.tokens[:, row],
-            steps=counted.steps[0, :, row], lower=lower[:, row], upper=upper[:, row],
+            policy=policy,
+            prompts=states.prompts,
+            prompt_kinds=states.prompt_kinds,
+            tokens=counted.tokens[:, row],
+            steps=counted.steps[0, :, row],
+            lower=lower[:, row],
+            upper=upper[:, row],
             full_steps=(counted.begun if policy.cache != "none" else counted.steps)[0, :, row],
-            agreement=lowered(counted.same[:, row], shift), how="nearest state", boldest=boldest,
+            agreement=lowered(counted.same[:, row], shift),
+            how="nearest state",
+            boldest=boldest,
         )
         for row, policy in enumerate(group)
-    ]  # fmt: skip
+    ]

@@ -1,7 +1,8 @@
 """What does a policy see and commit on one recorded prompt, pass by pass?
 
-A recorded policy shows its own run. Any other is walked over the nearest recorded states, as its replay is, so that
-its passes show what those states were sure of. Leaves out counts over prompts (`walk`).
+A recorded policy shows its own run. Any other is walked over the nearest recorded states, as its
+replay is, so that its passes show what those states were sure of. Leaves out counts over prompts
+(`walk`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class PromptPasses:
         policy: which one is shown.
         prompt: its name.
         is_recorded: whether this is a recorded run; else it is made of the nearest recorded states.
-        confidence: float32[n, L], probability of the likeliest token before the commit; NaN where a token stands
-            already, or where no recorded state computed the position.
+        confidence: float32[n, L], probability of the likeliest token before the commit; NaN where a
+            token stands already, or where no recorded state computed the position.
         top_ids: int32[n, L], that token; -1 where `confidence` is NaN.
         committed_at: int64[L], pass that committed the position; n where none did.
         start, end: int64[n], positions of the block that the pass may commit in.
@@ -46,12 +47,14 @@ class PromptPasses:
 
 
 def prompt_passes(
-    anchors: Anchors | ConfidenceTrace | Sequence[ConfidenceTrace], policy: RefinePolicy, prompt: int = 0
+    anchors: Anchors | ConfidenceTrace | Sequence[ConfidenceTrace],
+    policy: RefinePolicy,
+    prompt: int = 0,
 ) -> PromptPasses:
     """The passes of a policy over one prompt.
 
-    Drafts that passes confirm (`self_verified`) have no rows of their own: shown is the run of one token a pass from
-    which they are drafted, whose text is theirs.
+    Drafts that passes confirm (`self_verified`) have no rows of their own: shown is the run of one
+    token a pass from which they are drafted, whose text is theirs.
 
     Args:
         anchors: recordings, or what `pooled` made of them.
@@ -84,10 +87,15 @@ def prompt_passes(
     walked(states, policy, usable, after=after)
     start, end = np.array(blocks, dtype=np.int64).T
     return PromptPasses(
-        policy=policy, prompt=states.prompts[0], is_recorded=runs is not None, confidence=np.stack(confidence),
-        top_ids=np.stack(ids), committed_at=np.where(committed_at < 0, len(blocks), committed_at),
-        start=start, end=end,
-    )  # fmt: skip
+        policy=policy,
+        prompt=states.prompts[0],
+        is_recorded=runs is not None,
+        confidence=np.stack(confidence),
+        top_ids=np.stack(ids),
+        committed_at=np.where(committed_at < 0, len(blocks), committed_at),
+        start=start,
+        end=end,
+    )
 
 
 def _only(states: Anchors, prompt: int) -> Anchors:

@@ -1,8 +1,8 @@
 """Which positions does a pass commit by rules that read the earlier passes of their block, too?
 
-What a rule remembers lies in `Confidence.memory` and starts anew with every block. A recording names the likeliest
-token alone, so others' credit and history are not followed: where a position's likeliest token changes, the earlier one
-is forgotten. Leaves out rules of one pass (`rules`).
+What a rule remembers lies in `Confidence.memory` and starts anew with every block. A recording
+names the likeliest token alone, so others' credit and history are not followed: where a position's
+likeliest token changes, the earlier one is forgotten. Leaves out rules of one pass (`rules`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from traces.replay.confidence.state import At, Confidence, Mask, first, half
 
 
 def credit(state: Confidence, at: At) -> Mask:
-    """Sure positions, where a token that earlier passes held likeliest, too, counts as likelier than it is.
+    """Sure positions, where a token that earlier passes held likeliest, too, counts as likelier
+    than it is.
 
-    A token's credit decays by `decay` a pass and grows by its probability to the power `power` while it is the
-    likeliest; its logit is raised by `weight` times the logarithm of 1 + credit. Credit of other tokens, which lowers
-    its probability in turn, is left out.
+    A token's credit decays by `decay` a pass and grows by its probability to the power `power`
+    while it is the likeliest; its logit is raised by `weight` times the logarithm of 1 + credit.
+    Credit of other tokens, which lowers its probability in turn, is left out.
 
     Reference: Wang et al. 2025, CreditDecoding, arXiv 2510.06133; its code in dInfer.
     """
     assert state.ids is not None
     ids, p = state.ids, 1.0 - state.doubt.astype(np.float64)
-    held, named = state.memory.get("credit", np.zeros(p.shape)), state.memory.get("credited", np.full(p.shape, -1))
+    held, named = (
+        state.memory.get("credit", np.zeros(p.shape)),
+        state.memory.get("credited", np.full(p.shape, -1)),
+    )
     same = (named == ids) & (state.pass_of_block > 0)[:, None]
     now = p ** at["power"] + np.where(same, at["decay"] * held, 0.0)
     state.memory["credit"], state.memory["credited"] = now, ids.copy()
@@ -35,10 +39,12 @@ def credit(state: Confidence, at: At) -> Mask:
 
 
 def history(state: Confidence, at: At) -> Mask:
-    """Positions whose likeliest token is so probable on average over so many passes, 0 where it was not the likeliest.
+    """Positions whose likeliest token is so probable on average over so many passes, 0 where it was
+    not the likeliest.
 
-    Reference: Chen et al. 2025, coherent contextual decoding, arXiv 2512.02044, whose abstract names an average over
-    the contexts of earlier passes; how many they are, and that a threshold decides, is ASSUMED.
+    Reference: Chen et al. 2025, coherent contextual decoding, arXiv 2512.02044, whose abstract
+    names an average over the contexts of earlier passes; how many they are, and that a threshold
+    decides, is ASSUMED.
     """
     assert state.ids is not None
     p = 1.0 - state.doubt.astype(np.float64)
@@ -63,12 +69,14 @@ def _or_surest(doubt: NDArray[np.float64], open: Mask, confidence: float) -> Mas
 
 
 def phases(state: Confidence, at: At) -> Mask:
-    """Slow passes that look how far the block can be filled, then fast ones that fill it up to there, and again.
+    """Slow passes that look how far the block can be filled, then fast ones that fill it up to
+    there, and again.
 
-    Slow passes commit anywhere behind the last span, fast ones within the new one: all sure positions where there are
-    two at least, else the surest. The span reaches to the last position with so much as `reach_confidence`; it is
-    settled once `window` estimates in a row spread by less than `spread`, else it is their mean after `passes` passes.
-    The paper's code goes on with slow passes over a block that is full already; here the block ends.
+    Slow passes commit anywhere behind the last span, fast ones within the new one: all sure
+    positions where there are two at least, else the surest. The span reaches to the last position
+    with so much as `reach_confidence`; it is settled once `window` estimates in a row spread by
+    less than `spread`, else it is their mean after `passes` passes. The paper's code goes on with
+    slow passes over a block that is full already; here the block ends.
 
     Reference: Wei et al. 2025, SlowFast sampling, arXiv 2506.10848, and its code.
     """
@@ -105,7 +113,12 @@ def _phases_before(state: Confidence, place: NDArray[np.int64], at: At) -> dict[
 
 
 def _estimate_span(
-    state: Confidence, behind: Mask, place: NDArray[np.int64], before: dict[str, NDArray[Any]], slow: Mask, at: At
+    state: Confidence,
+    behind: Mask,
+    place: NDArray[np.int64],
+    before: dict[str, NDArray[Any]],
+    slow: Mask,
+    at: At,
 ) -> None:
     """Estimate the span of canvases in slow passes, and settle it; `before` is written."""
     near = behind & (state.doubt <= half(1.0 - at["reach_confidence"]))
@@ -120,5 +133,7 @@ def _estimate_span(
     spread = np.sqrt(np.where(mine, (estimates - mean) ** 2, 0.0).sum(axis=0) / known)
     settles = looks & (known == len(estimates)) & (spread < at["spread"])
     before["estimates"] = estimates
-    before["reach"] = np.where(settles, estimate, np.where(looks, mean.astype(np.int64), before["reach"]))
+    before["reach"] = np.where(
+        settles, estimate, np.where(looks, mean.astype(np.int64), before["reach"])
+    )
     before["settled"] = np.where(settles, 1, before["settled"])

@@ -1,9 +1,10 @@
 """Which masked positions does a pass commit, given how sure the model is of them?
 
-One pure function per commit rule over many canvases at once, the same for live decoding and for replay. Where
-nothing passes a rule, the surest position of the block is committed: every rule moves on. Ties go to the left.
-Rules that read earlier passes are in `remembering`. Leaves out where confidence comes from, and rules that need more
-than the likeliest tokens' confidence (learned filters, auxiliary models).
+One pure function per commit rule over many canvases at once, the same for live decoding and for
+replay. Where nothing passes a rule, the surest position of the block is committed: every rule moves
+on. Ties go to the left. Rules that read earlier passes are in `remembering`. Leaves out where
+confidence comes from, and rules that need more than the likeliest tokens' confidence (learned
+filters, auxiliary models).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def committed(policy: RefinePolicy, state: Confidence) -> Mask:
         state: before the commit; it has the fields that the rule needs.
 
     Returns:
-        bool[R, L]: masked positions; at least one of every row that has an open one, and none of any other.
+        bool[R, L]: masked positions; at least one of every row that has an open one, and none of
+            any other.
     """
     chosen = _RULES[policy.commit](state, policy.at)
     surest = first(state.doubt, state.open, np.ones(len(state.doubt), dtype=np.int64))
@@ -86,18 +88,26 @@ def _neighbours(state: Confidence, at: At) -> Mask:
     """Sure positions, and less sure ones within so many tokens of one."""
     sure = _sure(state, at["confidence"])
     width, length = int(at["tokens"]), sure.shape[1]
-    before = np.concatenate([np.zeros((len(sure), 1), dtype=np.int64), np.cumsum(sure, axis=1)], axis=1)
+    before = np.concatenate(
+        [np.zeros((len(sure), 1), dtype=np.int64), np.cumsum(sure, axis=1)], axis=1
+    )
     place = np.arange(length)
-    near = before[:, np.minimum(place + width + 1, length)] > before[:, np.maximum(place - width, 0)]
+    near = (
+        before[:, np.minimum(place + width + 1, length)] > before[:, np.maximum(place - width, 0)]
+    )
     chosen: Mask = sure | (near & _sure(state, at["near_confidence"]))
     return chosen
 
 
 def _running_mean(state: Confidence, at: At) -> Mask:
-    """Beyond the mean confidence of what the block holds, within two bounds; the upper one before there is any."""
+    """Beyond the mean confidence of what the block holds, within two bounds; the upper one before
+    there is any.
+    """
     mean = np.where(np.isnan(state.block_confidence), at["most"], state.block_confidence)
     limit = np.clip(mean, at["least"], max(at["least"], at["most"]))
-    beyond: Mask = state.open & (state.doubt <= (1.0 - limit).astype(np.float16).astype(np.float32)[:, None])
+    beyond: Mask = state.open & (
+        state.doubt <= (1.0 - limit).astype(np.float16).astype(np.float32)[:, None]
+    )
     return beyond
 
 
@@ -116,23 +126,35 @@ def _in_order(state: Confidence, at: At) -> Mask:
 
 
 def _entropy_bound(state: Confidence, at: At) -> Mask:
-    """The most positions, lowest entropy first, whose entropies without the highest of them stay within a bound."""
+    """The most positions, lowest entropy first, whose entropies without the highest of them stay
+    within a bound.
+    """
     assert state.entropy is not None
     rising = _ordered(state.entropy, state.open)
-    before = np.concatenate([np.zeros((len(rising), 1)), np.cumsum(rising[:, :-1], axis=1, dtype=np.float64)], axis=1)
+    before = np.concatenate(
+        [np.zeros((len(rising), 1)), np.cumsum(rising[:, :-1], axis=1, dtype=np.float64)], axis=1
+    )
     count = np.where(np.isfinite(rising), before <= at["bound"], False).sum(axis=1)
     return first(state.entropy, state.open, count)
 
 
 def _gap(state: Confidence, at: At) -> Mask:
-    """One token, or all of the canvas once the gaps of the answer's masked tokens are wide on average."""
+    """One token, or all of the canvas once the gaps of the answer's masked tokens are wide on
+    average.
+    """
     assert state.logit_gap is not None
     length = state.masked.shape[1]
-    answer = state.masked & (np.arange(length) >= (length - int(at["answer_tokens"]) if at["answer_tokens"] else 0))
+    answer = state.masked & (
+        np.arange(length) >= (length - int(at["answer_tokens"]) if at["answer_tokens"] else 0)
+    )
     count = answer.sum(axis=1)
-    mean = np.where(answer, state.logit_gap, 0.0).sum(axis=1, dtype=np.float64) / np.maximum(count, 1)
+    mean = np.where(answer, state.logit_gap, 0.0).sum(axis=1, dtype=np.float64) / np.maximum(
+        count, 1
+    )
     progress = 1.0 - state.masked.sum(axis=1) / length
-    limit = np.where(progress < 1 / 3, at["early"], np.where(progress < 2 / 3, at["middle"], at["late"]))
+    limit = np.where(
+        progress < 1 / 3, at["early"], np.where(progress < 2 / 3, at["middle"], at["late"])
+    )
     one = first(state.doubt, state.open, _even(state, 1))
     chosen: Mask = np.where(((mean >= limit) & (count > 0))[:, None], state.masked, one)
     return chosen
@@ -154,12 +176,14 @@ _RULES: Mapping[str, Callable[[Confidence, At], Mask]] = {
     "credit": credit,
     "history": history,
     "phases": phases,
-    "self_verified": _static,  # the tokens are those of one a pass; how many passes they take is `self_verified.py`
+    # the tokens are those of one a pass; how many passes they take is `self_verified.py`
+    "self_verified": _static,
 }
 
 
 def closed_form_passes(policy: RefinePolicy, canvas_tokens: int) -> int | None:
-    """Passes that fill a canvas under a rule that commits by number alone; None where confidence decides.
+    """Passes that fill a canvas under a rule that commits by number alone; None where confidence
+    decides.
 
     Args:
         policy: a rule with its block; it runs to the end of the canvas.
@@ -177,17 +201,27 @@ def closed_form_passes(policy: RefinePolicy, canvas_tokens: int) -> int | None:
         return None
     block, tokens = policy.block_tokens, int(policy.at["tokens"])
     each = (
-        math.ceil(math.log2(block / tokens + 1) - 1e-12) if policy.commit == "doubling" else math.ceil(block / tokens)
+        math.ceil(math.log2(block / tokens + 1) - 1e-12)
+        if policy.commit == "doubling"
+        else math.ceil(block / tokens)
     )
     return max(each, 1) * (canvas_tokens // block)
 
 
-def random_priority(policy: RefinePolicy, requests: tuple[str, ...], canvas_tokens: int) -> NDArray[np.float64] | None:
-    """Order in which a random rule commits, from its seed and the names of the prompts; None for other rules."""
+def random_priority(
+    policy: RefinePolicy, requests: tuple[str, ...], canvas_tokens: int
+) -> NDArray[np.float64] | None:
+    """Order in which a random rule commits, from its seed and the names of the prompts; None for
+    other rules.
+    """
     if policy.commit != "random":
         return None
     rows = []
     for name in requests:
         digest = np.frombuffer(name.encode(), dtype=np.uint8).astype(np.uint32)
-        rows.append(np.random.default_rng([int(policy.at["seed"]), *digest.tolist()]).permutation(canvas_tokens))
+        rows.append(
+            np.random.default_rng([int(policy.at["seed"]), *digest.tolist()]).permutation(
+                canvas_tokens
+            )
+        )
     return np.array(rows, dtype=np.float64).reshape(len(requests), canvas_tokens)

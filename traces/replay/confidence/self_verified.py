@@ -1,8 +1,10 @@
-"""How many passes do drafts of later states take that a pass confirms, where the text stays that of one token a pass?
+"""How many passes do drafts of later states take that a pass confirms, where the text stays that of
+one token a pass?
 
-With a state's confidence known, its surest tokens are drafted one after the other; a pass computes the states behind
-one, two and more of them at once, and those stay of which every next token is the draft's. A run of one token a pass
-holds all that this needs, so the count is exact. Leaves out what the wider passes cost.
+With a state's confidence known, its surest tokens are drafted one after the other; a pass computes
+the states behind one, two and more of them at once, and those stay of which every next token is the
+draft's. A run of one token a pass holds all that this needs, so the count is exact. Leaves out what
+the wider passes cost.
 """
 
 from __future__ import annotations
@@ -17,14 +19,22 @@ Counts = NDArray[np.int64]
 
 
 def self_verified_passes(states: Anchors, runs: Counts, policy: RefinePolicy) -> Counts:
-    """Passes of every prompt, the first one over the empty canvas counted: int64[P]; see `self_verified_commits`."""
-    return np.array([each.size for each in self_verified_commits(states, runs, policy)], dtype=np.int64)
+    """Passes of every prompt, the first one over the empty canvas counted: int64[P]; see
+    `self_verified_commits`.
+    """
+    return np.array(
+        [each.size for each in self_verified_commits(states, runs, policy)], dtype=np.int64
+    )
 
 
-def self_verified_commits(states: Anchors, runs: Counts, policy: RefinePolicy) -> tuple[Counts, ...]:
-    """Tokens that every pass of every prompt confirms; the first one, over the empty canvas, drafts and confirms none.
+def self_verified_commits(
+    states: Anchors, runs: Counts, policy: RefinePolicy
+) -> tuple[Counts, ...]:
+    """Tokens that every pass of every prompt confirms; the first one, over the empty canvas, drafts
+    and confirms none.
 
-    A draft stays within its block; behind it the confidence that is known already goes on to draft the next block's.
+    A draft stays within its block; behind it the confidence that is known already goes on to draft
+    the next block's.
 
     Args:
         states: recorded.
@@ -34,18 +44,22 @@ def self_verified_commits(states: Anchors, runs: Counts, policy: RefinePolicy) -
     Returns:
         int64[passes] of every prompt, whose sum is the canvas.
 
-    Reference: FreeDave (its public code); Gao et al. 2025, SSD, arXiv 2510.04147, drafts in the same way.
+    Reference: FreeDave (its public code); Gao et al. 2025, SSD, arXiv 2510.04147, drafts in the
+    same way.
     """
     drafts, block = int(policy.at["drafts"]), policy.block_tokens
     return tuple(
-        _commits(*_drafted(states, prompt, run, min(drafts, block), block), block) for prompt, run in enumerate(runs)
+        _commits(*_drafted(states, prompt, run, min(drafts, block), block), block)
+        for prompt, run in enumerate(runs)
     )
 
 
 def _drafted(
     states: Anchors, prompt: int, run: int, drafts: int, block: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Positions and ids that every state of a run drafts, surest first: [L, drafts] each; -1 where its block ends."""
+    """Positions and ids that every state of a run drafts, surest first: [L, drafts] each; -1 where
+    its block ends.
+    """
     first, last = states.row_offsets[prompt : prompt + 2]
     rows = first + np.flatnonzero(states.run_of_row[first:last] == run)
     cells, place = states.cells(rows), np.arange(states.canvas_tokens)
@@ -59,7 +73,9 @@ def _drafted(
 
 
 def _commits(places: NDArray[np.int64], ids: NDArray[np.int32], block: int) -> Counts:
-    """Walk from state to state: the surest token is right, and drafts stay as long as the next states agree."""
+    """Walk from state to state: the surest token is right, and drafts stay as long as the next
+    states agree.
+    """
     length, drafts = places.shape
     commits, at = [0], 0
     while at + 1 < length:

@@ -1,4 +1,5 @@
-"""What does a commit rule know of canvases before it decides, and which of their positions come first?
+"""What does a commit rule know of canvases before it decides, and which of their positions come
+first?
 
 Leaves out the rules (`rules`, `remembering`) and where confidence comes from.
 """
@@ -27,11 +28,13 @@ class Confidence:
         doubt: float32[R, L], 1 - probability of the likeliest token; any value where not `masked`.
         entropy, logit_gap: float32[R, L], any value where not `masked`; None: not known.
         pass_of_block: int64[R], passes of the block before this one.
-        block_confidence: float64[R], mean probability of the tokens that the block's passes committed; NaN: none yet.
+        block_confidence: float64[R], mean probability of the tokens that the block's passes
+            committed; NaN: none yet.
         priority: float64[R, L], order of a random rule, least first; None: not asked for.
         ids: int32[R, L], the likeliest tokens; None: not known.
         start: int64[R], first positions of the blocks; None: not known.
-        memory: what a rule keeps from pass to pass of the same R canvases, by names of its own; it writes it.
+        memory: what a rule keeps from pass to pass of the same R canvases, by names of its own; it
+            writes it.
     """
 
     masked: Mask

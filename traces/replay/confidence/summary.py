@@ -1,7 +1,7 @@
 """What did the recorded policies do, one beside the other?
 
-Passes, tokens per pass with an interval over prompts, agreement with one token a pass, and how sure the model was of
-what it committed. Leaves out policies that were not recorded (`walk`).
+Passes, tokens per pass with an interval over prompts, agreement with one token a pass, and how sure
+the model was of what it committed. Leaves out policies that were not recorded (`walk`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class RecordedPolicy:
         tokens_per_step: pooled over runs.
         interval: of the same, 80 %, by a bootstrap over prompts.
         commit_doubt: mean of 1 - probability of a token when it was committed.
-        agreement: share of positions with the token of the prompt's one-token-a-pass run; None: none is there.
+        agreement: share of positions with the token of the prompt's one-token-a-pass run; None:
+            none is there.
         pass_s: mean seconds of a pass by what it computed; empty where no time was recorded.
     """
 
@@ -95,7 +96,9 @@ def _row(
 
 
 def _commit_doubt(trace: ConfidenceTrace) -> NDArray[np.float64]:
-    """1 - probability of every position's token when it was committed, float64[r, L]; 0 where none was."""
+    """1 - probability of every position's token when it was committed, float64[r, L]; 0 where none
+    was.
+    """
     run, step, position = trace.cells()
     here = trace.committed_at[run, position] == step - trace.step_offsets[run]
     doubt = np.zeros(trace.final_ids.shape, dtype=np.float64)

@@ -1,11 +1,13 @@
-"""How many passes does another policy take on recorded prompts, and how often does it write what one token a pass does?
+"""How many passes does another policy take on recorded prompts, and how often does it write what
+one token a pass does?
 
-All canvases are decoded again together, pass by pass, and what the model would have been sure of is looked up. Three
-answers are exact: rules that commit by number alone, a recorded policy from its own run, and drafts of later states
-that are confirmed (`self_verified`). For any other policy the nearest recorded state stands for the one that was
-never reached, over all anchors of the prompt; states that hold less, and states that hold more, span a heuristic
-interval. States are told by what they hold, never by their number: that is 33 to 43 % off. Leaves out cost, and
-rules that need more than the recording holds.
+All canvases are decoded again together, pass by pass, and what the model would have been sure of is
+looked up. Three answers are exact: rules that commit by number alone, a recorded policy from its
+own run, and drafts of later states that are confirmed (`self_verified`). For any other policy the
+nearest recorded state stands for the one that was never reached, over all anchors of the prompt;
+states that hold less, and states that hold more, span a heuristic interval. States are told by what
+they hold, never by their number: that is 33 to 43 % off. Leaves out cost, and rules that need more
+than the recording holds.
 """
 
 from __future__ import annotations
@@ -45,9 +47,12 @@ class RefineReplay:
         prompt_kinds: their strata.
         tokens: int64[P], tokens committed.
         steps: int64[P], passes.
-        full_steps: int64[P], those of them that compute prompt and canvas; the others compute what the cache leaves.
-        lower, upper: int64[P], passes by states that hold more, and by states that hold less; `steps` where exact.
-        agreement: share of positions with the token that the one-token-a-pass run has there, with bounds.
+        full_steps: int64[P], those of them that compute prompt and canvas; the others compute what
+            the cache leaves.
+        lower, upper: int64[P], passes by states that hold more, and by states that hold less;
+            `steps` where exact.
+        agreement: share of positions with the token that the one-token-a-pass run has there, with
+            bounds.
         how: what the answer rests on.
         boldest: tokens per pass of the recorded policy that commits most.
     """
@@ -71,7 +76,9 @@ class RefineReplay:
 
     @property
     def tokens_per_step_interval(self) -> tuple[float, float]:
-        """The same by states that hold less and by states that hold more: a heuristic interval, no bound."""
+        """The same by states that hold less and by states that hold more: a heuristic interval, no
+        bound.
+        """
         total = float(self.tokens.sum())
         return total / float(self.upper.sum()), total / float(self.lower.sum())
 
@@ -82,12 +89,17 @@ class RefineReplay:
 
     @property
     def is_beyond_anchors(self) -> bool:
-        """Whether it commits more a pass than anything that was recorded, where nearest states mislead more."""
+        """Whether it commits more a pass than anything that was recorded, where nearest states
+        mislead more.
+        """
         return not self.is_exact and self.tokens_per_step > self.boldest
 
 
 def replay_policy(
-    anchors: Anchors | ConfidenceTrace | Sequence[ConfidenceTrace], policy: RefinePolicy, *, interval: bool = True
+    anchors: Anchors | ConfidenceTrace | Sequence[ConfidenceTrace],
+    policy: RefinePolicy,
+    *,
+    interval: bool = True,
 ) -> RefineReplay:
     """Decode recorded prompts again by another policy.
 
@@ -97,8 +109,9 @@ def replay_policy(
         interval: walk twice more, for `lower` and `upper`.
 
     Raises:
-        InputError: recordings that do not go together or lack what the rule reads, a block that does not divide the
-            canvas, another cache than recorded, or a rule that nearest states are known to mislead.
+        InputError: recordings that do not go together or lack what the rule reads, a block that
+            does not divide the canvas, another cache than recorded, or a rule that nearest states
+            are known to mislead.
     """
     states = anchors if isinstance(anchors, Anchors) else pooled(anchors)
     with naming(states.file):
@@ -116,8 +129,11 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
     usable = usable_runs(states, runs)
     found = walked(states, policy, usable)
     if runs is not None and not np.array_equal(found.steps, states.steps[runs]):
-        raise InputError("the recording contradicts its policy, which takes other passes", key="policies",
-                         value=policy.name)  # fmt: skip
+        raise InputError(
+            "the recording contradicts its policy, which takes other passes",
+            key="policies",
+            value=policy.name,
+        )
     exact = runs is not None or exact_steps is not None
     lower = upper = found.steps
     if interval and not exact:
@@ -133,20 +149,33 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
         full_steps=found.begun if policy.cache != "none" else found.steps,
         lower=lower,
         upper=upper,
-        agreement=Agreement.exact(same) if runs is not None else lowered(same, log_odds_shift(states)),
-        how="recorded" if runs is not None else "closed form" if exact_steps is not None else "nearest state",
+        agreement=(
+            Agreement.exact(same) if runs is not None else lowered(same, log_odds_shift(states))
+        ),
+        how=(
+            "recorded"
+            if runs is not None
+            else "closed form"
+            if exact_steps is not None
+            else "nearest state"
+        ),
         boldest=boldest_anchor(states),
     )
 
 
 def log_odds_shift(states: Anchors) -> float:
-    """By how much the log odds of a token that agrees are too high, replayed without the policy's own runs.
+    """By how much the log odds of a token that agrees are too high, replayed without the policy's
+    own runs.
 
-    The mean of anchors, none counted below 0. 0 where there is nothing to learn it from: no run of one token a pass,
-    or no other anchor of a rule that nearest states can answer for.
+    The mean of anchors, none counted below 0. 0 where there is nothing to learn it from: no run of
+    one token a pass, or no other anchor of a rule that nearest states can answer for.
     """
     if states not in _shifts:
-        found = [shift for place in range(len(states.policies)) if (shift := _left_out(states, place)) is not None]
+        found = [
+            shift
+            for place in range(len(states.policies))
+            if (shift := _left_out(states, place)) is not None
+        ]
         _shifts[states] = float(np.mean(found)) if found else 0.0
     return _shifts[states]
 
@@ -156,11 +185,19 @@ def _left_out(states: Anchors, place: int) -> float | None:
     policy = states.policies[place]
     own, static = states.run_of(policy), static_run(states, policy)
     by_number = closed_form_passes(policy, states.canvas_tokens) is not None
-    if own is None or static is None or by_number or policy.rule.own_anchor or policy.commit == "self_verified":
+    if (
+        own is None
+        or static is None
+        or by_number
+        or policy.rule.own_anchor
+        or policy.commit == "self_verified"
+    ):
         return None
     others = ~np.isin(np.arange(len(states.policy_of_run)), own)
     wrote = states.final_ids[static]
-    replayed = float((walked(states, policy, usable_runs(states, None) & others).tokens == wrote).mean())
+    replayed = float(
+        (walked(states, policy, usable_runs(states, None) & others).tokens == wrote).mean()
+    )
     true = float((states.final_ids[own] == wrote).mean())
     if not 0.0 < true < 1.0 or not 0.0 < replayed < 1.0:
         return None
@@ -168,31 +205,56 @@ def _left_out(states: Anchors, place: int) -> float | None:
 
 
 def usable_runs(states: Anchors, runs: Counts | None) -> NDArray[np.bool_]:
-    """Runs whose states a replay may take: those of the recorded policy, or where there are none, all."""
+    """Runs whose states a replay may take: those of the recorded policy, or where there are none,
+    all.
+    """
     everyone = np.ones(len(states.policy_of_run), dtype=np.bool_)
     return everyone if runs is None else np.isin(np.arange(len(everyone)), runs)
 
 
 def nearest(
-    states: Anchors, asked: Pass, wanted: NDArray[np.bool_], usable: NDArray[np.bool_], mode: int = 0
+    states: Anchors,
+    asked: Pass,
+    wanted: NDArray[np.bool_],
+    usable: NDArray[np.bool_],
+    mode: int = 0,
 ) -> NDArray[np.int32]:
-    """The cell of the nearest recorded state at every wanted position of the active canvases; -1 where none is."""
+    """The cell of the nearest recorded state at every wanted position of the active canvases; -1
+    where none is.
+    """
     from traces.replay.confidence import compiled
 
     places = np.zeros(wanted.shape, dtype=np.int32)
     compiled.nearest_cells(
-        asked.active, packed(~asked.masked), asked.tokens, wanted, states.row_offsets, states.run_of_row,
-        usable, states.final_ids, states.revealed, states.computed, states.first_cell, mode, places,
-    )  # fmt: skip
+        asked.active,
+        packed(~asked.masked),
+        asked.tokens,
+        wanted,
+        states.row_offsets,
+        states.run_of_row,
+        usable,
+        states.final_ids,
+        states.revealed,
+        states.computed,
+        states.first_cell,
+        mode,
+        places,
+    )
     return places
 
 
 def walked(
-    states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mode: int = 0, after: After | None = None
+    states: Anchors,
+    policy: RefinePolicy,
+    usable: NDArray[np.bool_],
+    mode: int = 0,
+    after: After | None = None,
 ) -> Decoded:
-    """Decode with what the recorded states of `usable` runs say; `mode` as in `compiled`, `after` as in `decode`.
+    """Decode with what the recorded states of `usable` runs say; `mode` as in `compiled`, `after`
+    as in `decode`.
 
-    Prompts are walked in groups of `GROUP_POSITIONS` canvas positions: what a walk takes does not grow with the file.
+    Prompts are walked in groups of `GROUP_POSITIONS` canvas positions: what a walk takes does not
+    grow with the file.
     """
     most = max(1, GROUP_POSITIONS // states.canvas_tokens)
     groups = [states.of_prompts(slice(at, at + most)) for at in range(0, len(states.prompts), most)]
@@ -210,32 +272,55 @@ def _group_walked(
     def look(asked: Pass) -> Seen:
         places = nearest(states, asked, asked.wanted, usable, mode)
         if np.any(places[asked.wanted] < 0):
-            raise InputError("no anchor computed all positions that this policy asks for", key="block_tokens",
-                             value=policy.block_tokens)  # fmt: skip
-        known = {name: states.values[places, 1 + states.names.index(name)] for name in policy.rule.needs}
+            raise InputError(
+                "no anchor computed all positions that this policy asks for",
+                key="block_tokens",
+                value=policy.block_tokens,
+            )
+        known = {
+            name: states.values[places, 1 + states.names.index(name)] for name in policy.rule.needs
+        }
         return Seen(ids=states.top_ids[places], doubt=states.values[places, 0], fields=known)
 
     return decode(
-        policy, states.prompts, look, canvas_tokens=states.canvas_tokens, mask_id=states.mask_id,
-        end_id=states.end_id, after=after,
-    )  # fmt: skip
+        policy,
+        states.prompts,
+        look,
+        canvas_tokens=states.canvas_tokens,
+        mask_id=states.mask_id,
+        end_id=states.end_id,
+        after=after,
+    )
 
 
 def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -> None:
     """Refuse what the recordings cannot answer for a policy that they did not follow."""
     for name in policy.rule.needs:
         if name not in states.names:
-            raise InputError(f"the rule {policy.commit} reads it, and not every trace has it", key=name)
+            raise InputError(
+                f"the rule {policy.commit} reads it, and not every trace has it", key=name
+            )
     if recorded:
         return
-    cached = {(each.cache, each.block_tokens if each.cache != "none" else 0) for each in states.policies}
+    cached = {
+        (each.cache, each.block_tokens if each.cache != "none" else 0) for each in states.policies
+    }
     if (policy.cache, policy.block_tokens if policy.cache != "none" else 0) not in cached:
-        known = ", ".join(sorted(f"{cache} (blocks of {block})" if block else cache for cache, block in cached))
-        raise InputError(f"must be as recorded, {known}: a cache changes what the model is sure of", key="cache",
-                         value=policy.cache)  # fmt: skip
+        known = ", ".join(
+            sorted(f"{cache} (blocks of {block})" if block else cache for cache, block in cached)
+        )
+        raise InputError(
+            f"must be as recorded, {known}: a cache changes what the model is sure of",
+            key="cache",
+            value=policy.cache,
+        )
     if policy.rule.own_anchor and all(each.commit != policy.commit for each in states.policies):
-        raise InputError("this rule is replayed from recordings of its own alone: nearest states of other rules are "
-                         "12 to 18 % off", key="commit", value=policy.commit)  # fmt: skip
+        raise InputError(
+            "this rule is replayed from recordings of its own alone: nearest states of other rules"
+            " are 12 to 18 % off",
+            key="commit",
+            value=policy.commit,
+        )
 
 
 def static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
@@ -254,7 +339,9 @@ def boldest_anchor(states: Anchors) -> float:
     return float((sums[0] / np.maximum(sums[1], 1)).max())
 
 
-def _agreement(states: Anchors, tokens: NDArray[np.int32], static: Counts | None) -> NDArray[np.float64]:
+def _agreement(
+    states: Anchors, tokens: NDArray[np.int32], static: Counts | None
+) -> NDArray[np.float64]:
     if static is None:
         return np.full(len(tokens), np.nan)
     same: NDArray[np.float64] = (tokens == states.final_ids[static]).mean(axis=1)
@@ -262,19 +349,32 @@ def _agreement(states: Anchors, tokens: NDArray[np.int32], static: Counts | None
 
 
 def _confirmed(states: Anchors, policy: RefinePolicy, static: Counts | None) -> RefineReplay:
-    """Passes of drafts that are confirmed, from the run of one token a pass: the text is that run's."""
+    """Passes of drafts that are confirmed, from the run of one token a pass: the text is that
+    run's.
+    """
     one = RefinePolicy(commit="static", block_tokens=policy.block_tokens, cache=policy.cache)
     runs = states.run_of(one)
     if runs is None:
-        raise InputError("needs a recording of one token a pass with the same block and cache", key="commit",
-                         value=policy.commit)  # fmt: skip
+        raise InputError(
+            "needs a recording of one token a pass with the same block and cache",
+            key="commit",
+            value=policy.commit,
+        )
     if np.any(states.steps[runs] != states.canvas_tokens):
         raise InputError("must take a pass per position", key="policies", value=one.name)
     steps = self_verified_passes(states, runs, policy)
     canvas = np.full(len(runs), states.canvas_tokens, dtype=np.int64)
     same = Agreement.exact(_agreement(states, states.final_ids[runs], static))
     return RefineReplay(
-        policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=canvas, steps=steps,
-        full_steps=steps, lower=steps, upper=steps, agreement=same, how="confirmed drafts",
+        policy=policy,
+        prompts=states.prompts,
+        prompt_kinds=states.prompt_kinds,
+        tokens=canvas,
+        steps=steps,
+        full_steps=steps,
+        lower=steps,
+        upper=steps,
+        agreement=same,
+        how="confirmed drafts",
         boldest=boldest_anchor(states),
-    )  # fmt: skip
+    )

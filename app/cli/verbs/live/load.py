@@ -16,65 +16,102 @@ if TYPE_CHECKING:
     from real_runs.servers.load import LoadResult
 
 Url = Annotated[str, typer.Argument(help="Address of the server, such as http://127.0.0.1:8080.")]
-Served = Annotated[str | None, typer.Option("--model", help="Which model, where the server has several.")]
+Served = Annotated[
+    str | None, typer.Option("--model", help="Which model, where the server has several.")
+]
 KeyEnv = Annotated[
-    str | None, typer.Option("--key-env", help="Environment variable with the key that the server asks for.")
+    str | None,
+    typer.Option("--key-env", help="Environment variable with the key that the server asks for."),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Seconds of silence after which an answer counts as lost.")
+    float,
+    typer.Option(
+        "--timeout", min=0.1, help="Seconds of silence after which an answer counts as lost."
+    ),
 ]
 
 
 @grouped
 def load(
     url: Url,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the answers; unfinished work is kept there too.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="Folder for the answers; unfinished work is kept there too."),
+    ],
     asked: Requests,
     duration: Annotated[
-        str | None, typer.Option("--duration", help="With --rate in place of --count: a time such as 60s or 5m.")
+        str | None,
+        typer.Option(
+            "--duration", help="With --rate in place of --count: a time such as 60s or 5m."
+        ),
     ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
             "--prompts",
-            help="TOML of a title and [[prompts]], each with id, kind and text: sent as they are, or, with lengths, "
-            "the text that passages are taken from. Default: passages of the shipped set.",
+            help=(
+                "TOML of a title and [[prompts]], each with id, kind and text: sent as they are,"
+                " or, with lengths, "
+                "the text that passages are taken from. Default: passages of the shipped set."
+            ),
         ),
     ] = None,
     assigned: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Any key of a scenario's requests: requests.think_s=2 (see `simulate`). Repeatable."
+            "--set",
+            help=(
+                "Any key of a scenario's requests: requests.think_s=2 (see `simulate`). Repeatable."
+            ),
         ),
     ] = None,
     model: Served = None,
     key_env: KeyEnv = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", help="Further key of every request, KEY=JSON: cache_prompt=false. Repeatable."),
+        typer.Option(
+            "--option",
+            help="Further key of every request, KEY=JSON: cache_prompt=false. Repeatable.",
+        ),
     ] = None,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.0, help="0 is greedy.")] = 0.0,
+    temperature: Annotated[
+        float, typer.Option("--temperature", min=0.0, help="0 is greedy.")
+    ] = 0.0,
     stop_at_eos: Annotated[
-        bool, typer.Option("--stop-at-eos", help="Let the model end an answer before all its tokens are generated.")
+        bool,
+        typer.Option(
+            "--stop-at-eos", help="Let the model end an answer before all its tokens are generated."
+        ),
     ] = False,
-    most_at_once: Annotated[int, typer.Option("--most-at-once", min=1, help="Requests under way at a time.")] = 1000,
+    most_at_once: Annotated[
+        int, typer.Option("--most-at-once", min=1, help="Requests under way at a time.")
+    ] = 1000,
     timeout: Timeout = 300.0,
-    resume: Annotated[bool, typer.Option("--resume", help="Send only what is missing in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Send only what is missing in the folder.")
+    ] = False,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Send a load to a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) and measure TTFT, TPOT and throughput.
+    """Send a load to a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) and measure TTFT, TPOT
+    and throughput.
 
-    The folder gets requests.parquet, which `simulate --requests` plays, load.json, and, where the engine has counters,
-    those before and after and acceptance.parquet, which `--trace` takes.
+    The folder gets requests.parquet, which `simulate --requests` plays, load.json, and, where the
+    engine has counters, those before and after and acceptance.parquet, which `--trace` takes.
 
-    Example: rooftree load http://127.0.0.1:8080 --rate 2 --count 200 --prompt-tokens 256 --output-tokens 128 --out run
+    Example: rooftree load http://127.0.0.1:8080 --rate 2 --count 200 --prompt-tokens 256
+    --output-tokens 128 --out run
     """
     from app.cli.output import deliver, require_folder
     from app.cli.progress import counting
     from app.cli.shown.live import print_load
-    from app.cli.verbs.live.traffic import drawn_workload, prompts_of, request_count, request_options
+    from app.cli.verbs.live.traffic import (
+        drawn_workload,
+        prompts_of,
+        request_count,
+        request_options,
+    )
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
     from real_runs.servers.exchange import Patience
@@ -90,41 +127,75 @@ def load(
     server = identify(Address.parse(url).with_key_of(key_env), model=model, patience=patience)
     sent, note = prompts_of(server, workload, prompts, seed, patience, whole=whole)
     loaded = Load(
-        server=server, workload=workload, prompts=sent, out=out, ignore_eos=not stop_at_eos, temperature=temperature,
-        options=further, most_at_once=most_at_once, patience=patience, resume=resume,
-    )  # fmt: skip
+        server=server,
+        workload=workload,
+        prompts=sent,
+        out=out,
+        ignore_eos=not stop_at_eos,
+        temperature=temperature,
+        options=further,
+        most_at_once=most_at_once,
+        patience=patience,
+        resume=resume,
+    )
     with counting(quiet) as report:
         result = run_load(loaded, report)
     inputs = {
-        "url": str(server.address), **{name.partition(".")[2]: value for name, value in named.items()},
-        "prompts": prompts, "set": assigned, "option": further, "temperature": temperature,
-        "stop_at_eos": stop_at_eos, "most_at_once": most_at_once, "timeout_s": timeout, "seed": seed,
-    }  # fmt: skip
+        "url": str(server.address),
+        **{name.partition(".")[2]: value for name, value in named.items()},
+        "prompts": prompts,
+        "set": assigned,
+        "option": further,
+        "temperature": temperature,
+        "stop_at_eos": stop_at_eos,
+        "most_at_once": most_at_once,
+        "timeout_s": timeout,
+        "seed": seed,
+    }
     answer = _answer(inputs, server, result, [text for text in (assumed, note) if text])
-    answered = deliver(answer, name="load", json=json, out=out, quiet=quiet, show=lambda: print_load(answer, out))
+    answered = deliver(
+        answer, name="load", json=json, out=out, quiet=quiet, show=lambda: print_load(answer, out)
+    )
     if result.errors:
         failed = sum(result.errors.values())
-        message = f"{failed} of {result.asked} requests failed ({next(iter(result.errors))}); --resume sends them again"
+        message = (
+            f"{failed} of {result.asked} requests failed ({next(iter(result.errors))}); --resume"
+            " sends them again"
+        )
         raise InputError(message, key=str(server.address))
     return answered
 
 
 def _answer(
     inputs: "Mapping[str, Any]", server: "Server", result: "LoadResult", notes: list[str]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     from app.cli.verbs.traces_import import counts_of
 
     if result.short:
         notes = [*notes, f"{result.short} answers have another number of tokens than was asked for"]
     if result.resumed:
-        earlier = f"{result.resumed} of the answers are of earlier runs, whose acceptance is not in the counters"
+        earlier = (
+            f"{result.resumed} of the answers are of earlier runs, whose acceptance is not in the"
+            " counters"
+        )
         notes = [*notes, f"{earlier}; the time between runs is left out"]
     return {
         "inputs": inputs,
         "server": {
-            "engine": server.kind, "model": server.model, "slots": server.slots, "context": server.context,
+            "engine": server.kind,
+            "model": server.model,
+            "slots": server.slots,
+            "context": server.context,
         },
-        "metrics": result.summary, "requests": result.asked, "failed": sum(result.errors.values()),
-        "acceptance": None if result.trace is None else {"level": result.trace.level, **counts_of(result.trace)},
-        "errors": result.errors, "client_cpu_s": result.cpu_s, "notes": notes,
-    }  # fmt: skip
+        "metrics": result.summary,
+        "requests": result.asked,
+        "failed": sum(result.errors.values()),
+        "acceptance": (
+            None
+            if result.trace is None
+            else {"level": result.trace.level, **counts_of(result.trace)}
+        ),
+        "errors": result.errors,
+        "client_cpu_s": result.cpu_s,
+        "notes": notes,
+    }

@@ -1,4 +1,6 @@
-"""`observe`: what a live server's own counters say about its speculation, its batches and its users' waits."""
+"""`observe`: what a live server's own counters say about its speculation, its batches and its
+users' waits.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,9 +22,12 @@ def observe(
     for_: Annotated[
         str, typer.Option("--for", help="How long, such as 60s, 5m or 1h; Ctrl-C ends it earlier.")
     ] = "60s",
-    every: Annotated[str, typer.Option("--every", help="Between two scrapes of the counters.")] = "5s",
+    every: Annotated[
+        str, typer.Option("--every", help="Between two scrapes of the counters.")
+    ] = "5s",
     out: Annotated[
-        Path | None, typer.Option("--out", help="Parquet file for the acceptance, a trace of level 0.")
+        Path | None,
+        typer.Option("--out", help="Parquet file for the acceptance, a trace of level 0."),
     ] = None,
     model: Served = None,
     key_env: KeyEnv = None,
@@ -30,7 +35,8 @@ def observe(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Watch a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) by its own counters; no request is sent.
+    """Watch a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) by its own counters; no request
+    is sent.
 
     Example: rooftree observe http://127.0.0.1:8000 --for 60s --out acceptance.parquet
     """
@@ -48,11 +54,21 @@ def observe(
     server = identify(Address.parse(url).with_key_of(key_env), model=model)
     with progress_line(quiet) as tell:
         found = watch(
-            server, for_s=for_s, every_s=every_s, model=model,
+            server,
+            for_s=for_s,
+            every_s=every_s,
+            model=model,
             tell=lambda elapsed_s: tell(f"observed {elapsed_s:.0f} of {for_s:.0f} s"),
-        )  # fmt: skip
+        )
     answer = _answer(
-        found, {"url": str(server.address), "for_s": for_s, "every_s": every_s, "model": model, "seed": seed}
+        found,
+        {
+            "url": str(server.address),
+            "for_s": for_s,
+            "every_s": every_s,
+            "model": model,
+            "seed": seed,
+        },
     )
     if out is not None and found.trace is not None:
         from hardware_profiles.whole_file import make_folder
@@ -60,9 +76,19 @@ def observe(
 
         make_folder(out.parent)
         write_acceptance(found.trace, out)
-    answered = deliver(answer, name="", json=json, out=None, quiet=quiet, show=lambda: print_observation(answer, out))
+    answered = deliver(
+        answer,
+        name="",
+        json=json,
+        out=None,
+        quiet=quiet,
+        show=lambda: print_observation(answer, out),
+    )
     if found.ended and "Ctrl-C" not in found.ended:
-        raise InputError(f"observed for {found.seconds:.0f} of {for_s:.0f} s: {found.ended}", key=str(server.address))
+        raise InputError(
+            f"observed for {found.seconds:.0f} of {for_s:.0f} s: {found.ended}",
+            key=str(server.address),
+        )
     if out is not None and found.trace is None:
         raise InputError(f"no trace is written: {found.no_trace}", key="--out", value=str(out))
     return answered
@@ -74,9 +100,16 @@ def _answer(observation: "Observation", inputs: "Mapping[str, Any]") -> dict[str
     server, trace = observation.server, observation.trace
     return {
         "inputs": inputs,
-        "server": {"engine": server.kind, "model": server.model, "slots": server.slots, "context": server.context},
-        "observed_s": observation.seconds, "scrapes": observation.scrapes, "ended": observation.ended,
+        "server": {
+            "engine": server.kind,
+            "model": server.model,
+            "slots": server.slots,
+            "context": server.context,
+        },
+        "observed_s": observation.seconds,
+        "scrapes": observation.scrapes,
+        "ended": observation.ended,
         "figures": observation.figures,
         "acceptance": None if trace is None else {"level": trace.level, **counts_of(trace)},
         "notes": [observation.no_trace if trace is None else trace.provenance.notes],
-    }  # fmt: skip
+    }

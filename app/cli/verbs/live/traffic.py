@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from simulator.loop.request import Workload
 
 _OPTIONS = {
-    "requests.file": "--requests", "requests.rate_per_s": "--rate", "requests.users": "--users",
-    "requests.count": "--count", "requests.prompt_tokens": "--prompt-tokens",
+    "requests.file": "--requests",
+    "requests.rate_per_s": "--rate",
+    "requests.users": "--users",
+    "requests.count": "--count",
+    "requests.prompt_tokens": "--prompt-tokens",
     "requests.output_tokens": "--output-tokens",
-}  # fmt: skip
+}
 
 
 def request_count(count: int | None, rate: float | None, duration: str | None) -> int | None:
@@ -59,7 +62,9 @@ def request_options(texts: list[str] | None) -> dict[str, Any]:
         except ValueError:
             equals = ""
         if not (key and equals):
-            raise InputError("must be KEY=JSON, such as cache_prompt=false", key="--option", value=text)
+            raise InputError(
+                "must be KEY=JSON, such as cache_prompt=false", key="--option", value=text
+            )
     return options
 
 
@@ -92,9 +97,15 @@ def drawn_workload(
     values = {key: value for key, value in named.items() if value is not None}
     stated = assignments(assigned or ())
     if wrong := next((key for key in stated if not key.startswith("requests.")), None):
-        raise InputError("must be a key of requests: this server is no simulated one", key="--set", value=wrong)
+        raise InputError(
+            "must be a key of requests: this server is no simulated one", key="--set", value=wrong
+        )
     if prompts is not None:  # sent as they are, so that only the server counts their tokens
-        values = {"requests.count": len(read_prompts(prompts).prompts), **values, "requests.prompt_tokens": 1}
+        values = {
+            "requests.count": len(read_prompts(prompts).prompts),
+            **values,
+            "requests.prompt_tokens": 1,
+        }
     sections, assumed = with_usual_requests(with_values({}, values | stated))
     try:
         requests = Requests.model_validate(sections["requests"])
@@ -108,7 +119,13 @@ def drawn_workload(
 
 
 def prompts_of(
-    server: "Server", workload: "Workload", prompts: Path | None, seed: int, patience: "Patience", *, whole: bool
+    server: "Server",
+    workload: "Workload",
+    prompts: Path | None,
+    seed: int,
+    patience: "Patience",
+    *,
+    whole: bool,
 ) -> tuple[list[Any], str]:
     """A prompt for every request, and what must be known about them.
 
@@ -131,7 +148,12 @@ def prompts_of(
         texts = [prompt.text for prompt in written.prompts]
         return [texts[index % len(texts)] for index in range(workload.requests)], ""
     tokens = token_ids(server, written, patience=patience)
-    note = "" if tokens is not None else (
-        "the server has no /tokenize: prompts are plain token ids at random, whose acceptance says nothing about text"
-    )  # fmt: skip
+    note = (
+        ""
+        if tokens is not None
+        else (
+            "the server has no /tokenize: prompts are plain token ids at random, whose acceptance"
+            " says nothing about text"
+        )
+    )
     return list(passages(workload, tokens, seed)), note

@@ -1,1 +1,3 @@
-"""Verbs that run on this machine: record, time kernels, calibrate, validate, and say what would run."""
+"""Verbs that run on this machine: record, time kernels, calibrate, validate, and say what would
+run.
+"""

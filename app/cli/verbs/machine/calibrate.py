@@ -15,50 +15,86 @@ if TYPE_CHECKING:
 def calibrate(
     kernels: Annotated[
         list[Path] | None,
-        typer.Option("--kernels", help="Table of kernel timings, Parquet or CSV; repeat for several."),
+        typer.Option(
+            "--kernels", help="Table of kernel timings, Parquet or CSV; repeat for several."
+        ),
     ] = None,
     device: Device = "h100-sxm",
-    more: Annotated[list[Path] | None, typer.Argument(help="Further tables.", show_default=False)] = None,
-    score_only: Annotated[bool, typer.Option("--score-only", help="Score the profile as it is; fit nothing.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Profile to write, a .toml file.")] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="Number format whose rows are used.")] = "bf16",
-    share: Annotated[float, typer.Option("--share", help="Share of the rows to fit to, or that was.")] = 0.25,
+    more: Annotated[
+        list[Path] | None, typer.Argument(help="Further tables.", show_default=False)
+    ] = None,
+    score_only: Annotated[
+        bool, typer.Option("--score-only", help="Score the profile as it is; fit nothing.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Profile to write, a .toml file.")
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="Number format whose rows are used.")
+    ] = "bf16",
+    share: Annotated[
+        float, typer.Option("--share", help="Share of the rows to fit to, or that was.")
+    ] = 0.25,
     model: Annotated[
-        str | None, typer.Option("--model", help="Shipped model behind tables that name layers without shapes.")
+        str | None,
+        typer.Option(
+            "--model", help="Shipped model behind tables that name layers without shapes."
+        ),
     ] = None,
     here: Annotated[
-        str | None, typer.Option("--here", help="Measure this machine instead of reading tables: cpu, cuda or cuda:1.")
+        str | None,
+        typer.Option(
+            "--here", help="Measure this machine instead of reading tables: cpu, cuda or cuda:1."
+        ),
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="With --here: CPU threads.")] = 1,
-    budget: Annotated[str, typer.Option("--budget", help="With --here: wall time, e.g. 10m.")] = "10m",
+    budget: Annotated[
+        str, typer.Option("--budget", help="With --here: wall time, e.g. 10m.")
+    ] = "10m",
     results: Annotated[
         Path, typer.Option("--results", help="With --here: folder for the rows and the profile.")
     ] = Path("rooftree-out/calibrate"),
-    resume: Annotated[bool, typer.Option("--resume", help="With --here: go on in a folder that holds rows.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="With --here: go on in a folder that holds rows.")
+    ] = False,
     base: Annotated[
         str | None,
-        typer.Option("--base", help="With --here: profile to start from; default: the device's own, where one ships."),
+        typer.Option(
+            "--base",
+            help="With --here: profile to start from; default: the device's own, where one ships.",
+        ),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", help="Measure the engine that answers at this address, such as http://HOST:8000."),
+        typer.Option(
+            "--server",
+            help="Measure the engine that answers at this address, such as http://HOST:8000.",
+        ),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option("--engine", help="Measure llama.cpp, started here with --model FILE.gguf for every draft length."),
+        typer.Option(
+            "--engine",
+            help="Measure llama.cpp, started here with --model FILE.gguf for every draft length.",
+        ),
     ] = None,
     overrides: Overrides = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a quarter of the rows (--share), score the others; --score-only scores the same rows without a fit.
+    """Fit a quarter of the rows (--share), score the others; --score-only scores the same rows
+    without a fit.
 
-    Without tables it measures this machine: --here cpu or --here cuda says which device, --server or --engine llama.cpp
-    which engine, of which --budget, --results, --resume, --base, --threads and --out hold too.
+    Without tables it measures this machine: --here cpu or --here cuda says which device, --server
+    or --engine llama.cpp which engine, of which --budget, --results, --resume, --base, --threads
+    and --out hold too.
     """
     from app.cli.output import emit_json, progress_line
-    from app.cli.verbs.machine.calibration.profile_file import check_profile_file, write_profile_file
+    from app.cli.verbs.machine.calibration.profile_file import (
+        check_profile_file,
+        write_profile_file,
+    )
     from costmodel.calibration.calibrate import calibrate as calibrated
     from costmodel.calibration.tables import read_all, shipped_model
     from hardware_profiles.errors import InputError
@@ -70,26 +106,49 @@ def calibrate(
 
         if tables or score_only or here is not None:
             key = "--server" if server is not None else "--engine"
-            raise InputError("measures an engine: leave out tables, --score-only and --here", key=key)
+            raise InputError(
+                "measures an engine: leave out tables, --score-only and --here", key=key
+            )
         calibrate_server(
-            server, engine, model=model, threads=threads, budget=budget, results=results, resume=resume, base=base,
-            out=out, json=json, quiet=quiet,
-        )  # fmt: skip
+            server,
+            engine,
+            model=model,
+            threads=threads,
+            budget=budget,
+            results=results,
+            resume=resume,
+            base=base,
+            out=out,
+            json=json,
+            quiet=quiet,
+        )
         return
     if not tables and not score_only:
         from app.cli.verbs.machine.calibration.here import calibrate_here
 
         calibrate_here(
-            here, model=model, threads=threads, budget=budget, results=results, resume=resume, base=base, out=out,
-            json=json, quiet=quiet,
-        )  # fmt: skip
+            here,
+            model=model,
+            threads=threads,
+            budget=budget,
+            results=results,
+            resume=resume,
+            base=base,
+            out=out,
+            json=json,
+            quiet=quiet,
+        )
         return
     if here is not None:
-        raise InputError("measures this machine: leave out tables and --score-only", key="--here", value=here)
+        raise InputError(
+            "measures this machine: leave out tables and --score-only", key="--here", value=here
+        )
     if not tables:
         raise InputError("at least one table of kernel timings is needed", key="--kernels")
     if out is not None and score_only:
-        raise InputError("writes fitted constants, and --score-only fits none", key="--out", value=str(out))
+        raise InputError(
+            "writes fitted constants, and --score-only fits none", key="--out", value=str(out)
+        )
     check_profile_file(out)
     if model is not None:
         shipped_model(model)
@@ -97,18 +156,28 @@ def calibrate(
     with progress_line(quiet) as tell:
         tell("reading tables")
         rows = read_all(tables, model=model)
-        found = calibrated(rows, profile, fit=not score_only, dtype=dtype, seed=seed, share=share, progress=tell)
+        found = calibrated(
+            rows, profile, fit=not score_only, dtype=dtype, seed=seed, share=share, progress=tell
+        )
     write_profile_file(found.device, out)
     if json:
         inputs = {
-            "kernels": [str(each) for each in tables], "device": profile.name, "score_only": score_only, "dtype": dtype,
-            "share": share, "seed": seed, "model": model, "overrides": list(overrides or []),
-        }  # fmt: skip
-        emit_json({
-            "inputs": inputs,
-            "operations": {name: _plain(score) for name, score in found.scores.items()},
-            "out": None if out is None else str(out),
-        })  # fmt: skip
+            "kernels": [str(each) for each in tables],
+            "device": profile.name,
+            "score_only": score_only,
+            "dtype": dtype,
+            "share": share,
+            "seed": seed,
+            "model": model,
+            "overrides": list(overrides or []),
+        }
+        emit_json(
+            {
+                "inputs": inputs,
+                "operations": {name: _plain(score) for name, score in found.scores.items()},
+                "out": None if out is None else str(out),
+            }
+        )
     elif not quiet:
         how = "as it is" if score_only else "after a fit to the rows set aside"
         _print_scores(f"{profile.title}, {how}", found.scores)
@@ -125,16 +194,23 @@ def _print_scores(title: str, scores: Mapping[str, "Score"]) -> None:
         title,
         ["operation", "rows", "used", "fitted", "scored", "median", "p90", "in interval"],
         lines,
-        caption="errors are |predicted / measured - 1|; the interval is to hold 80 % of the scored rows",
+        caption=(
+            "errors are |predicted / measured - 1|; the interval is to hold 80 % of the scored rows"
+        ),
     )
 
 
 def _plain(score: "Score") -> dict[str, Any]:
     numbers: dict[str, Any] = {
-        "rows": score.rows, "rows_used": score.rows_used, "rows_fitted": score.rows_fitted,
-        "rows_scored": score.rows_scored, "median": score.median, "p90": score.p90, "coverage": score.coverage,
+        "rows": score.rows,
+        "rows_used": score.rows_used,
+        "rows_fitted": score.rows_fitted,
+        "rows_scored": score.rows_scored,
+        "median": score.median,
+        "p90": score.p90,
+        "coverage": score.coverage,
         "width_ratio": score.width_ratio,
-    }  # fmt: skip
+    }
     if score.form:
         numbers["form"] = score.form
     if score.parts:

@@ -13,16 +13,28 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def campaign(
-    file: Annotated[Path, typer.Argument(help="Campaign file (YAML), or the name of a shipped one: cpu, gpu-80gb.")],
-    budget: Annotated[str, typer.Option("--budget", help="Wall time for everything, e.g. 540s, 9m, 1h.")] = "9m",
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("rooftree-out/campaign"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that holds results.")] = False,
+    file: Annotated[
+        Path,
+        typer.Argument(help="Campaign file (YAML), or the name of a shipped one: cpu, gpu-80gb."),
+    ],
+    budget: Annotated[
+        str, typer.Option("--budget", help="Wall time for everything, e.g. 540s, 9m, 1h.")
+    ] = "9m",
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path(
+        "rooftree-out/campaign"
+    ),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on in a folder that holds results.")
+    ] = False,
     isolate: Annotated[
         bool, typer.Option("--isolate/--no-isolate", help="Run each job in a process of its own.")
     ] = True,
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="A .gguf file or Hugging Face folder for recordings and decoding that name none."),
+        typer.Option(
+            "--model",
+            help="A .gguf file or Hugging Face folder for recordings and decoding that name none.",
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -34,15 +46,23 @@ def campaign(
     require_folder(out)
     path = shipped_campaign(file)
     report = run_campaign(
-        path, budget_s=seconds(budget, "--budget"), out=out, resume=resume, isolate=isolate, model_file=model,
+        path,
+        budget_s=seconds(budget, "--budget"),
+        out=out,
+        resume=resume,
+        isolate=isolate,
+        model_file=model,
         progress=progress_lines(quiet),
-    )  # fmt: skip
+    )
     if json:
         inputs = {"file": str(file), "budget_s": seconds(budget, "--budget"), "resume": resume}
         found = {"jobs": list(report.outcomes), "measures": dict(report.measures)}
         emit_json({"inputs": inputs, "out": str(out), "seconds": report.seconds, **found})
     elif not quiet:
-        rows = [[o.name, o.state, str(o.rows), f"{o.seconds:.0f}", o.reason[:80]] for o in report.outcomes]
+        rows = [
+            [o.name, o.state, str(o.rows), f"{o.seconds:.0f}", o.reason[:80]]
+            for o in report.outcomes
+        ]
         print_table(f"{report.seconds:.0f} s", ["job", "state", "rows", "seconds", "reason"], rows)
         _print_passes(report.measures)
         _print_speeds(report.measures)
@@ -59,11 +79,15 @@ def _print_passes(measures: Mapping[str, Any]) -> None:
     rows = [
         [
             f"{s['model']}, {s['layers']} layers, {s['dtype']}, {s['implementation']}, {s['mask']}",
-            str(s["requests"]), str(s["query_tokens"]), str(s["context"]), f"{s['median_s'] / MILLI:.2f}",
-            f"{s['bytes_per_s'] / GIGA:.1f}", "" if s["copy_ratio"] is None else f"{s['copy_ratio']:.2f}",
+            str(s["requests"]),
+            str(s["query_tokens"]),
+            str(s["context"]),
+            f"{s['median_s'] / MILLI:.2f}",
+            f"{s['bytes_per_s'] / GIGA:.1f}",
+            "" if s["copy_ratio"] is None else f"{s['copy_ratio']:.2f}",
         ]
         for s in measures["steps"]
-    ]  # fmt: skip
+    ]
     copy = measures["copy_bytes_per_s"]
     caption = "no copy was measured" if copy is None else f"a copy moves {copy / GIGA:.1f} GB/s"
     columns = ["pass", "requests", "tokens", "context", "ms", "GB/s", "of a copy"]
@@ -82,17 +106,33 @@ def _print_speeds(measures: Mapping[str, Any]) -> None:
 
     rows = [
         [
-            f"{s['configuration']}, {s['kind']}", str(s["prompts"]), str(s["runs"]), str(s["disturbed"]),
-            str(s["differing"]), number(s["tokens_per_step"]), number(s["tokens_per_s"], 1), number(s["draft_ratio"]),
-            number(s["speedup"]), "–".join(number(end) for end in s["speedup_interval"] or ()),
+            f"{s['configuration']}, {s['kind']}",
+            str(s["prompts"]),
+            str(s["runs"]),
+            str(s["disturbed"]),
+            str(s["differing"]),
+            number(s["tokens_per_step"]),
+            number(s["tokens_per_s"], 1),
+            number(s["draft_ratio"]),
+            number(s["speedup"]),
+            "–".join(number(end) for end in s["speedup_interval"] or ()),
             number(s["request_speedup"]),
         ]
         for s in measures["decode"]
-    ]  # fmt: skip
+    ]
     columns = [
-        "configuration, prompts of kind", "prompts", "runs", "disturbed", "differing", "tokens/step", "tokens/s",
-        "drafting", "speedup", "80 %", "with prefill",
-    ]  # fmt: skip
+        "configuration, prompts of kind",
+        "prompts",
+        "runs",
+        "disturbed",
+        "differing",
+        "tokens/step",
+        "tokens/s",
+        "drafting",
+        "speedup",
+        "80 %",
+        "with prefill",
+    ]
     print_table("decoding: medians over prompts, against plain", columns, rows)
 
 
@@ -116,5 +156,9 @@ def shipped_campaign(file: Path) -> Path:
     import real_runs
     from hardware_profiles.places import is_place
 
-    shipped = Path(str(real_runs.__file__)).parent / "campaigns" / f"{file.name.removesuffix('.yaml')}.yaml"
+    shipped = (
+        Path(str(real_runs.__file__)).parent
+        / "campaigns"
+        / f"{file.name.removesuffix('.yaml')}.yaml"
+    )
     return shipped if not is_place(file) and len(file.parts) == 1 and shipped.exists() else file

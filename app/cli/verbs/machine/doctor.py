@@ -9,7 +9,10 @@ from app.cli.options import Json, Quiet
 
 def doctor(
     gpu: Annotated[
-        bool, typer.Option("--gpu", help="Try the GPU: would measurements on it be true? About a minute.")
+        bool,
+        typer.Option(
+            "--gpu", help="Try the GPU: would measurements on it be true? About a minute."
+        ),
     ] = False,
     device: Annotated[str, typer.Option("--device", help="With --gpu: torch device.")] = "cuda",
     json: Json = False,
@@ -25,13 +28,24 @@ def doctor(
     found = diagnose()
     if json:
         topics = ("machine", "libraries", "back_ends", "weights")
-        emit_json({"inputs": {}, **{topic: list(getattr(found, topic)) for topic in topics}, "verbs": found.verbs})
+        emit_json(
+            {
+                "inputs": {},
+                **{topic: list(getattr(found, topic)) for topic in topics},
+                "verbs": found.verbs,
+            }
+        )
     elif not quiet:
         every = [*found.machine, *found.libraries, *found.back_ends, *found.weights]
-        print_table("this machine", ["what", "state", "detail", "for"],
-                    [[each.what, each.state, each.detail[:70], each.serves] for each in every])  # fmt: skip
         print_table(
-            "what would run", ["verb", "missing"], [[verb, why or "nothing"] for verb, why in found.verbs.items()]
+            "this machine",
+            ["what", "state", "detail", "for"],
+            [[each.what, each.state, each.detail[:70], each.serves] for each in every],
+        )
+        print_table(
+            "what would run",
+            ["verb", "missing"],
+            [[verb, why or "nothing"] for verb, why in found.verbs.items()],
         )
 
 
@@ -46,12 +60,17 @@ def _examine(device: str, *, json: bool, quiet: bool) -> None:
 
     checked_device(device)
     tell = progress_lines(quiet)
-    findings = examine(device, progress=lambda each: tell(f"{each.probe}: {each.state}, {each.seconds:.1f} s"))
+    findings = examine(
+        device, progress=lambda each: tell(f"{each.probe}: {each.state}, {each.seconds:.1f} s")
+    )
     if json:
         emit_json({"inputs": {"device": device}, "findings": [asdict(each) for each in findings]})
     elif not quiet:
-        print_table(device, ["probe", "state", "detail", "what to do"],
-                    [[each.probe, each.state, each.detail, each.advice] for each in findings])  # fmt: skip
+        print_table(
+            device,
+            ["probe", "state", "detail", "what to do"],
+            [[each.probe, each.state, each.detail, each.advice] for each in findings],
+        )
     wrong = [each.probe for each in findings if each.state == "wrong"]
     if wrong:
         raise InputError(f"gives no true numbers: {', '.join(wrong)}", key="--device", value=device)

@@ -19,21 +19,30 @@ def kernels(
     operation: Annotated[
         str, typer.Argument(help="attention, prefill, gemm, moe, copy, launch or steps.")
     ] = "attention",
-    model: Annotated[str, typer.Option("--model", help="Shipped model whose shapes to take.")] = "smollm2-135m",
+    model: Annotated[
+        str, typer.Option("--model", help="Shipped model whose shapes to take.")
+    ] = "smollm2-135m",
     device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
     dtype: Annotated[str, typer.Option("--dtype", help="fp32, bf16 or fp16.")] = "fp32",
     threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads.")] = 1,
     batch: Annotated[str, typer.Option("--batch", help="Requests, comma-separated.")] = "1",
     query_tokens: Annotated[
-        str, typer.Option("--query-tokens", help="New tokens per request, or chunk lengths, comma-separated.")
+        str,
+        typer.Option(
+            "--query-tokens", help="New tokens per request, or chunk lengths, comma-separated."
+        ),
     ] = "1,8,64",
-    context: Annotated[str, typer.Option("--context", help="Cached tokens per request, comma-separated.")] = "512,2048",
+    context: Annotated[
+        str, typer.Option("--context", help="Cached tokens per request, comma-separated.")
+    ] = "512,2048",
     rows: Annotated[
-        str, typer.Option("--rows", help="Tokens of a product, kernels of a chain, or bytes of a copy.")
+        str,
+        typer.Option("--rows", help="Tokens of a product, kernels of a chain, or bytes of a copy."),
     ] = "1,8,64",
     mask: Annotated[str, typer.Option("--mask", help="causal or tree.")] = "causal",
     implementation: Annotated[
-        list[str] | None, typer.Option("--implementation", help="Repeat for several; default: all that run here.")
+        list[str] | None,
+        typer.Option("--implementation", help="Repeat for several; default: all that run here."),
     ] = None,
     graph: Annotated[
         bool, typer.Option("--graph/--eager", help="Replay captured graphs, or launch one by one.")
@@ -41,17 +50,25 @@ def kernels(
     repeats: Annotated[int, typer.Option("--repeats", min=3, help="Most repeats.")] = 15,
     budget: Annotated[str, typer.Option("--budget", help="Wall time, e.g. 60s or 5m.")] = "2m",
     table: Annotated[
-        Path | None, typer.Option("--table", help="Measure nothing: take the rows of this file or results folder.")
+        Path | None,
+        typer.Option(
+            "--table", help="Measure nothing: take the rows of this file or results folder."
+        ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the rows as an HTML page.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw the rows as an HTML page.")
+    ] = None,
     profile: Annotated[
-        str | None, typer.Option("--profile", help="Device profile whose cost model is drawn beside.")
+        str | None,
+        typer.Option("--profile", help="Device profile whose cost model is drawn beside."),
     ] = None,
     out: Out = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Time kernels on a torch device, each checked against an exact answer first where it is attention."""
+    """Time kernels on a torch device, each checked against an exact answer first where it is
+    attention.
+    """
     from app.cli.output import require_file
     from app.cli.verbs.machine.campaign import seconds
     from hardware_profiles.errors import InputError, UnknownNameError
@@ -66,8 +83,13 @@ def kernels(
         _show(_read(table), operation, plot, drawn_beside, json, quiet, {"table": str(table)})
         return
     job: dict[str, Any] = {
-        "name": operation, "kind": operation, "estimate_s": limit_s, "dtype": dtype, "graph": graph, "repeats": repeats,
-    } | _parameters(operation, model, batch, query_tokens, context, rows, mask, implementation)  # fmt: skip
+        "name": operation,
+        "kind": operation,
+        "estimate_s": limit_s,
+        "dtype": dtype,
+        "graph": graph,
+        "repeats": repeats,
+    } | _parameters(operation, model, batch, query_tokens, context, rows, mask, implementation)
 
     from pydantic import ValidationError
 
@@ -75,27 +97,40 @@ def kernels(
     from real_runs.campaigns.kernel_job import run_job
 
     try:
-        campaign = Campaign.model_validate({"schema": 1, "device": device, "threads": threads, "jobs": [job]})
+        campaign = Campaign.model_validate(
+            {"schema": 1, "device": device, "threads": threads, "jobs": [job]}
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = f"--{str(first['loc'][-1]).replace('_', '-')}"
         raise InputError(first["msg"], key=key, value=first.get("input")) from None
     trace = run_job(
-        campaign.jobs[0], campaign, deadline=time.monotonic() + limit_s, command=f"rooftree kernels {operation}"
+        campaign.jobs[0],
+        campaign,
+        deadline=time.monotonic() + limit_s,
+        command=f"rooftree kernels {operation}",
     )
     if out is not None:
         from real_runs.campaigns.results import merge_job
 
         out.mkdir(parents=True, exist_ok=True)
         merge_job(out, operation, trace)
-    inputs = {"device": device, **{key: value for key, value in job.items() if key not in ("name", "estimate_s")}}
+    inputs = {
+        "device": device,
+        **{key: value for key, value in job.items() if key not in ("name", "estimate_s")},
+    }
     _show(trace, operation, plot, drawn_beside, json, quiet, inputs)
 
 
 def _show(
-    trace: "KernelTrace", operation: str, plot: Path | None, profile: "Device | None", json: bool, quiet: bool,
+    trace: "KernelTrace",
+    operation: str,
+    plot: Path | None,
+    profile: "Device | None",
+    json: bool,
+    quiet: bool,
     inputs: dict[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     """Draw and print rows as asked."""
     from app.cli.output import emit_json, print_table, say
 
@@ -107,10 +142,26 @@ def _show(
         write_kernel_page(trace, plot, device=profile or (load_device(known) if known else None))
     if json:
         skipped = [dict(each) for each in trace.skipped]
-        emit_json({"inputs": inputs, "provenance": trace.provenance, "rows": list(trace.rows), "skipped": skipped})
+        emit_json(
+            {
+                "inputs": inputs,
+                "provenance": trace.provenance,
+                "rows": list(trace.rows),
+                "skipped": skipped,
+            }
+        )
     elif not quiet:
         lines = [_line(row) for row in trace.rows]
-        columns = ["kernel", "shape", "median µs", "quartiles µs", "GB/s", "GFLOP/s", "cold", "repeats"]
+        columns = [
+            "kernel",
+            "shape",
+            "median µs",
+            "quartiles µs",
+            "GB/s",
+            "GFLOP/s",
+            "cold",
+            "repeats",
+        ]
         left_out = f"{len(trace.skipped)} left out; --json says why" if trace.skipped else ""
         what = "kernels" if "table" in inputs else operation
         print_table(f"{what} on {trace.provenance.device}", columns, lines, caption=left_out)
@@ -141,14 +192,22 @@ def _profile(name: str | None) -> "Device | None":
 
 
 def _parameters(
-    operation: str, model: str, batch: str, query_tokens: str, context: str, rows: str, mask: str,
+    operation: str,
+    model: str,
+    batch: str,
+    query_tokens: str,
+    context: str,
+    rows: str,
+    mask: str,
     implementation: list[str] | None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The parameters that a kind takes."""
     if operation in ("attention", "prefill", "steps"):
         requests = whole_numbers(batch, "--batch", least=1, most=4096)
         tokens = whole_numbers(query_tokens, "--query-tokens", least=1, most=1 << 20)
-        cached = whole_numbers(context, "--context", least=int(operation != "prefill"), most=1 << 24)
+        cached = whole_numbers(
+            context, "--context", least=int(operation != "prefill"), most=1 << 24
+        )
         if operation == "steps":
             sizes = {"requests": requests, "query_tokens": tokens, "context": cached}
             return {"model": model, "masks": [mask], "longest_call_s": 5.0, **sizes}
@@ -170,8 +229,13 @@ def _line(row: "KernelRow") -> list[str]:
     from hardware_profiles.units import GIGA, MICRO
 
     sizes = {
-        "b": row.requests, "n": row.query_tokens, "ctx": row.context, "M": row.rows, "N": row.outputs, "K": row.inputs,
-    }  # fmt: skip
+        "b": row.requests,
+        "n": row.query_tokens,
+        "ctx": row.context,
+        "M": row.rows,
+        "N": row.outputs,
+        "K": row.inputs,
+    }
     return [
         row.implementation,
         " ".join(f"{name}={value}" for name, value in sizes.items() if value),

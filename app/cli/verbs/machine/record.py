@@ -18,74 +18,123 @@ _OF_MASKED = frozenset({"masked", "out", "seed", "resume", "json", "quiet"})
 
 def record(
     running: typer.Context,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the traces; unfinished work is kept there too.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="Folder for the traces; unfinished work is kept there too."),
+    ],
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="A .gguf file or Hugging Face folder; default: SmolLM2-135M-Instruct."),
+        typer.Option(
+            "--model", help="A .gguf file or Hugging Face folder; default: SmolLM2-135M-Instruct."
+        ),
     ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
-            "--prompts", help="TOML of a title and [[prompts]], each with id, kind and text; default: the shipped set."
+            "--prompts",
+            help=(
+                "TOML of a title and [[prompts]], each with id, kind and text; default: the shipped"
+                " set."
+            ),
         ),
     ] = None,
-    prompts_per_kind: Annotated[int | None, typer.Option("--prompts-per-kind", help="Only the first so many.")] = None,
+    prompts_per_kind: Annotated[
+        int | None, typer.Option("--prompts-per-kind", help="Only the first so many.")
+    ] = None,
     drafter: Annotated[
         list[str] | None,
         typer.Option(
             "--drafter",
-            help="prompt-lookup, early-exit, suffix-automaton, layer-skip, feature-head, medusa-heads, draft-model, "
-            "token-recycling, lookahead, jacobi, rest, cascade, hydra, ppd, or all; repeat; default: the first two.",
+            help=(
+                "prompt-lookup, early-exit, suffix-automaton, layer-skip, feature-head,"
+                " medusa-heads, draft-model, "
+                "token-recycling, lookahead, jacobi, rest, cascade, hydra, ppd, or all; repeat;"
+                " default: the first two."
+            ),
         ),
     ] = None,
     temperature: Annotated[
-        list[float] | None, typer.Option("--temperature", help="0 is greedy; repeat (default: 0 and 0.8).")
+        list[float] | None,
+        typer.Option("--temperature", help="0 is greedy; repeat (default: 0 and 0.8)."),
     ] = None,
-    level: Annotated[int, typer.Option("--level", help="2: ranks; 3: probabilities of both models too.")] = 2,
-    candidates: Annotated[int, typer.Option("--candidates", help="Candidates with probabilities at level 3.")] = 8,
+    level: Annotated[
+        int, typer.Option("--level", help="2: ranks; 3: probabilities of both models too.")
+    ] = 2,
+    candidates: Annotated[
+        int, typer.Option("--candidates", help="Candidates with probabilities at level 3.")
+    ] = 8,
     expansion_nodes: Annotated[
-        int, typer.Option("--expansion-nodes", help="Draft tokens of the tree kept at every position; 0: none.")
+        int,
+        typer.Option(
+            "--expansion-nodes", help="Draft tokens of the tree kept at every position; 0: none."
+        ),
     ] = 0,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="Longest answer.")] = 160,
     least_match: Annotated[
-        int, typer.Option("--least-match", help="Shortest suffix that the suffix automaton drafts from.")
+        int,
+        typer.Option(
+            "--least-match", help="Shortest suffix that the suffix automaton drafts from."
+        ),
     ] = 2,
     skipped_layers: Annotated[
-        str | None, typer.Option("--skipped-layers", help="A,B: skip layers A to B-1; default: the middle.")
+        str | None,
+        typer.Option("--skipped-layers", help="A,B: skip layers A to B-1; default: the middle."),
     ] = None,
     no_skip_bridge: Annotated[
-        bool, typer.Option("--no-skip-bridge", help="Nothing crosses the skipped layers but the states themselves.")
+        bool,
+        typer.Option(
+            "--no-skip-bridge", help="Nothing crosses the skipped layers but the states themselves."
+        ),
     ] = False,
     draft_model: Annotated[
-        Path | None, typer.Option("--draft-model", help="A .gguf file or folder; default: one made out of the target.")
+        Path | None,
+        typer.Option(
+            "--draft-model", help="A .gguf file or folder; default: one made out of the target."
+        ),
     ] = None,
     recycling_nodes: Annotated[
-        int, typer.Option("--recycling-nodes", help="Nodes of token recycling's tree, root included.")
+        int,
+        typer.Option("--recycling-nodes", help="Nodes of token recycling's tree, root included."),
     ] = 80,
     head_steps: Annotated[
-        int | None, typer.Option("--head-steps", help="Training steps of heads and draft model; default: by kind.")
+        int | None,
+        typer.Option(
+            "--head-steps", help="Training steps of heads and draft model; default: by kind."
+        ),
     ] = None,
     exit_layer: Annotated[
-        int | None, typer.Option("--exit-layer", min=1, help="Layers before the exit; default: a third.")
+        int | None,
+        typer.Option("--exit-layer", min=1, help="Layers before the exit; default: a third."),
     ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or bfloat16.")] = "float32",
     device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
     threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.")] = None,
     server: Annotated[
-        str | None, typer.Option("--server", help="Address of a llama.cpp server to record through, greedily.")
+        str | None,
+        typer.Option("--server", help="Address of a llama.cpp server to record through, greedily."),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option("--engine", help="llama.cpp: start its server and record through it, greedily.")
+        str | None,
+        typer.Option(
+            "--engine", help="llama.cpp: start its server and record through it, greedily."
+        ),
     ] = None,
     lookup: Annotated[
         list[str] | None,
-        typer.Option("--lookup", help="N:M of the server's ngram-simple: looked up, longest draft; repeat."),
+        typer.Option(
+            "--lookup", help="N:M of the server's ngram-simple: looked up, longest draft; repeat."
+        ),
     ] = None,
     masked: Annotated[
         bool,
-        typer.Option("--masked", help="Train a small masked-diffusion model and record how sure it is, by policy."),
+        typer.Option(
+            "--masked",
+            help="Train a small masked-diffusion model and record how sure it is, by policy.",
+        ),
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished recording.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an unfinished recording.")
+    ] = False,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -101,13 +150,29 @@ def record(
         _record_masked(out, seed=seed, resume=resume, json=json, quiet=quiet)
         return
     options = RecordOptions(
-        out=out, model=model, prompts=prompts, prompts_per_kind=prompts_per_kind, max_new_tokens=max_new_tokens,
-        drafters=_drafters(drafter), temperatures=tuple(temperature or (0.0, 0.8)), level=level,
-        candidates=candidates, expansion_nodes=expansion_nodes, least_match=least_match,
-        skipped_layers=_span(skipped_layers), skip_bridge=not no_skip_bridge, draft_model=draft_model,
-        recycling_nodes=recycling_nodes, head_steps=head_steps,
-        exit_layer=exit_layer, dtype=dtype, device=device, threads=threads, resume=resume, seed=seed,
-    )  # fmt: skip
+        out=out,
+        model=model,
+        prompts=prompts,
+        prompts_per_kind=prompts_per_kind,
+        max_new_tokens=max_new_tokens,
+        drafters=_drafters(drafter),
+        temperatures=tuple(temperature or (0.0, 0.8)),
+        level=level,
+        candidates=candidates,
+        expansion_nodes=expansion_nodes,
+        least_match=least_match,
+        skipped_layers=_span(skipped_layers),
+        skip_bridge=not no_skip_bridge,
+        draft_model=draft_model,
+        recycling_nodes=recycling_nodes,
+        head_steps=head_steps,
+        exit_layer=exit_layer,
+        dtype=dtype,
+        device=device,
+        threads=threads,
+        resume=resume,
+        seed=seed,
+    )
     if server is not None or engine is not None:
         _record_served(options, server, engine, lookup or [], json=json, quiet=quiet)
         return
@@ -116,31 +181,54 @@ def record(
     found = [_summary(file) for file in report.files]
     if json:
         inputs = {
-            "model": str(model) if model else None, "seed": seed, "dtype": dtype, "device": device, "level": level,
-            "drafters": list(options.drafters), "temperatures": list(options.temperatures),
-        }  # fmt: skip
+            "model": str(model) if model else None,
+            "seed": seed,
+            "dtype": dtype,
+            "device": device,
+            "level": level,
+            "drafters": list(options.drafters),
+            "temperatures": list(options.temperatures),
+        }
         emit_json({"inputs": inputs, "traces": found})
     elif not quiet:
         rows = [
-            [t["file"], str(t["requests"]), str(t["tokens"]), f"{t['looped_ratio']:.1%}",
-             *("-" if v is None else f"{v:.3f}" for v in t["tokens_per_step"])]
+            [
+                t["file"],
+                str(t["requests"]),
+                str(t["tokens"]),
+                f"{t['looped_ratio']:.1%}",
+                *("-" if v is None else f"{v:.3f}" for v in t["tokens_per_step"]),
+            ]
             for t in found
-        ]  # fmt: skip
+        ]
         columns = ["trace", "requests", "tokens", "looped", "K=1", "K=3", "K=5", "K=8"]
         print_table("recorded; tokens per step by draft length", columns, rows)
         say("inspect one with: rooftree traces inspect FILE")
 
 
 def _record_served(
-    options: "RecordOptions", server: str | None, engine: str | None, lookups: list[str], *, json: bool, quiet: bool
+    options: "RecordOptions",
+    server: str | None,
+    engine: str | None,
+    lookups: list[str],
+    *,
+    json: bool,
+    quiet: bool,
 ) -> None:
     from app.cli.output import emit_json
     from app.cli.verbs.machine.record_served import record_served, show_served
 
     with _bar(quiet) as advance:
-        found = record_served(options, server=server, engine=engine, lookups=lookups, advance=advance)
+        found = record_served(
+            options, server=server, engine=engine, lookups=lookups, advance=advance
+        )
     if json:
-        inputs = {"server": server, "engine": engine, "lookups": lookups, "max_new_tokens": options.max_new_tokens}
+        inputs = {
+            "server": server,
+            "engine": engine,
+            "lookups": lookups,
+            "max_new_tokens": options.max_new_tokens,
+        }
         emit_json({"inputs": inputs, "traces": found})
     elif not quiet:
         show_served(found)
@@ -152,7 +240,9 @@ def _check_masked(given: Mapping[str, object]) -> None:
 
     for name, value in given.items():
         if name not in _OF_MASKED:
-            rule = "must be left out: --masked trains a model and has prompts and policies of its own"
+            rule = (
+                "must be left out: --masked trains a model and has prompts and policies of its own"
+            )
             raise InputError(rule, key=f"--{name.replace('_', '-')}", value=value)
 
 
@@ -167,7 +257,13 @@ def _record_masked(out: Path, *, seed: int, resume: bool, json: bool, quiet: boo
         files = record_masked(recording, progress=advance)
     rows = compared_policies(files, seed=0)
     if json:
-        emit_json({"inputs": {"masked": True, "seed": seed}, "traces": [str(file) for file in files], "policies": rows})
+        emit_json(
+            {
+                "inputs": {"masked": True, "seed": seed},
+                "traces": [str(file) for file in files],
+                "policies": rows,
+            }
+        )
     elif not quiet:
         print_policies(rows)
         say("inspect one with: rooftree traces inspect FILE")
@@ -181,14 +277,20 @@ def _summary(file: "RecordedFile") -> dict[str, Any]:
     trace = read_trace(file.path)
     policy = trace.provenance.extra.get(POLICY_KEY)
     return {
-        "file": str(file.path), "drafter": file.drafter, "temperature": file.temperature, "level": trace.level,
-        "requests": trace.requests, "tokens": file.tokens, "looped_ratio": file.looped_ratio,
+        "file": str(file.path),
+        "drafter": file.drafter,
+        "temperature": file.temperature,
+        "level": trace.level,
+        "requests": trace.requests,
+        "tokens": file.tokens,
+        "looped_ratio": file.looped_ratio,
         "tokens_per_step": [
-            replay_chain(trace, k).tokens_per_step if policy in (None, k) else None for k in (1, 3, 5, 8)
+            replay_chain(trace, k).tokens_per_step if policy in (None, k) else None
+            for k in (1, 3, 5, 8)
         ],
         "policy_draft_tokens": policy,
         "kinds": dict(file.kinds),
-    }  # fmt: skip
+    }
 
 
 def _drafters(named: list[str] | None) -> tuple[str, ...]:
@@ -207,12 +309,16 @@ def _span(text: str | None) -> tuple[int, int] | None:
     try:
         start, stop = (int(part) for part in text.split(","))
     except ValueError:
-        raise InputError("must be two layers, e.g. 12,20", key="--skipped-layers", value=text) from None
+        raise InputError(
+            "must be two layers, e.g. 12,20", key="--skipped-layers", value=text
+        ) from None
     return start, stop
 
 
 class _bar:  # noqa: N801
-    """A progress bar on standard error, one task per stage; silent where it is no terminal or is not wanted."""
+    """A progress bar on standard error, one task per stage; silent where it is no terminal or is
+    not wanted.
+    """
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -224,7 +330,12 @@ class _bar:  # noqa: N801
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         shown = not self.quiet and sys.stderr.isatty()
         self.bar = Bar(*columns, console=Console(stderr=True), disable=not shown)
         self.bar.start()
@@ -233,7 +344,9 @@ class _bar:  # noqa: N801
         def advance(progress: Any) -> None:
             if progress.stage not in self.tasks:
                 self.tasks[progress.stage] = self.bar.add_task(progress.stage, total=progress.total)
-            self.bar.update(self.tasks[progress.stage], completed=progress.done, total=progress.total)
+            self.bar.update(
+                self.tasks[progress.stage], completed=progress.done, total=progress.total
+            )
 
         return advance
 

@@ -18,26 +18,47 @@ _LOOKUPS = ((3, 16), (2, 16), (1, 16))
 _SHOWN = (1, 3, 5, 8, 16)
 # of the options of a recording, those that one through a server has, too
 _SHARED = frozenset(
-    {"out", "model", "prompts", "prompts_per_kind", "max_new_tokens", "draft_model", "threads", "resume", "seed"}
+    {
+        "out",
+        "model",
+        "prompts",
+        "prompts_per_kind",
+        "max_new_tokens",
+        "draft_model",
+        "threads",
+        "resume",
+        "seed",
+    }
 )
 # what such a recording does without being asked may be asked for
-_SERVED: Mapping[str, tuple[object, ...]] = {"temperatures": ((0.0,),), "drafters": (("draft-model",),)}
+_SERVED: Mapping[str, tuple[object, ...]] = {
+    "temperatures": ((0.0,),),
+    "drafters": (("draft-model",),),
+}
 
 
 def record_served(
-    options: "RecordOptions", *, server: str | None, engine: str | None, lookups: Sequence[str], advance: "OnProgress"
+    options: "RecordOptions",
+    *,
+    server: str | None,
+    engine: str | None,
+    lookups: Sequence[str],
+    advance: "OnProgress",
 ) -> list[dict[str, Any]]:
     """Record through the server at an address, or through one that is started for it.
 
     Args:
         options: of recordings; those that steer our own forward must be left out.
         server: address of a running llama.cpp server; its drafter must not change the text.
-        engine: `llama.cpp`, to start one with `options.model` and, where there is one, another with the draft model.
-        lookups: `N:M`, tokens looked up and longest draft of every `ngram-simple`; none: M 16 for N of 1 to 3.
+        engine: `llama.cpp`, to start one with `options.model` and, where there is one, another with
+            the draft model.
+        lookups: `N:M`, tokens looked up and longest draft of every `ngram-simple`; none: M 16 for N
+            of 1 to 3.
         advance: called with the progress.
 
     Returns:
-        What was written: file, drafter, level, requests, tokens and tokens per step by draft length, None where the
+        What was written: file, drafter, level, requests, tokens and tokens per step by draft
+            length, None where the
         engine never drafts so many.
 
     Raises:
@@ -54,10 +75,17 @@ def record_served(
         prompts = prompts.first_of_each_kind(options.prompts_per_kind)
     with _addresses(options, server) as (target, draft, device):
         files = record_server(
-            target, prompts, out=options.out, lookups=sizes, draft=draft, max_new_tokens=options.max_new_tokens,
+            target,
+            prompts,
+            out=options.out,
+            lookups=sizes,
+            draft=draft,
+            max_new_tokens=options.max_new_tokens,
             device=device,
-            tell=lambda done, total: advance(Progress(stage="record", done=done, total=total, detail=str(target))),
-        )  # fmt: skip
+            tell=lambda done, total: advance(
+                Progress(stage="record", done=done, total=total, detail=str(target))
+            ),
+        )
     spans = [range(size_n, size_m + 1) for size_n, size_m in sizes] + [range(1, _SHOWN[-1] + 1)]
     return [_summary(file, span) for file, span in zip(files, spans, strict=False)]
 
@@ -67,12 +95,21 @@ def show_served(traces: Sequence[dict[str, Any]]) -> None:
     from app.cli.output import print_table
 
     rows = [
-        [trace["file"], str(trace["requests"]), str(trace["tokens"]),
-         *("-" if value is None else f"{value:.3f}" for value in trace["tokens_per_step"].values())]
+        [
+            trace["file"],
+            str(trace["requests"]),
+            str(trace["tokens"]),
+            *(
+                "-" if value is None else f"{value:.3f}"
+                for value in trace["tokens_per_step"].values()
+            ),
+        ]
         for trace in traces
-    ]  # fmt: skip
+    ]
     columns = ["trace", "requests", "tokens", *(f"K={count}" for count in _SHOWN)]
-    print_table("recorded through llama.cpp's server; tokens per step by draft length", columns, rows)
+    print_table(
+        "recorded through llama.cpp's server; tokens per step by draft length", columns, rows
+    )
 
 
 def _check(options: "RecordOptions", server: str | None, engine: str | None) -> None:
@@ -86,21 +123,32 @@ def _check(options: "RecordOptions", server: str | None, engine: str | None) -> 
     for name in (field.name for field in fields(options) if field.name not in _SHARED):
         value = getattr(options, name)
         if value not in (getattr(usual, name), *_SERVED.get(name, ())):
-            rule = "belongs to recordings of our own forward: a server is recorded greedily, with its own drafters"
+            rule = (
+                "belongs to recordings of our own forward: a server is recorded greedily, with its"
+                " own drafters"
+            )
             raise InputError(rule, key=f"--{name.replace('_', '-')}", value=value)
     if server is not None and (options.model is not None or options.draft_model is not None):
-        raise InputError("a running server has its own models; --engine llama.cpp starts one", key="--model")
+        raise InputError(
+            "a running server has its own models; --engine llama.cpp starts one", key="--model"
+        )
 
 
 def _sizes(text: str) -> tuple[int, int]:
     size_n, _, size_m = text.partition(":")
     if not (size_n.isdigit() and size_m.isdigit()) or not 1 <= int(size_n) <= int(size_m) <= 1024:
-        raise InputError("must be N:M with 1 <= N <= M <= 1024: nothing shorter is drafted", key="--lookup", value=text)
+        raise InputError(
+            "must be N:M with 1 <= N <= M <= 1024: nothing shorter is drafted",
+            key="--lookup",
+            value=text,
+        )
     return int(size_n), int(size_m)
 
 
 @contextmanager
-def _addresses(options: "RecordOptions", server: str | None) -> "Iterator[tuple[Address, Address | None, str]]":
+def _addresses(
+    options: "RecordOptions", server: str | None
+) -> "Iterator[tuple[Address, Address | None, str]]":
     """Where the target answers, where the draft model does, and on what they run."""
     from real_runs.servers.address import Address
 
@@ -115,9 +163,18 @@ def _addresses(options: "RecordOptions", server: str | None) -> "Iterator[tuple[
     with ExitStack() as running:
 
         def started(model: Path | None, name: str) -> Address:
-            words = ["--model", str(find_model(model).path), "--ctx-size", str(_CONTEXT), "--parallel", "1"]
+            words = [
+                "--model",
+                str(find_model(model).path),
+                "--ctx-size",
+                str(_CONTEXT),
+                "--parallel",
+                "1",
+            ]
             folder = options.out / "servers" / name
-            return Address.parse(running.enter_context(launched(words, folder=folder, threads=threads)).url)
+            return Address.parse(
+                running.enter_context(launched(words, folder=folder, threads=threads)).url
+            )
 
         target = started(options.model, "target")
         draft = None if options.draft_model is None else started(options.draft_model, "draft")
@@ -130,9 +187,13 @@ def _summary(file: Path, drafts: range) -> dict[str, Any]:
 
     trace = read_trace(file)
     return {
-        "file": str(file), "drafter": trace.provenance.drafter, "level": trace.level, "requests": trace.requests,
+        "file": str(file),
+        "drafter": trace.provenance.drafter,
+        "level": trace.level,
+        "requests": trace.requests,
         "tokens": trace.positions,
         "tokens_per_step": {
-            str(count): replay_chain(trace, count).tokens_per_step if count in drafts else None for count in _SHOWN
+            str(count): replay_chain(trace, count).tokens_per_step if count in drafts else None
+            for count in _SHOWN
         },
-    }  # fmt: skip
+    }

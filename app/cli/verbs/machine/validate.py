@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 def validate(
     running: typer.Context,
     profile: Annotated[
-        str | None, typer.Option("--profile", help="Device profile that predicts: name or .toml file.")
+        str | None,
+        typer.Option("--profile", help="Device profile that predicts: name or .toml file."),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option("--results", help="Folder with measured passes that are not shipped.")
+        Path | None,
+        typer.Option("--results", help="Folder with measured passes that are not shipped."),
     ] = None,
     model: Annotated[
         Path | None,
@@ -29,108 +31,180 @@ def validate(
         str, typer.Option("--shape", help="Name that the cost model knows the model by.")
     ] = "smollm2-135m",
     prompts: Annotated[
-        Path | None, typer.Option("--prompts", help="Prompt file with the kinds of the shipped one.")
+        Path | None,
+        typer.Option("--prompts", help="Prompt file with the kinds of the shipped one."),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
     dtype: Annotated[
         str | None,
-        typer.Option("--dtype", help="fp32 or bf16 [fp32]; of a server's weights any format [its checkpoint's]."),
+        typer.Option(
+            "--dtype",
+            help="fp32 or bf16 [fp32]; of a server's weights any format [its checkpoint's].",
+        ),
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads: those of the profile.")] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, help="CPU threads: those of the profile.")
+    ] = 1,
     drafter: Annotated[
-        list[str] | None, typer.Option("--drafter", help="Repeat for several [all]; with --server one, METHOD:SOURCE.")
+        list[str] | None,
+        typer.Option(
+            "--drafter", help="Repeat for several [all]; with --server one, METHOD:SOURCE."
+        ),
     ] = None,
     context: Annotated[
         str | None,
         typer.Option(
             "--context",
-            help="Lengths that prompts are filled up to; 0: as they are. [0,512,1024; server 256,1024,2048]",
+            help=(
+                "Lengths that prompts are filled up to; 0: as they are. [0,512,1024; server"
+                " 256,1024,2048]"
+            ),
         ),
     ] = None,
     fit_context: Annotated[
-        str, typer.Option("--fit-context", help="Lengths that loop costs are fitted on; none of them is scored.")
+        str,
+        typer.Option(
+            "--fit-context", help="Lengths that loop costs are fitted on; none of them is scored."
+        ),
     ] = "256,704",
     batch: Annotated[
-        str | None, typer.Option("--batch", help="Requests that run together, a server's slots. [1,4; server 1,2,4]")
+        str | None,
+        typer.Option(
+            "--batch", help="Requests that run together, a server's slots. [1,4; server 1,2,4]"
+        ),
     ] = None,
     per_cell: Annotated[
-        int, typer.Option("--per-cell", min=0, max=64, help="Configurations beside plain decoding and the choice.")
+        int,
+        typer.Option(
+            "--per-cell", min=0, max=64, help="Configurations beside plain decoding and the choice."
+        ),
     ] = 4,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, max=100, help="Times that everything is run. [4; server 3]")
+        int | None,
+        typer.Option(
+            "--rounds", min=1, max=100, help="Times that everything is run. [4; server 3]"
+        ),
     ] = None,
     new_tokens: Annotated[
-        int | None, typer.Option("--new-tokens", min=4, max=4096, help="Longest answer. [32; server 64]")
+        int | None,
+        typer.Option("--new-tokens", min=4, max=4096, help="Longest answer. [32; server 64]"),
     ] = None,
     fidelity: Annotated[
-        str | None, typer.Option("--fidelity", help="measured or calibrated. [measured; with --server calibrated]")
+        str | None,
+        typer.Option(
+            "--fidelity", help="measured or calibrated. [measured; with --server calibrated]"
+        ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Wall time for everything, e.g. 15m. [15m; server 40m]")
+        str | None,
+        typer.Option("--budget", help="Wall time for everything, e.g. 15m. [15m; server 40m]"),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for traces, runs and the report.")] = Path(
-        "rooftree-out/validate"
-    ),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that holds runs.")] = False,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for traces, runs and the report.")
+    ] = Path("rooftree-out/validate"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on in a folder that holds runs.")
+    ] = False,
     keep_disturbed: Annotated[
-        bool, typer.Option("--keep-disturbed", help="Score runs that other processes disturbed, too.")
+        bool,
+        typer.Option("--keep-disturbed", help="Score runs that other processes disturbed, too."),
     ] = False,
     engine: Annotated[
         str | None,
-        typer.Option("--engine", help="Run this engine with its exported config instead: transformers, llama.cpp."),
+        typer.Option(
+            "--engine",
+            help="Run this engine with its exported config instead: transformers, llama.cpp.",
+        ),
     ] = None,
     engine_file: Annotated[
-        Path | None, typer.Option("--engine-file", help="With --engine: what its calibration on this machine wrote.")
+        Path | None,
+        typer.Option(
+            "--engine-file", help="With --engine: what its calibration on this machine wrote."
+        ),
     ] = None,
     draft: Annotated[
         str | None,
-        typer.Option("--draft", help="Draft model: with --engine llama.cpp a .gguf file that was cut from the target."),
+        typer.Option(
+            "--draft",
+            help="Draft model: with --engine llama.cpp a .gguf file that was cut from the target.",
+        ),
     ] = None,
     synthetic: Annotated[
-        bool, typer.Option("--synthetic", help="With --engine llama.cpp: a grid of stated acceptance, too.")
+        bool,
+        typer.Option(
+            "--synthetic", help="With --engine llama.cpp: a grid of stated acceptance, too."
+        ),
     ] = False,
     server: Annotated[
         str | None,
-        typer.Option("--server", help="Address of a server that somebody runs, and restarts with the files named."),
+        typer.Option(
+            "--server",
+            help="Address of a server that somebody runs, and restarts with the files named.",
+        ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="With --server: wait until it has been restarted, and go on.")
+        bool,
+        typer.Option("--wait", help="With --server: wait until it has been restarted, and go on."),
     ] = False,
     draft_tokens: Annotated[
-        str, typer.Option("--draft-tokens", help="With --server or --engine transformers: K of exported drafts.")
+        str,
+        typer.Option(
+            "--draft-tokens", help="With --server or --engine transformers: K of exported drafts."
+        ),
     ] = "5",
     from_bench: Annotated[
         list[Path] | None,
-        typer.Option("--from-bench", help="Run nothing: put an engine's benchmark JSON beside predictions."),
+        typer.Option(
+            "--from-bench", help="Run nothing: put an engine's benchmark JSON beside predictions."
+        ),
     ] = None,
     scenario: Annotated[
-        str | None, typer.Option("--predict", help="With --from-bench: a JSON answer of `predict` to compare with.")
+        str | None,
+        typer.Option(
+            "--predict", help="With --from-bench: a JSON answer of `predict` to compare with."
+        ),
     ] = None,
     replayed: Annotated[
         Path | None,
-        typer.Option("--replayed", help="Run nothing: score passes of random weights that a results folder holds."),
+        typer.Option(
+            "--replayed",
+            help="Run nothing: score passes of random weights that a results folder holds.",
+        ),
     ] = None,
-    trace: Annotated[Path | None, typer.Option("--trace", help="With --replayed: acceptance to walk.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="With --replayed: acceptance to walk.")
+    ] = None,
     config: Config = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --config: say what would run at each batch, and run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="With --config: say what would run at each batch, and run nothing."
+        ),
     ] = False,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Everything an owner of a GPU can learn in 25 minutes; --profile starts the fit."),
+        typer.Option(
+            "--quick",
+            help="Everything an owner of a GPU can learn in 25 minutes; --profile starts the fit.",
+        ),
     ] = False,
     method: Annotated[
         list[str] | None,
         typer.Option(
             "--method",
-            help="Refines masked blocks (fast-dllm), repeat: its rule and others on the small masked model.",
+            help=(
+                "Refines masked blocks (fast-dllm), repeat: its rule and others on the small masked"
+                " model."
+            ),
         ),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run what `optimize` chooses and a spread of what it does not, for real, beside what was predicted."""
+    """Run what `optimize` chooses and a spread of what it does not, for real, beside what was
+    predicted.
+    """
     from app.cli.output import require_folder
     from app.cli.verbs.machine.validate_served import torch_dtype
     from hardware_profiles.errors import InputError
@@ -168,29 +242,68 @@ def validate(
         from app.cli.verbs.machine.validate_served import run_served
 
         run_served(
-            server, engine,
+            server,
+            engine,
             {
-                "profile": profile, "model": model, "shape": shape, "prompts": prompts, "dtype": dtype, "batch": batch,
-                "context": context, "threads": threads, "per_cell": per_cell, "rounds": rounds, "seed": seed,
-                "new_tokens": new_tokens, "fidelity": known, "budget": budget, "out": out, "resume": resume,
-                "keep_disturbed": keep_disturbed, "engine_file": engine_file, "drafters": drafter or [],
-                "draft": draft, "draft_tokens": draft_tokens, "synthetic": synthetic, "wait": wait,
+                "profile": profile,
+                "model": model,
+                "shape": shape,
+                "prompts": prompts,
+                "dtype": dtype,
+                "batch": batch,
+                "context": context,
+                "threads": threads,
+                "per_cell": per_cell,
+                "rounds": rounds,
+                "seed": seed,
+                "new_tokens": new_tokens,
+                "fidelity": known,
+                "budget": budget,
+                "out": out,
+                "resume": resume,
+                "keep_disturbed": keep_disturbed,
+                "engine_file": engine_file,
+                "drafters": drafter or [],
+                "draft": draft,
+                "draft_tokens": draft_tokens,
+                "synthetic": synthetic,
+                "wait": wait,
             },
-            json=json, quiet=quiet,
-        )  # fmt: skip
+            json=json,
+            quiet=quiet,
+        )
         return
     _run(
         {
-            "profile": profile, "shipped_model": shape, "model_file": model, "prompts": prompts, "device": device,
-            "threads": threads, "dtype": torch_dtype(dtype), "fidelity": known,
-            "contexts": tuple(whole_numbers(context or "0,512,1024", "--context", least=0, most=1 << 20)),
-            "fitted_contexts": tuple(whole_numbers(fit_context, "--fit-context", least=1, most=1 << 20)),
-            "batches": tuple(whole_numbers(batch or "1,4", "--batch", least=1, most=64)), "per_cell": per_cell,
-            "max_new_tokens": new_tokens or 32, "rounds": rounds or 4, "out": out, "resume": resume, "seed": seed,
-            "keep_disturbed": keep_disturbed, "chosen": chosen,
+            "profile": profile,
+            "shipped_model": shape,
+            "model_file": model,
+            "prompts": prompts,
+            "device": device,
+            "threads": threads,
+            "dtype": torch_dtype(dtype),
+            "fidelity": known,
+            "contexts": tuple(
+                whole_numbers(context or "0,512,1024", "--context", least=0, most=1 << 20)
+            ),
+            "fitted_contexts": tuple(
+                whole_numbers(fit_context, "--fit-context", least=1, most=1 << 20)
+            ),
+            "batches": tuple(whole_numbers(batch or "1,4", "--batch", least=1, most=64)),
+            "per_cell": per_cell,
+            "max_new_tokens": new_tokens or 32,
+            "rounds": rounds or 4,
+            "out": out,
+            "resume": resume,
+            "seed": seed,
+            "keep_disturbed": keep_disturbed,
+            "chosen": chosen,
         },
-        drafter, budget or "15m", json=json, quiet=quiet,
-    )  # fmt: skip
+        drafter,
+        budget or "15m",
+        json=json,
+        quiet=quiet,
+    )
 
 
 def _predicting(profile: str | None, results: Path | None) -> str:
@@ -206,16 +319,26 @@ def _predicting(profile: str | None, results: Path | None) -> str:
     return profile
 
 
-def _score_passes(results: Path, profile: str, trace: Path | None, out: Path, *, json: bool, quiet: bool) -> None:
+def _score_passes(
+    results: Path, profile: str, trace: Path | None, out: Path, *, json: bool, quiet: bool
+) -> None:
     """Passes of random weights that a results folder holds, beside predictions."""
     from app.cli.verbs.machine.validate_report import leave_report
     from real_runs.validation.replayed import validate_replayed
 
     found = validate_replayed(results, profile=profile, trace=trace)
-    leave_report(found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(results), "profile": profile})
+    leave_report(
+        found.to_json(),
+        out,
+        json=json,
+        quiet=quiet,
+        inputs={"replayed": str(results), "profile": profile},
+    )
 
 
-def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool) -> None:
+def _run(
+    asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool
+) -> None:
     from app.cli.output import progress_line
     from app.cli.verbs.machine.campaign import seconds
     from app.cli.verbs.machine.validate_report import leave_report
@@ -228,7 +351,11 @@ def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json
     with progress_line(quiet) as tell:
         found = validated(ValidateOptions(**asked, drafters=names, budget_s=limit_s), tell=tell)
     # a report says what was asked, not where it lies
-    inputs = {key: str(value) if isinstance(value, Path) else value for key, value in asked.items() if key != "out"}
+    inputs = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in asked.items()
+        if key != "out"
+    }
     inputs["chosen"] = None if asked["chosen"] is None else asked["chosen"].to_json()
     inputs |= {"drafters": list(names), "budget_s": limit_s}
     leave_report(found.to_json(), asked["out"], json=json, quiet=quiet, inputs=inputs)
@@ -247,7 +374,9 @@ def _chosen(config: Path | None, profile: str | None, shape: str) -> "DecodingCo
     chosen = read_configuration(config)
     named = load_model(chosen.deployment.model).name
     if named != load_model(shape).name:
-        raise InputError(f"the configuration is for {named}; name it with --shape", key="--shape", value=shape)
+        raise InputError(
+            f"the configuration is for {named}; name it with --shape", key="--shape", value=shape
+        )
     where = replace(chosen.deployment, device=profile or chosen.deployment.device, model=named)
     return replace(chosen, deployment=where)
 

@@ -28,17 +28,34 @@ def compare_bench(files: Sequence[Path], predicted: str | None, *, json: bool, q
     from real_runs.validation.engines.bench_results import compare, read_bench
 
     if predicted is None:
-        raise InputError("--from-bench needs a prediction: `rooftree predict ... --json > FILE`", key="--predict")
+        raise InputError(
+            "--from-bench needs a prediction: `rooftree predict ... --json > FILE`", key="--predict"
+        )
     runs = [run for file in files for run in read_bench(file)]
     found = compare(runs, _answer(Path(predicted)), file=predicted)
-    errors = sorted(abs(each.tpot_error_ratio) for each in found if each.tpot_error_ratio is not None)
+    errors = sorted(
+        abs(each.tpot_error_ratio) for each in found if each.tpot_error_ratio is not None
+    )
     if json:
-        emit_json({
-            "inputs": {"from_bench": [str(file) for file in files], "predict": predicted},
-            "runs": found, "median_tpot_error_ratio": errors[len(errors) // 2] if errors else None,
-        })  # fmt: skip
+        emit_json(
+            {
+                "inputs": {"from_bench": [str(file) for file in files], "predict": predicted},
+                "runs": found,
+                "median_tpot_error_ratio": errors[len(errors) // 2] if errors else None,
+            }
+        )
     elif not quiet:
-        columns = ["run", "batch", "context", "ms/token", "predicted", "error", "tokens/step", "predicted", "covered"]
+        columns = [
+            "run",
+            "batch",
+            "context",
+            "ms/token",
+            "predicted",
+            "error",
+            "tokens/step",
+            "predicted",
+            "covered",
+        ]
         print_table("benchmark beside predictions", columns, [_line(each) for each in found])
 
 
@@ -49,11 +66,16 @@ def _line(comparison: "Comparison") -> list[str]:
     assert run.tpot_s is not None
     error = comparison.tpot_error_ratio
     return [
-        f"{run.file} ({run.source})", f"{run.batch or comparison.batch:g}", f"{run.context or comparison.context:.0f}",
-        f"{run.tpot_s / MILLI:.2f}", f"{comparison.predicted_tpot_s / MILLI:.2f}",
-        "" if error is None else f"{error:+.1%}", "" if run.tokens_per_step is None else f"{run.tokens_per_step:.2f}",
-        f"{comparison.predicted_tokens_per_step:.2f}", {None: "", True: "yes", False: "no"}[comparison.covered],
-    ]  # fmt: skip
+        f"{run.file} ({run.source})",
+        f"{run.batch or comparison.batch:g}",
+        f"{run.context or comparison.context:.0f}",
+        f"{run.tpot_s / MILLI:.2f}",
+        f"{comparison.predicted_tpot_s / MILLI:.2f}",
+        "" if error is None else f"{error:+.1%}",
+        "" if run.tokens_per_step is None else f"{run.tokens_per_step:.2f}",
+        f"{comparison.predicted_tokens_per_step:.2f}",
+        {None: "", True: "yes", False: "no"}[comparison.covered],
+    ]
 
 
 def _answer(path: Path) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 
-def validate_card(device: str, *, base: str | None, resume: bool, out: Path, json: bool, quiet: bool) -> None:
+def validate_card(
+    device: str, *, base: str | None, resume: bool, out: Path, json: bool, quiet: bool
+) -> None:
     """Run the stages, and leave a report to share.
 
     Args:
@@ -23,7 +25,18 @@ def validate_card(device: str, *, base: str | None, resume: bool, out: Path, jso
 
     require_folder(out)
     named = "cuda" if device == "cpu" else device
-    found = validate_quickly(out, device=named, base=base, resume=resume, tell=progress_lines(quiet))
-    leave_report(found.to_json(), out, json=json, quiet=quiet, inputs={"quick": True, "device": named, "profile": base})
+    found = validate_quickly(
+        out, device=named, base=base, resume=resume, tell=progress_lines(quiet)
+    )
+    leave_report(
+        found.to_json(),
+        out,
+        json=json,
+        quiet=quiet,
+        inputs={"quick": True, "device": named, "profile": base},
+    )
     if not quiet and not json:
-        say(f"profile of this card in {found.profile}; validation.html and validation.json are what to share")
+        say(
+            f"profile of this card in {found.profile}; validation.html and validation.json are what"
+            " to share"
+        )

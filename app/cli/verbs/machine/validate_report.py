@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 
-def leave_report(report: Mapping[str, Any], out: Path, *, json: bool, quiet: bool, inputs: Mapping[str, Any]) -> None:
+def leave_report(
+    report: Mapping[str, Any], out: Path, *, json: bool, quiet: bool, inputs: Mapping[str, Any]
+) -> None:
     """Page, tables and JSON of a report."""
     from app.cli.output import emit_json, say, write_json
     from app.reports.page import plots_available
@@ -32,12 +34,23 @@ def _print(report: Mapping[str, Any]) -> None:
     for title, groups in report["by"].items():
         print_table(f"by {title}", [title, *SUMMARY_COLUMNS], summary_rows(groups))
     lost = [
-        [f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}", r["chosen"], r["best"],
-         f"{r['chosen_tokens_per_s']:.1f}", f"{r['best_tokens_per_s']:.1f}", f"{r['regret_ratio']:.1%}"]
+        [
+            f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}",
+            r["chosen"],
+            r["best"],
+            f"{r['chosen_tokens_per_s']:.1f}",
+            f"{r['best_tokens_per_s']:.1f}",
+            f"{r['regret_ratio']:.1%}",
+        ]
         for r in report["regrets"]
-    ]  # fmt: skip
+    ]
     if lost:
-        print_table("what the choice cost", ["cell", "chosen", "best", "tokens/s", "best", "regret"], lost)
-    skipped = [*report.get("left_out", ()), *([f"{report['missing_runs']} runs"] if report.get("missing_runs") else [])]
+        print_table(
+            "what the choice cost", ["cell", "chosen", "best", "tokens/s", "best", "regret"], lost
+        )
+    skipped = [
+        *report.get("left_out", ()),
+        *([f"{report['missing_runs']} runs"] if report.get("missing_runs") else []),
+    ]
     if skipped:
         print_table("left out", ["what"], [[each] for each in skipped[:20]])

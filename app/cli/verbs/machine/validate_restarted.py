@@ -1,4 +1,6 @@
-"""`validate --server`: a server that somebody else runs, restarted with the files that are named."""
+"""`validate --server`: a server that somebody else runs, restarted with the files that are
+named.
+"""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,10 +12,19 @@ if TYPE_CHECKING:
 
 
 def validate_running(
-    url: str, asked: Mapping[str, Any], *, drafters: Sequence[str], deployment: Mapping[str, Any],
-    draft_model: str | None, engine: str | None, wait: bool, json: bool, quiet: bool,
-) -> None:  # fmt: skip
-    """Measure a running server, name what to restart it with, and leave the report of what has been measured.
+    url: str,
+    asked: Mapping[str, Any],
+    *,
+    drafters: Sequence[str],
+    deployment: Mapping[str, Any],
+    draft_model: str | None,
+    engine: str | None,
+    wait: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Measure a running server, name what to restart it with, and leave the report of what has been
+    measured.
 
     Args:
         url: address of the server.
@@ -37,19 +48,28 @@ def validate_running(
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
     from real_runs.servers.identify import identify
-    from real_runs.validation.servers.restart import RestartOptions, validate_restarted, wait_until_back
+    from real_runs.validation.servers.restart import (
+        RestartOptions,
+        validate_restarted,
+        wait_until_back,
+    )
 
     require_folder(asked["out"])
     if len(drafters) != 1:
-        rule = "name the one drafter that the server is to be restarted with, METHOD:TRACE or METHOD:RATES"
+        rule = (
+            "name the one drafter that the server is to be restarted with, METHOD:TRACE or"
+            " METHOD:RATES"
+        )
         raise InputError(rule, key="--drafter", value=", ".join(drafters) or None)
     address = Address.parse(url, "--server")
     named = load_engine(engine or identify(address).kind).name
     source = drafter_source(drafters[0], model=deployment["model"], lengths=asked["draft_tokens"])
     question = DecodingConfiguration(
-        deployment=DeploymentNames(**deployment, engine=named), method=source.method, draft_model=draft_model,
+        deployment=DeploymentNames(**deployment, engine=named),
+        method=source.method,
+        draft_model=draft_model,
         max_batch=max(asked["users"]),
-    )  # fmt: skip
+    )
     tell = progress_lines(quiet)
 
     def name_files(served: "Served") -> str:
@@ -57,12 +77,19 @@ def validate_running(
 
     def restarted(where: str) -> bool:
         if not quiet:
-            say(f"restart the server with {where}" + ("" if wait else ", then add --resume to this command"))
+            say(
+                f"restart the server with {where}"
+                + ("" if wait else ", then add --resume to this command")
+            )
         return wait and wait_until_back(address, pressed=_pressed, tell=tell)
 
     options = RestartOptions(**asked, address=address, question=question, source=source)
     found = validate_restarted(options, name_files, restarted=restarted, tell=tell)
-    inputs = {key: str(value) if isinstance(value, Path) else value for key, value in asked.items() if key != "out"}
+    inputs = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in asked.items()
+        if key != "out"
+    }
     inputs |= {"server": url, "engine": named, "drafter": drafters[0], **deployment}
     leave_report(found.to_json(), options.out, json=json, quiet=quiet, inputs=inputs)
 
@@ -80,7 +107,9 @@ def _written(served: "Served", engine: str, folder: Path, *, quiet: bool) -> str
 
 
 def _pressed() -> bool:
-    """Whether somebody has pressed Enter since this was last asked; never where no terminal is there."""
+    """Whether somebody has pressed Enter since this was last asked; never where no terminal is
+    there.
+    """
     import select
 
     if not sys.stdin.isatty() or not select.select([sys.stdin], [], [], 0.0)[0]:

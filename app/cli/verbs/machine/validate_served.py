@@ -1,11 +1,15 @@
-"""Which engine does `validate` measure: one that is started here, or a server that somebody runs?"""
+"""Which engine does `validate` measure: one that is started here, or a server that somebody
+runs?
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 
-def run_served(server: str | None, engine: str | None, given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
+def run_served(
+    server: str | None, engine: str | None, given: Mapping[str, Any], *, json: bool, quiet: bool
+) -> None:
     """Hand the options of the verb to the engine that they name, each with its own defaults.
 
     Args:
@@ -46,24 +50,39 @@ def torch_dtype(name: str | None) -> str:
     return known[name]
 
 
-def _running(server: str, engine: str | None, given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
+def _running(
+    server: str, engine: str | None, given: Mapping[str, Any], *, json: bool, quiet: bool
+) -> None:
     from app.cli.options import whole_numbers
     from app.cli.verbs.machine.validate_restarted import validate_running
 
     asked = {
         "users": tuple(whole_numbers(given["batch"] or "1,4,16", "--batch", least=1, most=1024)),
-        "draft_tokens": tuple(whole_numbers(given["draft_tokens"], "--draft-tokens", least=1, most=64)),
-        "max_new_tokens": given["new_tokens"] or 128, "rounds": given["rounds"] or 3,
+        "draft_tokens": tuple(
+            whole_numbers(given["draft_tokens"], "--draft-tokens", least=1, most=64)
+        ),
+        "max_new_tokens": given["new_tokens"] or 128,
+        "rounds": given["rounds"] or 3,
         **{name: given[name] for name in ("out", "prompts", "resume", "seed")},
-    }  # fmt: skip
+    }
     deployment = {
-        "model": given["shape"], "device": given["profile"], "dtype": given["dtype"], "fidelity": given["fidelity"]
-    }  # fmt: skip
+        "model": given["shape"],
+        "device": given["profile"],
+        "dtype": given["dtype"],
+        "fidelity": given["fidelity"],
+    }
     file = given["engine_file"]
     validate_running(
-        server, asked, drafters=given["drafters"], deployment=deployment, draft_model=given["draft"],
-        engine=engine if file is None else str(file), wait=given["wait"], json=json, quiet=quiet,
-    )  # fmt: skip
+        server,
+        asked,
+        drafters=given["drafters"],
+        deployment=deployment,
+        draft_model=given["draft"],
+        engine=engine if file is None else str(file),
+        wait=given["wait"],
+        json=json,
+        quiet=quiet,
+    )
 
 
 def _llama_cpp(given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
@@ -72,19 +91,36 @@ def _llama_cpp(given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
 
     asked = {
         "slots": tuple(whole_numbers(given["batch"] or "1,2,4", "--batch", least=1, most=64)),
-        "contexts": tuple(whole_numbers(given["context"] or "256,1024,2048", "--context", least=1, most=1 << 20)),
-        "draft": None if given["draft"] is None else Path(given["draft"]).resolve(), "per_slots": given["per_cell"],
-        "max_new_tokens": given["new_tokens"] or 64, "rounds": given["rounds"] or 3,
+        "contexts": tuple(
+            whole_numbers(given["context"] or "256,1024,2048", "--context", least=1, most=1 << 20)
+        ),
+        "draft": None if given["draft"] is None else Path(given["draft"]).resolve(),
+        "per_slots": given["per_cell"],
+        "max_new_tokens": given["new_tokens"] or 64,
+        "rounds": given["rounds"] or 3,
         **{
             name: given[name]
-            for name in ("out", "profile", "fidelity", "prompts", "synthetic", "threads", "seed", "resume",
-                         "keep_disturbed")
+            for name in (
+                "out",
+                "profile",
+                "fidelity",
+                "prompts",
+                "synthetic",
+                "threads",
+                "seed",
+                "resume",
+                "keep_disturbed",
+            )
         },
-    }  # fmt: skip
+    }
     validate_llama_cpp(
-        asked, model=given["model"], engine_file=given["engine_file"], budget=given["budget"] or "40m", json=json,
+        asked,
+        model=given["model"],
+        engine_file=given["engine_file"],
+        budget=given["budget"] or "40m",
+        json=json,
         quiet=quiet,
-    )  # fmt: skip
+    )
 
 
 def _transformers(given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
@@ -93,8 +129,17 @@ def _transformers(given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
 
     lengths = whole_numbers(given["draft_tokens"], "--draft-tokens", least=1, most=64)
     validate_transformers(
-        profile=given["profile"], model=given["model"], shape=given["shape"], dtype=torch_dtype(given["dtype"]),
-        threads=given["threads"], fidelity=given["fidelity"], draft_tokens=max(lengths),
-        new_tokens=given["new_tokens"] or 32, rounds=given["rounds"] or 4, keep_disturbed=given["keep_disturbed"],
-        out=given["out"], json=json, quiet=quiet,
-    )  # fmt: skip
+        profile=given["profile"],
+        model=given["model"],
+        shape=given["shape"],
+        dtype=torch_dtype(given["dtype"]),
+        threads=given["threads"],
+        fidelity=given["fidelity"],
+        draft_tokens=max(lengths),
+        new_tokens=given["new_tokens"] or 32,
+        rounds=given["rounds"] or 4,
+        keep_disturbed=given["keep_disturbed"],
+        out=given["out"],
+        json=json,
+        quiet=quiet,
+    )

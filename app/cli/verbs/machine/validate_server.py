@@ -1,4 +1,6 @@
-"""`validate --engine llama.cpp`: exported command lines, started here, beside what was predicted."""
+"""`validate --engine llama.cpp`: exported command lines, started here, beside what was
+predicted.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +13,16 @@ _COMMANDS = "commands.md"
 
 
 def validate_llama_cpp(
-    asked: Mapping[str, Any], *, model: Path | None, engine_file: Path | None, budget: str, json: bool, quiet: bool
+    asked: Mapping[str, Any],
+    *,
+    model: Path | None,
+    engine_file: Path | None,
+    budget: str,
+    json: bool,
+    quiet: bool,
 ) -> None:
-    """Start what `optimize` chose and some that it did not, with the exported flags, and leave the report.
+    """Start what `optimize` chose and some that it did not, with the exported flags, and leave the
+    report.
 
     Args:
         asked: further options of `ServerOptions`.
@@ -38,14 +47,20 @@ def validate_llama_cpp(
     if file.suffix != ".gguf":
         raise InputError("llama.cpp loads .gguf files", key="--model", value=str(file))
     options = ServerOptions(
-        **asked, model=file.resolve(), engine="llama.cpp" if engine_file is None else str(engine_file),
+        **asked,
+        model=file.resolve(),
+        engine="llama.cpp" if engine_file is None else str(engine_file),
         budget_s=seconds(budget, "--budget"),
-    )  # fmt: skip
+    )
     with progress_line(quiet) as tell:
         found = validate_server(options, exported, tell=tell)
     report = found.to_json()
     # a report says what was asked, not where it lies
-    inputs = {key: value.name if isinstance(value, Path) else value for key, value in asked.items() if key != "out"}
+    inputs = {
+        key: value.name if isinstance(value, Path) else value
+        for key, value in asked.items()
+        if key != "out"
+    }
     inputs |= {"engine": "llama.cpp", "model": file.name, "budget_s": options.budget_s}
     leave_report(report, options.out, json=json, quiet=quiet, inputs=inputs)
     write_commands(report["about"]["commands"], options.out / _COMMANDS)

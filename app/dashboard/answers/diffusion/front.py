@@ -1,7 +1,8 @@
 """Which policy of the chosen rule should run, of all that the recordings can answer for?
 
-The search's answer as the page shows it: the front of speed and agreement, the fastest at the asked agreement, and up
-to which batch it is ahead. Leaves out the policy that is chosen on the page (`answers.diffusion`).
+The search's answer as the page shows it: the front of speed and agreement, the fastest at the asked
+agreement, and up to which batch it is ahead. Leaves out the policy that is chosen on the page
+(`answers.diffusion`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,12 @@ from app.figures.charts import NEUTRAL, PALETTE, digits
 from app.figures.refining_figures import refining_figure
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.refining.grid import policy_grid
-from costmodel.optimizers.refining.search import Played, RefiningSearch, played_policies, search_policies
+from costmodel.optimizers.refining.search import (
+    Played,
+    RefiningSearch,
+    played_policies,
+    search_policies,
+)
 from traces.kinds.refine_policy import RefinePolicy
 
 MOST_ROWS = 12
@@ -43,19 +49,29 @@ class Search:
 
 
 def searched(search: Search, recordings: Mapping[str, Recording]) -> RefiningSearch:
-    """Every usual policy of the rule, and the chosen one, on recordings by cache; what was replayed is not again."""
+    """Every usual policy of the rule, and the chosen one, on recordings by cache; what was replayed
+    is not again.
+    """
     recorded = {cache: each.anchors for cache, each in recordings.items()}
     policies = list(dict.fromkeys([*policy_grid(search.policy, recorded), search.policy]))
     played: dict[RefinePolicy, Played] = {}
     for cache, recording in recordings.items():
         mine = [policy for policy in policies if policy.cache == cache]
         played |= dict(zip(mine, recording.played(mine, search.seed), strict=True))
-    rest = [policy for policy in policies if policy not in played]  # which no recording can answer for
+    rest = [
+        policy for policy in policies if policy not in played
+    ]  # which no recording can answer for
     played |= dict(zip(rest, played_policies(recorded, rest, seed=search.seed), strict=True))
     return search_policies(
-        search.question, recorded, policies, batches=search.batches, contexts=[search.context], floor=search.floor,
-        seed=search.seed, played=[played[policy] for policy in policies],
-    )  # fmt: skip
+        search.question,
+        recorded,
+        policies,
+        batches=search.batches,
+        contexts=[search.context],
+        floor=search.floor,
+        seed=search.seed,
+        played=[played[policy] for policy in policies],
+    )
 
 
 @lru_cache(maxsize=32)
@@ -80,11 +96,18 @@ def front_answer(
     answer = {**search_rows(here, {}, seed), "quality": {"floor": result.floor}}
     figure = refining_figure(answer, context, batch)
     if figure is None:
-        return DeferredAnswer(notes=["Speed cannot be set against agreement: nothing was recorded one token a pass."])
+        return DeferredAnswer(
+            notes=["Speed cannot be set against agreement: nothing was recorded one token a pass."]
+        )
     rows: list[Row] = [*answer["choices"], *answer["alternatives"]]
-    figure["data"] += [_star(row) for row in rows if row["policy"] == policy.name and row.get("tokens_per_s")]
+    figure["data"] += [
+        _star(row) for row in rows if row["policy"] == policy.name and row.get("tokens_per_s")
+    ]
     prompts = ", ".join(f"{count} beside {cache} cache" for cache, count in result.prompts.items())
-    note = f"Policies of the rule at batch {batch:,}; prompts: {prompts}. Nothing beats those on the front in both."
+    note = (
+        f"Policies of the rule at batch {batch:,}; prompts: {prompts}. Nothing beats those on the"
+        " front in both."
+    )
     best = _shown([row for row in rows if row.get("meets_floor")])
     return DeferredAnswer(
         notes=[_best(result, answer, batch, context)],
@@ -96,10 +119,19 @@ def front_answer(
 def _star(row: Row) -> Figure:
     """The chosen policy among the others."""
     return {
-        "type": "scatter", "mode": "markers", "name": "chosen", "x": [row["agreement"]], "y": [row["tokens_per_s"]],
-        "marker": {"color": PALETTE[4], "symbol": "star", "size": 16, "line": {"color": NEUTRAL, "width": 1}},
+        "type": "scatter",
+        "mode": "markers",
+        "name": "chosen",
+        "x": [row["agreement"]],
+        "y": [row["tokens_per_s"]],
+        "marker": {
+            "color": PALETTE[4],
+            "symbol": "star",
+            "size": 16,
+            "line": {"color": NEUTRAL, "width": 1},
+        },
         "hovertemplate": f"chosen: {digits(row['tokens_per_s'])} tokens/s<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def policy_words(policy: RefinePolicy) -> str:
@@ -127,24 +159,35 @@ def _best(result: RefiningSearch, answer: Row, batch: int, context: int) -> str:
     best = result.winner(batch, context)
     if best is None:
         return f"{answer['unmet'][0]['reason'].capitalize()}."
-    same = {each.batch: each.speedup >= 1.0 for each in result.points
-            if each.played.policy == best.played.policy and each.context == context and each.answered}  # fmt: skip
+    same = {
+        each.batch: each.speedup >= 1.0
+        for each in result.points
+        if each.played.policy == best.played.policy and each.context == context and each.answered
+    }
     (row,) = answer["choices"]
     needed = row["needed_tokens_per_step"]
-    enough = "no pace equals the twin" if needed is None else f"{digits(needed)} tokens a pass would equal the twin"
+    enough = (
+        "no pace equals the twin"
+        if needed is None
+        else f"{digits(needed)} tokens a pass would equal the twin"
+    )
     return (
-        f"Fastest at agreement {result.floor:.2f} or more: {policy_words(best.played.policy)}: "
-        f"{digits(row['tokens_per_step'])} tokens a pass, {digits(best.tokens_per_s)} tokens/s, "
-        f"{digits(best.speedup)}× the autoregressive twin at batch {batch:,}; {reach_words(same)}. There {enough}."
+        f"Fastest at agreement {result.floor:.2f} or more: {policy_words(best.played.policy)}:"
+        f" {digits(row['tokens_per_step'])} tokens a pass, {digits(best.tokens_per_s)} tokens/s,"
+        f" {digits(best.speedup)}× the autoregressive twin at batch {batch:,}; {reach_words(same)}."
+        f" There {enough}."
     )
 
 
 def _shown(rows: Sequence[Row]) -> Sequence[Row]:
     return [
         {
-            "policy": row["policy"], "tokens per pass": round(row["tokens_per_step"], 3),
-            "agreement (%)": round(100 * row["agreement"], 1), "tokens/s": round(row["tokens_per_s"], 1),
-            "× the twin": round(row["speedup"], 3), "on the front": "yes" if row["on_front"] else "",
+            "policy": row["policy"],
+            "tokens per pass": round(row["tokens_per_step"], 3),
+            "agreement (%)": round(100 * row["agreement"], 1),
+            "tokens/s": round(row["tokens_per_s"], 1),
+            "× the twin": round(row["speedup"], 3),
+            "on the front": "yes" if row["on_front"] else "",
         }
         for row in rows[:MOST_ROWS]
-    ]  # fmt: skip
+    ]

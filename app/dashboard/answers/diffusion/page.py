@@ -1,7 +1,9 @@
-"""How does a masked decoder commit tokens under a policy, and how fast is that against its autoregressive twin?
+"""How does a masked decoder commit tokens under a policy, and how fast is that against its
+autoregressive twin?
 
-A recorded prompt pass by pass, the policy replayed over all prompts, its passes priced on the device, and the search
-over thresholds, blocks and caches of its rule. Leaves out rules that need more than a confidence trace holds.
+A recorded prompt pass by pass, the policy replayed over all prompts, its passes priced on the
+device, and the search over thresholds, blocks and caches of its rule. Leaves out rules that need
+more than a confidence trace holds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +43,8 @@ from traces.replay.confidence.passes import prompt_passes
 from traces.replay.confidence.summary import recorded_policies
 from traces.replay.confidence.walk import RefineReplay
 
-METHOD = "fast-dllm"  # an entry that refines one block after the other; the policy replaces its rule, block and cache
+# an entry that refines one block after the other; the policy replaces its rule, block and cache
+METHOD = "fast-dllm"
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
@@ -68,14 +71,21 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | Recording | None 
         uploaded: instead of a shipped trace.
 
     Raises:
-        InputError: a policy that the trace cannot answer for, no such prompt, options that exclude each other.
+        InputError: a policy that the trace cannot answer for, no such prompt, options that exclude
+            each other.
         InfeasibleError: the batch does not fit.
     """
     policy = policy_asked(state)
-    known = shipped_recording(recording_name(state)) if uploaded is None else own_recording(uploaded)
+    known = (
+        shipped_recording(recording_name(state)) if uploaded is None else own_recording(uploaded)
+    )
     prompts = len(known.anchors.prompts)
     if state.prompt > prompts:
-        raise InputError(f"must lie in 1..{prompts}, the prompts of the recording", key="prompt", value=state.prompt)
+        raise InputError(
+            f"must lie in 1..{prompts}, the prompts of the recording",
+            key="prompt",
+            value=state.prompt,
+        )
     replay = known.replay(policy)
     passes = prompt_passes(known.anchors, policy, state.prompt - 1)
     asked = _scenario(state, policy, known.anchors.canvas_tokens)
@@ -85,29 +95,47 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | Recording | None 
         command=_command(state, asked, known),
         numbers=_numbers(replay, speeds),
         cards=[
-            lower(Card(title="Confidence, pass by pass", note=confidence_note(passes),
-                       figure=confidence_figure(passes)), 400),
-            Card(title="Speed against batch",
-                 note="Of the whole batch; the twin is plain decoding of a model of the same shape.",
-                 figure=_speed_figure(speeds)),
+            lower(
+                Card(
+                    title="Confidence, pass by pass",
+                    note=confidence_note(passes),
+                    figure=confidence_figure(passes),
+                ),
+                400,
+            ),
+            Card(
+                title="Speed against batch",
+                note="Of the whole batch; the twin is plain decoding of a model of the same shape.",
+                figure=_speed_figure(speeds),
+            ),
         ],
         tables=[("Recorded policies", _recorded(known.trace, state.seed))],
         notes=_notes(state, known.trace, replay),
         deferred=lambda: front_answer(
-            searched(_search(state, asked), {state.cache: known}) if known.path is None
-            else searched_shipped(_search(state, asked), names_beside(state, known)),
-            policy, batch=state.batch, context=state.context, seed=state.seed,
+            (
+                searched(_search(state, asked), {state.cache: known})
+                if known.path is None
+                else searched_shipped(_search(state, asked), names_beside(state, known))
+            ),
+            policy,
+            batch=state.batch,
+            context=state.context,
+            seed=state.seed,
         ),
         own_file=known.path is None,
-    )  # fmt: skip
+    )
 
 
 def _search(state: State, asked: DecodingConfiguration) -> Search:
     assert asked.refine is not None
     return Search(
-        question=replace(asked, refine=None), policy=asked.refine, batches=tuple(sorted({*BATCHES, state.batch})),
-        context=state.context, floor=state.agreement_ratio, seed=state.seed,
-    )  # fmt: skip
+        question=replace(asked, refine=None),
+        policy=asked.refine,
+        batches=tuple(sorted({*BATCHES, state.batch})),
+        context=state.context,
+        floor=state.agreement_ratio,
+        seed=state.seed,
+    )
 
 
 def policy_asked(state: State) -> RefinePolicy:
@@ -131,18 +159,24 @@ def _speeds(state: State, asked: DecodingConfiguration, replay: RefineReplay) ->
     a = refined(setting.drafter.method, replay.tokens_per_step)
     require_cell(asked, setting, a, batch=state.batch, context=state.context)
     batches = np.array(sorted({*BATCHES, state.batch}), dtype=np.float64)
-    batches = batches[np.broadcast_to(fits(setting, a, batch=batches, context=state.context), batches.shape)]
+    batches = batches[
+        np.broadcast_to(fits(setting, a, batch=batches, context=state.context), batches.shape)
+    ]
     return _Speeds(
-        here=estimate(setting, a, batch=state.batch, context=state.context), batches=batches,
+        here=estimate(setting, a, batch=state.batch, context=state.context),
+        batches=batches,
         over=estimate(setting, a, batch=batches, context=state.context),
-    )  # fmt: skip
+    )
 
 
 def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
     policy, here = replay.policy, speeds.here
     agreement = replay.agreement.mean
     where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
-    tokens = f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(here.tokens_per_s))} tokens/s"
+    tokens = (
+        f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(here.tokens_per_s))}"
+        " tokens/s"
+    )
     twin = f"{digits(float(here.speedup))}× the autoregressive twin at batch {state.batch:,}"
     said = f"{where}{policy_words(policy)}: {tokens}, {twin}"
     over = np.broadcast_to(speeds.over.speedup, speeds.batches.shape).tolist()
@@ -173,10 +207,18 @@ def _speed_figure(speeds: _Speeds) -> dict[str, object]:
     plain = speeds.batches / np.broadcast_to(speeds.over.plain.total_s, speeds.batches.shape)
     lines = {"masked decoding": speeds.over.tokens_per_s, "autoregressive twin": plain}
     data = [
-        line_of(name, place, batches, values.tolist(),
-                [f"<b>{name}</b><br>batch {b:,}: {digits(v)} tokens/s" for b, v in zip(batches, values, strict=True)])
+        line_of(
+            name,
+            place,
+            batches,
+            values.tolist(),
+            [
+                f"<b>{name}</b><br>batch {b:,}: {digits(v)} tokens/s"
+                for b, v in zip(batches, values, strict=True)
+            ],
+        )
         for place, (name, values) in enumerate(lines.items())
-    ]  # fmt: skip
+    ]
     side = {"title": {"text": "tokens/s, whole batch"}, "type": "log", "dtick": "D2"}
     return framed(data, batch_axis(batches), side, showlegend=True)
 
@@ -184,40 +226,61 @@ def _speed_figure(speeds: _Speeds) -> dict[str, object]:
 def _recorded(trace: ConfidenceTrace, seed: int) -> Sequence[Mapping[str, object]]:
     return [
         {
-            "policy": each.policy.name, "prompts": each.runs, "passes": each.steps,
+            "policy": each.policy.name,
+            "prompts": each.runs,
+            "passes": each.steps,
             "tokens per pass": round(each.tokens_per_step, 3),
             "80 % interval": "–".join(digits(value) for value in each.interval),
             "agreement (%)": None if each.agreement is None else round(100 * each.agreement, 1),
             "mean doubt of a commit": round(each.commit_doubt, 4),
         }
         for each in recorded_policies(trace, seed=seed)
-    ]  # fmt: skip
+    ]
 
 
 def _command(state: State, asked: DecodingConfiguration, known: Recording) -> str:
     policy = policy_asked(state)
     path = "YOUR-FILE" if known.path is None else shown_path(known.path)
     rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())
-    return command(["predict"], options(asked) | {
-        "method": METHOD, "trace": path, "commit": f"{policy.commit}:{rule}", "block": policy.block_tokens,
-        "cache": policy.cache, "batch": state.batch, "context": state.context, "seed": state.seed or None,
-    })  # fmt: skip
+    return command(
+        ["predict"],
+        options(asked)
+        | {
+            "method": METHOD,
+            "trace": path,
+            "commit": f"{policy.commit}:{rule}",
+            "block": policy.block_tokens,
+            "cache": policy.cache,
+            "batch": state.batch,
+            "context": state.context,
+            "seed": state.seed or None,
+        },
+    )
 
 
 def _notes(state: State, trace: ConfidenceTrace, replay: RefineReplay) -> list[str]:
     p, model = trace.provenance, trace.provenance.model or "a model that the trace does not name"
     text = f" on {p.dataset}" if p.dataset else ""
     notes = [
-        f"Recorded with {model}{text}: tokens per pass and agreement are borrowed for a masked decoder of the shape of "
-        f"{state.model}, and yours may differ.",
+        (
+            f"Recorded with {model}{text}: tokens per pass and agreement are borrowed for a masked"
+            f" decoder of the shape of {state.model}, and yours may differ."
+        ),
         "Agreement is the share of positions with the token that one token a pass writes there.",
     ]
     if not replay.is_exact:
-        notes.append("This policy was not recorded: the nearest recorded states stand for its own, and the interval is "
-                     "by states that hold less and more.")  # fmt: skip
+        notes.append(
+            "This policy was not recorded: the nearest recorded states stand for its own, and the"
+            " interval is by states that hold less and more."
+        )
     if replay.is_beyond_anchors:
-        notes.append(f"It commits more a pass than the boldest recorded policy ({digits(replay.boldest)}), where "
-                     "nearest states mislead more.")  # fmt: skip
+        notes.append(
+            f"It commits more a pass than the boldest recorded policy ({digits(replay.boldest)}),"
+            " where nearest states mislead more."
+        )
     if replay.policy.commit == "self_verified":
-        notes.append("The heat map is of one token a pass, from which the drafts are made; their text is the same.")
+        notes.append(
+            "The heat map is of one token a pass, from which the drafts are made; their text is the"
+            " same."
+        )
     return notes

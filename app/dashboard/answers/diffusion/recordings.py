@@ -1,7 +1,7 @@
 """Which confidence traces does the diffusion page look into, and what do policies do on them?
 
-A replay depends on nothing but the trace and the policy: it is kept with the trace, so that another device, model or
-batch changes costs alone. Leaves out reading uploads, and what a trace says.
+A replay depends on nothing but the trace and the policy: it is kept with the trace, so that another
+device, model or batch changes costs alone. Leaves out reading uploads, and what a trace says.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,9 @@ MOST_REPLAYS = 4096  # kept with a recording
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Recording:
-    """A confidence trace, the states that a replay looks at, and what was replayed; `path` is None for an upload."""
+    """A confidence trace, the states that a replay looks at, and what was replayed; `path` is None
+    for an upload.
+    """
 
     path: Path | None
     trace: ConfidenceTrace
@@ -54,8 +56,12 @@ class Recording:
         missing = [policy for policy in policies if (policy, seed) not in self._played]
         if missing:
             _trim(self._played)
-            made = played_policies({policy.cache: self.anchors for policy in missing}, missing, seed=seed)
-            self._played.update(((policy, seed), each) for policy, each in zip(missing, made, strict=True))
+            made = played_policies(
+                {policy.cache: self.anchors for policy in missing}, missing, seed=seed
+            )
+            self._played.update(
+                ((policy, seed), each) for policy, each in zip(missing, made, strict=True)
+            )
         return [self._played[policy, seed] for policy in policies]
 
 
@@ -66,7 +72,11 @@ def _trim(memo: dict[Any, Any]) -> None:
 
 def own_recording(trace: ConfidenceTrace | Recording) -> Recording:
     """A trace of somebody's own."""
-    return trace if isinstance(trace, Recording) else Recording(path=None, trace=trace, anchors=pooled(trace))
+    return (
+        trace
+        if isinstance(trace, Recording)
+        else Recording(path=None, trace=trace, anchors=pooled(trace))
+    )
 
 
 @lru_cache(maxsize=8)
@@ -84,7 +94,8 @@ def shipped_recording(name: str) -> Recording:
 
 
 def recording_name(state: State) -> str:
-    """The trace that is named, or the first shipped one of the policy's cache that says what agreement is with.
+    """The trace that is named, or the first shipped one of the policy's cache that says what
+    agreement is with.
 
     Raises:
         InputError: none was recorded beside that cache.
@@ -93,13 +104,21 @@ def recording_name(state: State) -> str:
         return state.confidence
     for path in shipped_confidence():
         policies = shipped_recording(path.stem).trace.policies
-        if any(each.commit == "static" for each in policies) and {each.cache for each in policies} == {state.cache}:
+        if any(each.commit == "static" for each in policies) and {
+            each.cache for each in policies
+        } == {state.cache}:
             return path.stem
-    raise InputError("no shipped trace was recorded beside this cache: upload one", key="cache", value=state.cache)
+    raise InputError(
+        "no shipped trace was recorded beside this cache: upload one",
+        key="cache",
+        value=state.cache,
+    )
 
 
 def names_beside(state: State, known: Recording) -> tuple[str, ...]:
-    """The shipped trace, and where the state names none those of the same model beside other caches."""
+    """The shipped trace, and where the state names none those of the same model beside other
+    caches.
+    """
     assert known.path is not None
     if state.confidence:
         return (known.path.stem,)

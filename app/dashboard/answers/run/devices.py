@@ -1,4 +1,6 @@
-"""On which device would the drafter of the page's answer be cheapest? Leaves out load (`answers.hardware`)."""
+"""On which device would the drafter of the page's answer be cheapest? Leaves out load
+(`answers.hardware`).
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,27 +17,37 @@ from hardware_profiles.units import MILLI
 
 
 def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[Change]]:
-    """Every device at its cheapest layout within the limits, a sentence, and the question about the cheapest.
+    """Every device at its cheapest layout within the limits, a sentence, and the question about the
+    cheapest.
 
     Args:
         here: the recommendation at the state's batch.
         state: the page's question.
     """
     found = device_choices(
-        [here.winners[0].contender], _priced(), batch=state.batch, context=state.context,
-        limits=read_question(state).limits, setting_of=setting_of,
-    )  # fmt: skip
+        [here.winners[0].contender],
+        _priced(),
+        batch=state.batch,
+        context=state.context,
+        limits=read_question(state).limits,
+        setting_of=setting_of,
+    )
     best = found[0]
     if best.usd_per_million is None:  # nothing is allowed anywhere
         return [_row(choice, state.batch) for choice in found], "", []
     limits = " within the limits" if state.slo_tpot_ms or state.slo_ttft_ms else ""
     where = f"{best.tensor_parallel} × {best.device}"
-    note = f"Cheapest{limits}: {where}, ${digits(best.usd_per_million)} per million tokens at this batch and context"
+    note = (
+        f"Cheapest{limits}: {where}, ${digits(best.usd_per_million)} per million tokens at this"
+        " batch and context"
+    )
     mine = next((each for each in found if each.device == state.device), None)
     same = (best.device, best.tensor_parallel) == (state.device, state.tp)
     if mine is not None and mine is not best and mine.usd_per_million is not None:
         note += f"; {mine.tensor_parallel} × {mine.device} costs ${digits(mine.usd_per_million)}"
-    change = Change(label=f"Ask about {where}", values={"device": best.device, "tp": best.tensor_parallel})
+    change = Change(
+        label=f"Ask about {where}", values={"device": best.device, "tp": best.tensor_parallel}
+    )
     return [_row(choice, state.batch) for choice in found], f"{note}.", [] if same else [change]
 
 
@@ -46,14 +58,25 @@ def _priced() -> Sequence[str]:
 
 def _row(choice: DeviceChoice, batch: int) -> Row:
     if choice.reason or choice.acceptance is None or choice.contender is None:
-        return {"device": choice.device, "devices": choice.tensor_parallel, "drafts": "–", "tokens/s": None,
-                "time per token (ms)": None, "$ per million tokens": None, "remark": choice.reason}  # fmt: skip
+        return {
+            "device": choice.device,
+            "devices": choice.tensor_parallel,
+            "drafts": "–",
+            "tokens/s": None,
+            "time per token (ms)": None,
+            "$ per million tokens": None,
+            "remark": choice.reason,
+        }
     drafts, price = choice.acceptance.draft_tokens > 0, choice.usd_per_million
     token_ms = batch / choice.tokens_per_s / MILLI
     return {
-        "device": choice.device, "devices": choice.tensor_parallel,
-        "drafts": f"{choice.contender.method}, {draft_words(choice.acceptance)}" if drafts else "off",
-        "tokens/s": round(choice.tokens_per_s, 1), "time per token (ms)": round(token_ms, 2),
+        "device": choice.device,
+        "devices": choice.tensor_parallel,
+        "drafts": (
+            f"{choice.contender.method}, {draft_words(choice.acceptance)}" if drafts else "off"
+        ),
+        "tokens/s": round(choice.tokens_per_s, 1),
+        "time per token (ms)": round(token_ms, 2),
         "$ per million tokens": None if price is None else round(price, 3),
         "remark": "",
-    }  # fmt: skip
+    }

@@ -1,4 +1,5 @@
-"""What starts the state's engine with what was found: at one batch, and with the draft length by batch?
+"""What starts the state's engine with what was found: at one batch, and with the draft length by
+batch?
 
 Leaves out how a format looks (`app.exporters`) and which configuration is fastest.
 """
@@ -36,8 +37,11 @@ def alone(here: Recommendation, state: State) -> tuple[list[EngineStart], list[s
     return [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
 
 
-def scheduled(here: Recommendation, everywhere: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
-    """The engine's command for the schedule over batches of the drafter that wins at the state's batch.
+def scheduled(
+    here: Recommendation, everywhere: Recommendation, state: State
+) -> tuple[list[EngineStart], list[str]]:
+    """The engine's command for the schedule over batches of the drafter that wins at the state's
+    batch.
 
     Args:
         here: the recommendation at the state's batch.
@@ -53,11 +57,15 @@ def scheduled(here: Recommendation, everywhere: Recommendation, state: State) ->
         return [_start("As a schedule over batches", export(chosen, state.engine))], []
     except InputError as error:
         words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"
-        return [], [f"{state.engine} does not read a schedule over batches ({words}): {error.message}."]
+        return [], [
+            f"{state.engine} does not read a schedule over batches ({words}): {error.message}."
+        ]
 
 
 def archive(here: Recommendation, everywhere: Recommendation, state: State) -> bytes:
-    """Every engine's files in one archive, a folder each, and those of the schedule in a folder of its own."""
+    """Every engine's files in one archive, a folder each, and those of the schedule in a folder of
+    its own.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
         for entry in deployables(here, context=state.context):
@@ -80,10 +88,16 @@ def _schedule(here: Recommendation, everywhere: Recommendation) -> DecodingConfi
 
 
 def _start(title: str, result: ExportResult) -> EngineStart:
-    files = {name: without_places(text) for name, text in result.files.items() if isinstance(text, str)}
+    files = {
+        name: without_places(text) for name, text in result.files.items() if isinstance(text, str)
+    }
     return EngineStart(title=title, command=without_places(result.command), files=files)
 
 
 def _why_other(engine: Deployable) -> list[str]:
     """What the engine's command holds, where that is not what the headline says."""
-    return [f"{engine.engine}'s command runs {engine.content}, for {engine.reason}."] if engine.reason else []
+    return (
+        [f"{engine.engine}'s command runs {engine.content}, for {engine.reason}."]
+        if engine.reason
+        else []
+    )

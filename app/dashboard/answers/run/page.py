@@ -1,7 +1,7 @@
 """What should I run at my batch, how much faster is it, how sure is that, and with which command?
 
-The recommendation of `optimize` at the state's batch and context, beside that at other batches. Leaves out why a device
-is fast (`answers.hardware`).
+The recommendation of `optimize` at the state's batch and context, beside that at other batches.
+Leaves out why a device is fast (`answers.hardware`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,14 @@ from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.answers.run.engines import alone, archive, scheduled
 from app.dashboard.answers.unmet import MISSED, missed
 from app.dashboard.changes import asked_by
-from app.dashboard.question import DRAFTED, PLAIN, acceptance_words, drafter_options, has_recordings, read_question
+from app.dashboard.question import (
+    DRAFTED,
+    PLAIN,
+    acceptance_words,
+    drafter_options,
+    has_recordings,
+    read_question,
+)
 from app.dashboard.state import State, command, with_values
 from app.dashboard.wording import as_words
 from app.figures import charts
@@ -25,17 +32,35 @@ from app.reports.report import across_batches, headline
 from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import explain
 from costmodel.optimizers.allowed import NothingAllowedError, Unmet
-from costmodel.optimizers.recommend import DEFAULT_BATCHES, Comparison, Recommendation, compare, recommend_among
+from costmodel.optimizers.recommend import (
+    DEFAULT_BATCHES,
+    Comparison,
+    Recommendation,
+    compare,
+    recommend_among,
+)
 from costmodel.optimizers.search import Choice
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 NOTHING = "No smaller batch or context, more devices or narrower format that was tried holds"
-COMPARED = ("model", "device", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", *DRAFTED, "tree_nodes", "seed")
+COMPARED = (
+    "model",
+    "device",
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "draft_dtype",
+    "tp",
+    *DRAFTED,
+    "tree_nodes",
+    "seed",
+)
 
 
 def answer_run(state: State) -> Answer:
-    """The page's answer at the state's batch; where that does not fit or misses a limit, why, and what would hold.
+    """The page's answer at the state's batch; where that does not fit or misses a limit, why, and
+    what would hold.
 
     Other batches come with the rest: nobody waits for nine where one was asked about.
 
@@ -55,7 +80,9 @@ def answer_run(state: State) -> Answer:
         engines=one,
         numbers=_numbers(cell(here.optimum.cells[0], here), mine["choices"][0]),
         cards=_cards(mine),
-        tables=[("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])],
+        tables=[
+            ("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])
+        ],
         files={"rooftree-engine-files.zip": lambda: archive(here, _usual(state), state)},
         notes=[text for text in (*_rests_on(here, choice), *written) if text],
         deferred=lambda: _rest(here, state),
@@ -63,16 +90,20 @@ def answer_run(state: State) -> Answer:
 
 
 def _impossible(state: State, unmet: Sequence[Unmet]) -> Answer:
-    """The answer where nothing is allowed at the state's batch: what would hold, and later the batches that do."""
+    """The answer where nothing is allowed at the state's batch: what would hold, and later the
+    batches that do.
+    """
     (row,) = unmet_rows(unmet, read_question(state).limits)
     nearest = ", ".join(map(change_words, row["nearest"]))
     return Answer(
-        headline=f"Batch {state.batch:,} {MISSED[unmet[0].misses]}: {as_words(row['reason'])}. "
-                 f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}.",
+        headline=(
+            f"Batch {state.batch:,} {MISSED[unmet[0].misses]}: {as_words(row['reason'])}. "
+            f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}."
+        ),
         command=_command(state),
         changes=asked_by(state, row["nearest"]),
         deferred=lambda: _other_batches(state, unmet),
-    )  # fmt: skip
+    )
 
 
 def _other_batches(state: State, here: Sequence[Unmet]) -> DeferredAnswer:
@@ -85,27 +116,38 @@ def _other_batches(state: State, here: Sequence[Unmet]) -> DeferredAnswer:
         found, unmet = ranked(everywhere), everywhere.optimum.unmet
     others = [each for each in unmet if each.batch != state.batch]
     return DeferredAnswer(
-        notes=[] if found is None else [f"The charts show the batches that hold: {_batches(found)}."],
+        notes=(
+            [] if found is None else [f"The charts show the batches that hold: {_batches(found)}."]
+        ),
         cards=[] if found is None else _lines(found, state.context),
         tables=missed(state, sorted([*here, *others], key=lambda each: each.batch)),
     )
 
 
 def _rest(here: Recommendation, state: State) -> DeferredAnswer:
-    """What takes longer: other batches and the schedule over them, why, and the cheapest devices."""
+    """What takes longer: other batches and the schedule over them, why, and the cheapest
+    devices.
+    """
     everywhere = _usual(state)
     body = ranked(everywhere)
     engines, written = scheduled(here, everywhere, state)
     rows, note, changes = cheapest(here, state)
-    tables: list[tuple[str, Sequence[Row]]] = [("Every device with a price, on the fewest that hold it", rows)]
+    tables: list[tuple[str, Sequence[Row]]] = [
+        ("Every device with a price, on the fewest that hold it", rows)
+    ]
     return DeferredAnswer(
-        engines=engines, notes=[*_by_batch(here, everywhere, body), *written, note, _why(here, state)],
-        cards=_lines(body, state.context), tables=[*tables, *missed(state, everywhere.optimum.unmet)], changes=changes,
-    )  # fmt: skip
+        engines=engines,
+        notes=[*_by_batch(here, everywhere, body), *written, note, _why(here, state)],
+        cards=_lines(body, state.context),
+        tables=[*tables, *missed(state, everywhere.optimum.unmet)],
+        changes=changes,
+    )
 
 
 def _batches(body: dict[str, Any]) -> str:
-    return ", ".join(f"{batch:,}" for batch in sorted({int(row["batch"]) for row in body["choices"]}))
+    return ", ".join(
+        f"{batch:,}" for batch in sorted({int(row["batch"]) for row in body["choices"]})
+    )
 
 
 def _usual(state: State) -> Recommendation:
@@ -117,14 +159,19 @@ def _among(state: State, batches: Sequence[int]) -> Recommendation:
     """The recommendation at some batches, of drafters that are replayed once."""
     question = with_values(State(), {name: getattr(state, name) for name in COMPARED})
     return recommend_among(
-        _compared(question) if state.upload else _cached(question), batches=batches, contexts=[state.context],
-        limits=read_question(state).limits, seed=state.seed,
-    )  # fmt: skip
+        _compared(question) if state.upload else _cached(question),
+        batches=batches,
+        contexts=[state.context],
+        limits=read_question(state).limits,
+        seed=state.seed,
+    )
 
 
 def _compared(state: State) -> Comparison:
     asked = read_question(state)
-    return compare(asked.configuration, asked.drafters, tree_sizes=[state.tree_nodes], seed=state.seed)
+    return compare(
+        asked.configuration, asked.drafters, tree_sizes=[state.tree_nodes], seed=state.seed
+    )
 
 
 _cached = lru_cache(maxsize=64)(_compared)
@@ -134,97 +181,163 @@ def _why(here: Recommendation, state: State) -> str:
     """What bounds the winner's step at a batch, and what would move it."""
     choice = here.winners[0]
     return explain(
-        choice.contender.setting, choice.acceptance, batch=choice.batch, context=choice.context,
+        choice.contender.setting,
+        choice.acceptance,
+        batch=choice.batch,
+        context=choice.context,
         generator=np.random.default_rng(state.seed),
-    ).sentence  # fmt: skip
+    ).sentence
 
 
 def _command(state: State) -> str:
     asked = scenario(state, method=PLAIN)
     return command(
         ["optimize"],
-        options(asked) | {"draft": state.draft or None} | drafter_options(state) | {
-            "batch": state.batch, "context": state.context,
+        options(asked)
+        | {"draft": state.draft or None}
+        | drafter_options(state)
+        | {
+            "batch": state.batch,
+            "context": state.context,
             "tree-nodes": state.tree_nodes if has_recordings(state) else None,
-            "slo-tpot": state.slo_tpot_ms or None, "slo-ttft": state.slo_ttft_ms or None, "seed": state.seed or None,
+            "slo-tpot": state.slo_tpot_ms or None,
+            "slo-ttft": state.slo_ttft_ms or None,
+            "seed": state.seed or None,
         },
-    )  # fmt: skip
+    )
 
 
 def _numbers(cell: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]:
     """The decision in six numbers."""
     winner = cell["winner"]
     speculates = row["topology"] != "off"
-    gain = f"{charts.digits(row['speedup'])}× ({charts.interval_words(row['speedup_interval'], '×')})"
+    gain = (
+        f"{charts.digits(row['speedup'])}× ({charts.interval_words(row['speedup_interval'], '×')})"
+    )
     found = [
         ("Speculation", f"on: {winner['drafter']}, {winner['draft']}" if speculates else "off"),
         ("Gain (80 % interval)", gain if speculates else "none"),
         ("Whole batch", f"{charts.digits(row['tokens_per_s'])} tokens/s"),
         ("Time per token", f"{charts.digits(row['step_s'] / row['tokens_per_step'] / MILLI)} ms"),
-        ("Step", f"{charts.digits(row['step_s'] / MILLI)} ms for {charts.digits(row['tokens_per_step'])} tokens"),
+        (
+            "Step",
+            (
+                f"{charts.digits(row['step_s'] / MILLI)} ms for"
+                f" {charts.digits(row['tokens_per_step'])} tokens"
+            ),
+        ),
     ]
     if (after := cell["runner_up"]) is not None:
-        name = "plain decoding" if after["drafter"] is None else f"{after['drafter']}, {after['draft']}"
+        name = (
+            "plain decoding"
+            if after["drafter"] is None
+            else f"{after['drafter']}, {after['draft']}"
+        )
         found.append(("Runner-up", f"{name}: loses {100 * cell['lost_ratio']:.0f} %"))
     return found
 
 
 def _table_row(row: Any) -> dict[str, Any]:
     return {
-        "method": row["method"], "drafts": charts.draft_words(row),
-        "tokens per step": round(row["tokens_per_step"], 3), "step (ms)": round(row["step_s"] / MILLI, 3),
-        "tokens/s": round(row["tokens_per_s"], 1), "speedup (×)": round(row["speedup"], 3),
-        "80 % interval (×)": charts.interval_words(row["speedup_interval"]), "limit": row["limit"],
-    }  # fmt: skip
+        "method": row["method"],
+        "drafts": charts.draft_words(row),
+        "tokens per step": round(row["tokens_per_step"], 3),
+        "step (ms)": round(row["step_s"] / MILLI, 3),
+        "tokens/s": round(row["tokens_per_s"], 1),
+        "speedup (×)": round(row["speedup"], 3),
+        "80 % interval (×)": charts.interval_words(row["speedup_interval"]),
+        "limit": row["limit"],
+    }
 
 
 def _cards(mine: dict[str, Any]) -> list[Card]:
     """Charts that no batch changes."""
     cards = []
     if (figure := charts.acceptance_figure(mine)) is not None:
-        cards.append(lower(Card(title="Tokens per step", note="Replayed, or as published or stated.", figure=figure)))
+        cards.append(
+            lower(
+                Card(
+                    title="Tokens per step",
+                    note="Replayed, or as published or stated.",
+                    figure=figure,
+                )
+            )
+        )
     if (row := charts.best_tree(mine)) is not None:
         shape = Tree.from_json(row["tree"])
-        cards.append(Card(title=f"Best tree: {shape.draft_tokens} draft tokens", note="Coloured by how often it helps.",
-                          figure=charts.tree_figure(shape, charts.path_acceptance(mine, row))))  # fmt: skip
+        cards.append(
+            Card(
+                title=f"Best tree: {shape.draft_tokens} draft tokens",
+                note="Coloured by how often it helps.",
+                figure=charts.tree_figure(shape, charts.path_acceptance(mine, row)),
+            )
+        )
     return cards
 
 
 def _lines(body: dict[str, Any], context: int) -> list[Card]:
     """Charts over batch."""
-    return [lower(each) for each in (
-        Card(title="Speedup", note="Against no speculation at the same batch; bands are 80 % intervals.",
-             figure=charts.speedup_figure(body, context)),
-        Card(title="Throughput", note="Tokens per second of the whole batch.",
-             figure=charts.throughput_figure(body, context)),
-        Card(title="Step time", note="Of the winner at every batch, by phase.",
-             figure=charts.step_time_figure(body, context)),
-    )]  # fmt: skip
+    return [
+        lower(each)
+        for each in (
+            Card(
+                title="Speedup",
+                note="Against no speculation at the same batch; bands are 80 % intervals.",
+                figure=charts.speedup_figure(body, context),
+            ),
+            Card(
+                title="Throughput",
+                note="Tokens per second of the whole batch.",
+                figure=charts.throughput_figure(body, context),
+            ),
+            Card(
+                title="Step time",
+                note="Of the winner at every batch, by phase.",
+                figure=charts.step_time_figure(body, context),
+            ),
+        )
+    ]
 
 
 def _by_batch(here: Recommendation, everywhere: Recommendation, body: dict[str, Any]) -> list[str]:
-    """The schedule over batches of the drafter that wins here, who leads at other batches, and what differs here."""
+    """The schedule over batches of the drafter that wins here, who leads at other batches, and what
+    differs here.
+    """
     mine = here.winners[0].contender.source
     schedule: Sequence[Sequence[int]] = next(
         (each["schedule"] for each in schedule_rows(everywhere, source=mine)), []
-    )  # fmt: skip
+    )
     text = across_batches({**body, "schedule": schedule})
     return (
-        [f"Over batches: {text.removeprefix('as a schedule, ')}.{_differs(schedule, here.winners[0])}"] if text else []
+        [
+            "Over batches:"
+            f" {text.removeprefix('as a schedule, ')}.{_differs(schedule, here.winners[0])}"
+        ]
+        if text
+        else []
     )
 
 
 def _differs(schedule: Sequence[Sequence[int]], choice: Choice) -> str:
-    """That the schedule drafts another length here than the choice, and what that loses; empty where it does not."""
+    """That the schedule drafts another length here than the choice, and what that loses; empty
+    where it does not.
+    """
     mine = choice.acceptance.draft_tokens
     scheduled = next((k for low, high, k in schedule if low <= choice.batch <= high), mine)
-    chains = (a for a in choice.contender.candidates if a.topology in ("off", "chain") and a.lengths is None)
+    chains = (
+        a
+        for a in choice.contender.candidates
+        if a.topology in ("off", "chain") and a.lengths is None
+    )
     other = next((a for a in chains if a.draft_tokens == scheduled), None)
     if choice.topology != "chain" or other is None or scheduled == mine:
         return ""
     there = estimate(choice.contender.setting, other, batch=choice.batch, context=choice.context)
     lost = 1.0 - float(there.tokens_per_s) / choice.tokens_per_s
-    return f" At batch {choice.batch:,} it drafts {scheduled}, not {mine}: {100 * lost:.1f} % slower, for fewer ranges."
+    return (
+        f" At batch {choice.batch:,} it drafts {scheduled}, not {mine}: {100 * lost:.1f} % slower,"
+        " for fewer ranges."
+    )
 
 
 def _rests_on(here: Recommendation, choice: Choice) -> Sequence[str]:
@@ -233,5 +346,8 @@ def _rests_on(here: Recommendation, choice: Choice) -> Sequence[str]:
     if choice.topology != "off":
         notes.append(acceptance_words(here.source(choice), choice.acceptance.levels))
     if not device.calibrated:
-        notes.append(f"Constants of {device.name} are those of {device.constants_from}; it was not measured itself.")
+        notes.append(
+            f"Constants of {device.name} are those of {device.constants_from}; it was not measured"
+            " itself."
+        )
     return notes

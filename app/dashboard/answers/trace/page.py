@@ -1,7 +1,8 @@
-"""What does a recording say: how acceptance falls with depth, moves along the text, and differs from a law?
+"""What does a recording say: how acceptance falls with depth, moves along the text, and differs
+from a law?
 
-One recording, shipped or uploaded, beside a second one; of an engine's counters what they say. Leaves out what it means
-for speed (`answers.run`).
+One recording, shipped or uploaded, beside a second one; of an engine's counters what they say.
+Leaves out what it means for speed (`answers.run`).
 """
 
 import html
@@ -14,7 +15,14 @@ import numpy as np
 
 from app.dashboard.answer import Answer, Card, Figure, shown_path, trace_path
 from app.dashboard.answers.chains import recorded
-from app.dashboard.answers.trace.pair import Pair, depth_rows, pair_note, pair_of, pair_rows, pair_words
+from app.dashboard.answers.trace.pair import (
+    Pair,
+    depth_rows,
+    pair_note,
+    pair_of,
+    pair_rows,
+    pair_words,
+)
 from app.dashboard.state import State, command
 from app.figures.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError
@@ -66,31 +74,77 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
     kinds = _kinds(first, k, state.seed) if pair is None else []
     law = (_law if uploaded is not None else _known_law)(first)
     return Answer(
-        headline=_alone(name, first, tokens, k) if pair is None else pair_words(list(found), pair, k),
+        headline=(
+            _alone(name, first, tokens, k) if pair is None else pair_words(list(found), pair, k)
+        ),
         command=command(verb, {"draft-tokens": k}),
         numbers=_numbers(first, k, tokens, kinds) if pair is None else _both(list(found), pair),
         cards=[
-            Card(title="Acceptance by depth", note="Share of steps that keep at least so many draft tokens.",
-                 figure=_lines({n: _by_depth(t) for n, t in found.items()}, "draft tokens kept", "share of steps (%)")),
-            Card(title="Along the text", note="Mean tokens per step by place in the output, in tenths.",
-                 figure=_lines({n: _along(t, k) for n, t in found.items()}, "place in the output (%)",
-                               "tokens per step")),
-            Card(title="Tail", note="Share of steps that emit at least so many tokens; straight would be one rate.",
-                 figure=_lines({n: _tail(t) for n, t in found.items()}, "tokens emitted by a step",
-                               "share of steps (%)", log=True)),
-            Card(title="Memory of the text", note="Correlation of steps so far apart; one rate for all has none.",
-                 figure=_lines({n: (list(range(1, LAGS + 1)), autocorrelation(t, k, LAGS).tolist())
-                                for n, t in found.items()}, "steps apart", "correlation")),
-            Card(title="Law against replay", note="The law is fitted at K = 1; replay counts what happened.",
-                 figure=_lines(law, "draft tokens K", "tokens per step")),
+            Card(
+                title="Acceptance by depth",
+                note="Share of steps that keep at least so many draft tokens.",
+                figure=_lines(
+                    {n: _by_depth(t) for n, t in found.items()},
+                    "draft tokens kept",
+                    "share of steps (%)",
+                ),
+            ),
+            Card(
+                title="Along the text",
+                note="Mean tokens per step by place in the output, in tenths.",
+                figure=_lines(
+                    {n: _along(t, k) for n, t in found.items()},
+                    "place in the output (%)",
+                    "tokens per step",
+                ),
+            ),
+            Card(
+                title="Tail",
+                note=(
+                    "Share of steps that emit at least so many tokens; straight would be one rate."
+                ),
+                figure=_lines(
+                    {n: _tail(t) for n, t in found.items()},
+                    "tokens emitted by a step",
+                    "share of steps (%)",
+                    log=True,
+                ),
+            ),
+            Card(
+                title="Memory of the text",
+                note="Correlation of steps so far apart; one rate for all has none.",
+                figure=_lines(
+                    {
+                        n: (list(range(1, LAGS + 1)), autocorrelation(t, k, LAGS).tolist())
+                        for n, t in found.items()
+                    },
+                    "steps apart",
+                    "correlation",
+                ),
+            ),
+            Card(
+                title="Law against replay",
+                note="The law is fitted at K = 1; replay counts what happened.",
+                figure=_lines(law, "draft tokens K", "tokens per step"),
+            ),
         ],
-        tables=[("By kind of prompt", kinds)] if pair is None else [
-            ("Side by side, by kind of prompt", pair_rows(found, k, seed=state.seed)),
-            ("Acceptance by depth", depth_rows({n: _by_depth(t) for n, t in found.items()})),
-        ],
-        notes=_notes(first) if pair is None else [pair_note(pair), *(
-            f"{each}: {note}" for each, trace in found.items() for note in _notes(trace))],
-    )  # fmt: skip
+        tables=(
+            [("By kind of prompt", kinds)]
+            if pair is None
+            else [
+                ("Side by side, by kind of prompt", pair_rows(found, k, seed=state.seed)),
+                ("Acceptance by depth", depth_rows({n: _by_depth(t) for n, t in found.items()})),
+            ]
+        ),
+        notes=(
+            _notes(first)
+            if pair is None
+            else [
+                pair_note(pair),
+                *(f"{each}: {note}" for each, trace in found.items() for note in _notes(trace)),
+            ]
+        ),
+    )
 
 
 def own_name(trace: AcceptanceTrace) -> str:
@@ -99,8 +153,10 @@ def own_name(trace: AcceptanceTrace) -> str:
 
 
 def _alone(name: str, trace: AcceptanceTrace, tokens: float, k: int) -> str:
-    return (f"{name}: {digits(tokens)} tokens per step with K = {k}, over {trace.positions:,} positions of "
-            f"{trace.requests:,} texts")  # fmt: skip
+    return (
+        f"{name}: {digits(tokens)} tokens per step with K = {k}, over {trace.positions:,} positions"
+        f" of {trace.requests:,} texts"
+    )
 
 
 def _both(names: Sequence[str], pair: Pair) -> list[tuple[str, str]]:
@@ -108,35 +164,70 @@ def _both(names: Sequence[str], pair: Pair) -> list[tuple[str, str]]:
     return [
         (f"{names[0]}, tokens per step", digits(pair.first)),
         (f"{names[1]}, tokens per step", digits(pair.second)),
-        ("First over second (80 % interval)", f"{digits(pair.ratio)}× ({digits(low)}–{digits(high)}×)"),
+        (
+            "First over second (80 % interval)",
+            f"{digits(pair.ratio)}× ({digits(low)}–{digits(high)}×)",
+        ),
     ]
 
 
 def _counted(trace: AcceptanceTrace, counts: Summary) -> Answer:
-    """What an engine's log or counters say: the draft length in use alone, and no places in a text."""
+    """What an engine's log or counters say: the draft length in use alone, and no places in a
+    text.
+    """
     mean, rates = counts.tokens_per_step, counts.acceptance_by_depth
     windows = [each.tokens_per_step for each in counts.windows]
     cards = []
     if rates:
-        line = {"counted": ([float(d) for d in range(1, len(rates) + 1)], [100 * rate for rate in rates])}
-        cards.append(Card(title="Acceptance by depth", note="Share of steps that keep at least so many draft tokens.",
-                          figure=_lines(line, "draft tokens kept", "share of steps (%)")))  # fmt: skip
+        line = {
+            "counted": (
+                [float(d) for d in range(1, len(rates) + 1)],
+                [100 * rate for rate in rates],
+            )
+        }
+        cards.append(
+            Card(
+                title="Acceptance by depth",
+                note="Share of steps that keep at least so many draft tokens.",
+                figure=_lines(line, "draft tokens kept", "share of steps (%)"),
+            )
+        )
     if len(known := [(at + 1.0, each) for at, each in enumerate(windows) if each is not None]) > 1:
         line = {"counted": ([at for at, _ in known], [each for _, each in known])}
-        cards.append(Card(title="Along the log", note="Mean tokens per step of every window that was printed.",
-                          figure=_lines(line, "window of the log", "tokens per step")))  # fmt: skip
+        cards.append(
+            Card(
+                title="Along the log",
+                note="Mean tokens per step of every window that was printed.",
+                figure=_lines(line, "window of the log", "tokens per step"),
+            )
+        )
     said = "acceptance without a mean" if mean is None else f"{digits(mean)} tokens per step"
     return Answer(
-        headline=f"{own_name(trace)}: {said}, as an engine counted {'them' if mean is not None else 'it'}",
+        headline=(
+            f"{own_name(trace)}: {said}, as an engine counted"
+            f" {'them' if mean is not None else 'it'}"
+        ),
         command=command(["traces", "inspect", "YOUR-FILE"], {}),
         numbers=[
-            ("Tokens per step", digits(mean)), ("Level", "0, counters"),
-            *([("Draft tokens accepted", f"{counts.accepted_tokens:,} of {counts.draft_tokens:,}")]
-              if counts.draft_tokens else []),
+            ("Tokens per step", digits(mean)),
+            ("Level", "0, counters"),
+            *(
+                [
+                    (
+                        "Draft tokens accepted",
+                        f"{counts.accepted_tokens:,} of {counts.draft_tokens:,}",
+                    )
+                ]
+                if counts.draft_tokens
+                else []
+            ),
         ],
         cards=cards,
-        notes=[*_notes(trace), "Counters hold for the draft length in use: no other one can be replayed from them."],
-    )  # fmt: skip
+        notes=[
+            *_notes(trace),
+            "Counters hold for the draft length in use: no other one can be replayed from them.",
+        ],
+    )
 
 
 def _numbers(
@@ -151,7 +242,9 @@ def _numbers(
 
 def _by_depth(trace: AcceptanceTrace) -> tuple[list[float], list[float]]:
     depth = DEPTH if trace.depth is None else min(DEPTH, trace.depth)
-    return [float(d) for d in range(1, depth + 1)], (100 * acceptance_by_depth(trace, depth)).tolist()
+    return [float(d) for d in range(1, depth + 1)], (
+        100 * acceptance_by_depth(trace, depth)
+    ).tolist()
 
 
 def _emitted(trace: AcceptanceTrace, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -197,31 +290,59 @@ _known_law = lru_cache(maxsize=64)(_law)  # of shipped recordings, which are rea
 def _kinds(trace: AcceptanceTrace, k: int, seed: int) -> Sequence[Mapping[str, Any]]:
     return [
         {
-            "kind": row["kind"] or "unnamed", "texts": row["requests"], "tokens": row["tokens"], "steps": row["steps"],
+            "kind": row["kind"] or "unnamed",
+            "texts": row["requests"],
+            "tokens": row["tokens"],
+            "steps": row["steps"],
             "tokens_per_step": row["tokens_per_step"],
-            "80 % interval": "" if row["interval"] is None else "–".join(digits(v) for v in row["interval"]),
+            "80 % interval": (
+                "" if row["interval"] is None else "–".join(digits(v) for v in row["interval"])
+            ),
         }
         for row in by_kind(trace, k, generator=np.random.default_rng(seed))
-    ]  # fmt: skip
+    ]
 
 
 def _lines(
-    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], bottom: str, side: str, *, log: bool = False
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    bottom: str,
+    side: str,
+    *,
+    log: bool = False,
 ) -> Figure:
     data = [
         {
-            "type": "scatter", "mode": "lines+markers", "name": html.escape(name), "x": list(x), "y": list(y),
-            "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5}, "marker": {"size": 7},
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": html.escape(name),
+            "x": list(x),
+            "y": list(y),
+            "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5},
+            "marker": {"size": 7},
         }
         for place, (name, (x, y)) in enumerate(lines.items())
-    ]  # fmt: skip
+    ]
     up = {"title": {"text": side}} | ({"type": "log"} if log else {})
-    return framed(data, {"title": {"text": bottom}}, up, height=260, hovermode="x unified", showlegend=True)
+    return framed(
+        data, {"title": {"text": bottom}}, up, height=260, hovermode="x unified", showlegend=True
+    )
 
 
 def _notes(trace: AcceptanceTrace) -> list[str]:
     p = trace.provenance
-    facts = [f"{label}: {value}" for label, value in (
-        ("model", p.model), ("drafter", p.drafter), ("method", p.method), ("device", p.device), ("data", p.dataset),
-    ) if value]  # fmt: skip
-    return ["Recorded " + ", ".join(facts) + "."] if facts else ["The recording does not say where it comes from."]
+    facts = [
+        f"{label}: {value}"
+        for label, value in (
+            ("model", p.model),
+            ("drafter", p.drafter),
+            ("method", p.method),
+            ("device", p.device),
+            ("data", p.dataset),
+        )
+        if value
+    ]
+    return (
+        ["Recorded " + ", ".join(facts) + "."]
+        if facts
+        else ["The recording does not say where it comes from."]
+    )

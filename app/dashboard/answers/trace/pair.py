@@ -1,7 +1,8 @@
-"""Which of two recordings is accepted more, by how much, and is that more than their prompts would say anyway?
+"""Which of two recordings is accepted more, by how much, and is that more than their prompts would
+say anyway?
 
-Where both hold the same prompts, these are drawn together, so that hard prompts count alike. Leaves out speed: a
-drafter that is accepted more may still cost more than it saves.
+Where both hold the same prompts, these are drawn together, so that hard prompts count alike. Leaves
+out speed: a drafter that is accepted more may still cost more than it saves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,9 @@ class Pair:
         return self.first / self.second
 
 
-def pair_of(first: AcceptanceTrace, second: AcceptanceTrace, draft_tokens: int, *, seed: int) -> Pair:
+def pair_of(
+    first: AcceptanceTrace, second: AcceptanceTrace, draft_tokens: int, *, seed: int
+) -> Pair:
     """Replay both with chains of K draft tokens.
 
     Args:
@@ -55,12 +58,22 @@ def pair_of(first: AcceptanceTrace, second: AcceptanceTrace, draft_tokens: int, 
     """
     replays = [replay_chain(each, draft_tokens) for each in (first, second)]
     paired = first.request_ids == second.request_ids and first.prompt_kinds == second.prompt_kinds
-    draws = [request_draws(each.prompt_kinds, generator=np.random.default_rng([seed, 0 if paired else place]))
-              for place, each in enumerate((first, second))]  # fmt: skip
-    one, other = (drawn_tokens_per_step(replay, each) for replay, each in zip(replays, draws, strict=True))
+    draws = [
+        request_draws(
+            each.prompt_kinds, generator=np.random.default_rng([seed, 0 if paired else place])
+        )
+        for place, each in enumerate((first, second))
+    ]
+    one, other = (
+        drawn_tokens_per_step(replay, each) for replay, each in zip(replays, draws, strict=True)
+    )
     low, high = np.quantile(one / other, LEVELS)
-    return Pair(first=replays[0].tokens_per_step, second=replays[1].tokens_per_step,
-                ratio_interval=(float(low), float(high)), paired=paired)  # fmt: skip
+    return Pair(
+        first=replays[0].tokens_per_step,
+        second=replays[1].tokens_per_step,
+        ratio_interval=(float(low), float(high)),
+        paired=paired,
+    )
 
 
 def pair_words(names: Sequence[str], pair: Pair, draft_tokens: int) -> str:
@@ -71,8 +84,10 @@ def pair_words(names: Sequence[str], pair: Pair, draft_tokens: int) -> str:
     ends = sorted(end if pair.ratio >= 1.0 else 1.0 / end for end in pair.ratio_interval)
     spread = f"80 %: {100 * (ends[0] - 1):+.1f} to {100 * (ends[1] - 1):+.1f} %"
     sure = "" if ends[0] > 1.0 else "; their prompts alone could turn that round"
-    return (f"{more} emits {digits(high)} tokens per step with K = {draft_tokens}, {less} {digits(low)}: "
-            f"{100 * gain:.1f} % more ({spread}{sure})")  # fmt: skip
+    return (
+        f"{more} emits {digits(high)} tokens per step with K = {draft_tokens}, {less}"
+        f" {digits(low)}: {100 * gain:.1f} % more ({spread}{sure})"
+    )
 
 
 def pair_note(pair: Pair) -> str:
@@ -101,7 +116,9 @@ def pair_rows(traces: Mapping[str, AcceptanceTrace], draft_tokens: int, *, seed:
             row[f"{name}: 80 % interval"] = "" if span is None else "–".join(map(digits, span))
             values.append(value)
         a, b = values
-        rows.append(row | {"first over second (%)": round(100 * (a / b - 1.0), 1) if a and b else None})
+        rows.append(
+            row | {"first over second (%)": round(100 * (a / b - 1.0), 1) if a and b else None}
+        )
     return rows
 
 
@@ -109,8 +126,10 @@ def depth_rows(traces: Mapping[str, tuple[Sequence[float], Sequence[float]]]) ->
     """Share of steps that keep at least so many draft tokens, of both recordings."""
     depth = max(len(x) for x, _ in traces.values())
     return [
-        {"draft tokens kept": at + 1} | {
-            f"{name} (%)": round(y[at], 1) if at < len(y) else None for name, (_, y) in traces.items()
+        {"draft tokens kept": at + 1}
+        | {
+            f"{name} (%)": round(y[at], 1) if at < len(y) else None
+            for name, (_, y) in traces.items()
         }
         for at in range(depth)
-    ]  # fmt: skip
+    ]

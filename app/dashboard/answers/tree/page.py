@@ -1,14 +1,23 @@
 """Which tree should be drafted, how large, and what does its shape gain over a chain?
 
-Trees chosen on a recording with candidates by rank, costed on a device at one batch and context. Leaves out trees
-that change with every step.
+Trees chosen on a recording with candidates by rank, costed on a device at one batch and context.
+Leaves out trees that change with every step.
 """
 
 import json
 from functools import lru_cache
 
 from app.answers.optimize import path_acceptance
-from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, scenario, setting_of, shown_path, trace_path
+from app.dashboard.answer import (
+    Answer,
+    Card,
+    DeferredAnswer,
+    Figure,
+    scenario,
+    setting_of,
+    shown_path,
+    trace_path,
+)
 from app.dashboard.answers.chains import recorded
 from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step
 from app.dashboard.state import State, command
@@ -48,7 +57,9 @@ def answer_tree(state: State) -> Answer:
     vector = sibling_vector(trace, WIDTH)
     shapes = {
         CHAIN: [chain_tree(k) for k in sizes if k <= state.depth],
-        VECTOR: [choice.tree for choice in optimal_trees(vector, [k + 1 for k in sizes], state.depth + 1)],
+        VECTOR: [
+            choice.tree for choice in optimal_trees(vector, [k + 1 for k in sizes], state.depth + 1)
+        ],
     }
     lines = {label: [_replayed(name, tree) for tree in trees] for label, trees in shapes.items()}
     here = _replayed(name, found.tree)
@@ -57,11 +68,14 @@ def answer_tree(state: State) -> Answer:
     known = [_replayed(name, each.tree) for each in published_trees()]
     return Answer(
         headline=(
-            f"{n} draft tokens as a tree of {found.tree.depth - 1} levels emit {digits(here.tokens_per_step)} "
-            f"tokens per step and {digits(best)} tokens/s at batch {state.batch:,}, context {state.context:,}"
+            f"{n} draft tokens as a tree of {found.tree.depth - 1} levels emit"
+            f" {digits(here.tokens_per_step)} tokens per step and {digits(best)} tokens/s at batch"
+            f" {state.batch:,}, context {state.context:,}"
         ),
-        command=command(["tree"], {"acceptance": shown_path(trace_path(name)), "nodes": n + 1,
-                                   "depth": state.depth + 1}),
+        command=command(
+            ["tree"],
+            {"acceptance": shown_path(trace_path(name)), "nodes": n + 1, "depth": state.depth + 1},
+        ),
         numbers=[
             ("Tokens per step", digits(here.tokens_per_step)),
             ("Whole batch", f"{digits(best)} tokens/s"),
@@ -69,16 +83,27 @@ def answer_tree(state: State) -> Answer:
             ("Levels", str(found.tree.depth - 1)),
         ],
         cards=[
-            Card(title="The tree", note="From the last known token down; colour and size: how often a step keeps it.",
-                 figure=tree_figure(found.tree, path_acceptance(trace, found.tree))),
-            Card(title="Tokens per step against size", note="Replayed on the recording that chose the trees.",
-                 figure=_curves(lines, {label: [p.tokens_per_step for p in points] for label, points in lines.items()},
-                                (n, here.tokens_per_step), [a.tokens_per_step for a in known], "tokens per step")),
+            Card(
+                title="The tree",
+                note="From the last known token down; colour and size: how often a step keeps it.",
+                figure=tree_figure(found.tree, path_acceptance(trace, found.tree)),
+            ),
+            Card(
+                title="Tokens per step against size",
+                note="Replayed on the recording that chose the trees.",
+                figure=_curves(
+                    lines,
+                    {label: [p.tokens_per_step for p in points] for label, points in lines.items()},
+                    (n, here.tokens_per_step),
+                    [a.tokens_per_step for a in known],
+                    "tokens per step",
+                ),
+            ),
         ],
         files={"tree.json": lambda: _written(found.tree)},
         notes=_notes(trace, asked.deployment.model),
         deferred=lambda: _deferred(asked, name, state, found.tree, lines, known),
-    )  # fmt: skip
+    )
 
 
 def _deferred(
@@ -90,17 +115,32 @@ def _deferred(
     known: list[Acceptance],
 ) -> DeferredAnswer:
     """What every size costs, and the shapes side by side."""
-    rates = {label: [_rate(asked, p.tokens_per_step, p.tree, state) for p in points] for label, points in lines.items()}
+    rates = {
+        label: [_rate(asked, p.tokens_per_step, p.tree, state) for p in points]
+        for label, points in lines.items()
+    }
     known_rates = [_rate(asked, a.tokens_per_step, a.tree, state) for a in known]
     best = _rate(asked, _replayed(name, chosen).tokens_per_step, chosen, state)
     figure = _curves(lines, rates, (state.tree_nodes, best), known_rates, "tokens/s, whole batch")
     return DeferredAnswer(
-        cards=[Card(title="Tokens per second against size", note="A larger tree costs a longer step.", figure=figure)],
-        tables=[
-            ("Shapes compared", _compared(asked, name, state, chosen, [p.tree for p in lines[VECTOR] if p.tree])),
-            ("Published shapes", [{"shape": each.name, "source": each.source} for each in published_trees()]),
+        cards=[
+            Card(
+                title="Tokens per second against size",
+                note="A larger tree costs a longer step.",
+                figure=figure,
+            )
         ],
-    )  # fmt: skip
+        tables=[
+            (
+                "Shapes compared",
+                _compared(asked, name, state, chosen, [p.tree for p in lines[VECTOR] if p.tree]),
+            ),
+            (
+                "Published shapes",
+                [{"shape": each.name, "source": each.source} for each in published_trees()],
+            ),
+        ],
+    )
 
 
 def _written(tree: Tree) -> bytes:
@@ -120,9 +160,11 @@ def tree_traces() -> list[str]:
 
 
 def balanced_tree(draft_tokens: int, width: int, depth: int) -> Tree:
-    """A tree whose nodes have `width` children each, filled level by level up to a number of draft tokens.
+    """A tree whose nodes have `width` children each, filled level by level up to a number of draft
+    tokens.
 
-    Reference: the Cartesian trees of Cai et al. 2024, "Medusa" (arXiv:2401.10774), section 2.1.2, cut to size.
+    Reference: the Cartesian trees of Cai et al. 2024, "Medusa" (arXiv:2401.10774), section 2.1.2,
+    cut to size.
     """
     paths: list[tuple[int, ...]] = []
     level: list[tuple[int, ...]] = [()]
@@ -136,9 +178,11 @@ def balanced_tree(draft_tokens: int, width: int, depth: int) -> Tree:
 def _replayed(name: str, tree: Tree) -> Acceptance:
     """What a tree emits on a recording, whatever device it runs on."""
     return Acceptance(
-        draft_tokens=tree.draft_tokens, tokens_per_step=tokens_per_step(recorded(name), tree),
-        proposed_tokens=float(tree.draft_tokens), tree=tree,
-    )  # fmt: skip
+        draft_tokens=tree.draft_tokens,
+        tokens_per_step=tokens_per_step(recorded(name), tree),
+        proposed_tokens=float(tree.draft_tokens),
+        tree=tree,
+    )
 
 
 @lru_cache(maxsize=2048)
@@ -149,7 +193,9 @@ def _step_s(asked: DecodingConfiguration, tree: Tree | None, batch: int, context
     return float(step_cost(setting_of(asked), a, batch=batch, context=context).total_s)
 
 
-def _rate(asked: DecodingConfiguration, tokens_per_step: float, tree: Tree | None, state: State) -> float:
+def _rate(
+    asked: DecodingConfiguration, tokens_per_step: float, tree: Tree | None, state: State
+) -> float:
     """Tokens per second of the whole batch."""
     return state.batch * tokens_per_step / _step_s(asked, tree, state.batch, state.context)
 
@@ -161,18 +207,26 @@ def _compared(
     at = {tree.draft_tokens: tree for tree in vectors}
     rows: list[tuple[str, Tree]] = [(PATHS, chosen)]
     rows += [(VECTOR, at[n])] if n in at else []
-    rows += [(f"{width} children everywhere (Medusa's Cartesian)", balanced_tree(n, width, depth)) for width in (2, 3)]
+    rows += [
+        (f"{width} children everywhere (Medusa's Cartesian)", balanced_tree(n, width, depth))
+        for width in (2, 3)
+    ]
     rows += [(each.name, each.tree) for each in published_trees()]
     rows.append((f"{CHAIN} of {min(n, depth)}", chain_tree(min(n, depth))))
     table: list[dict[str, object]] = []
     for label, tree in rows:
         a = _replayed(name, tree)
         rate = _rate(asked, a.tokens_per_step, tree, state)
-        table.append({
-            "shape": label, "draft tokens": tree.draft_tokens, "levels": tree.depth - 1,
-            "tokens per step": round(a.tokens_per_step, 4), "tokens/s": round(rate, 1),
-            "speedup (×)": round(rate / _rate(asked, 1.0, None, state), 3),
-        })  # fmt: skip
+        table.append(
+            {
+                "shape": label,
+                "draft tokens": tree.draft_tokens,
+                "levels": tree.depth - 1,
+                "tokens per step": round(a.tokens_per_step, 4),
+                "tokens/s": round(rate, 1),
+                "speedup (×)": round(rate / _rate(asked, 1.0, None, state), 3),
+            }
+        )
     return table
 
 
@@ -185,37 +239,67 @@ def _curves(
 ) -> Figure:
     data: list[Figure] = [
         {
-            "type": "scatter", "mode": "lines+markers", "name": label, "x": [p.draft_tokens for p in lines[label]],
-            "y": y, "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5},
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": label,
+            "x": [p.draft_tokens for p in lines[label]],
+            "y": y,
+            "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5},
             "marker": {"size": 7, "symbol": SYMBOLS["chain" if label == CHAIN else "tree"]},
             "hovertemplate": "%{x} draft tokens: %{y:.4g} " + title + "<extra></extra>",
         }
         for place, (label, y) in enumerate(values.items())
-    ]  # fmt: skip
+    ]
     trees = published_trees()
-    data.append({
-        "type": "scatter", "mode": "markers+text", "name": PUBLISHED, "x": [each.tree.draft_tokens for each in trees],
-        "y": published, "text": [each.name.split(",")[0] for each in trees],
-        "textposition": ["middle left" if each.tree.draft_tokens > 32 else "bottom center" for each in trees],
-        "marker": {"size": 10, "symbol": "x", "color": PALETTE[3]},
-        "hovertemplate": "%{text}, %{x} draft tokens: %{y:.4g} " + title + "<extra></extra>",
-    })  # fmt: skip
-    data.append({
-        "type": "scatter", "mode": "markers", "name": PATHS, "x": [here[0]], "y": [here[1]],
-        "marker": {"size": 13, "symbol": "star", "color": PALETTE[2]},
-        "hovertemplate": "%{x} draft tokens: %{y:.4g} " + title + "<extra></extra>",
-    })  # fmt: skip
-    bottom = {"type": "log", "tickvals": list(SIZES), "title": {"text": "draft tokens per request and step"}}
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers+text",
+            "name": PUBLISHED,
+            "x": [each.tree.draft_tokens for each in trees],
+            "y": published,
+            "text": [each.name.split(",")[0] for each in trees],
+            "textposition": [
+                "middle left" if each.tree.draft_tokens > 32 else "bottom center" for each in trees
+            ],
+            "marker": {"size": 10, "symbol": "x", "color": PALETTE[3]},
+            "hovertemplate": "%{text}, %{x} draft tokens: %{y:.4g} " + title + "<extra></extra>",
+        }
+    )
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": PATHS,
+            "x": [here[0]],
+            "y": [here[1]],
+            "marker": {"size": 13, "symbol": "star", "color": PALETTE[2]},
+            "hovertemplate": "%{x} draft tokens: %{y:.4g} " + title + "<extra></extra>",
+        }
+    )
+    bottom = {
+        "type": "log",
+        "tickvals": list(SIZES),
+        "title": {"text": "draft tokens per request and step"},
+    }
     return framed(data, bottom, {"title": {"text": title}})
 
 
 def _notes(trace: AcceptanceTrace, model: str) -> list[str]:
     from costmodel.optimizers.drafters.origin import is_borrowed
 
-    notes = ["Trees are scored on the texts that chose them, which flatters; rooftree optimize splits the texts."]
+    notes = [
+        "Trees are scored on the texts that chose them, which flatters; rooftree optimize splits"
+        " the texts."
+    ]
     widest = trace.rank_width
     if any(max(each.tree.ranks) >= widest for each in published_trees()):
-        notes.append(f"{widest} candidates per place were recorded; others, in published trees, count as never right.")
+        notes.append(
+            f"{widest} candidates per place were recorded; others, in published trees, count as"
+            " never right."
+        )
     if is_borrowed(trace, model):
-        notes.append(f"Acceptance was recorded on {trace.provenance.model} and is borrowed for {model}.")
+        notes.append(
+            f"Acceptance was recorded on {trace.provenance.model} and is borrowed for {model}."
+        )
     return notes

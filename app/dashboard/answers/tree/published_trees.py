@@ -1,6 +1,7 @@
 """Which static trees have systems published, and what would they emit on a recording?
 
-Shapes as their authors tuned them for their own models. Leaves out trees that change with every step.
+Shapes as their authors tuned them for their own models. Leaves out trees that change with every
+step.
 """
 
 import json
@@ -34,7 +35,9 @@ def published_trees() -> tuple[PublishedTree, ...]:
     path = Path(__file__).parent / "published_trees.json"
     entries = json.loads(path.read_text(encoding="utf-8"))
     return tuple(
-        PublishedTree(name=entry["name"], source=entry["source"], tree=Tree.from_paths(entry["paths"]))
+        PublishedTree(
+            name=entry["name"], source=entry["source"], tree=Tree.from_paths(entry["paths"])
+        )
         for entry in entries
     )
 
@@ -47,12 +50,15 @@ def within(tree: Tree, *, width: int, depth: int | None = None) -> Tree:
         width: candidates recorded per position.
         depth: draft levels recorded; None for any.
     """
-    kept = [path for path in tree.paths() if max(path) < width and (depth is None or len(path) <= depth)]
+    kept = [
+        path for path in tree.paths() if max(path) < width and (depth is None or len(path) <= depth)
+    ]
     return Tree.from_paths(kept)
 
 
 def tokens_per_step(trace: AcceptanceTrace, tree: Tree) -> float:
-    """Pooled emitted tokens per step of a tree, a candidate that was not recorded counted as never right.
+    """Pooled emitted tokens per step of a tree, a candidate that was not recorded counted as never
+    right.
 
     Args:
         trace: level 2 or more.
@@ -61,4 +67,6 @@ def tokens_per_step(trace: AcceptanceTrace, tree: Tree) -> float:
     Raises:
         InputError: a recording without ranks.
     """
-    return float(replay_tree(trace, within(tree, width=trace.rank_width, depth=trace.depth)).tokens_per_step)
+    return float(
+        replay_tree(trace, within(tree, width=trace.rank_width, depth=trace.depth)).tokens_per_step
+    )

@@ -1,4 +1,6 @@
-"""How far were predictions of questions like this one off? The sentence that every page which predicts says of it."""
+"""How far were predictions of questions like this one off? The sentence that every page which
+predicts says of it.
+"""
 
 from dataclasses import replace
 from urllib.parse import urlencode
@@ -19,15 +21,27 @@ def badge_link(state: State) -> str | None:
 
 
 def badge_words(state: State) -> str:
-    """How far predictions of questions like this one were off: all that a page says of it, whichever page it is."""
+    """How far predictions of questions like this one were off: all that a page says of it,
+    whichever page it is.
+    """
     device = load_device(state.device)
-    speedups = score_like(device, state.engine, state.method or "eagle-3")  # left open, a trained head competes
+    speedups = score_like(
+        device, state.engine, state.method or "eagle-3"
+    )  # left open, a trained head competes
     if device.kind == "cpu":
         return _sentence(speedups.words)
     found = most_like(state.engine, state.device)
     assert found.tpot is not None
-    where = " on ".join(part for part in (found.engine, found.device) if part) or "all GPUs and engines"
-    other = "" if found.device else f" (none of {state.device})" if where != "all GPUs and engines" else ""
+    where = (
+        " on ".join(part for part in (found.engine, found.device) if part) or "all GPUs and engines"
+    )
+    other = (
+        ""
+        if found.device
+        else f" (none of {state.device})"
+        if where != "all GPUs and engines"
+        else ""
+    )
     words = (
         f"On {found.tpot['runs']:,} published runs of {where}{other}, times per output token are "
         f"{100 * found.tpot['median']:.1f} % off in the median, "

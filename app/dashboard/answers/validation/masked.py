@@ -15,15 +15,21 @@ def is_masked(report: Json) -> bool:
 
 
 def masked_tables(report: Json) -> list[tuple[str, Sequence[Row]]]:
-    """At every floor of agreement what was chosen, and the agreement that its live runs had; none of other reports."""
+    """At every floor of agreement what was chosen, and the agreement that its live runs had; none
+    of other reports.
+    """
     rows: list[Row] = [
         {
-            "batch": each["batch"], "least agreement (%)": _percent(each["floor"]), "chosen": each["chosen"],
-            "out of": each["allowed"], "agreement, replayed (%)": _percent(each["predicted_agreement"]),
-            "agreement, live (%)": _percent(each["agreement"]), "slower than the best (%)": _lost(report, each),
+            "batch": each["batch"],
+            "least agreement (%)": _percent(each["floor"]),
+            "chosen": each["chosen"],
+            "out of": each["allowed"],
+            "agreement, replayed (%)": _percent(each["predicted_agreement"]),
+            "agreement, live (%)": _percent(each["agreement"]),
+            "slower than the best (%)": _lost(report, each),
         }
         for each in report.get("choices") or ()
-    ]  # fmt: skip
+    ]
     return [("What would be chosen, and what it kept live", rows)] if rows else []
 
 
@@ -31,16 +37,26 @@ def masked_notes(report: Json) -> list[str]:
     """What a reader must know of such runs."""
     if not is_masked(report):
         return []
-    notes = ["Agreement is the share of positions with the token that one token a pass writes there."]
+    notes = [
+        "Agreement is the share of positions with the token that one token a pass writes there."
+    ]
     left_out = report.get("left_out") or ()
-    return notes + ([f"Left out: {len(left_out)} settings, the first: {left_out[0]}."] if left_out else [])
+    return notes + (
+        [f"Left out: {len(left_out)} settings, the first: {left_out[0]}."] if left_out else []
+    )
 
 
 def _lost(report: Json, choice: Json) -> float | None:
     """What a choice lost against the fastest that was measured at its floor."""
     kind = f"agreement of {choice['floor']:g}"
-    found = next((each for each in report.get("regrets") or ()
-                  if (each.get("kind"), each.get("batch")) == (kind, choice["batch"])), None)  # fmt: skip
+    found = next(
+        (
+            each
+            for each in report.get("regrets") or ()
+            if (each.get("kind"), each.get("batch")) == (kind, choice["batch"])
+        ),
+        None,
+    )
     return None if found is None else _percent(found["regret_ratio"])
 
 

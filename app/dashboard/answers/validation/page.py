@@ -1,7 +1,8 @@
 """How far are predictions from what was measured?
 
-Published runs on GPUs, then the committed results: whole passes against the cost model with the profile that they
-name, kernels, decoding runs, masked models, and loads of live servers. Leaves out measuring (`rooftree validate`).
+Published runs on GPUs, then the committed results: whole passes against the cost model with the
+profile that they name, kernels, decoding runs, masked models, and loads of live servers. Leaves out
+measuring (`rooftree validate`).
 """
 
 from collections.abc import Sequence
@@ -68,10 +69,17 @@ def answer_validation(seed: int, results: str = "") -> Answer:
     if trace is not None:
         _add_kernels(page, folder, trace, seed)
     return Answer(
-        headline=page.headline or " ".join(page.words), command=page.command, numbers=page.numbers, cards=page.cards,
+        headline=page.headline or " ".join(page.words),
+        command=page.command,
+        numbers=page.numbers,
+        cards=page.cards,
         tables=page.tables,
-        notes=[*(page.words if page.headline else ()), *page.notes, f"Results of {name.replace('.', ', ', 1)}."],
-    )  # fmt: skip
+        notes=[
+            *(page.words if page.headline else ()),
+            *page.notes,
+            f"Results of {name.replace('.', ', ', 1)}.",
+        ],
+    )
 
 
 def _command(folder: Path, report: Json | None) -> str:
@@ -98,28 +106,56 @@ def _add_kernels(page: _Page, folder: Path, trace: KernelTrace, seed: int) -> No
     """Whole passes and kernels against the cost model, and decoding runs of the same campaign."""
     device, runs = _device(trace), read_runs(folder)
     predicted, measured, dtypes = _passes(trace, device)
-    decoded = speeds(runs, generator=np.random.default_rng(seed), resamples=RESAMPLES) if runs is not None else []
-    page.numbers += [("Measured device", trace.provenance.device), ("Kernels timed", f"{len(trace.rows):,}")]
+    decoded = (
+        speeds(runs, generator=np.random.default_rng(seed), resamples=RESAMPLES)
+        if runs is not None
+        else []
+    )
+    page.numbers += [
+        ("Measured device", trace.provenance.device),
+        ("Kernels timed", f"{len(trace.rows):,}"),
+    ]
     page.headline = f"{len(trace.rows):,} kernels measured on {trace.provenance.device}"
     if predicted.size:
         error = np.abs(predicted / measured - 1.0)
         middle, late = float(np.median(error)), float(np.quantile(error, 0.9))
-        page.headline += f"; whole passes are predicted within {middle:.1%} in the median, {late:.1%} at p90"
-        page.numbers += [("Median error of passes", f"{100 * middle:.1f} %"), ("p90 error", f"{100 * late:.1f} %")]
+        page.headline += (
+            f"; whole passes are predicted within {middle:.1%} in the median, {late:.1%} at p90"
+        )
+        page.numbers += [
+            ("Median error of passes", f"{100 * middle:.1f} %"),
+            ("p90 error", f"{100 * late:.1f} %"),
+        ]
         page.cards += [
-            Card(title="Predicted against measured passes", note="On the line they agree.",
-                 figure=_against(predicted, measured, dtypes)),
-            Card(title="Errors of passes", note="Right of zero: predicted too fast.",
-                 figure=_errors(predicted, measured)),
-        ]  # fmt: skip
+            Card(
+                title="Predicted against measured passes",
+                note="On the line they agree.",
+                figure=_against(predicted, measured, dtypes),
+            ),
+            Card(
+                title="Errors of passes",
+                note="Right of zero: predicted too fast.",
+                figure=_errors(predicted, measured),
+            ),
+        ]
     if drawn := [each for each in decoded if each.kind == "all" and each.speedup is not None]:
-        page.cards.append(Card(title="Measured speedup of drafting", note="Bars are 80 % intervals over prompts.",
-                               figure=_speedups(drawn)))  # fmt: skip
-    for title, note, figure in (*attention_cards(trace, device)[:2], *gemm_cards(trace, device)[:1]):
+        page.cards.append(
+            Card(
+                title="Measured speedup of drafting",
+                note="Bars are 80 % intervals over prompts.",
+                figure=_speedups(drawn),
+            )
+        )
+    for title, note, figure in (
+        *attention_cards(trace, device)[:2],
+        *gemm_cards(trace, device)[:1],
+    ):
         page.cards.append(Card(title=title, note=note, figure=figure))
     if decoded:
         page.tables.append(("Decoding runs", [_row(each) for each in decoded]))
-    page.command = command(["kernels"], {"table": shown_path(folder), "profile": device.name if device else None})
+    page.command = command(
+        ["kernels"], {"table": shown_path(folder), "profile": device.name if device else None}
+    )
     page.notes.append(_beside(device))
 
 
@@ -131,7 +167,10 @@ def _device(trace: KernelTrace) -> Device | None:
 def _beside(device: Device | None) -> str:
     if device is None:
         return "The measured device has no shipped profile: nothing is predicted for it."
-    return f"Predictions are those of the profile {device.name}, whose constants come from {device.constants_from}."
+    return (
+        f"Predictions are those of the profile {device.name}, whose constants come from"
+        f" {device.constants_from}."
+    )
 
 
 def _passes(trace: KernelTrace, device: Device | None) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -148,49 +187,95 @@ def _passes(trace: KernelTrace, device: Device | None) -> tuple[np.ndarray, np.n
 
 
 def _against(predicted: np.ndarray, measured: np.ndarray, dtypes: list[str]) -> Figure:
-    ends = [float(min(predicted.min(), measured.min())) / MILLI / 1.2,
-            float(max(predicted.max(), measured.max())) / MILLI * 1.2]  # fmt: skip
-    data = [{"type": "scatter", "mode": "lines", "x": ends, "y": ends, "name": "equal", "hoverinfo": "skip",
-             "line": {"color": "#8A8F98", "dash": "dash"}}]  # fmt: skip
+    ends = [
+        float(min(predicted.min(), measured.min())) / MILLI / 1.2,
+        float(max(predicted.max(), measured.max())) / MILLI * 1.2,
+    ]
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": ends,
+            "y": ends,
+            "name": "equal",
+            "hoverinfo": "skip",
+            "line": {"color": "#8A8F98", "dash": "dash"},
+        }
+    ]
     for place, dtype in enumerate(sorted(set(dtypes))):
         at = np.array([each == dtype for each in dtypes])
-        data.append({
-            "type": "scatter", "mode": "markers", "name": f"passes in {dtype}",
-            "x": (measured[at] / MILLI).tolist(), "y": (predicted[at] / MILLI).tolist(),
-            "marker": {"color": PALETTE[place], "symbol": list(SYMBOLS.values())[place % 3], "size": 9},
-            "hovertemplate": "measured %{x:.4g} ms<br>predicted %{y:.4g} ms<extra></extra>",
-        })  # fmt: skip
-    return framed(data, {"type": "log", "title": {"text": "measured (ms)"}},
-                   {"type": "log", "title": {"text": "predicted (ms)"}})  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": f"passes in {dtype}",
+                "x": (measured[at] / MILLI).tolist(),
+                "y": (predicted[at] / MILLI).tolist(),
+                "marker": {
+                    "color": PALETTE[place],
+                    "symbol": list(SYMBOLS.values())[place % 3],
+                    "size": 9,
+                },
+                "hovertemplate": "measured %{x:.4g} ms<br>predicted %{y:.4g} ms<extra></extra>",
+            }
+        )
+    return framed(
+        data,
+        {"type": "log", "title": {"text": "measured (ms)"}},
+        {"type": "log", "title": {"text": "predicted (ms)"}},
+    )
 
 
 def _errors(predicted: np.ndarray, measured: np.ndarray) -> Figure:
-    data = [{"type": "histogram", "x": (100 * (1.0 - predicted / measured)).tolist(), "nbinsx": 24,
-             "marker": {"color": PALETTE[0]}, "hovertemplate": "%{x} %: %{y} passes<extra></extra>"}]  # fmt: skip
-    return framed(data, {"title": {"text": "predicted time short of the measured (%)"}}, {"title": {"text": "passes"}})
+    data = [
+        {
+            "type": "histogram",
+            "x": (100 * (1.0 - predicted / measured)).tolist(),
+            "nbinsx": 24,
+            "marker": {"color": PALETTE[0]},
+            "hovertemplate": "%{x} %: %{y} passes<extra></extra>",
+        }
+    ]
+    return framed(
+        data,
+        {"title": {"text": "predicted time short of the measured (%)"}},
+        {"title": {"text": "passes"}},
+    )
 
 
 def _speedups(speeds: list[Speed]) -> Figure:
     values = [each.speedup or 0.0 for each in speeds]
     spans = [each.speedup_interval or (v, v) for each, v in zip(speeds, values, strict=True)]
-    data = [{
-        "type": "bar", "x": [each.configuration for each in speeds], "y": values, "marker": {"color": PALETTE[0]},
-        "error_y": {"type": "data", "symmetric": False, "array": [s[1] - v for s, v in zip(spans, values, strict=True)],
-                    "arrayminus": [v - s[0] for s, v in zip(spans, values, strict=True)]},
-        "hovertemplate": "%{x}: %{y:.3f}×<extra></extra>",
-    }]  # fmt: skip
+    data = [
+        {
+            "type": "bar",
+            "x": [each.configuration for each in speeds],
+            "y": values,
+            "marker": {"color": PALETTE[0]},
+            "error_y": {
+                "type": "data",
+                "symmetric": False,
+                "array": [s[1] - v for s, v in zip(spans, values, strict=True)],
+                "arrayminus": [v - s[0] for s, v in zip(spans, values, strict=True)],
+            },
+            "hovertemplate": "%{x}: %{y:.3f}×<extra></extra>",
+        }
+    ]
     return framed(data, {"title": {"text": "configuration"}}, {"title": {"text": "speedup (×)"}})
 
 
 def _row(speed: Speed) -> dict[str, object]:
     span = speed.speedup_interval
     return {
-        "configuration": speed.configuration, "prompts": speed.kind, "runs": speed.runs,
-        "tokens per step": _rounded(speed.tokens_per_step), "tokens/s": _rounded(speed.tokens_per_s),
+        "configuration": speed.configuration,
+        "prompts": speed.kind,
+        "runs": speed.runs,
+        "tokens per step": _rounded(speed.tokens_per_step),
+        "tokens/s": _rounded(speed.tokens_per_s),
         "speedup (×)": _rounded(speed.speedup),
         "80 % interval (×)": "" if span is None else f"{digits(span[0])}–{digits(span[1])}",
         "output differs": speed.differing,
-    }  # fmt: skip
+    }
 
 
 def _rounded(value: float | None) -> float | None:

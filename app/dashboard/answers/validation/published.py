@@ -1,7 +1,7 @@
 """How far off is the cost model on published measurements of GPUs?
 
-Serving runs by engine and device, as they were scored when this release was made, and the catalogue's published
-numbers, predicted now. Leaves out what was measured by rooftree itself.
+Serving runs by engine and device, as they were scored when this release was made, and the
+catalogue's published numbers, predicted now. Leaves out what was measured by rooftree itself.
 """
 
 from collections.abc import Sequence
@@ -30,26 +30,51 @@ def answer_published() -> Answer:
     engines = [each for each in groups if each.engine and not each.device and each.tpot]
     devices = [each for each in groups if each.device and not each.engine and each.tpot]
     return Answer(
-        headline=f"On {whole.runs:,} published serving runs of GPUs, times per output token are "
-                 f"{whole.tpot['median']:.1%} off in the median, times to first token {whole.ttft['median']:.0%}",
+        headline=(
+            f"On {whole.runs:,} published serving runs of GPUs, times per output token are"
+            f" {whole.tpot['median']:.1%} off in the median, times to first token"
+            f" {whole.ttft['median']:.0%}"
+        ),
         command=command(["score", "YOUR-RUNS.csv"], {}),
         numbers=[
-            ("TPOT, median error", f"{whole.tpot['median']:.1%}"), ("TPOT, p90", f"{whole.tpot['p90']:.1%}"),
-            ("TTFT, median error", f"{whole.ttft['median']:.1%}"), ("TTFT, p90", f"{whole.ttft['p90']:.1%}"),
+            ("TPOT, median error", f"{whole.tpot['median']:.1%}"),
+            ("TPOT, p90", f"{whole.tpot['p90']:.1%}"),
+            ("TTFT, median error", f"{whole.ttft['median']:.1%}"),
+            ("TTFT, p90", f"{whole.ttft['p90']:.1%}"),
         ],
         cards=[
-            Card(title="Time per output token, by engine", figure=_lines(engines, "engine"),
-                 note="Share of published runs whose error is at most so large."),
-            Card(title="Time per output token, by device", figure=_lines(_largest(devices), "device"),
-                 note="Share of published runs whose error is at most so large."),
+            Card(
+                title="Time per output token, by engine",
+                figure=_lines(engines, "engine"),
+                note="Share of published runs whose error is at most so large.",
+            ),
+            Card(
+                title="Time per output token, by device",
+                figure=_lines(_largest(devices), "device"),
+                note="Share of published runs whose error is at most so large.",
+            ),
         ],
-        tables=[("By engine and device", [_row(each) for each in _largest(groups, len(groups))
-                                          if each.engine and each.device])],
-        notes=["The runs are those that engines' makers and benchmarks published. A few constants of the serving "
-               "simulation were fitted to them; without the model or device that is asked about they answer as well.",
-               "What your own runs say: the command below, with a table of them.", f"Results: {PUBLISHED}."],
+        tables=[
+            (
+                "By engine and device",
+                [
+                    _row(each)
+                    for each in _largest(groups, len(groups))
+                    if each.engine and each.device
+                ],
+            )
+        ],
+        notes=[
+            (
+                "The runs are those that engines' makers and benchmarks published. A few constants"
+                " of the serving simulation were fitted to them; without the model or device that"
+                " is asked about they answer as well."
+            ),
+            "What your own runs say: the command below, with a table of them.",
+            f"Results: {PUBLISHED}.",
+        ],
         deferred=_catalogue,
-    )  # fmt: skip
+    )
 
 
 def _largest(groups: Sequence[PublishedErrors], most: int = MOST_LINES) -> list[PublishedErrors]:
@@ -59,12 +84,21 @@ def _largest(groups: Sequence[PublishedErrors], most: int = MOST_LINES) -> list[
 def _lines(groups: Sequence[PublishedErrors], key: str) -> Figure:
     data = [
         {
-            "type": "scatter", "mode": "lines+markers", "name": f"{getattr(each, key)} ({each.tpot['runs']:,})",
-            "x": [100 * value for value in each.tpot["deciles"]], "y": list(DECILES), "marker": {"size": 6},
-            "line": {"color": PALETTE[place % len(PALETTE)], "dash": DASHES[place % len(DASHES)], "width": 2.5},
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": f"{getattr(each, key)} ({each.tpot['runs']:,})",
+            "x": [100 * value for value in each.tpot["deciles"]],
+            "y": list(DECILES),
+            "marker": {"size": 6},
+            "line": {
+                "color": PALETTE[place % len(PALETTE)],
+                "dash": DASHES[place % len(DASHES)],
+                "width": 2.5,
+            },
         }
-        for place, each in enumerate(groups) if each.tpot is not None
-    ]  # fmt: skip
+        for place, each in enumerate(groups)
+        if each.tpot is not None
+    ]
     side = {"title": {"text": "share of runs (%)"}, "range": [0, 100]}
     bottom = {"title": {"text": "error of the time per output token (%)"}, "rangemode": "tozero"}
     return framed(data, bottom, side, height=320, showlegend=True)
@@ -89,17 +123,34 @@ def _catalogue() -> DeferredAnswer:
     body = reproduction([("", each) for each in predictions(table, table=table)], {})
     rows = [row for row in body["rows"] if row["error_ratio"] is not None]
     cards = [
-        Card(title=f"Published numbers of the catalogue: {LABELS[group].lower()}", figure=figure,
-             note="Speedups, rates and tokens of papers against what is predicted from the inputs beside them.")
-        for group in LABELS if (figure := reproduction_figure(body["rows"], group)) is not None
-    ]  # fmt: skip
+        Card(
+            title=f"Published numbers of the catalogue: {LABELS[group].lower()}",
+            figure=figure,
+            note=(
+                "Speedups, rates and tokens of papers against what is predicted from the inputs"
+                " beside them."
+            ),
+        )
+        for group in LABELS
+        if (figure := reproduction_figure(body["rows"], group)) is not None
+    ]
     found = [
-        {"inputs": LABELS[group], "what": label, "numbers": part["rows"],
-         "median (%)": round(100 * part["median_error_ratio"], 1), "p90 (%)": round(100 * part["p90_error_ratio"], 1)}
-        for group, own in body["groups"].items() for label, part in parts(own)
+        {
+            "inputs": LABELS[group],
+            "what": label,
+            "numbers": part["rows"],
+            "median (%)": round(100 * part["median_error_ratio"], 1),
+            "p90 (%)": round(100 * part["p90_error_ratio"], 1),
+        }
+        for group, own in body["groups"].items()
+        for label, part in parts(own)
         if part["median_error_ratio"] is not None
-    ]  # fmt: skip
+    ]
     return DeferredAnswer(
-        notes=[f"Of {len(body['rows']):,} published numbers in the catalogue {len(rows):,} are predicted."],
-        cards=cards[:1], tables=[("Published numbers of the catalogue", found)] if found else [],
-    )  # fmt: skip
+        notes=[
+            f"Of {len(body['rows']):,} published numbers in the catalogue {len(rows):,} are"
+            " predicted."
+        ],
+        cards=cards[:1],
+        tables=[("Published numbers of the catalogue", found)] if found else [],
+    )

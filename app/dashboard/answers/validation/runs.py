@@ -1,7 +1,7 @@
 """How far was the predicted speed of decoding from what a real run reached?
 
-Reads the report that `rooftree validate` left beside committed results. Leaves out the rows behind it, and kernels and
-whole passes (`page`).
+Reads the report that `rooftree validate` left beside committed results. Leaves out the rows behind
+it, and kernels and whole passes (`page`).
 """
 
 import json
@@ -28,7 +28,9 @@ def validated(folder: Path) -> Json | None:
     Raises:
         InputError: a damaged report.
     """
-    path = next((folder / each for each in (REPORT, ENGINE_REPORT) if (folder / each).is_file()), None)
+    path = next(
+        (folder / each for each in (REPORT, ENGINE_REPORT) if (folder / each).is_file()), None
+    )
     if path is None:
         return None
     if path.stat().st_size > MOST_BYTES:
@@ -44,11 +46,20 @@ def run_cards(report: Json) -> list[Card]:
     """Predicted against measured tokens per second, and the distribution of the errors."""
     points = report["points"]
     return [
-        Card(title="Predicted against measured decoding", figure=_against(points),
-             note="Tokens per second of real runs; bars are predicted 80 % intervals, diamonds are trees."),
-        Card(title="Errors of decoding", note="Right of zero: predicted too fast. One count per configuration.",
-             figure=_errors(points)),
-    ]  # fmt: skip
+        Card(
+            title="Predicted against measured decoding",
+            figure=_against(points),
+            note=(
+                "Tokens per second of real runs; bars are predicted 80 % intervals, diamonds are"
+                " trees."
+            ),
+        ),
+        Card(
+            title="Errors of decoding",
+            note="Right of zero: predicted too fast. One count per configuration.",
+            figure=_errors(points),
+        ),
+    ]
 
 
 def run_note(report: Json) -> str:
@@ -60,42 +71,82 @@ def run_rows(report: Json) -> list[Row]:
     """Every configuration of the report, one row each."""
     return [
         {
-            "configuration": p["configuration"], "prompts": p["kind"], "batch": p["batch"], "context": p["context"],
+            "configuration": p["configuration"],
+            "prompts": p["kind"],
+            "batch": p["batch"],
+            "context": p["context"],
             "measured (tokens/s)": round(p["measured"]["tokens_per_s"], 2),
             "predicted (tokens/s)": round(p["predicted"]["tokens_per_s"], 2),
             "80 % interval (tokens/s)": "–".join(digits(end) for end in p["interval"]),
             "error (%)": round(100 * p["error_ratio"], 1),
         }
         for p in report["points"]
-    ]  # fmt: skip
+    ]
 
 
 def _against(points: Sequence[Json]) -> Figure:
     rates = [rate for p in points for rate in (p["measured"]["tokens_per_s"], *p["interval"])]
     ends = [min(rates) / 1.1, max(rates) * 1.1]
-    data: list[Figure] = [{"type": "scatter", "mode": "lines", "name": "equal", "x": ends, "y": ends,
-                           "hoverinfo": "skip", "line": {"color": NEUTRAL, "dash": "dash"}}]  # fmt: skip
+    data: list[Figure] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "equal",
+            "x": ends,
+            "y": ends,
+            "hoverinfo": "skip",
+            "line": {"color": NEUTRAL, "dash": "dash"},
+        }
+    ]
     for place, batch in enumerate(sorted({p["batch"] for p in points})):
         own = [p for p in points if p["batch"] == batch]
         y = [p["predicted"]["tokens_per_s"] for p in own]
-        data.append({
-            "type": "scatter", "mode": "markers", "name": f"batch {batch}",
-            "x": [p["measured"]["tokens_per_s"] for p in own], "y": y, "text": [p["configuration"] for p in own],
-            "marker": {"color": PALETTE[place % len(PALETTE)], "size": 9,
-                       "symbol": [SYMBOLS.get(p["topology"], "circle") for p in own]},
-            "error_y": {"type": "data", "symmetric": False, "width": 0, "thickness": 1,
-                        "array": [p["interval"][1] - v for p, v in zip(own, y, strict=True)],
-                        "arrayminus": [v - p["interval"][0] for p, v in zip(own, y, strict=True)]},
-            "hovertemplate": "%{text}<br>measured %{x:.4g} tokens/s<br>predicted %{y:.4g}<extra></extra>",
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": f"batch {batch}",
+                "x": [p["measured"]["tokens_per_s"] for p in own],
+                "y": y,
+                "text": [p["configuration"] for p in own],
+                "marker": {
+                    "color": PALETTE[place % len(PALETTE)],
+                    "size": 9,
+                    "symbol": [SYMBOLS.get(p["topology"], "circle") for p in own],
+                },
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "width": 0,
+                    "thickness": 1,
+                    "array": [p["interval"][1] - v for p, v in zip(own, y, strict=True)],
+                    "arrayminus": [v - p["interval"][0] for p, v in zip(own, y, strict=True)],
+                },
+                "hovertemplate": (
+                    "%{text}<br>measured %{x:.4g} tokens/s<br>predicted %{y:.4g}<extra></extra>"
+                ),
+            }
+        )
     log: Figure = {"type": "log", "dtick": "D2"}  # labels at 1, 2 and 5
-    return framed(data, log | {"title": {"text": "measured (tokens/s)"}},
-                   log | {"title": {"text": "predicted (tokens/s)"}})  # fmt: skip
+    return framed(
+        data,
+        log | {"title": {"text": "measured (tokens/s)"}},
+        log | {"title": {"text": "predicted (tokens/s)"}},
+    )
 
 
 def _errors(points: Sequence[Json]) -> Figure:
-    data: list[Figure] = [{"type": "histogram", "x": [100 * p["error_ratio"] for p in points], "nbinsx": 24,
-                           "marker": {"color": PALETTE[0]},
-                           "hovertemplate": "%{x} %: %{y} configurations<extra></extra>"}]  # fmt: skip
-    return framed(data, {"title": {"text": "predicted over measured, minus 1 (%)"}},
-                   {"title": {"text": "configurations"}})  # fmt: skip
+    data: list[Figure] = [
+        {
+            "type": "histogram",
+            "x": [100 * p["error_ratio"] for p in points],
+            "nbinsx": 24,
+            "marker": {"color": PALETTE[0]},
+            "hovertemplate": "%{x} %: %{y} configurations<extra></extra>",
+        }
+    ]
+    return framed(
+        data,
+        {"title": {"text": "predicted over measured, minus 1 (%)"}},
+        {"title": {"text": "configurations"}},
+    )

@@ -1,7 +1,7 @@
 """What did users of a live server wait under load, and what was simulated for the same requests?
 
-Reads the report of `rooftree simulate --beside` that lies with committed results of an engine. Leaves out decoding
-runs of that engine (`runs`), its kernels and whole passes (`page`).
+Reads the report of `rooftree simulate --beside` that lies with committed results of an engine.
+Leaves out decoding runs of that engine (`runs`), its kernels and whole passes (`page`).
 """
 
 from collections.abc import Sequence
@@ -54,15 +54,27 @@ def replayed_loads(folder: Path) -> Loads | None:
     cards = []
     for key, title in _TITLES.items():
         sides = [times[f"{key}_{side}_s"].to_numpy() for side in ("measured", "simulated")]
-        drawn = {each["name"]: (sides[0][of_load == each["name"]], sides[1][of_load == each["name"]]) for each in loads}
+        drawn = {
+            each["name"]: (sides[0][of_load == each["name"]], sides[1][of_load == each["name"]])
+            for each in loads
+        }
         figure = distribution_figure(drawn, title.lower())
         if figure is not None:
-            note = "Share of requests that waited no longer; solid as users measured it, dashed as simulated."
-            cards.append(Card(title=f"{title} of a real server under load", note=note, figure=figure))
-    worst = {key: max((abs(_error(each, key, "mean")) for each in loads), default=0.0) for key in _TITLES}
+            note = (
+                "Share of requests that waited no longer; solid as users measured it, dashed as"
+                " simulated."
+            )
+            cards.append(
+                Card(title=f"{title} of a real server under load", note=note, figure=figure)
+            )
+    worst = {
+        key: max((abs(_error(each, key, "mean")) for each in loads), default=0.0) for key in _TITLES
+    }
     return Loads(
-        sentence=f"Under {len(loads)} loads the simulated mean is at most {worst['ttft']:.1%} off in time to first "
-        f"token and {worst['tpot']:.1%} in time per output token.",
+        sentence=(
+            f"Under {len(loads)} loads the simulated mean is at most {worst['ttft']:.1%} off in"
+            f" time to first token and {worst['tpot']:.1%} in time per output token."
+        ),
         cards=cards,
         rows=[_row(each, key, part) for each in loads for key in _TITLES for part in _PARTS],
         notes=[f"{each['name']}: {note}." for each in loads for note in each["notes"]],
@@ -76,10 +88,14 @@ def _error(load: Row, key: str, part: str) -> float:
 def _row(load: Row, key: str, part: str) -> Row:
     times = load["metrics"][f"{key}_s"][part]
     return {
-        "load": load["name"], "requests": load["requests"], "rate (1/s)": _rounded(load["rate_per_s"]),
-        "time": f"{key.upper()} {part}", "measured (ms)": _rounded(times["measured"], MILLI),
-        "simulated (ms)": _rounded(times["simulated"], MILLI), "error (%)": _rounded(times["error_ratio"], 0.01),
-    }  # fmt: skip
+        "load": load["name"],
+        "requests": load["requests"],
+        "rate (1/s)": _rounded(load["rate_per_s"]),
+        "time": f"{key.upper()} {part}",
+        "measured (ms)": _rounded(times["measured"], MILLI),
+        "simulated (ms)": _rounded(times["simulated"], MILLI),
+        "error (%)": _rounded(times["error_ratio"], 0.01),
+    }
 
 
 def _rounded(value: float | None, unit: float = 1.0) -> float | None:

@@ -1,4 +1,5 @@
-"""Measurements count once, whatever labels they carry, and bad rows are counted with their reason."""
+"""Measurements count once, whatever labels they carry, and bad rows are counted with their
+reason."""
 
 import pytest
 from hypothesis import given
@@ -8,16 +9,29 @@ from app.answers.scoring.measured import measurements, model_class
 from app.answers.scoring.summaries import slices, summary
 from simulator.closed_loop.table_rows import RowAnswer
 
-ROW = {"backend": "vllm", "model_path": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 512, "osl": 64,
-       "concurrency": 8, "ttft_ms": 40.0, "tpot_ms": 8.0}  # fmt: skip
+ROW = {
+    "backend": "vllm",
+    "model_path": "meta-llama/Llama-3.1-8B",
+    "system": "h100_sxm",
+    "isl": 512,
+    "osl": 64,
+    "concurrency": 8,
+    "ttft_ms": 40.0,
+    "tpot_ms": 8.0,
+}
 
 
 def answer(tpot, ttft=50.0, **more):
     return RowAnswer(
-        id=more.pop("id", "x"), tpot_ms=tpot, ttft_ms=ttft, tpot_ms_interval=(0.8 * tpot, 1.3 * tpot),
-        ttft_ms_interval=(0.5 * ttft, 2.0 * ttft), seconds={"gemm": 3.0, "attention": 1.0},
-        ttft_seconds={"intake": 0.1, "queue": 0.1, "prefill": 0.2}, **more,
-    )  # fmt: skip
+        id=more.pop("id", "x"),
+        tpot_ms=tpot,
+        ttft_ms=ttft,
+        tpot_ms_interval=(0.8 * tpot, 1.3 * tpot),
+        ttft_ms_interval=(0.5 * ttft, 2.0 * ttft),
+        seconds={"gemm": 3.0, "attention": 1.0},
+        ttft_seconds={"intake": 0.1, "queue": 0.1, "prefill": 0.2},
+        **more,
+    )
 
 
 def test_equal_times_of_equal_users_are_one_measurement_with_the_median_answer():
@@ -35,7 +49,10 @@ def test_equal_times_of_equal_users_are_one_measurement_with_the_median_answer()
 
 
 def test_the_tables_own_mark_joins_rows_whose_digits_differ():
-    rows = [ROW | {"measurement": "a"}, ROW | {"measurement": "a", "tpot_ms": 8.0001, "system": "h100"}]
+    rows = [
+        ROW | {"measurement": "a"},
+        ROW | {"measurement": "a", "tpot_ms": 8.0001, "system": "h100"},
+    ]
     found, _ = measurements(rows, [answer(9.0), answer(9.0)])
     assert len(found) == 1
 
@@ -56,10 +73,14 @@ def test_a_group_is_refused_only_where_all_its_rows_are():
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"ttft_ms": "", "tpot_ms": None}, "holds no measurement"), ({"tpot_ms": -1.0}, "time above 0, got '-1.0'"),
-     ({"tpot_ms": "fast"}, "tpot_ms: must be a time"), ({"implausible": True}, "implausible"),
-     ({"silicon_tpot_ms": 0}, "silicon_tpot_ms")],
-)  # fmt: skip
+    [
+        ({"ttft_ms": "", "tpot_ms": None}, "holds no measurement"),
+        ({"tpot_ms": -1.0}, "time above 0, got '-1.0'"),
+        ({"tpot_ms": "fast"}, "tpot_ms: must be a time"),
+        ({"implausible": True}, "implausible"),
+        ({"silicon_tpot_ms": 0}, "silicon_tpot_ms"),
+    ],
+)
 def test_rows_without_a_measurement_are_counted_by_reason(more, said):
     found, unusable = measurements([ROW | more, ROW], [answer(8.0)] * 2)
     assert len(found) == 1
@@ -81,13 +102,18 @@ def test_classes_of_models():
 times = st.floats(min_value=0.1, max_value=1e4)
 
 
-@given(st.lists(st.tuples(times, times, times, st.integers(1, 500)), min_size=1, max_size=12), st.randoms())
+@given(
+    st.lists(st.tuples(times, times, times, st.integers(1, 500)), min_size=1, max_size=12),
+    st.randoms(),
+)
 def test_repeating_and_shuffling_rows_changes_no_number(drawn, random):
     rows = [ROW | {"tpot_ms": t, "ttft_ms": f, "concurrency": c} for t, f, _, c in drawn]
     answers = [answer(p) for _, _, p, _ in drawn]
     once = measurements(rows, answers)[0]
     groups = {(r["tpot_ms"], r["ttft_ms"], r["concurrency"]): i for i, r in enumerate(rows)}
-    again = [*range(len(rows)), *groups.values()] if len(groups) == len(rows) else [*range(len(rows))]
+    again = (
+        [*range(len(rows)), *groups.values()] if len(groups) == len(rows) else [*range(len(rows))]
+    )
     random.shuffle(again)
     twice = measurements([rows[i] for i in again], [answers[i] for i in again])[0]
 

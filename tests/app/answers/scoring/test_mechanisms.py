@@ -1,4 +1,5 @@
-"""A part that is wrong by a known factor is named with that factor, and the place where errors gather is named."""
+"""A part that is wrong by a known factor is named with that factor, and the place where errors
+gather is named."""
 
 import numpy as np
 import pytest
@@ -10,10 +11,17 @@ from app.answers.scoring.summaries import SLICES, beside
 
 def measurement(index, predicted, measured, shares, **place):
     return Measurement(
-        ids=(str(index),), place=dict.fromkeys(SLICES, "same") | place, reason=None, ttft=None,
-        tpot=Compared(measured_ms=measured, predicted_ms=predicted, interval_ms=(0.9 * predicted, 1.2 * predicted)),
+        ids=(str(index),),
+        place=dict.fromkeys(SLICES, "same") | place,
+        reason=None,
+        ttft=None,
+        tpot=Compared(
+            measured_ms=measured,
+            predicted_ms=predicted,
+            interval_ms=(0.9 * predicted, 1.2 * predicted),
+        ),
         shares={"tpot": shares, "ttft": {}},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -42,7 +50,9 @@ def test_the_part_at_fault_comes_first_with_its_factor(planted):
 def test_errors_gather_where_the_part_is(planted):
     rows = gathered(planted, "tpot")
     assert [row["value"] for row in rows] == ["with experts"]
-    assert rows[0]["error_share_ratio"] == pytest.approx(1.0) and rows[0]["count_ratio"] == pytest.approx(2 / 3)
+    assert rows[0]["error_share_ratio"] == pytest.approx(1.0) and rows[0][
+        "count_ratio"
+    ] == pytest.approx(2 / 3)
     assert rows[0]["part"] == "moe" and rows[0]["bias_ratio"] < 0
 
 

@@ -1,4 +1,5 @@
-"""The committed summary of errors on published runs: made as `score` counts, read for the runs most like a question."""
+"""The committed summary of errors on published runs: made as `score` counts, read for the runs most
+like a question."""
 
 import json
 
@@ -8,23 +9,38 @@ from app.answers.scoring.published import FILE, LEAST_RUNS, most_like, published
 
 
 def measurement(engine, device, measured, predicted, span=(0.0, 1e9)):
-    times = {f"measured_{q}_ms": measured for q in ("tpot", "ttft")} | {f"{q}_ms": predicted for q in ("tpot", "ttft")}
-    return times | {"engine": engine, "device": device, "reason": None} | {
-        f"{q}_ms_interval": list(span) for q in ("tpot", "ttft")
-    }  # fmt: skip
+    times = {f"measured_{q}_ms": measured for q in ("tpot", "ttft")} | {
+        f"{q}_ms": predicted for q in ("tpot", "ttft")
+    }
+    return (
+        times
+        | {"engine": engine, "device": device, "reason": None}
+        | {f"{q}_ms_interval": list(span) for q in ("tpot", "ttft")}
+    )
 
 
 def test_errors_are_counted_by_engine_and_device():
     rows = [measurement("trtllm", "h100_sxm", 10.0, p) for p in (9.0, 12.0)]
-    rows += [measurement("vllm", "h100_sxm", 10.0, 10.0, (10.5, 11.0)), measurement("vllm", "new-chip", 10.0, 5.0)]
+    rows += [
+        measurement("vllm", "h100_sxm", 10.0, 10.0, (10.5, 11.0)),
+        measurement("vllm", "new-chip", 10.0, 5.0),
+    ]
     rows.append({**measurement("vllm", "h100_sxm", 10.0, None), "reason": "does not fit"})
-    found = {(each["engine"], each["device"]): each for each in summarised({"measurements": rows})["groups"]}
+    found = {
+        (each["engine"], each["device"]): each
+        for each in summarised({"measurements": rows})["groups"]
+    }
     assert found["tensorrt-llm", "h100-sxm"]["tpot"]["median"] == pytest.approx(0.15)
     assert found["tensorrt-llm", "h100-sxm"]["tpot"]["bias"] == pytest.approx(0.05)
     assert found["", ""]["runs"] == 4
     assert found["vllm", "h100-sxm"]["tpot"] == {
-        "runs": 1, "median": 0.0, "p90": 0.0, "bias": 0.0, "coverage": 0.0, "deciles": [0.0] * 9,
-    }  # fmt: skip
+        "runs": 1,
+        "median": 0.0,
+        "p90": 0.0,
+        "bias": 0.0,
+        "coverage": 0.0,
+        "deciles": [0.0] * 9,
+    }
     assert found["", "new-chip"]["tpot"]["median"] == pytest.approx(0.5)
 
 
@@ -33,7 +49,12 @@ def test_what_is_committed_adds_up():
     engines = [each for each in groups if each.engine and not each.device]
     devices = [each for each in groups if each.device and not each.engine]
     both = [each for each in groups if each.device and each.engine]
-    assert groups[0].runs == sum(e.runs for e in engines) == sum(d.runs for d in devices) == sum(b.runs for b in both)
+    assert (
+        groups[0].runs
+        == sum(e.runs for e in engines)
+        == sum(d.runs for d in devices)
+        == sum(b.runs for b in both)
+    )
     assert json.loads(FILE.read_text())["measurements"] >= groups[0].runs
     for each in groups:
         if each.tpot:
@@ -45,11 +66,16 @@ def test_what_is_committed_adds_up():
 def test_the_readme_says_the_same(root):
     whole = published_errors()[0]
     text = (root / "README.md").read_text()
-    assert f"{whole.runs} answered: time per output token {100 * whole.tpot['median']:.1f} %" in text
+    assert (
+        f"{whole.runs} answered: time per output token {100 * whole.tpot['median']:.1f} %" in text
+    )
 
 
 def test_the_runs_most_like_a_question_are_enough_of_them():
-    assert (most_like("vllm", "h100-sxm").engine, most_like("vllm", "h100-sxm").device) == ("vllm", "h100-sxm")
+    assert (most_like("vllm", "h100-sxm").engine, most_like("vllm", "h100-sxm").device) == (
+        "vllm",
+        "h100-sxm",
+    )
     assert most_like("vllm", "h100-sxm--own-passes") is most_like("vllm", "h100-sxm")
     few = most_like("sglang", "h200-sxm")
     assert (few.engine, few.device) == ("", "h200-sxm"), "fewer than enough of that engine"

@@ -1,4 +1,5 @@
-"""The highest rate within limits is that of a queue with a known law, and a run of its own at it agrees."""
+"""The highest rate within limits is that of a queue with a known law, and a run of its own at it
+agrees."""
 
 from math import exp, factorial
 
@@ -19,9 +20,12 @@ SERVICE_S, LIMIT_S, SHARE, REQUESTS = 0.01, 0.05, 0.9, 6000
 
 
 def waits_at_most(rate_per_s, wait_s):
-    """P(wait <= t) of one server with Poisson arrivals and a fixed service time: Erlang 1909, Crommelin 1932."""
+    """P(wait <= t) of one server with Poisson arrivals and a fixed service time: Erlang 1909,
+    Crommelin 1932."""
     terms = [
-        (rate_per_s * (k * SERVICE_S - wait_s)) ** k / factorial(k) * exp(-rate_per_s * (k * SERVICE_S - wait_s))
+        (rate_per_s * (k * SERVICE_S - wait_s)) ** k
+        / factorial(k)
+        * exp(-rate_per_s * (k * SERVICE_S - wait_s))
         for k in range(int(wait_s / SERVICE_S + 1e-9) + 1)
     ]
     return (1.0 - rate_per_s * SERVICE_S) * sum(terms)
@@ -42,11 +46,14 @@ def one_server(rate_per_s):
     one = np.ones(REQUESTS, dtype=np.int32)
     arrivals = poisson(REQUESTS, rate_per_s, np.random.default_rng(3))
     scenario = Scenario(
-        workload=Workload(arrival_s=arrivals, prompt_tokens=one, output_tokens=one), timer=AlwaysAsLong(),
+        workload=Workload(arrival_s=arrivals, prompt_tokens=one, output_tokens=one),
+        timer=AlwaysAsLong(),
         scheduler=SchedulerOptions(kv_blocks=8, token_budget=1, max_requests=1),
-    )  # fmt: skip
+    )
     good = steady_window(simulate(scenario, machine=True), slo_ttft_s=LIMIT_S).good_ratio
-    return LoadPoint(name="one", rate_per_s=rate_per_s, metrics={"good_ratio": good, "is_kept": good >= SHARE})
+    return LoadPoint(
+        name="one", rate_per_s=rate_per_s, metrics={"good_ratio": good, "is_kept": good >= SHARE}
+    )
 
 
 @pytest.mark.heavy
@@ -60,7 +67,9 @@ def test_it_is_that_of_a_queue_with_a_known_law():
 
 @pytest.mark.parametrize("start", [0.01, 7.0, 1e4])
 def test_it_is_found_from_any_start(start):
-    kept, lost = highest_rate(lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"is_kept": rate < 40}), start)
+    kept, lost = highest_rate(
+        lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"is_kept": rate < 40}), start
+    )
     assert kept.rate_per_s < 40 <= lost.rate_per_s <= RESOLUTION * kept.rate_per_s
 
 
@@ -72,27 +81,54 @@ def test_what_is_always_or_never_kept_has_none():
     assert highest_rate(always(False), 1.0)[0] is None
 
 
-TRAFFIC = ("--count", "120", "--prompt-tokens", "uniform:50:800", "--output-tokens", "40", "--rate", "4")
+TRAFFIC = (
+    "--count",
+    "120",
+    "--prompt-tokens",
+    "uniform:50:800",
+    "--output-tokens",
+    "40",
+    "--rate",
+    "4",
+)
 WORDS = ("simulate", "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.8,0.6,0.4", *TRAFFIC)
 LIMITS = ("--slo-ttft", "200", "--slo-tpot", "9")
 
 
 def test_every_draft_length_has_its_rate_and_a_run_there_agrees(rooftree, tmp_path):
-    done = rooftree(*WORDS, "--draft-tokens", "0,3", *LIMITS, "--rates", "2,8", "--seeds", "2", "--json",
-                    "--plot", tmp_path / "load.html").answer  # fmt: skip
+    done = rooftree(
+        *WORDS,
+        "--draft-tokens",
+        "0,3",
+        *LIMITS,
+        "--rates",
+        "2,8",
+        "--seeds",
+        "2",
+        "--json",
+        "--plot",
+        tmp_path / "load.html",
+    ).answer
     off, drafted = done["highest_rates"]
     assert (off["name"], drafted["name"]) == ("off", "K=3") and done["good_share"] == 0.9
     assert 0 < off["rate_per_s"] < drafted["rate_per_s"]
-    assert all(low <= high for low, high in (off["rate_per_s_interval"], drafted["rate_per_s_interval"]))
+    assert all(
+        low <= high for low, high in (off["rate_per_s_interval"], drafted["rate_per_s_interval"])
+    )
     assert [(p["name"], p["rate_per_s"]) for p in done["load"]] == [
         (name, rate) for name in ("off", "K=3") for rate in (2.0, 8.0)
     ]
     page = (tmp_path / "load.html").read_text()
     assert "Requests within the limits" in page and "Goodput against load" in page
     rates = f"{drafted['rate_per_s']!r},{drafted['above_per_s']!r}"
-    again = rooftree(*WORDS, "--draft-tokens", "3", *LIMITS, "--good-share", "0.9", "--rates", rates, "--json").answer
+    again = rooftree(
+        *WORDS, "--draft-tokens", "3", *LIMITS, "--good-share", "0.9", "--rates", rates, "--json"
+    ).answer
     at, above = (point["metrics"] for point in again["load"])
-    assert (at["good_ratio"], at["goodput_per_s"]) == (drafted["good_ratio"], drafted["goodput_per_s"])
+    assert (at["good_ratio"], at["goodput_per_s"]) == (
+        drafted["good_ratio"],
+        drafted["goodput_per_s"],
+    )
     assert at["good_ratio"] >= 0.9 > above["good_ratio"]
     as_long = ("--rate", repr(drafted["rate_per_s"]), "--count", str(drafted["requests"]))
     run = rooftree(*WORDS, "--draft-tokens", "3", *LIMITS, *as_long, "--json").answer
@@ -101,13 +137,34 @@ def test_every_draft_length_has_its_rate_and_a_run_there_agrees(rooftree, tmp_pa
     assert "highest rate/s" in printed and "90% of the requests" in printed
 
 
-@pytest.mark.parametrize("limits", [("--slo-tpot", "20"), ("--slo-ttft", "300", "--slo-tpot", "20")])
-def test_the_highest_rate_is_that_of_a_steady_state_however_few_requests_are_asked_for(rooftree, limits):
-    """A run that ends before its backlog has grown keeps limits at rates that do not last: 320 requests told 30.8/s
-    where 6,000 told 24.1."""
-    long = ("simulate", "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.78,0.61,0.48", "--prompt-tokens", "1024",
-            "--output-tokens", "256", "--rate", "4", "--draft-tokens", "0,3", *limits, "--json")  # fmt: skip
-    few, many = (rooftree(*long, "--count", count).answer["highest_rates"] for count in ("320", "4000"))
+@pytest.mark.parametrize(
+    "limits", [("--slo-tpot", "20"), ("--slo-ttft", "300", "--slo-tpot", "20")]
+)
+def test_the_highest_rate_is_that_of_a_steady_state_however_few_requests_are_asked_for(
+    rooftree, limits
+):
+    """A run that ends before its backlog has grown keeps limits at rates that do not last: 320
+    requests told 30.8/s where 6,000 told 24.1."""
+    long = (
+        "simulate",
+        "--model",
+        "llama-3.1-8b",
+        "--drafter",
+        "eagle-3:0.78,0.61,0.48",
+        "--prompt-tokens",
+        "1024",
+        "--output-tokens",
+        "256",
+        "--rate",
+        "4",
+        "--draft-tokens",
+        "0,3",
+        *limits,
+        "--json",
+    )
+    few, many = (
+        rooftree(*long, "--count", count).answer["highest_rates"] for count in ("320", "4000")
+    )
     for one, other in zip(few, many, strict=True):
         assert one["rate_per_s"] == pytest.approx(other["rate_per_s"], rel=0.05)
         assert one["requests"] > 320 and one["clock_s"] > 0.0 and not one["is_growing"]
@@ -122,8 +179,12 @@ def test_variants_have_rates_too_and_what_cannot_be_is_marked(rooftree):
     assert not any(row["feasible"] for row in rows) and "no rate keeps 50%" in rows[0]["reason"]
     free = ("--slo-tpot", "10000", "--good-share", "0.5")
     (row,) = rooftree(*WORDS, "--draft-tokens", "3", *free, "--json").answer["highest_rates"]
-    lasting = float(row["rate_per_s"])  # limits that any rate keeps leave the one from which on a backlog grows
-    at = rooftree(*WORDS, "--draft-tokens", "3", "--rate", str(1.1 * lasting), "--count", "4000", "--json").answer
+    lasting = float(
+        row["rate_per_s"]
+    )  # limits that any rate keeps leave the one from which on a backlog grows
+    at = rooftree(
+        *WORDS, "--draft-tokens", "3", "--rate", str(1.1 * lasting), "--count", "4000", "--json"
+    ).answer
     assert row["feasible"] and row["good_ratio"] == 1.0
     assert at["metrics"]["requests_per_s"] < 1.06 * lasting
 
@@ -133,7 +194,10 @@ def test_variants_have_rates_too_and_what_cannot_be_is_marked(rooftree):
     [
         (("--draft-tokens", "0,3"), "--good-share: counts requests within limits"),
         (("--draft-tokens", "0,3", *LIMITS, "--good-share", "1.5"), "must lie in 0..1"),
-        (("--draft-tokens", "0,3", *LIMITS, "--compare", "chunked"), "--compare: goes without several"),
+        (
+            ("--draft-tokens", "0,3", *LIMITS, "--compare", "chunked"),
+            "--compare: goes without several",
+        ),
         (("--draft-tokens", "x"), "--draft-tokens"),
     ],
 )
@@ -145,6 +209,14 @@ def test_misuse_is_named(rooftree, words, message):
 def test_a_notebook_has_a_row_a_setting():
     from rooftree import simulate as asked
 
-    answer = asked(model="llama-3.1-8b", drafter="eagle-3:0.8,0.6,0.4", draft_tokens=[0, 3], count=60, rate=4,
-                   prompt_tokens=500, output_tokens=20, slo_ttft=100)  # fmt: skip
+    answer = asked(
+        model="llama-3.1-8b",
+        drafter="eagle-3:0.8,0.6,0.4",
+        draft_tokens=[0, 3],
+        count=60,
+        rate=4,
+        prompt_tokens=500,
+        output_tokens=20,
+        slo_ttft=100,
+    )
     assert [row["name"] for row in answer.rows()] == ["off", "K=3"]

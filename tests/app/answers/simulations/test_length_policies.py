@@ -4,7 +4,13 @@ from itertools import pairwise
 
 import pytest
 
-from app.answers.simulations.length_policies import Compared, batch_grid, policy_names, rows_of, score_of
+from app.answers.simulations.length_policies import (
+    Compared,
+    batch_grid,
+    policy_names,
+    rows_of,
+    score_of,
+)
 from hardware_profiles.errors import UnknownNameError
 
 
@@ -24,14 +30,21 @@ def test_a_grid_of_batches_rises_to_its_end(most):
 
 def compared(name, *scores):
     metrics = {
-        "tokens_per_s": 1.0, "goodput_per_s": 1.0, "tokens_per_step": 1.0, "drafted": 2, "steps": 4,
-        "tpot_s": {"mean": 1.0}, "ttft_s": {"mean": None},
-    }  # fmt: skip
+        "tokens_per_s": 1.0,
+        "goodput_per_s": 1.0,
+        "tokens_per_step": 1.0,
+        "drafted": 2,
+        "steps": 4,
+        "tpot_s": {"mean": 1.0},
+        "ttft_s": {"mean": None},
+    }
     return Compared(name=name, metrics=tuple(metrics | {"score": score} for score in scores))
 
 
 def test_ratios_are_taken_seed_by_seed_and_regret_counts_plain_decoding():
-    rows = rows_of([compared("ours", 2.0, 4.0), compared("plain", 3.0, 5.0), compared("oracle", 4.0, 5.0)])
+    rows = rows_of(
+        [compared("ours", 2.0, 4.0), compared("plain", 3.0, 5.0), compared("oracle", 4.0, 5.0)]
+    )
     ours, plain, oracle = rows
     assert ours["to_oracle"]["ratio"] == pytest.approx((0.5 + 0.8) / 2)
     assert ours["to_oracle"]["interval"] == pytest.approx([0.53, 0.77])
@@ -47,5 +60,8 @@ def test_a_single_seed_has_no_interval():
 
 def test_an_open_load_is_scored_by_what_a_user_sees():
     metrics = {"tokens_per_s": 900.0, "tpot_s": {"mean": 0.02}}
-    assert score_of(metrics, by_user=True) == pytest.approx(50.0) and score_of(metrics, by_user=False) == 900.0
+    assert (
+        score_of(metrics, by_user=True) == pytest.approx(50.0)
+        and score_of(metrics, by_user=False) == 900.0
+    )
     assert score_of({"tokens_per_s": None, "tpot_s": {"mean": None}}, by_user=True) == 0.0

@@ -24,14 +24,28 @@ def axis(name, size):
 def test_shards_hold_every_cell_once_and_in_order(sizes, points):
     models, devices, engines, tensor, drafters, traces = sizes
     lists = SweepFile(
-        models=axis("m", models), devices=axis("d", devices), engines=axis("e", engines),
-        tensor_parallel=[*range(1, tensor + 1)], drafters=axis("x", drafters), traces=axis("t", traces),
-        batches=[*range(1, points[0] + 1)], contexts=[*range(points[1])],
-    )  # fmt: skip
+        models=axis("m", models),
+        devices=axis("d", devices),
+        engines=axis("e", engines),
+        tensor_parallel=[*range(1, tensor + 1)],
+        drafters=axis("x", drafters),
+        traces=axis("t", traces),
+        batches=[*range(1, points[0] + 1)],
+        contexts=[*range(points[1])],
+    )
     cells = Cells(Sweep(lists=lists, folder=Path()))
     who = [*lists.drafters, *lists.traces] or [PLAIN]
-    expected = list(product(lists.models, lists.devices, lists.engines, lists.tensor_parallel, who, lists.batches,
-                            lists.contexts))  # fmt: skip
+    expected = list(
+        product(
+            lists.models,
+            lists.devices,
+            lists.engines,
+            lists.tensor_parallel,
+            who,
+            lists.batches,
+            lists.contexts,
+        )
+    )
     found = []
     for shard in range(cells.shards):
         blocks = list(cells.blocks(shard))

@@ -1,4 +1,5 @@
-"""A Ray cluster of two nodes writes the same bytes, also where a process or a whole node is killed in the middle."""
+"""A Ray cluster of two nodes writes the same bytes, also where a process or a whole node is killed
+in the middle."""
 
 import contextlib
 import json
@@ -38,7 +39,9 @@ def cluster():
         from ray._private import ray_constants
         from ray.cluster_utils import Cluster
 
-        patch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", False)  # a local address stays the loopback one
+        patch.setattr(
+            ray_constants, "ENABLE_RAY_CLUSTER", False
+        )  # a local address stays the loopback one
         both = Cluster(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})
         try:
             both.add_node(**NODE)
@@ -58,16 +61,25 @@ def undisturbed(tmp_path_factory):
 
 def working(raylets):
     """Processes of nodes that are computing a shard, each with its node."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout
     rows = [line.split(maxsplit=2) for line in listed.splitlines()]
-    return [(int(pid), int(parent)) for pid, parent, words in rows
-            if int(parent) in raylets and "shard_stream" in words]  # fmt: skip
+    return [
+        (int(pid), int(parent))
+        for pid, parent, words in rows
+        if int(parent) in raylets and "shard_stream" in words
+    ]
 
 
 def of_nodes(cluster):
     """Processes that the nodes themselves consist of."""
-    return [each.process.pid for node in cluster.list_all_nodes() for kind in node.all_processes.values()
-            for each in kind]  # fmt: skip
+    return [
+        each.process.pid
+        for node in cluster.list_all_nodes()
+        for kind in node.all_processes.values()
+        for each in kind
+    ]
 
 
 def listening(processes):
@@ -76,8 +88,16 @@ def listening(processes):
     for process in processes:
         with contextlib.suppress(OSError):
             held |= {str(each.readlink()) for each in Path(f"/proc/{process}/fd").iterdir()}
-    rows = [line.split() for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()[1:]]
-    return {row[1].rpartition(":")[0] for row in rows if row[3] == LISTENS and f"socket:[{row[9]}]" in held}
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]
+    ]
+    return {
+        row[1].rpartition(":")[0]
+        for row in rows
+        if row[3] == LISTENS and f"socket:[{row[9]}]" in held
+    }
 
 
 # the node is last: it is gone then
@@ -86,7 +106,7 @@ def listening(processes):
 @pytest.mark.parametrize("lost", ["process", pytest.param("node", marks=pytest.mark.slow)])
 def test_a_cluster_writes_the_same_bytes_whatever_is_killed_in_the_middle(
     cluster, undisturbed, tmp_path, capsys, lost
-):  # fmt: skip
+):
     sweep, expected = undisturbed
     raylets = [node.all_processes["raylet"][0].process.pid for node in cluster.list_all_nodes()]
     killed, heard, over = [], set(), threading.Event()
@@ -122,11 +142,17 @@ def test_a_node_with_other_files_refuses(tmp_path):
     told = asked_of(sweep, 0) | {"digest": sweep.digest(0)}
     with pa.ipc.open_stream(shard_stream(json.dumps(told), 2)) as rows:
         assert rows.read_all().num_rows == 8
-    with pytest.raises(InputError, match="a node of --ray: has another release of rooftree, or other files"):
+    with pytest.raises(
+        InputError, match="a node of --ray: has another release of rooftree, or other files"
+    ):
         shard_stream(json.dumps(told | {"digest": "of another machine"}), 2)
 
 
 def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match="--ray: needs Ray: pip install 'rooftree"):
-        run_sweep(Sweep(lists=SweepFile(**PLAIN), folder=tmp_path), tmp_path / "x.parquet", ray="127.0.0.1:1")
+        run_sweep(
+            Sweep(lists=SweepFile(**PLAIN), folder=tmp_path),
+            tmp_path / "x.parquet",
+            ray="127.0.0.1:1",
+        )

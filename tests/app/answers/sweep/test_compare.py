@@ -12,12 +12,24 @@ from hardware_profiles.errors import InputError
 
 
 def cell(batch, rate, *, plain=100.0, feasible=True):
-    keys = {"model": "m", "device": "d", "engine": "e", "tensor_parallel": 1, "drafter": "n-gram", "context": 8}
+    keys = {
+        "model": "m",
+        "device": "d",
+        "engine": "e",
+        "tensor_parallel": 1,
+        "drafter": "n-gram",
+        "context": 8,
+    }
     row = {**keys, "batch": batch, "feasible": feasible}
     if not feasible:
         return row | {"reason": "too large"}
-    return row | {"topology": "chain", "draft_tokens": 3, "tokens_per_s": rate, "plain_tokens_per_s": plain,
-                  "speedup": rate / plain}  # fmt: skip
+    return row | {
+        "topology": "chain",
+        "draft_tokens": 3,
+        "tokens_per_s": rate,
+        "plain_tokens_per_s": plain,
+        "speedup": rate / plain,
+    }
 
 
 def written(path, cells):
@@ -26,14 +38,36 @@ def written(path, cells):
 
 
 def test_cells_that_moved_appeared_and_disappeared(tmp_path):
-    old = written(tmp_path / "old", [cell(1, 200.0), cell(2, 200.0), cell(4, 200.0), cell(8, 200.0), cell(16, 9.0),
-                                     cell(32, 200.0)])  # fmt: skip
-    new = written(tmp_path / "new", [cell(32, 200.1), cell(8, 0, feasible=False), cell(4, 210.0), cell(2, 100.0),
-                                     cell(1, 200.0), cell(64, 9.0)])  # fmt: skip
+    old = written(
+        tmp_path / "old",
+        [
+            cell(1, 200.0),
+            cell(2, 200.0),
+            cell(4, 200.0),
+            cell(8, 200.0),
+            cell(16, 9.0),
+            cell(32, 200.0),
+        ],
+    )
+    new = written(
+        tmp_path / "new",
+        [
+            cell(32, 200.1),
+            cell(8, 0, feasible=False),
+            cell(4, 210.0),
+            cell(2, 100.0),
+            cell(1, 200.0),
+            cell(64, 9.0),
+        ],
+    )
     found = compare(old, new, threshold=0.01)
     assert [row["batch"] for row in found.moved] == [8, 2, 4]
     lost, halved, gained = found.moved
-    assert (lost["feasible_old"], lost["feasible_new"], lost["reason_new"]) == (True, False, "too large")
+    assert (lost["feasible_old"], lost["feasible_new"], lost["reason_new"]) == (
+        True,
+        False,
+        "too large",
+    )
     assert lost["tokens_per_s_change_ratio"] is None
     assert halved["tokens_per_s_change_ratio"] == pytest.approx(-0.5)
     assert halved["plain_tokens_per_s_change_ratio"] == 0.0
@@ -45,7 +79,9 @@ def test_cells_that_moved_appeared_and_disappeared(tmp_path):
 
 
 CELLS = st.dictionaries(
-    st.integers(1, 12), st.tuples(st.floats(0.5, 1e6), st.floats(0.5, 1e6), st.booleans()), max_size=12
+    st.integers(1, 12),
+    st.tuples(st.floats(0.5, 1e6), st.floats(0.5, 1e6), st.booleans()),
+    max_size=12,
 )
 
 
@@ -54,7 +90,10 @@ CELLS = st.dictionaries(
 def test_every_cell_is_accounted_for_once(tmp_path_factory, before, after, threshold):
     folder = tmp_path_factory.mktemp("pair")
     old, new = (
-        written(folder / name, [cell(b, rate, plain=plain, feasible=ok) for b, (rate, plain, ok) in cells.items()])
+        written(
+            folder / name,
+            [cell(b, rate, plain=plain, feasible=ok) for b, (rate, plain, ok) in cells.items()],
+        )
         for name, cells in (("old", before), ("new", after))
     )
     found = compare(old, new, threshold=threshold)

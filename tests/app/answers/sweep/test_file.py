@@ -13,19 +13,35 @@ WRONG = {
     "models: []": "models: Tuple should have at least 1 item",
     "models: llama-3.1-8b": "models: Input should be a valid tuple",
     "models: [3]": "models.0: Input should be a valid string",
-    "models: [llama-3.1-8b]\nbatches: [8, 0]": "batches.1: Input should be greater than or equal to 1, got 0",
+    "models: [llama-3.1-8b]\nbatches: [8, 0]": (
+        "batches.1: Input should be greater than or equal to 1, got 0"
+    ),
     "models: [llama-3.1-8b]\nbatches: [true]": "batches.0: Input should be a valid integer",
     "models: [llama-3.1-8b]\nbatches: [1.5]": "batches.0: Input should be a valid integer, got 1.5",
-    "models: [llama-3.1-8b]\ncontexts: [-1]": "contexts.0: Input should be greater than or equal to 0, got -1",
-    "models: [llama-3.1-8b]\ntensor_parallel: [0]": "tensor_parallel.0: Input should be greater than or equal to 1",
-    "models: [llama-3.1-8b]\nbatches: [8, 8]": "batches: must hold each entry once, and holds 8 twice",
+    "models: [llama-3.1-8b]\ncontexts: [-1]": (
+        "contexts.0: Input should be greater than or equal to 0, got -1"
+    ),
+    "models: [llama-3.1-8b]\ntensor_parallel: [0]": (
+        "tensor_parallel.0: Input should be greater than or equal to 1"
+    ),
+    "models: [llama-3.1-8b]\nbatches: [8, 8]": (
+        "batches: must hold each entry once, and holds 8 twice"
+    ),
     "models: [llama-3.1-9b]": "models.0: unknown model 'llama-3.1-9b'; nearest: ",
-    "models: [llama-3.1-8b]\ndevices: [h100-sxm, h10]": "devices.1: unknown device 'h10'; nearest: ",
+    "models: [llama-3.1-8b]\ndevices: [h100-sxm, h10]": (
+        "devices.1: unknown device 'h10'; nearest: "
+    ),
     "models: [llama-3.1-8b]\nengines: [vlm]": "engines.0: unknown engine 'vlm'; nearest: vllm",
-    "models: [llama-3.1-8b]\ndrafters: [eagle-9]": "drafters.0: unknown method 'eagle-9'; nearest: ",
+    "models: [llama-3.1-8b]\ndrafters: [eagle-9]": (
+        "drafters.0: unknown method 'eagle-9'; nearest: "
+    ),
     'models: [llama-3.1-8b]\ndrafters: ["eagle-3:1.5"]': "drafters.0: ",
-    'models: [llama-3.1-8b]\ndrafters: ["eagle-3:none.parquet"]': "drafters.0: drafter: names no trace that exists",
-    "models: [llama-3.1-8b]\ntraces: [none.parquet]": "traces.0: none.parquet: there is no such file",
+    'models: [llama-3.1-8b]\ndrafters: ["eagle-3:none.parquet"]': (
+        "drafters.0: drafter: names no trace that exists"
+    ),
+    "models: [llama-3.1-8b]\ntraces: [none.parquet]": (
+        "traces.0: none.parquet: there is no such file"
+    ),
     "models: [llama-3.1-8b": "must be YAML",
     "[llama-3.1-8b]": "must hold lists such as models and devices, got 'list'",
     "": "must hold lists such as models and devices, got 'NoneType'",
@@ -64,13 +80,21 @@ def test_what_is_no_bounded_regular_file_is_refused(tmp_path):
 
 def test_more_cells_than_a_file_holds_are_refused(sweep_of):
     with pytest.raises(InputError, match="must make at most 5000000 cells"):
-        sweep_of({"models": ["llama-3.1-8b"], "batches": [*range(1, 5001)], "contexts": [*range(5000)]})
+        sweep_of(
+            {"models": ["llama-3.1-8b"], "batches": [*range(1, 5001)], "contexts": [*range(5000)]}
+        )
 
 
 def test_paths_are_taken_from_the_files_own_folder(sweep_of, tmp_path, root):
     shipped = root / "traces" / "recorded" / "smollm2-135m--prompt-lookup--greedy.parquet"
     (tmp_path / "mine.parquet").write_bytes(shipped.read_bytes())
-    sweep = sweep_of({"models": ["llama-3.1-8b"], "traces": ["mine.parquet"], "drafters": ["n-gram:mine.parquet"]})
+    sweep = sweep_of(
+        {
+            "models": ["llama-3.1-8b"],
+            "traces": ["mine.parquet"],
+            "drafters": ["n-gram:mine.parquet"],
+        }
+    )
     assert sweep.place("mine.parquet") == str(tmp_path / "mine.parquet")
     assert sweep.place("llama-3.1-8b") == "llama-3.1-8b"
     assert sweep.drafter("n-gram:mine.parquet") == f"n-gram:{tmp_path / 'mine.parquet'}"
@@ -82,6 +106,8 @@ def test_paths_are_taken_from_the_files_own_folder(sweep_of, tmp_path, root):
 def test_a_digest_tells_sweeps_apart(sweep_of):
     lists = {"models": ["llama-3.1-8b"], "batches": [1, 2]}
     digest = sweep_of(lists).digest(0)
-    assert digest == sweep_of("models: [llama-3.1-8b]\nbatches: [1, 2]  # as YAML", "other.yaml").digest(0)
+    assert digest == sweep_of(
+        "models: [llama-3.1-8b]\nbatches: [1, 2]  # as YAML", "other.yaml"
+    ).digest(0)
     assert digest != sweep_of(lists).digest(1)
     assert digest != sweep_of(lists | {"batches": [2, 1]}).digest(0)

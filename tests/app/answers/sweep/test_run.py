@@ -1,4 +1,5 @@
-"""A sweep's file is the same on any number of workers, and after any of them, or all, are killed."""
+"""A sweep's file is the same on any number of workers, and after any of them, or all, are
+killed."""
 
 import hashlib
 import json
@@ -57,7 +58,9 @@ def test_a_shard_is_the_same_whoever_computes_it_and_when(undisturbed, data):
     assert at == whole.num_rows
 
 
-def test_processes_write_the_same_bytes_and_one_that_is_killed_is_replaced(undisturbed, tmp_path, monkeypatch):
+def test_processes_write_the_same_bytes_and_one_that_is_killed_is_replaced(
+    undisturbed, tmp_path, monkeypatch
+):
     """Called from a folder that holds a package of the name of ours."""
     sweep, folder = undisturbed
     (tmp_path / "app").mkdir()
@@ -66,14 +69,20 @@ def test_processes_write_the_same_bytes_and_one_that_is_killed_is_replaced(undis
     killed = []
 
     def kill_one(done, total):
-        children = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True,
-                                  text=True, check=True).stdout.splitlines()  # fmt: skip
+        children = subprocess.run(
+            ["ps", "--ppid", str(os.getpid()), "-o", "pid=,args="],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
         alive = [int(line.split()[0]) for line in children if "app.answers.sweep.worker" in line]
         if alive and not killed:
             killed.append(alive[0])
             os.kill(alive[0], signal.SIGKILL)
 
-    summary = run_sweep(sweep, tmp_path / "two.parquet", csv_file=tmp_path / "two.csv", workers=2, report=kill_one)
+    summary = run_sweep(
+        sweep, tmp_path / "two.parquet", csv_file=tmp_path / "two.csv", workers=2, report=kill_one
+    )
     assert killed
     assert (summary.cells, summary.computed, summary.workers) == (40, 40, 2)
     assert digest(tmp_path / "two.parquet") == digest(folder / "out.parquet")
@@ -84,7 +93,9 @@ def test_processes_write_the_same_bytes_and_one_that_is_killed_is_replaced(undis
 def test_a_shard_that_kills_every_process_ends_the_sweep(undisturbed, tmp_path, monkeypatch):
     dying = [sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(9)"]
     real = subprocess.Popen
-    monkeypatch.setattr(workers.subprocess, "Popen", lambda words, **options: real(dying, **options))
+    monkeypatch.setattr(
+        workers.subprocess, "Popen", lambda words, **options: real(dying, **options)
+    )
     with pytest.raises(InputError, match=r"3 processes ended in it \(the last with 9\)"):
         run_sweep(undisturbed[0], tmp_path / "out.parquet", workers=2)
     assert (tmp_path / "out.parquet.parts").exists()
@@ -92,18 +103,28 @@ def test_a_shard_that_kills_every_process_ends_the_sweep(undisturbed, tmp_path, 
 
 
 def test_a_sweep_that_is_killed_goes_on_and_ends_in_the_same_bytes(undisturbed, tmp_path, root):
-    """SIGKILL for the sweep and all that it started; the second run computes only what is missing."""
+    """SIGKILL for the sweep and all that it started; the second run computes only what is
+    missing."""
     _, folder = undisturbed
     (tmp_path / "plain.json").write_text(json.dumps(PLAIN))
     out = tmp_path / "out.parquet"
     words = ["sweep", str(tmp_path / "plain.json"), "--out", str(out), "--workers", "1", "--json"]
-    command = [sys.executable, "-c", "import sys; from app.cli.main import main; sys.exit(main())", *words]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from app.cli.main import main; sys.exit(main())",
+        *words,
+    ]
     path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     running = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": path}}
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True, **running)
     parts = Path(f"{out}.parts")
     deadline = time.monotonic() + LIMIT_S
-    while not list(parts.glob("part-*.parquet")) and child.poll() is None and time.monotonic() < deadline:
+    while (
+        not list(parts.glob("part-*.parquet"))
+        and child.poll() is None
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.002)
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
@@ -113,7 +134,9 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_in_the_same_bytes(undisturbed, 
     refused = subprocess.run(command, capture_output=True, text=True, check=False, **running)
     assert refused.returncode == 2
     assert "pass --resume to go on" in refused.stderr
-    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True, **running)
+    again = subprocess.run(
+        [*command, "--resume"], capture_output=True, text=True, check=True, **running
+    )
     answer = json.loads(again.stdout)
     assert answer["cells"] == 40
     assert answer["computed"] < 40

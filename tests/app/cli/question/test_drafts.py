@@ -18,19 +18,24 @@ def test_options_name_shapes_and_rules():
     assert dynamic_shape("nodes=16,depth=6,width=4,beam=3,least=0.02") == Shape(
         kind="dynamic_tree", nodes=16, depth=6, width=4, beam=3, least_probability=0.02
     )
-    assert stop_rule("product:0.5,least=2,most=8") == Stop(rule="product", at=0.5, least_tokens=2, most_tokens=8)
+    assert stop_rule("product:0.5,least=2,most=8") == Stop(
+        rule="product", at=0.5, least_tokens=2, most_tokens=8
+    )
     assert stop_rule("ema:0.2") == Stop(rule="ema", at=0.2)
     assert dynamic_shape("") is None and stop_rule("") is None
 
 
-@pytest.mark.parametrize("text", ["depth=3", "nodes=0", "nodes=x", "nodes=1.5", "nodes=4,tall=3", "nodes=-1"])
+@pytest.mark.parametrize(
+    "text", ["depth=3", "nodes=0", "nodes=x", "nodes=1.5", "nodes=4,tall=3", "nodes=-1"]
+)
 def test_shapes_that_name_nothing_are_refused(text):
     with pytest.raises(InputError, match="--dynamic-tree"):
         dynamic_shape(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["length", "never:0.1", "probability:x", "product:0.5,last=1", "probability:nan", "exit"]
+    "text",
+    ["length", "never:0.1", "probability:x", "product:0.5,last=1", "probability:nan", "exit"],
 )
 def test_rules_that_name_nothing_are_refused(text):
     with pytest.raises(InputError, match="--stop"):
@@ -40,8 +45,20 @@ def test_rules_that_name_nothing_are_refused(text):
 def test_replay_and_predict_tell_the_law(rooftree):
     law = dynamic_tree(read_trace(TRACE), dynamic_shape(POLICY), None)
     [replayed] = rooftree("replay", TRACE, "--dynamic-tree", POLICY, "--json").answer["varying"]
-    rows = rooftree("predict", "--model", "smollm2-135m", "--trace", TRACE, "--dynamic-tree", POLICY, "--batch", "1,16",
-                    "--engine", "none", "--json").answer["predictions"]  # fmt: skip
+    rows = rooftree(
+        "predict",
+        "--model",
+        "smollm2-135m",
+        "--trace",
+        TRACE,
+        "--dynamic-tree",
+        POLICY,
+        "--batch",
+        "1,16",
+        "--engine",
+        "none",
+        "--json",
+    ).answer["predictions"]
     for row in (replayed, *rows):
         assert row["tokens_per_step"] == law.tokens_per_step
         assert row["shape"]["nodes"] == row["draft_tokens"] == 8
@@ -50,8 +67,22 @@ def test_replay_and_predict_tell_the_law(rooftree):
 
 
 def test_stopped_chains_stand_beside_each_other(rooftree):
-    rows = rooftree("predict", "--model", "smollm2-135m", "--trace", TRACE, "--stop", "probability:0.5", "--batch", "4",
-                    "--draft-tokens", "0,2,5", "--engine", "none", "--json").answer["predictions"]  # fmt: skip
+    rows = rooftree(
+        "predict",
+        "--model",
+        "smollm2-135m",
+        "--trace",
+        TRACE,
+        "--stop",
+        "probability:0.5",
+        "--batch",
+        "4",
+        "--draft-tokens",
+        "0,2,5",
+        "--engine",
+        "none",
+        "--json",
+    ).answer["predictions"]
     assert [row["draft_tokens"] for row in rows] == [0, 2, 5]
     assert rows[1]["stop"]["rule"] == "probability" and rows[1]["drafts"]["mean_tokens"] < 2
     assert rows[0]["tokens_per_step"] < rows[1]["tokens_per_step"] <= rows[2]["tokens_per_step"]
@@ -76,13 +107,24 @@ def test_controllers_stand_in_predict_and_goodput_weighs_each_point(rooftree):
     assert [row["batch"] for row in weighed] == [1, 256]
     assert weighed[1]["drafts"]["mean_tokens"] < weighed[0]["drafts"]["mean_tokens"]
     assert rooftree("replay", TRACE, "--stop", "goodput").code == 2
-    [replayed] = rooftree("replay", TRACE, "--draft-tokens", "4", "--stop", "ema:0.3", "--json").answer["varying"]
+    [replayed] = rooftree(
+        "replay", TRACE, "--draft-tokens", "4", "--stop", "ema:0.3", "--json"
+    ).answer["varying"]
     assert replayed["tokens_per_step"] == moving[0]["tokens_per_step"]
 
 
 @pytest.mark.parametrize("stop", ["goodput", "product:0.6", "ema"])
 def test_optimize_compares_drafts_that_end_early(rooftree, tmp_path, stop):
-    words = ("optimize", "--trace", TRACE.replace("greedy", "t1"), "--batch", "1,64", "--engine", "none", "--json")
+    words = (
+        "optimize",
+        "--trace",
+        TRACE.replace("greedy", "t1"),
+        "--batch",
+        "1,64",
+        "--engine",
+        "none",
+        "--json",
+    )
     more = ("--tree-nodes", "0", "--draft-tokens", "3", "--stop", stop, "--out", tmp_path)
     answer = rooftree(*words, *more).answer
     assert [point["topology"] for point in answer["curves"]][:2] == ["off", "chain"]
@@ -106,35 +148,72 @@ def test_what_cannot_be_answered_is_refused(rooftree, words):
 
 
 def test_optimize_names_who_wins_where(rooftree, tmp_path):
-    ended = rooftree("optimize", "--trace", TRACE, "--batch", "1,64", "--engine", "none", "--tree-nodes", "4,16",
-                     "--out", tmp_path, "--json")  # fmt: skip
+    ended = rooftree(
+        "optimize",
+        "--trace",
+        TRACE,
+        "--batch",
+        "1,64",
+        "--engine",
+        "none",
+        "--tree-nodes",
+        "4,16",
+        "--out",
+        tmp_path,
+        "--json",
+    )
     answer = ended.answer
     for batch in (1, 64):
         rows = [row for row in answer["by_topology"] if row["batch"] == batch]
         assert {row["topology"] for row in rows} == {"off", "chain", "tree", "dynamic_tree"}
         assert [row["wins"] for row in rows] == [True, False, False, False]
-        assert [row["speedup"] for row in rows] == sorted((row["speedup"] for row in rows), reverse=True)
+        assert [row["speedup"] for row in rows] == sorted(
+            (row["speedup"] for row in rows), reverse=True
+        )
         [choice] = [choice for choice in answer["choices"] if choice["batch"] == batch]
         assert choice["topology"] == rows[0]["topology"]
         assert choice["tokens_per_step"] == rows[0]["tokens_per_step"]
     dynamic = next(row for row in answer["by_topology"] if row["topology"] == "dynamic_tree")
     assert dynamic["shape"]["kind"] == "dynamic_tree" and dynamic["drafts"]["mean_passes"] > 0
-    assert json.loads((tmp_path / "recommendation.json").read_text())["by_topology"] == answer["by_topology"]
-    plain = rooftree("optimize", "--trace", TRACE, "--batch", "1", "--engine", "none", "--out", tmp_path)
+    assert (
+        json.loads((tmp_path / "recommendation.json").read_text())["by_topology"]
+        == answer["by_topology"]
+    )
+    plain = rooftree(
+        "optimize", "--trace", TRACE, "--batch", "1", "--engine", "none", "--out", tmp_path
+    )
     assert "medusa at context 1024: " in plain.out and "dynamic 16" in plain.out
 
 
 def test_a_tree_that_engines_build_is_exported_where_it_beats_every_chain(rooftree, tmp_path):
     trace = TRACE.replace("medusa-heads", "feature-head")
-    answer = rooftree("optimize", "--trace", trace, "--batch", "1,16", "--engine", "none", "--tree-nodes", "8",
-                      "--out", tmp_path, "--json").answer  # fmt: skip
+    answer = rooftree(
+        "optimize",
+        "--trace",
+        trace,
+        "--batch",
+        "1,16",
+        "--engine",
+        "none",
+        "--tree-nodes",
+        "8",
+        "--out",
+        tmp_path,
+        "--json",
+    ).answer
     script = (tmp_path / "sglang" / "sglang-serve.sh").read_text()
     assert "--speculative-eagle-topk 4" in script and "--speculative-num-draft-tokens 9" in script
     assert "--speculative-num-steps 2" in script and "--max-running-requests 16" not in script
     chains = {(row["batch"], row["topology"]): row["speedup"] for row in answer["by_topology"]}
-    assert chains[1, "dynamic_tree"] > chains[1, "chain"] and chains[16, "dynamic_tree"] > chains[16, "chain"]
+    assert (
+        chains[1, "dynamic_tree"] > chains[1, "chain"]
+        and chains[16, "dynamic_tree"] > chains[16, "chain"]
+    )
     # an engine that builds no trees gets the schedule of chains
-    assert "vllm" in answer["exports"] and "topk" not in (tmp_path / "vllm" / "vllm-serve.sh").read_text()
+    assert (
+        "vllm" in answer["exports"]
+        and "topk" not in (tmp_path / "vllm" / "vllm-serve.sh").read_text()
+    )
 
 
 def test_the_best_static_tree_stands_beside_a_dynamic_one(rooftree):

@@ -14,17 +14,23 @@ from costmodel.parallel.plan import ParallelPlan, plan_of
 from hardware_profiles.errors import InfeasibleError, InputError
 
 LLAMA = build_setting(
-    DecodingConfiguration(deployment=DeploymentNames(model="llama-3-70b", device="h100-sxm", tensor_parallel=4))
+    DecodingConfiguration(
+        deployment=DeploymentNames(model="llama-3-70b", device="h100-sxm", tensor_parallel=4)
+    )
 )
 
 
 def planned(tp=1, pp=1, ep=1, dp=1, cp=1):
     return plan_of(
         DeploymentNames(
-            model="gpt2", tensor_parallel=tp, pipeline_parallel=pp, expert_parallel=ep, data_parallel=dp,
+            model="gpt2",
+            tensor_parallel=tp,
+            pipeline_parallel=pp,
+            expert_parallel=ep,
+            data_parallel=dp,
             context_parallel=cp,
         )
-    )  # fmt: skip
+    )
 
 
 def test_one_tensor_group_is_no_plan():
@@ -32,12 +38,20 @@ def test_one_tensor_group_is_no_plan():
 
 
 def test_options_become_a_plan():
-    assert planned(tp=2, pp=3, ep=8, dp=4, cp=1) == ParallelPlan(tensor=2, pipeline=3, expert=8, data=4)
+    assert planned(tp=2, pp=3, ep=8, dp=4, cp=1) == ParallelPlan(
+        tensor=2, pipeline=3, expert=8, data=4
+    )
 
 
 @pytest.mark.parametrize(
     ("wrong", "option"),
-    [({"pp": 0}, "--pp"), ({"dp": -1}, "--dp"), ({"cp": 0}, "--cp"), ({"ep": 0}, "--ep"), ({"dp": 2, "ep": 4}, "--ep")],
+    [
+        ({"pp": 0}, "--pp"),
+        ({"dp": -1}, "--dp"),
+        ({"cp": 0}, "--cp"),
+        ({"ep": 0}, "--ep"),
+        ({"dp": 2, "ep": 4}, "--ep"),
+    ],
 )
 def test_wrong_sizes_name_their_option(wrong, option):
     with pytest.raises(InputError, match=option):
@@ -53,12 +67,16 @@ def test_an_answer_is_plain_numbers_that_agree():
     assert answer["step_s"] == pytest.approx(float(half.step_s))
     assert answer["tokens_per_s"] == pytest.approx(2 * float(half.tokens_per_s))
     parts = answer["breakdown_s"]
-    assert sum(parts["verify"].values()) + parts["draft"] + parts["overhead"] == pytest.approx(answer["step_s"])
+    assert sum(parts["verify"].values()) + parts["draft"] + parts["overhead"] == pytest.approx(
+        answer["step_s"]
+    )
 
 
 def test_a_plan_may_fit_what_one_group_cannot():
     def require(tp, pp=1, dp=1):
-        names = DeploymentNames(model="llama-3-70b", tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp)
+        names = DeploymentNames(
+            model="llama-3-70b", tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp
+        )
         asked = DecodingConfiguration(deployment=names)
         require_cell(asked, build_setting(asked), geometric(0.7, 0), batch=64, context=16_384)
 

@@ -14,14 +14,26 @@ def test_list_holds_every_figure_with_its_source(rooftree):
 
 
 def test_filters_narrow_the_list(rooftree):
-    words = ("acceptance", "list", "--method", "EAGLE_3", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--json")
+    words = (
+        "acceptance",
+        "list",
+        "--method",
+        "EAGLE_3",
+        "--model",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "--json",
+    )
     entries = rooftree(*words).answer["entries"]
-    assert entries and {(e["method"], e["target"]) for e in entries} == {("eagle-3", "llama-3.1-8b")}
+    assert entries and {(e["method"], e["target"]) for e in entries} == {
+        ("eagle-3", "llama-3.1-8b")
+    }
     cold = rooftree(*words, "--temperature", "0", "--data-set", "mt-bench").answer["entries"]
     assert 0 < len(cold) < len(entries)
 
 
-@pytest.mark.parametrize("words", [("list",), ("list", "--model", "llama-3.1-8b"), ("compare", "--method", "mtp")])
+@pytest.mark.parametrize(
+    "words", [("list",), ("list", "--model", "llama-3.1-8b"), ("compare", "--method", "mtp")]
+)
 def test_tables_keep_within_a_page(rooftree, words):
     ended = rooftree("acceptance", *words)
     assert ended.code == 0
@@ -45,7 +57,10 @@ def test_show_quotes_a_number_with_its_source_on_one_screen(rooftree):
 
 
 def test_show_says_what_is_borrowed(rooftree):
-    assert "borrowed within its family" in rooftree("acceptance", "show", "eagle-3", "llama-3.1-405b").out
+    assert (
+        "borrowed within its family"
+        in rooftree("acceptance", "show", "eagle-3", "llama-3.1-405b").out
+    )
     assert "borrowed from another model" in rooftree("acceptance", "show", "eagle-3", "phi-4").out
 
 
@@ -60,7 +75,14 @@ def test_compare_gives_the_published_means_at_their_lengths(rooftree):
 
 
 def test_compare_puts_rates_and_traces_of_ones_own_beside_what_was_published(rooftree, files):
-    words = ("acceptance", "compare", "--drafter", "eagle-3:0.78,0.61,0.48", "--drafter", f"n-gram:{files.lookup}")
+    words = (
+        "acceptance",
+        "compare",
+        "--drafter",
+        "eagle-3:0.78,0.61,0.48",
+        "--drafter",
+        f"n-gram:{files.lookup}",
+    )
     answer = rooftree(*words, "--json").answer
     rates, trace = answer["yours"]
     assert rates["by_draft_tokens"] == pytest.approx({"1": 1.78, "2": 2.39, "3": 2.87})

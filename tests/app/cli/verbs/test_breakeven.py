@@ -7,8 +7,26 @@ import pytest
 
 from traces.kinds.tree import Tree
 
-WORDS = ("breakeven", "--model", "llama-3.1-8b", "--method", "eagle-3", "--batch", "1,64", "--context", "512")
-POINT = {"batch", "context", "draft_tokens", "verdict", "least_tokens_per_step", "least_acceptance", "draft_s"}
+WORDS = (
+    "breakeven",
+    "--model",
+    "llama-3.1-8b",
+    "--method",
+    "eagle-3",
+    "--batch",
+    "1,64",
+    "--context",
+    "512",
+)
+POINT = {
+    "batch",
+    "context",
+    "draft_tokens",
+    "verdict",
+    "least_tokens_per_step",
+    "least_acceptance",
+    "draft_s",
+}
 KNOWN = {"tokens_per_step", "speedup", "pays", "greatest_draft_s", "greatest_draft_ratio"}
 
 
@@ -22,7 +40,12 @@ def held(record):
 def test_a_stated_rate_is_compared_with_the_least(rooftree):
     answer = rooftree(*WORDS, "--acceptance", "0.6", "--draft-tokens", "1,3", "--json").answer
     assert answer["schema"] == 1 and answer["inputs"]["acceptance"] == 0.6
-    assert [(p["draft_tokens"], p["batch"]) for p in answer["points"]] == [(1, 1), (1, 64), (3, 1), (3, 64)]
+    assert [(p["draft_tokens"], p["batch"]) for p in answer["points"]] == [
+        (1, 1),
+        (1, 64),
+        (3, 1),
+        (3, 64),
+    ]
     for point in answer["points"]:
         assert set(point) >= POINT | KNOWN
         held(point)
@@ -36,9 +59,21 @@ def test_a_stated_rate_is_compared_with_the_least(rooftree):
 def test_the_least_rate_is_predicted_to_break_even(rooftree):
     least = rooftree(*WORDS, "--json").answer["points"][0]["least_acceptance"]
     predicted = rooftree(
-        "predict", "--model", "llama-3.1-8b", "--method", "eagle-3", "--batch", "1", "--context", "512",
-        "--draft-tokens", "3", "--acceptance", repr(least), "--json",
-    ).answer["predictions"][0]  # fmt: skip
+        "predict",
+        "--model",
+        "llama-3.1-8b",
+        "--method",
+        "eagle-3",
+        "--batch",
+        "1",
+        "--context",
+        "512",
+        "--draft-tokens",
+        "3",
+        "--acceptance",
+        repr(least),
+        "--json",
+    ).answer["predictions"][0]
     assert predicted["speedup"] == pytest.approx(1.0, abs=1e-6)
 
 
@@ -53,10 +88,22 @@ def test_the_least_rate_is_predicted_to_break_even(rooftree):
     ],
 )
 def test_every_way_of_drafting_is_predicted_to_break_even(rooftree, method, words):
-    asked = ("--model", "llama-3.1-8b", "--method", method, "--batch", "8", "--draft-tokens", "4", *words)
+    asked = (
+        "--model",
+        "llama-3.1-8b",
+        "--method",
+        method,
+        "--batch",
+        "8",
+        "--draft-tokens",
+        "4",
+        *words,
+    )
     point = rooftree("breakeven", *asked, "--json").answer["points"][0]
     least = point["least_acceptance"]
-    predicted = rooftree("predict", *asked, "--acceptance", repr(least), "--json").answer["predictions"][-1]
+    predicted = rooftree("predict", *asked, "--acceptance", repr(least), "--json").answer[
+        "predictions"
+    ][-1]
     assert predicted["speedup"] == pytest.approx(1.0, abs=1e-3)
     assert predicted["tokens_per_step"] == pytest.approx(point["least_tokens_per_step"], rel=1e-3)
 
@@ -74,7 +121,9 @@ def test_recordings_and_trees(rooftree, files, tmp_path):
     tree = tmp_path / "tree.json"
     tree.write_text(json.dumps(Tree.from_paths([(0,), (1,), (0, 0)]).to_json()))
     replayed = rooftree(*words, "--trace", files.ranks, "--tree", tree).answer["points"][0]
-    stated = rooftree(*words, "--method", "medusa", "--acceptance", "0.5", "--tree", tree).answer["points"][0]
+    stated = rooftree(*words, "--method", "medusa", "--acceptance", "0.5", "--tree", tree).answer[
+        "points"
+    ][0]
     assert replayed["draft_tokens"] == stated["draft_tokens"] == 3
     assert stated["tokens_per_step"] == pytest.approx(1.875)
     assert stated["most_tokens_per_step"] == 3.0
@@ -101,12 +150,16 @@ def test_what_does_not_fit_is_a_marked_row_and_alone_an_end(rooftree):
 def test_cells_of_a_list_are_single_questions(rooftree, tmp_path):
     words = (*WORDS[3:], "--acceptance", "0.6", "--csv", tmp_path / "b.csv", "--json")
     models, devices = ("llama-3.1-8b", "gpt2"), ("h100-sxm", "l4")
-    listed = rooftree("breakeven", "--model", ",".join(models), "--device", ",".join(devices), *words).answer
+    listed = rooftree(
+        "breakeven", "--model", ",".join(models), "--device", ",".join(devices), *words
+    ).answer
     assert len((tmp_path / "b.csv").read_text().splitlines()) == 1 + len(listed["points"])
     for model in models:
         for device in devices:
             mine = [p for p in listed["points"] if (p["model"], p["device"]) == (model, device)]
-            single = json.loads(rooftree("breakeven", "--model", model, "--device", device, *words).out)
+            single = json.loads(
+                rooftree("breakeven", "--model", model, "--device", device, *words).out
+            )
             assert single["points"] == mine
             assert single["batches"][0] in listed["batches"]
 
@@ -125,7 +178,10 @@ def test_files(rooftree, tmp_path):
         (("--draft-tokens", "0"), "--draft-tokens: must lie in 1..4095, got '0'"),
         (("--batch", "0"), "--batch: must lie in 1.."),
         (("--fidelity", "wild"), "--fidelity: must be measured, calibrated or datasheet"),
-        (("--acceptance", "0.5", "--trace", "x.parquet"), "--trace and --acceptance exclude each other"),
+        (
+            ("--acceptance", "0.5", "--trace", "x.parquet"),
+            "--trace and --acceptance exclude each other",
+        ),
         (("--device", "h100-sx"), "unknown device 'h100-sx'; nearest: h100-sxm"),
         (("--trace", "missing.parquet"), "missing.parquet"),
         (("--tree", "missing.json"), "missing.json"),

@@ -1,4 +1,5 @@
-"""`breakeven` of masked blocks: the pace from which they beat the same model decoded token by token."""
+"""`breakeven` of masked blocks: the pace from which they beat the same model decoded token by
+token."""
 
 import json
 
@@ -25,7 +26,9 @@ def test_the_needed_pace_is_where_both_are_as_fast(cache, batch):
     made = setting(RefinePolicy(commit="threshold", cache=cache))
     needed = needed_pace(made, batch=batch, context=500, generator=np.random.default_rng(0))
     low, high = needed.bounds
-    assert 1.0 < needed.tokens_per_pass < needed.most == 32.0 and low <= needed.tokens_per_pass <= high
+    assert (
+        1.0 < needed.tokens_per_pass < needed.most == 32.0 and low <= needed.tokens_per_pass <= high
+    )
 
     def speedup(tokens):
         result = estimate(made, own_pace(made.drafter.method, tokens), batch=batch, context=500)
@@ -39,21 +42,38 @@ def test_the_needed_pace_is_where_both_are_as_fast(cache, batch):
 def test_caches_lower_the_needed_pace_and_batches_raise_it():
     def pace(cache, batch):
         made = setting(RefinePolicy(commit="threshold", cache=cache))
-        return needed_pace(made, batch=batch, context=500, generator=np.random.default_rng(0)).tokens_per_pass
+        return needed_pace(
+            made, batch=batch, context=500, generator=np.random.default_rng(0)
+        ).tokens_per_pass
 
     assert pace("dual", 1) < pace("prefix", 1) < pace("none", 1)
     assert pace("dual", 1) < pace("dual", 4)
-    assert pace("none", 64) is None  # nothing that a block commits pays for prompt and canvas in every pass
+    assert (
+        pace("none", 64) is None
+    )  # nothing that a block commits pays for prompt and canvas in every pass
 
 
 def breakeven(rooftree, *options):
-    return rooftree("breakeven", "--model", "llada-8b", "--device", "h100-sxm", "--method", "fast-dllm", *options)
+    return rooftree(
+        "breakeven",
+        "--model",
+        "llada-8b",
+        "--device",
+        "h100-sxm",
+        "--method",
+        "fast-dllm",
+        *options,
+    )
 
 
 def test_the_screen_and_the_object_say_from_which_pace_and_up_to_which_batch(rooftree):
     found = json.loads(breakeven(rooftree, "--batch", "1,64", "--context", "500", "--json").out)
     one, many = found["points"]
-    assert one["verdict"] == "on" and one["pays"] and one["tokens_per_step"] == 2.77 > one["least_tokens_per_step"]
+    assert (
+        one["verdict"] == "on"
+        and one["pays"]
+        and one["tokens_per_step"] == 2.77 > one["least_tokens_per_step"]
+    )
     assert many["verdict"] == "never" and many["least_tokens_per_step"] is None
     (pays,) = found["batches"]
     assert pays["ranges"][0][0] == 1 and 1 <= pays["last_batch"] < 64
@@ -62,12 +82,20 @@ def test_the_screen_and_the_object_say_from_which_pace_and_up_to_which_batch(roo
 
 
 def test_a_policy_without_a_known_pace_has_its_needed_one(rooftree):
-    done = breakeven(rooftree, "--commit", "threshold:0.8", "--block", "8", "--batch", "1", "--json")
+    done = breakeven(
+        rooftree, "--commit", "threshold:0.8", "--block", "8", "--batch", "1", "--json"
+    )
     (point,) = json.loads(done.out)["points"]
-    assert point["block_tokens"] == 8 and "speedup" not in point and point["most_tokens_per_step"] == 8.0
+    assert (
+        point["block_tokens"] == 8
+        and "speedup" not in point
+        and point["most_tokens_per_step"] == 8.0
+    )
 
 
-@pytest.mark.parametrize("options", [("--draft-tokens", "4"), ("--exit-layer", "3"), ("--block", "8,16")])
+@pytest.mark.parametrize(
+    "options", [("--draft-tokens", "4"), ("--exit-layer", "3"), ("--block", "8,16")]
+)
 def test_drafts_and_several_policies_are_refused(rooftree, options):
     assert breakeven(rooftree, *options).code == 2
 

@@ -32,11 +32,15 @@ def table(tmp_path_factory):
 
 
 def test_score_only_states_the_error_of_the_profile(rooftree, table):
-    answer = rooftree("calibrate", "--kernels", table, "--device", "h100-sxm", "--score-only", "--json").answer
+    answer = rooftree(
+        "calibrate", "--kernels", table, "--device", "h100-sxm", "--score-only", "--json"
+    ).answer
     assert answer["schema"] == 1 and answer["inputs"]["score_only"] is True
     score = answer["operations"]["gemm"]
     assert score["rows"] == 240 and 0 < score["rows_used"] <= 240
-    assert score["rows_fitted"] == 0 and score["rows_scored"] == score["rows_used"] - round(score["rows_used"] / 4)
+    assert score["rows_fitted"] == 0 and score["rows_scored"] == score["rows_used"] - round(
+        score["rows_used"] / 4
+    )
     assert score["median"] == pytest.approx(1 - 1 / 1.2, rel=1e-3)
     assert score["p90"] == pytest.approx(1 - 1 / 1.2, rel=1e-3)
 
@@ -45,22 +49,29 @@ def test_score_only_states_the_error_of_the_profile(rooftree, table):
 def fit(rooftree, table, tmp_path_factory):
     """A fit with the seed that is taken where none is named, and the profile that it wrote."""
     out = tmp_path_factory.mktemp("fit") / "new" / "mine.toml"
-    return rooftree("calibrate", "--kernels", table, "--out", out, "--json").answer["operations"]["gemm"], out
+    return rooftree("calibrate", "--kernels", table, "--out", out, "--json").answer["operations"][
+        "gemm"
+    ], out
 
 
 def test_a_fit_writes_a_profile_that_scores_better(rooftree, table, fit):
     fitted, out = fit
     assert fitted["median"] < 0.02 and fitted["rows_fitted"] > 0
-    again = rooftree("calibrate", "--kernels", table, "--device", out, "--score-only", "--json").answer
+    again = rooftree(
+        "calibrate", "--kernels", table, "--device", out, "--score-only", "--json"
+    ).answer
     assert again["operations"]["gemm"]["median"] == pytest.approx(fitted["median"], rel=1e-6)
-    assert load_device(out).constants.gemm_bandwidth_efficiency < H100.constants.gemm_bandwidth_efficiency
+    assert (
+        load_device(out).constants.gemm_bandwidth_efficiency
+        < H100.constants.gemm_bandwidth_efficiency
+    )
 
 
 def test_the_same_seed_gives_the_same_answer_and_another_another(rooftree, table, fit):
     def run(seed):
-        return rooftree("calibrate", "--kernels", table, "--seed", seed, "--json").answer["operations"]["gemm"][
-            "median"
-        ]
+        return rooftree("calibrate", "--kernels", table, "--seed", seed, "--json").answer[
+            "operations"
+        ]["gemm"]["median"]
 
     assert fit[0]["median"] == run(0)
     assert fit[0]["median"] != run(1)
@@ -81,8 +92,15 @@ def test_several_tables_are_scored_together(rooftree, table):
 
 
 def test_other_number_formats_leave_no_rows(rooftree, table):
-    score = rooftree("calibrate", "--kernels", table, "--dtype", "fp8", "--json").answer["operations"]["gemm"]
-    assert (score["rows"], score["rows_used"], score["median"], score["p90"]) == (240, 0, None, None)
+    score = rooftree("calibrate", "--kernels", table, "--dtype", "fp8", "--json").answer[
+        "operations"
+    ]["gemm"]
+    assert (score["rows"], score["rows_used"], score["median"], score["p90"]) == (
+        240,
+        0,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +155,9 @@ def test_out_may_not_be_a_folder(rooftree, table, tmp_path):
         (("--engine", "llama.cpp", "--out", "mine.json"), "must be a .toml file"),
     ],
 )
-def test_an_engine_is_measured_on_its_own_and_only_where_it_answers(rooftree, tmp_path, arguments, words):
+def test_an_engine_is_measured_on_its_own_and_only_where_it_answers(
+    rooftree, tmp_path, arguments, words
+):
     done = rooftree("calibrate", *arguments, "--results", str(tmp_path / "results"))
     assert done.code == 2
     assert words in " ".join(done.err.split())
@@ -147,13 +167,47 @@ def test_optimize_takes_whole_passes_of_a_profile_beside_them(rooftree, tmp_path
     device, model = replace(load_device("cpu-generic"), name="mine"), load_model("smollm2-135m")
     write_device(device, tmp_path / "mine.toml")
     row = KernelRow(
-        operation="step", implementation="server", dtype="q4_1", mask="causal", requests=1, query_tokens=1, context=64,
-        model=model.name, layers=model.layers, median_s=0.5, low_s=0.5, high_s=0.5, repeats=1, cold=True, graph=False,
-        flops=1.0, bytes=1.0,
-    )  # fmt: skip
-    write_kernels(KernelTrace(rows=(row,), provenance=KernelProvenance(profile="mine")), tmp_path / "kernels.parquet")
-    asked = ("--model", model.name, "--device", str(tmp_path / "mine.toml"), "--engine", "none", "--dtype", "q4_1",
-             "--batch", "1", "--context", "64", "--method", "n-gram", "--fidelity", "measured", "--json")  # fmt: skip
+        operation="step",
+        implementation="server",
+        dtype="q4_1",
+        mask="causal",
+        requests=1,
+        query_tokens=1,
+        context=64,
+        model=model.name,
+        layers=model.layers,
+        median_s=0.5,
+        low_s=0.5,
+        high_s=0.5,
+        repeats=1,
+        cold=True,
+        graph=False,
+        flops=1.0,
+        bytes=1.0,
+    )
+    write_kernels(
+        KernelTrace(rows=(row,), provenance=KernelProvenance(profile="mine")),
+        tmp_path / "kernels.parquet",
+    )
+    asked = (
+        "--model",
+        model.name,
+        "--device",
+        str(tmp_path / "mine.toml"),
+        "--engine",
+        "none",
+        "--dtype",
+        "q4_1",
+        "--batch",
+        "1",
+        "--context",
+        "64",
+        "--method",
+        "n-gram",
+        "--fidelity",
+        "measured",
+        "--json",
+    )
     best = json.loads(rooftree("optimize", *asked, "--out", tmp_path / "out").out)["choices"][0]
     off = json.loads(rooftree("predict", *asked, "--draft-tokens", "0", "--acceptance", "0.5").out)
     assert best["step_s"] >= 0.5

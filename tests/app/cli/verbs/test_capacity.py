@@ -14,10 +14,27 @@ DEVICES = Path(loader.__file__).parent / "data"
 LOAD = ("--rate", "20", "--prompt", "600", "--output", "150")
 WORDS = ("capacity", "--model", "llama-3.1-8b", *LOAD)
 PLAN = {
-    "device", "tp", "method", "draft_tokens", "batch", "binds", "replicas", "devices", "utilisation_ratio",
-    "headroom_ratio", "ttft_s", "tpot_s", "watts", "joules_per_token", "decode_joules_per_token",
-    "prefill_joules_per_token", "usd_per_hour", "usd_per_million_tokens", "memory", "calibrated",
-}  # fmt: skip
+    "device",
+    "tp",
+    "method",
+    "draft_tokens",
+    "batch",
+    "binds",
+    "replicas",
+    "devices",
+    "utilisation_ratio",
+    "headroom_ratio",
+    "ttft_s",
+    "tpot_s",
+    "watts",
+    "joules_per_token",
+    "decode_joules_per_token",
+    "prefill_joules_per_token",
+    "usd_per_hour",
+    "usd_per_million_tokens",
+    "memory",
+    "calibrated",
+}
 
 
 def held(record):
@@ -27,14 +44,28 @@ def held(record):
 
 def test_devices_and_methods_are_compared(rooftree):
     answer = rooftree(
-        *WORDS, "--method", "eagle-3", "--acceptance", "0.7", "--device", "h100-sxm", "--device", "mi300x",
-        "--tp", "1,2", "--slo-tpot", "20", "--json",
-    ).answer  # fmt: skip
+        *WORDS,
+        "--method",
+        "eagle-3",
+        "--acceptance",
+        "0.7",
+        "--device",
+        "h100-sxm",
+        "--device",
+        "mi300x",
+        "--tp",
+        "1,2",
+        "--slo-tpot",
+        "20",
+        "--json",
+    ).answer
     rows = answer["plans"]
     assert [(r["device"], r["tp"], r["method"]) for r in rows] == [
-        (device, tp, method) for device in ("h100-sxm", "mi300x") for tp in (1, 2)
+        (device, tp, method)
+        for device in ("h100-sxm", "mi300x")
+        for tp in (1, 2)
         for method in ("plain-decoding", "eagle-3")
-    ]  # fmt: skip
+    ]
     for row in rows:
         assert row["feasible"] and set(row) >= PLAN
         held(row)
@@ -42,7 +73,9 @@ def test_devices_and_methods_are_compared(rooftree):
         assert row["utilisation_ratio"] + row["headroom_ratio"] == pytest.approx(1.0)
     cheapest = min(rows, key=lambda r: r["usd_per_hour"])["usd_per_hour"]
     assert answer["best"]["by"] == "usd_per_hour"
-    assert any(r["usd_per_hour"] == cheapest and r["device"] == answer["best"]["device"] for r in rows)
+    assert any(
+        r["usd_per_hour"] == cheapest and r["device"] == answer["best"]["device"] for r in rows
+    )
     assert (
         "gpu_memory_utilization" in answer["assumptions"]["memory"]
         and "ASSUMED" in answer["assumptions"]["power"]["gpu"]
@@ -56,7 +89,9 @@ def test_plain_decoding_alone_needs_no_acceptance(rooftree):
 
 
 def test_a_drafter_takes_memory_from_the_batch(rooftree):
-    off, on = rooftree(*WORDS, "--method", "eagle-3", "--acceptance", "0.7", "--json").answer["plans"]
+    off, on = rooftree(*WORDS, "--method", "eagle-3", "--acceptance", "0.7", "--json").answer[
+        "plans"
+    ]
     assert on["memory"]["largest_batch"] < off["memory"]["largest_batch"]
     assert on["memory"]["drafter_bytes"] > off["memory"]["drafter_bytes"] == 0
 
@@ -69,20 +104,37 @@ def test_recorded_requests_and_acceptance(rooftree, files, tmp_path):
         output_tokens=generator.integers(10, 300, 50),
     )
     write_requests(trace, path)
-    words = ("capacity", "--model", "llama-3.2-1b", "--requests", path, "--trace", files.lookup, "--json")
+    words = (
+        "capacity",
+        "--model",
+        "llama-3.2-1b",
+        "--requests",
+        path,
+        "--trace",
+        files.lookup,
+        "--json",
+    )
     answer = rooftree(*words).answer
     assert answer["inputs"]["output"] == pytest.approx(trace.output_tokens.mean())
     assert 4 < answer["inputs"]["rate"] < 6 and answer["inputs"]["method"] == "n-gram"
     assert answer["plans"][1]["tokens_per_step"] > 1
-    assert rooftree(*words, "--rate", "500").answer["plans"][0]["replicas"] >= answer["plans"][0]["replicas"]
+    assert (
+        rooftree(*words, "--rate", "500").answer["plans"][0]["replicas"]
+        >= answer["plans"][0]["replicas"]
+    )
 
 
 def test_an_unknown_price_is_null_and_said(rooftree, tmp_path):
     lines = (DEVICES / "h100-sxm.toml").read_text(encoding="utf-8").splitlines()
     path = tmp_path / "mine.toml"
-    path.write_text("\n".join(line for line in lines if not line.startswith("price")), encoding="utf-8")
+    path.write_text(
+        "\n".join(line for line in lines if not line.startswith("price")), encoding="utf-8"
+    )
     answer = rooftree(*WORDS, "--device", path, "--json").answer
-    assert answer["plans"][0]["usd_per_hour"] is None and answer["plans"][0]["usd_per_million_tokens"] is None
+    assert (
+        answer["plans"][0]["usd_per_hour"] is None
+        and answer["plans"][0]["usd_per_million_tokens"] is None
+    )
     assert answer["best"]["by"] == "watts"
     shown = rooftree(*WORDS, "--device", path)
     assert "price unknown" in shown.out and "fewest watts (a price is unknown)" in shown.out
@@ -90,10 +142,18 @@ def test_an_unknown_price_is_null_and_said(rooftree, tmp_path):
 
 def test_what_cannot_be_ends_in_three_after_its_table(rooftree):
     memory = rooftree("capacity", "--model", "llama-3.1-70b", *LOAD, "--device", "l4")
-    assert memory.code == 3 and "memory: llama-3.1-70b takes" in memory.err and "tp 8 fits" in memory.err
+    assert (
+        memory.code == 3
+        and "memory: llama-3.1-70b takes" in memory.err
+        and "tp 8 fits" in memory.err
+    )
     assert "does not fit" in memory.out
     limit = rooftree(*WORDS, "--slo-tpot", "1")
-    assert limit.code == 3 and "a mean TPOT of 1 ms cannot be met" in limit.err and limit.err.count("\n") == 1
+    assert (
+        limit.code == 3
+        and "a mean TPOT of 1 ms cannot be met" in limit.err
+        and limit.err.count("\n") == 1
+    )
     assert "misses limits" in limit.out
 
 
@@ -102,26 +162,55 @@ def test_a_mark_names_changes_that_meet_the_limits_when_asked(rooftree):
     (row,) = json.loads(rooftree(*words, "--json").out)["plans"]
     assert not row["feasible"] and row["misses"] == "limits" and row["nearest"]
     for change in row["nearest"]:
-        again = rooftree(*words, *(str(word) for option in change.items() for word in option), "--json")
+        again = rooftree(
+            *words, *(str(word) for option in change.items() for word in option), "--json"
+        )
         assert again.answer["plans"][0]["feasible"], change
 
 
 def test_cells_of_lists_are_single_questions(rooftree):
     load = ("capacity", *LOAD, "--method", "eagle-3", "--acceptance", "0.7", "--json")
-    models, devices, engines = ("llama-3.1-8b", "llama-3.1-70b"), ("h100-sxm", "l4"), ("vllm", "sglang")
-    listed = rooftree(*load, "--model", ",".join(models), "--device", ",".join(devices), "--engine", ",".join(engines))
+    models, devices, engines = (
+        ("llama-3.1-8b", "llama-3.1-70b"),
+        ("h100-sxm", "l4"),
+        ("vllm", "sglang"),
+    )
+    listed = rooftree(
+        *load,
+        "--model",
+        ",".join(models),
+        "--device",
+        ",".join(devices),
+        "--engine",
+        ",".join(engines),
+    )
     rows = listed.answer["plans"]
     assert len(rows) == 2 * 2 * 2 * 2
     for model in models:
         for device in devices:
             for engine in engines:
                 single = rooftree(*load, "--model", model, "--device", device, "--engine", engine)
-                mine = [r for r in rows if (r["model"], r["device"], r["engine"]) == (model, device, engine)]
+                mine = [
+                    r
+                    for r in rows
+                    if (r["model"], r["device"], r["engine"]) == (model, device, engine)
+                ]
                 assert json.loads(single.out)["plans"] == mine
 
 
 def test_a_spread_model_counts_all_of_its_devices(rooftree):
-    words = ("capacity", "--model", "deepseek-v3", *LOAD, "--device", "h200-sxm", "--tp", "8", "--dp", "2")
+    words = (
+        "capacity",
+        "--model",
+        "deepseek-v3",
+        *LOAD,
+        "--device",
+        "h200-sxm",
+        "--tp",
+        "8",
+        "--dp",
+        "2",
+    )
     (row,) = rooftree(*words, "--ep", "16", "--json").answer["plans"]
     assert row["devices"] == 16 * row["replicas"] and row["batch"] % 2 == 0
     held(row)
@@ -135,7 +224,11 @@ def test_one_device_that_can_is_an_answer(rooftree):
     small, large = answer["plans"]
     assert not small["feasible"] and small["reason"].startswith("memory:") and large["feasible"]
     shown = rooftree(*words)
-    assert "does not fit" in shown.out and "memory: llama-3.1-70b" in shown.out and "cheapest: " in shown.out
+    assert (
+        "does not fit" in shown.out
+        and "memory: llama-3.1-70b" in shown.out
+        and "cheapest: " in shown.out
+    )
 
 
 def test_files_and_silence(rooftree, tmp_path):
@@ -161,7 +254,10 @@ def test_the_same_twice(rooftree):
         (("--tp", "3"), "tp: must be >= 1 and divide the heads"),
         (("--method", "eagle-3"), "--method: a method needs a --trace, an --acceptance"),
         (("--method", "eagle-33"), "--method: unknown method 'eagle-33'"),
-        (("--acceptance", "0.5", "--trace", "x.parquet"), "--trace and --acceptance exclude each other"),
+        (
+            ("--acceptance", "0.5", "--trace", "x.parquet"),
+            "--trace and --acceptance exclude each other",
+        ),
         (("--device", "h100-sx"), "unknown device 'h100-sx'; nearest: h100-sxm"),
         (("--engine", "vlm"), "unknown engine 'vlm'"),
         (("--requests", "missing.parquet"), "leave out --prompt and --output"),
@@ -175,6 +271,9 @@ def test_bad_input_ends_in_one_line(rooftree, words, said):
 
 def test_a_load_must_be_whole(rooftree):
     done = rooftree("capacity", "--model", "llama-3.1-8b", "--rate", "3")
-    assert done.code == 2 and "--rate, --prompt and --output are needed, or --requests FILE" in done.err
+    assert (
+        done.code == 2
+        and "--rate, --prompt and --output are needed, or --requests FILE" in done.err
+    )
     missing = rooftree("capacity", "--model", "llama-3.1-8b", "--requests", "missing.parquet")
     assert missing.code == 2 and "missing.parquet" in missing.err

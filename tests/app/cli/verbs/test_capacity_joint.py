@@ -1,4 +1,5 @@
-"""`capacity --search full`: never dearer than what is named, the same object, and what is refused."""
+"""`capacity --search full`: never dearer than what is named, the same object, and what is
+refused."""
 
 import numpy as np
 import pytest
@@ -6,19 +7,38 @@ import pytest
 from traces.kinds.acceptance import RequestTrace
 from traces.storage.acceptance_file import write_requests
 
-LOAD = ("--model", "llama-3.1-8b", "--rate", "40", "--prompt", "600", "--output", "150", "--slo-tpot", "25", "--json")
+LOAD = (
+    "--model",
+    "llama-3.1-8b",
+    "--rate",
+    "40",
+    "--prompt",
+    "600",
+    "--output",
+    "150",
+    "--slo-tpot",
+    "25",
+    "--json",
+)
 
 
 def test_a_full_search_is_never_dearer_than_a_named_plan(rooftree):
     named = rooftree("capacity", *LOAD, "--device", "h100-sxm,l4", "--tp", "1,2").answer
     full = rooftree("capacity", *LOAD, "--device", "h100-sxm,l4", "--search", "full").answer
     assert full["best"]["by"] == named["best"]["by"] == "usd_per_hour"
-    cheapest = [min(row["usd_per_hour"] for row in each["plans"] if row["feasible"]) for each in (full, named)]
+    cheapest = [
+        min(row["usd_per_hour"] for row in each["plans"] if row["feasible"])
+        for each in (full, named)
+    ]
     assert cheapest[0] <= cheapest[1]
     for row in full["plans"]:
         assert set(row) >= {"model", "device", "engine", "tp", "method", "feasible", "reason"}
         if row["feasible"]:
-            assert row["tpot_s"] <= 0.025 and row["batch"] <= row["batch_cap"] and row["token_budget"] >= 1024
+            assert (
+                row["tpot_s"] <= 0.025
+                and row["batch"] <= row["batch_cap"]
+                and row["token_budget"] >= 1024
+            )
     assert full["best"]["layout"].startswith("tp") and full["best"]["token_budget"]
 
 
@@ -45,38 +65,78 @@ def test_a_draft_model_that_is_named_drafts_in_a_full_search(rooftree):
         "--draft-tokens",
         "4",
     )
-    plans = rooftree("capacity", *LOAD, *words, "--search", "full", "--devices", "8").answer["plans"]
+    plans = rooftree("capacity", *LOAD, *words, "--search", "full", "--devices", "8").answer[
+        "plans"
+    ]
     drafted = [row for row in plans if row["method"] == "speculative-decoding"]
-    assert drafted and all(row["memory"]["drafter_bytes"] * row["tp"] > 2e9 for row in drafted if row["feasible"])
+    assert drafted and all(
+        row["memory"]["drafter_bytes"] * row["tp"] > 2e9 for row in drafted if row["feasible"]
+    )
 
 
 def test_recorded_requests_are_served_by_the_design_that_optimize_finds(rooftree, tmp_path):
-    """The same search answers both: at the same rate and limits they name the same design and number of devices."""
+    """The same search answers both: at the same rate and limits they name the same design and
+    number of devices."""
     drawn = np.random.default_rng(3)
     recorded = RequestTrace(
-        arrival_s=np.cumsum(drawn.exponential(0.1, 200)), prompt_tokens=drawn.integers(50, 1500, 200),
+        arrival_s=np.cumsum(drawn.exponential(0.1, 200)),
+        prompt_tokens=drawn.integers(50, 1500, 200),
         output_tokens=drawn.integers(40, 300, 200),
-    )  # fmt: skip
+    )
     write_requests(recorded, tmp_path / "requests.parquet")
-    asked = ("--requests", tmp_path / "requests.parquet", "--model", "llama-3.1-8b", "--device", "h100-sxm,l4",
-             "--devices", "4", "--drafter", "eagle-3:0.78,0.61,0.48", "--draft-tokens", "2,3", "--slo-tpot", "30",
-             "--slo-ttft", "800", "--search", "full", "--json")  # fmt: skip
+    asked = (
+        "--requests",
+        tmp_path / "requests.parquet",
+        "--model",
+        "llama-3.1-8b",
+        "--device",
+        "h100-sxm,l4",
+        "--devices",
+        "4",
+        "--drafter",
+        "eagle-3:0.78,0.61,0.48",
+        "--draft-tokens",
+        "2,3",
+        "--slo-tpot",
+        "30",
+        "--slo-ttft",
+        "800",
+        "--search",
+        "full",
+        "--json",
+    )
     plan = rooftree("capacity", *asked).answer
-    (winner,) = rooftree("optimize", *asked, "--maximise", "tokens-per-dollar", "--out", tmp_path / "o").answer[
-        "choices"
-    ]
+    (winner,) = rooftree(
+        "optimize", *asked, "--maximise", "tokens-per-dollar", "--out", tmp_path / "o"
+    ).answer["choices"]
     assert winner["meets_limits"] and winner["simulated"] is not None
     names = ("device", "layout", "method", "dtype", "kv_dtype", "token_budget")
     assert [plan["best"][name] for name in names] == [winner[name] for name in names]
-    (row,) = [row for row in plan["plans"] if all(row[name] == plan["best"][name] for name in names)]
+    (row,) = [
+        row for row in plan["plans"] if all(row[name] == plan["best"][name] for name in names)
+    ]
     assert (row["draft_tokens"], row["devices"]) == (winner["draft_tokens"], winner["devices"])
     assert row["usd_per_hour"] == pytest.approx(winner["usd_per_hour"])
 
 
-@pytest.mark.parametrize("search", [("--tp", "1,2"), ("--search", "full", "--method", "plain-decoding")])
+@pytest.mark.parametrize(
+    "search", [("--tp", "1,2"), ("--search", "full", "--method", "plain-decoding")]
+)
 def test_one_device_is_enough_where_it_answers_in_time(rooftree, search):
-    """Limits of a first token are tested under the load of a replica, not at the most that it could be sent."""
-    asked = ("capacity", "--model", "llama-3.1-8b", "--prompt", "1024", "--output", "256", "--slo-ttft", "45", "--json")
+    """Limits of a first token are tested under the load of a replica, not at the most that it could
+    be sent."""
+    asked = (
+        "capacity",
+        "--model",
+        "llama-3.1-8b",
+        "--prompt",
+        "1024",
+        "--output",
+        "256",
+        "--slo-ttft",
+        "45",
+        "--json",
+    )
     for rate in ("0.5", "5"):
         answer = rooftree(*asked, "--rate", rate, *search).answer
         assert answer["best"]["devices"] == 1

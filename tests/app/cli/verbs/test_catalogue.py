@@ -1,4 +1,5 @@
-"""What a config holds, a device file to fill in, and ids and families that are named in place of shipped models."""
+"""What a config holds, a device file to fill in, and ids and families that are named in place of
+shipped models."""
 
 import json
 import tomllib
@@ -9,15 +10,35 @@ from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.template import device_template
 
 GRANITE = {
-    "model_type": "granite", "hidden_size": 4096, "num_hidden_layers": 40, "num_attention_heads": 32,
-    "num_key_value_heads": 8, "intermediate_size": 12800, "vocab_size": 49159, "tie_word_embeddings": True,
-    "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
-}  # fmt: skip
+    "model_type": "granite",
+    "hidden_size": 4096,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 12800,
+    "vocab_size": 49159,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16",
+}
 SPECULATORS = {
-    "architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "draft_vocab_size": 32000,
-    "target_hidden_size": None, "transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1},
-}  # fmt: skip
-STATED = ("predict", "--method", "eagle-3", "--acceptance", "0.7", "--batch", "1", "--draft-tokens", "0,3")
+    "architectures": ["Eagle3Speculator"],
+    "speculators_model_type": "eagle3",
+    "draft_vocab_size": 32000,
+    "target_hidden_size": None,
+    "transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1},
+}
+STATED = (
+    "predict",
+    "--method",
+    "eagle-3",
+    "--acceptance",
+    "0.7",
+    "--batch",
+    "1",
+    "--draft-tokens",
+    "0,3",
+)
 
 
 def written(folder, config, name="config.json"):
@@ -31,27 +52,50 @@ def test_a_config_is_shown_with_its_parts_and_what_was_assumed(rooftree, tmp_pat
     path = written(tmp_path, GRANITE)
     answer = rooftree("models", "inspect", path, "--json").answer
     model = answer["model"]
-    assert (model["layers"], model["model_type"], model["dtype"], answer["draft_head"]) == (40, "granite", "bf16", None)
+    assert (model["layers"], model["model_type"], model["dtype"], answer["draft_head"]) == (
+        40,
+        "granite",
+        "bf16",
+        None,
+    )
     assert model["parameters"] == sum(model["parameters_by_part"].values()) == 8_170_864_640
-    assert model["kv_bytes_per_token"]["bf16"] == 2 * 2 * 40 * 8 * 128 == 2 * model["kv_bytes_per_token"]["fp8"]
+    assert (
+        model["kv_bytes_per_token"]["bf16"]
+        == 2 * 2 * 40 * 8 * 128
+        == 2 * model["kv_bytes_per_token"]["fp8"]
+    )
     assert model["weight_bytes"] == 2 * model["parameters"]
     shown = rooftree("models", "inspect", path)
     assert "8.171 billion parameters" in shown.out and "163.8 kB a token" in shown.out
     del GRANITE["max_position_embeddings"]
-    assumed = rooftree("models", "inspect", written(tmp_path, GRANITE), "--json").answer["model"]["assumed"]
+    assumed = rooftree("models", "inspect", written(tmp_path, GRANITE), "--json").answer["model"][
+        "assumed"
+    ]
     assert assumed["max_position_embeddings"] == 2048
     GRANITE["max_position_embeddings"] = 131072
 
 
 def test_where_a_shipped_model_was_read_is_said_and_what_was_not_opened(rooftree, tmp_path):
     shown = " ".join(rooftree("models", "inspect", "falcon-h1-34b").out.split())
-    assert "feed-forward width from memory, no copy was opened" in shown and "not opened: 33.6B" in shown
+    assert (
+        "feed-forward width from memory, no copy was opened" in shown
+        and "not opened: 33.6B" in shown
+    )
     card = rooftree("models", "inspect", "zai-org/GLM-4.6", "--json").answer["model"]["card"]
-    assert card["official_parameters"] == 355e9 and "GLM-4.7" in card["config_source"] and "202,752" in card["note"]
-    assert rooftree("models", "inspect", written(tmp_path, GRANITE), "--json").answer["model"]["card"] is None
+    assert (
+        card["official_parameters"] == 355e9
+        and "GLM-4.7" in card["config_source"]
+        and "202,752" in card["note"]
+    )
+    assert (
+        rooftree("models", "inspect", written(tmp_path, GRANITE), "--json").answer["model"]["card"]
+        is None
+    )
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "zamba2-7b", "glm-5", "gemma-4-26b-a4b", "mamba2-2.7b", "gpt2"])
+@pytest.mark.parametrize(
+    "name", ["llama-3.1-8b", "zamba2-7b", "glm-5", "gemma-4-26b-a4b", "mamba2-2.7b", "gpt2"]
+)
 def test_parts_of_any_model_sum_to_the_whole(rooftree, name):
     model = rooftree("models", "inspect", name, "--json").answer["model"]
     assert sum(model["parameters_by_part"].values()) == model["parameters"]
@@ -64,7 +108,10 @@ def test_quantisation_prediction_layers_and_ids_are_said(rooftree, tmp_path):
     shown = rooftree("models", "inspect", "nvidia/Llama-3.1-8B-Instruct-NVFP4").out
     assert "is read as llama-3.1-8b with weights in fp4" in shown
     odd = GRANITE | {"quantization_config": {"quant_method": "aqlm"}}
-    assert "its number format is not known, bf16 is taken" in rooftree("models", "inspect", written(tmp_path, odd)).out
+    assert (
+        "its number format is not known, bf16 is taken"
+        in rooftree("models", "inspect", written(tmp_path, odd)).out
+    )
 
 
 def test_draft_heads_are_named(rooftree, tmp_path):
@@ -84,17 +131,27 @@ def test_everything_that_is_wrong_is_said_on_lines_of_its_own(rooftree, tmp_path
     refused = rooftree("models", "inspect", written(tmp_path, bad))
     assert refused.code == 2
     assert refused.err.count("\n") == 3
-    assert "2 things are wrong" in refused.err and "hidden_size: must be" in refused.err and "got -1" in refused.err
+    assert (
+        "2 things are wrong" in refused.err
+        and "hidden_size: must be" in refused.err
+        and "got -1" in refused.err
+    )
 
 
 def test_a_new_family_is_read_as_one_that_is_named(rooftree, tmp_path):
     path = written(tmp_path, GRANITE | {"model_type": "granite_next"})
     refused = rooftree(*STATED, "--model", path, "--device", "rtx-5090")
     assert refused.code == 2 and "--as llama" in refused.err
-    rows = rooftree(*STATED, "--model", path, "--as", "llama", "--device", "rtx-5090", "--json").answer["predictions"]
-    same = rooftree(*STATED, "--model", f"{path} as llama", "--device", "rtx-5090", "--json").answer["predictions"]
+    rows = rooftree(
+        *STATED, "--model", path, "--as", "llama", "--device", "rtx-5090", "--json"
+    ).answer["predictions"]
+    same = rooftree(
+        *STATED, "--model", f"{path} as llama", "--device", "rtx-5090", "--json"
+    ).answer["predictions"]
     known = written(tmp_path, GRANITE, "known/config.json")
-    plain = rooftree(*STATED, "--model", known, "--device", "rtx-5090", "--json").answer["predictions"]
+    plain = rooftree(*STATED, "--model", known, "--device", "rtx-5090", "--json").answer[
+        "predictions"
+    ]
     for one, two, three in zip(rows, same, plain, strict=True):
         assert one["step_s"] == two["step_s"] == three["step_s"]
     assert "family llama" in rooftree("models", "inspect", path, "--as", "llama").out
@@ -106,8 +163,12 @@ def test_an_id_with_a_suffix_answers_and_says_how_it_was_read(rooftree):
     assert "is read as llama-3.1-8b with weights in fp8" in asked.err
     stated = rooftree(*words, "llama-3.1-8b", "--dtype", "fp8", "--json")
     assert stated.err == ""
-    for dynamic, static in zip(asked.answer["predictions"], stated.answer["predictions"], strict=True):
-        assert static["step_s"] < dynamic["step_s"] < 1.1 * static["step_s"]  # inputs are converted as they come
+    for dynamic, static in zip(
+        asked.answer["predictions"], stated.answer["predictions"], strict=True
+    ):
+        assert (
+            static["step_s"] < dynamic["step_s"] < 1.1 * static["step_s"]
+        )  # inputs are converted as they come
     assert rooftree(*words, "RedHatAI/Llama-3.1-8B-Instruct-FP8-dynamic", "--quiet").err == ""
 
 
@@ -116,8 +177,18 @@ def test_a_template_loads_as_it_is_and_equals_its_relative(like, tmp_path):
     path = tmp_path / "my-card.toml"
     path.write_text(device_template("my-card", like))
     made, relative = load_device(path), load_device(like)
-    assert (made.name, made.kind, dict(made.peak_flops_per_s)) == ("my-card", relative.kind, relative.peak_flops_per_s)
-    for field in ("memory_bytes", "bandwidth_bytes_per_s", "processors", "price_usd_per_hour", "power_w"):
+    assert (made.name, made.kind, dict(made.peak_flops_per_s)) == (
+        "my-card",
+        relative.kind,
+        relative.peak_flops_per_s,
+    )
+    for field in (
+        "memory_bytes",
+        "bandwidth_bytes_per_s",
+        "processors",
+        "price_usd_per_hour",
+        "power_w",
+    ):
         assert getattr(made, field) == getattr(relative, field)
     assert made.constants.gemm_launch_s == relative.constants.gemm_launch_s
     assert not made.calibrated
@@ -145,8 +216,14 @@ def test_a_new_device_is_written_and_asked_about(rooftree, tmp_path):
         (("devices", "l4", "t4"), "one device at a time"),
         (("models", "inspect"), "what is to be inspected"),
         (("models", "gpt2", "opt-125m"), "models inspect"),
-        (("models", "--layers", "3"), "belongs to `rooftree models inspect` or `cut`, got '--layers 3'"),
-        (("models", "--fit-head"), "belongs to `rooftree models inspect` or `cut`, got '--fit-head'"),
+        (
+            ("models", "--layers", "3"),
+            "belongs to `rooftree models inspect` or `cut`, got '--layers 3'",
+        ),
+        (
+            ("models", "--fit-head"),
+            "belongs to `rooftree models inspect` or `cut`, got '--fit-head'",
+        ),
         (("models", "cut"), "which layers are to be kept"),
         (("models", "cut", "nowhere.gguf", "--layers", "3"), "must be a .gguf file"),
         (("models", "inspect", "nowhere.json"), "no such file"),
@@ -165,10 +242,18 @@ def test_a_template_goes_to_the_screen_where_no_file_is_named(rooftree, tmp_path
 
 
 def test_simulate_reads_a_new_family_as_one_that_is_named(rooftree, tmp_path):
-    small = GRANITE | {"num_hidden_layers": 4, "hidden_size": 1024, "intermediate_size": 2048, "num_attention_heads": 8}
+    small = GRANITE | {
+        "num_hidden_layers": 4,
+        "hidden_size": 1024,
+        "intermediate_size": 2048,
+        "num_attention_heads": 8,
+    }
     path = written(tmp_path, small | {"model_type": "granite_next"})
     known = written(tmp_path, small, "known/config.json")
-    asked = "--rate 2 --set requests.count=20 --set requests.prompt_tokens=64 --set requests.output_tokens=16 --json"
+    asked = (
+        "--rate 2 --set requests.count=20 --set requests.prompt_tokens=64 --set"
+        " requests.output_tokens=16 --json"
+    )
     words = ("simulate", "--device", "l4", *asked.split())
     refused = rooftree(*words, "--model", path)
     assert refused.code == 2 and "--as llama" in refused.err
@@ -182,7 +267,21 @@ def test_a_draft_model_is_cut_out_of_the_shipped_one_and_priced_by_its_file(roof
     assert (made["layers"], made["whole_layers"]) == ([0, 1, 2, 3, 29], 30)
     assert "first layers alone" in rooftree("models", "cut", "--layers", "0-3,29", "--fit-head").err
     model = made["inputs"]["model"]
-    words = ("predict", "--model", model, "--method", "speculative-decoding", "--draft-tokens", "3", "--acceptance",
-             "0.2", "--batch", "1", "--json")  # fmt: skip
-    [cut], [whole] = (rooftree(*words, "--draft", file).answer["predictions"] for file in (made["file"], model))
+    words = (
+        "predict",
+        "--model",
+        model,
+        "--method",
+        "speculative-decoding",
+        "--draft-tokens",
+        "3",
+        "--acceptance",
+        "0.2",
+        "--batch",
+        "1",
+        "--json",
+    )
+    [cut], [whole] = (
+        rooftree(*words, "--draft", file).answer["predictions"] for file in (made["file"], model)
+    )
     assert 0 < cut["breakdown_s"]["draft"] < 0.5 * whole["breakdown_s"]["draft"]

@@ -15,7 +15,9 @@ def recorded():
 
 
 def test_the_answer_has_a_row_per_recording_and_kind(rooftree, recorded, tmp_path):
-    done = rooftree("traces", "compare", *recorded, "--draft-tokens", "3", "--json", "--out", tmp_path)
+    done = rooftree(
+        "traces", "compare", *recorded, "--draft-tokens", "3", "--json", "--out", tmp_path
+    )
     assert done.code == 0, done.err
     answer = json.loads(done.out)
     assert len(answer["rows"]) == 14
@@ -30,7 +32,9 @@ def test_the_answer_has_a_row_per_recording_and_kind(rooftree, recorded, tmp_pat
 
 def test_one_kind_and_a_page(rooftree, recorded, tmp_path):
     pytest.importorskip("plotly")
-    done = rooftree("traces", "compare", *recorded, "--kind", "all", "--plot", tmp_path / "page.html")
+    done = rooftree(
+        "traces", "compare", *recorded, "--kind", "all", "--plot", tmp_path / "page.html"
+    )
     assert done.code == 0, done.err
     assert done.out.count("prompt lookup") == 2
     assert (tmp_path / "page.html").stat().st_size > 10_000

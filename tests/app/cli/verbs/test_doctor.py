@@ -25,7 +25,9 @@ def test_tables_are_printed_unless_quiet(rooftree):
 
 def test_what_is_missing_is_named(monkeypatch):
     real = importlib.util.find_spec
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == "torch" else real(name))
+    monkeypatch.setattr(
+        doctor.importlib.util, "find_spec", lambda name: None if name == "torch" else real(name)
+    )
     found = doctor.diagnose()
     assert found.verbs["kernels, campaign"] == "torch"
     assert found.verbs["record"].endswith("model weights (--model)")

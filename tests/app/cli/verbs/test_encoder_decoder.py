@@ -9,7 +9,9 @@ DRAFT = ("--draft", "t5-v1.1-small")
 def test_the_least_rate_is_predicted_to_break_even(rooftree):
     words = (*T5, *DRAFT, "--draft-tokens", "3", "--batch", "1", "--context", "256", "--json")
     (point,) = rooftree("breakeven", *words).answer["points"]
-    (row,) = rooftree("predict", *words, "--acceptance", repr(point["least_acceptance"])).answer["predictions"]
+    (row,) = rooftree("predict", *words, "--acceptance", repr(point["least_acceptance"])).answer[
+        "predictions"
+    ]
     assert row["speedup"] == pytest.approx(1.0, abs=1e-6)
 
 
@@ -29,11 +31,27 @@ def test_inspection_counts_the_encoder(rooftree):
 
 @pytest.mark.parametrize(
     ("words", "rule"),
-    [(("predict", *T5, *DRAFT, "--acceptance", "0.8", "--pp", "2"), "one stack of layers"),
-     (("predict", *T5, *DRAFT, "--acceptance", "0.8", "--shared-prefix", "64"), "both ways"),
-     (("simulate", "--model", "whisper-large-v2", "--rate", "1", "--count", "2", "--prompt-tokens", "4",
-       "--output-tokens", "9"), "fixed length")],
-)  # fmt: skip
+    [
+        (("predict", *T5, *DRAFT, "--acceptance", "0.8", "--pp", "2"), "one stack of layers"),
+        (("predict", *T5, *DRAFT, "--acceptance", "0.8", "--shared-prefix", "64"), "both ways"),
+        (
+            (
+                "simulate",
+                "--model",
+                "whisper-large-v2",
+                "--rate",
+                "1",
+                "--count",
+                "2",
+                "--prompt-tokens",
+                "4",
+                "--output-tokens",
+                "9",
+            ),
+            "fixed length",
+        ),
+    ],
+)
 def test_refusals_say_why(rooftree, words, rule):
     refused = rooftree(*words)
     assert refused.code == 2

@@ -15,7 +15,9 @@ def test_every_point_is_explained_and_its_parts_sum(rooftree):
     for row in answer["predictions"]:
         told = row["explain"]
         assert sum(o["seconds"] for o in told["operations"]) == pytest.approx(row["step_s"])
-        assert set(told["by_roof_s"]) == ROOFS and sum(told["by_roof_s"].values()) == pytest.approx(row["step_s"])
+        assert set(told["by_roof_s"]) == ROOFS and sum(told["by_roof_s"].values()) == pytest.approx(
+            row["step_s"]
+        )
         for phase in ("draft", "verify"):
             mine = sum(o["seconds"] for o in told["operations"] if o["phase"] == phase)
             assert mine == pytest.approx(row["breakdown_s"][phase])
@@ -32,7 +34,9 @@ def test_explaining_changes_no_prediction(rooftree):
 
 
 def test_a_recording_s_acceptance_is_among_the_sources_of_doubt(rooftree, files):
-    answer = rooftree(*WORDS, "--trace", files.lookup, "--draft-tokens", "3", "--explain", "--json").answer
+    answer = rooftree(
+        *WORDS, "--trace", files.lookup, "--draft-tokens", "3", "--explain", "--json"
+    ).answer
     terms = {v["term"] for v in answer["predictions"][0]["explain"]["variance"]}
     assert "acceptance" in terms
 
@@ -40,7 +44,12 @@ def test_a_recording_s_acceptance_is_among_the_sources_of_doubt(rooftree, files)
 def test_tables_and_page(rooftree, tmp_path):
     shown = rooftree(*STATED, "--explain", "--out", tmp_path)
     assert shown.code == 0, shown.err
-    for words in ("where the time goes", "verify gemm gate_up", "most of the interval comes from", "more tokens/s"):
+    for words in (
+        "where the time goes",
+        "verify gemm gate_up",
+        "most of the interval comes from",
+        "more tokens/s",
+    ):
         assert words in shown.out
     written = json.loads((tmp_path / "predictions.json").read_text(encoding="utf-8"))
     assert "explain" in written["predictions"][0]

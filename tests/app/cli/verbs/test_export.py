@@ -1,4 +1,5 @@
-"""`export` from the command line: a stated configuration, where it runs, a what-if, and trees alone."""
+"""`export` from the command line: a stated configuration, where it runs, a what-if, and trees
+alone."""
 
 import json
 import shlex
@@ -14,7 +15,8 @@ STATED = ("--model", "llama-3.1-8b", "--method", "eagle-3")
 
 @pytest.fixture
 def written(rooftree, tmp_path):
-    """Run `export` into a folder and return the answer; a refusal is an assertion error with its text."""
+    """Run `export` into a folder and return the answer; a refusal is an assertion error with its
+    text."""
 
     def run(*words):
         done = rooftree("export", *words, "--out", tmp_path, "--json")
@@ -40,30 +42,64 @@ def config_in(answer):
 
 
 def test_a_stated_plan_reaches_the_command(written):
-    answer = written("vllm", *STATED, "--draft-tokens", "3", "--tp", "2", "--dp", "8", "--ep", "16", "--kv-dtype",
-                     "fp8", "--max-batch", "64", "--max-length", "8192")  # fmt: skip
-    for words in ("--tensor-parallel-size 2 --data-parallel-size 8 --enable-expert-parallel --nnodes 2",
-                  "--kv-cache-dtype fp8 --max-model-len 8192 --max-num-seqs 8"):  # fmt: skip
+    answer = written(
+        "vllm",
+        *STATED,
+        "--draft-tokens",
+        "3",
+        "--tp",
+        "2",
+        "--dp",
+        "8",
+        "--ep",
+        "16",
+        "--kv-dtype",
+        "fp8",
+        "--max-batch",
+        "64",
+        "--max-length",
+        "8192",
+    )
+    for words in (
+        "--tensor-parallel-size 2 --data-parallel-size 8 --enable-expert-parallel --nnodes 2",
+        "--kv-cache-dtype fp8 --max-model-len 8192 --max-num-seqs 8",
+    ):
         assert words in answer["command"]
     assert (
         "--nnodes"
-        not in written("vllm", *STATED, "--draft-tokens", "3", "--tp", "16", "--node-devices", "16")["command"]
+        not in written(
+            "vllm", *STATED, "--draft-tokens", "3", "--tp", "16", "--node-devices", "16"
+        )["command"]
     )
     assert answer["inputs"]["ep"] == 16
 
 
 def test_a_stated_schedule_is_written(written, refused):
     config = config_in(written("vllm", *STATED, "--schedule", "1-16:5,17-64:3,65-512:0"))
-    assert config["num_speculative_tokens_per_batch_size"] == [[1, 16, 5], [17, 64, 3], [65, 512, 0]]
+    assert config["num_speculative_tokens_per_batch_size"] == [
+        [1, 16, 5],
+        [17, 64, 3],
+        [65, 512, 0],
+    ]
     assert "must be ranges" in refused("vllm", *STATED, "--schedule", "1:5")
-    assert "exclude each other" in refused("vllm", *STATED, "--schedule", "1-2:5", "--draft-tokens", "5")
-    assert "exists from 0.24.0" in refused("vllm", *STATED, "--schedule", "1-2:5,3-9:0", "--engine-version", "0.20.1")
+    assert "exclude each other" in refused(
+        "vllm", *STATED, "--schedule", "1-2:5", "--draft-tokens", "5"
+    )
+    assert "exists from 0.24.0" in refused(
+        "vllm", *STATED, "--schedule", "1-2:5,3-9:0", "--engine-version", "0.20.1"
+    )
 
 
 def test_ngram_lengths_and_other_implementations_are_options(written, refused):
     lookup = ("--model", "llama-3.1-8b", "--method", "n-gram", "--draft-tokens", "4")
-    config = config_in(written("vllm", *lookup, "--ngram-min", "2", "--ngram-max", "5", "--variant", "ngram_gpu"))
-    assert (config["method"], config["prompt_lookup_min"], config["prompt_lookup_max"]) == ("ngram_gpu", 2, 5)
+    config = config_in(
+        written("vllm", *lookup, "--ngram-min", "2", "--ngram-max", "5", "--variant", "ngram_gpu")
+    )
+    assert (config["method"], config["prompt_lookup_min"], config["prompt_lookup_max"]) == (
+        "ngram_gpu",
+        2,
+        5,
+    )
     assert "looks up one length" in refused("llama.cpp", *lookup)
     assert (
         "--spec-ngram-mod-n-match 3"
@@ -93,7 +129,9 @@ def test_a_plan_is_tried_before_there_is_a_drafter(written, told, rates):
 
 
 def test_a_rate_beyond_what_is_known_is_said_in_the_file(written):
-    answer = written("vllm", *STATED, "--draft-tokens", "3", "--synthetic", "--acceptance", "0.8,0.6")
+    answer = written(
+        "vllm", *STATED, "--draft-tokens", "3", "--synthetic", "--acceptance", "0.8,0.6"
+    )
     (script,) = [path for path in answer["files"] if path.endswith(".sh")]
     text = Path(script).read_text()
     assert "acceptance is known to K=2" in text
@@ -101,7 +139,9 @@ def test_a_rate_beyond_what_is_known_is_said_in_the_file(written):
 
 def test_one_way_to_say_what_is_accepted(refused):
     plan = (*STATED, "--draft-tokens", "3", "--synthetic")
-    assert "exclude each other" in refused("vllm", *plan, "--acceptance", "0.8", "--tokens-per-step", "2")
+    assert "exclude each other" in refused(
+        "vllm", *plan, "--acceptance", "0.8", "--tokens-per-step", "2"
+    )
     assert "one rate per draft token" in refused("vllm", *plan)
 
 

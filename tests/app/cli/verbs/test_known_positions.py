@@ -1,4 +1,5 @@
-"""Every verb says where acceptance is used beyond what is known of it, and its interval holds how it may go on."""
+"""Every verb says where acceptance is used beyond what is known of it, and its interval holds how
+it may go on."""
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,19 +24,34 @@ def test_capacity_says_it(rooftree):
     words = (*WORDS, "--tp", "8", "--rate", "2", "--prompt", "512", "--output", "128")
     answer = rooftree("capacity", *words, "--draft-tokens", "3", "--json").answer["acceptance"]
     assert SAID in answer["remark"] and "goes on" in answer["interval_covers"]
-    assert "remark" not in rooftree("capacity", *words, "--draft-tokens", "1", "--json").answer["acceptance"]
+    assert (
+        "remark"
+        not in rooftree("capacity", *words, "--draft-tokens", "1", "--json").answer["acceptance"]
+    )
 
 
 def test_simulations_say_it(rooftree):
-    words = ("simulate", *WORDS, "--set", "deployment.tensor_parallel=8", "--set", "requests.count=20")
+    words = (
+        "simulate",
+        *WORDS,
+        "--set",
+        "deployment.tensor_parallel=8",
+        "--set",
+        "requests.count=20",
+    )
     said = rooftree(*words, "--draft-tokens", "3", "--rate", "2")
     assert SAID in flat(said.out), said.err
 
 
 def test_a_configuration_that_was_written_says_it_again(rooftree, tmp_path):
-    """What a file carries is known as far as before: one rate of one position is not the law of one rate."""
+    """What a file carries is known as far as before: one rate of one position is not the law of one
+    rate."""
     rooftree("optimize", *PLACED, "--draft-tokens", "3", "--out", tmp_path)
-    file = next(path for path in tmp_path.rglob("*.json") if "known_tokens" in path.read_text(encoding="utf-8"))
+    file = next(
+        path
+        for path in tmp_path.rglob("*.json")
+        if "known_tokens" in path.read_text(encoding="utf-8")
+    )
     assert '"known_tokens": 1' in file.read_text(encoding="utf-8")
 
 
@@ -47,16 +63,22 @@ def test_the_interval_holds_how_acceptance_may_go_on(rooftree):
 
 
 def test_sweeps_stay_within_what_is_known(rooftree, tmp_path):
-    """They choose the draft length themselves, and a longer one than was measured is none of their choices."""
+    """They choose the draft length themselves, and a longer one than was measured is none of their
+    choices."""
     file = tmp_path / "sweep.yaml"
     file.write_text(
-        "models: [deepseek-v3]\ndevices: [h200-sxm]\ntensor_parallel: [8]\ndrafters: [mtp]\nbatches: [1, 8]\n",
+        "models: [deepseek-v3]\ndevices: [h200-sxm]\ntensor_parallel: [8]\ndrafters:"
+        " [mtp]\nbatches: [1, 8]\n",
         encoding="utf-8",
     )
-    answer = rooftree("sweep", file, "--out", tmp_path / "cells.parquet", "--workers", "1", "--json")
+    answer = rooftree(
+        "sweep", file, "--out", tmp_path / "cells.parquet", "--workers", "1", "--json"
+    )
     assert answer.code == 0, answer.err
     rows = pq.read_table(tmp_path / "cells.parquet").to_pylist()
-    assert [row["draft_tokens"] for row in rows] == [1, 1] and not any(row["remark"] for row in rows)
+    assert [row["draft_tokens"] for row in rows] == [1, 1] and not any(
+        row["remark"] for row in rows
+    )
 
 
 def test_the_dashboard_says_it():

@@ -18,24 +18,44 @@ SIZES = ("--prompt-tokens", "6", "--output-tokens", "4")
 
 def test_a_load_answers_in_tables_and_json_and_is_simulated(rooftree, tmp_path):
     with serving(interval_s=0.001) as (url, stub):
-        done = rooftree("load", url, "--rate", "200", "--count", "5", *SIZES, "--out", tmp_path / "a",
-                        "--option", "cache_prompt=false")  # fmt: skip
-        answer = rooftree("load", url, "--users", "2", "--count", "3", *SIZES, "--out", tmp_path / "b", "--json").answer
+        done = rooftree(
+            "load",
+            url,
+            "--rate",
+            "200",
+            "--count",
+            "5",
+            *SIZES,
+            "--out",
+            tmp_path / "a",
+            "--option",
+            "cache_prompt=false",
+        )
+        answer = rooftree(
+            "load", url, "--users", "2", "--count", "3", *SIZES, "--out", tmp_path / "b", "--json"
+        ).answer
     assert (done.code, done.err) == (0, "")
     assert "TTFT" in done.out and "stub on llama.cpp" in done.out and "5 of 5 requests" in done.out
     assert stub.bodies[0]["cache_prompt"] is False and len(stub.bodies[0]["prompt"]) == 6
     assert (answer["requests"], answer["failed"], answer["metrics"]["output_tokens"]) == (3, 0, 12)
     assert answer["server"] == {"engine": "llama.cpp", "model": "stub", "slots": 2, "context": 4096}
     assert (tmp_path / "b" / "load.json").is_file()
-    played = rooftree("simulate", "--requests", tmp_path / "a" / "requests.parquet", "--model", "gpt2", "--json").answer
+    played = rooftree(
+        "simulate", "--requests", tmp_path / "a" / "requests.parquet", "--model", "gpt2", "--json"
+    ).answer
     assert played["metrics"]["finished"] == 5
 
 
 def test_recorded_requests_keep_their_lengths(rooftree, tmp_path):
     log = tmp_path / "log.csv"
-    log.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01 00:00:00,9,3\n2024-01-01 00:00:00.02,7,2\n")
+    log.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01 00:00:00,9,3\n2024-01-01"
+        " 00:00:00.02,7,2\n"
+    )
     with serving() as (url, stub):
-        answer = rooftree("load", url, "--requests", log, "--out", tmp_path / "out", "--json").answer
+        answer = rooftree(
+            "load", url, "--requests", log, "--out", tmp_path / "out", "--json"
+        ).answer
     assert sorted(len(body["prompt"]) for body in stub.bodies) == [7, 9]
     assert answer["metrics"]["output_tokens"] == 5
 
@@ -43,9 +63,20 @@ def test_recorded_requests_keep_their_lengths(rooftree, tmp_path):
 def test_prompts_are_sent_as_they_are_written(rooftree, tmp_path):
     prompts = tmp_path / "prompts.toml"
     prompts.write_text(
-        'title = "two"\n' + "".join(f'[[prompts]]\nid = "{i}"\nkind = "k"\ntext = "say {i}"\n' for i in "ab")
+        'title = "two"\n'
+        + "".join(f'[[prompts]]\nid = "{i}"\nkind = "k"\ntext = "say {i}"\n' for i in "ab")
     )
-    words = ("--prompts", prompts, "--output-tokens", "2", "--users", "1", "--stop-at-eos", "--out", tmp_path / "out")
+    words = (
+        "--prompts",
+        prompts,
+        "--output-tokens",
+        "2",
+        "--users",
+        "1",
+        "--stop-at-eos",
+        "--out",
+        tmp_path / "out",
+    )
     with serving("vllm") as (url, stub):
         assert rooftree("load", url, *words).code == 0
     assert [body["prompt"] for body in stub.bodies] == ["say a", "say b"]
@@ -96,7 +127,10 @@ def test_ctrl_c_says_how_to_go_on(rooftree, tmp_path):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         stated = process.communicate(timeout=60)[1]
-        assert process.returncode == 130 and "what is finished is kept, and this goes on: rooftree load" in stated
+        assert (
+            process.returncode == 130
+            and "what is finished is kept, and this goes on: rooftree load" in stated
+        )
         stub.fault = ""
         assert rooftree("load", url, *words, "--resume").code == 0
         assert len(stub.bodies) == 4
@@ -121,13 +155,18 @@ def test_an_observation_is_shown_written_and_read_again(rooftree, tmp_path):
     [
         ((), "publishes no counters"),
         (VLLM_SCRAPES[::-1], "nothing was observed: the engine was restarted"),
-        (["# TYPE a counter\na_total 1\n"], "no trace is written: no speculative decoding counters"),
+        (
+            ["# TYPE a counter\na_total 1\n"],
+            "no trace is written: no speculative decoding counters",
+        ),
     ],
 )
 def test_an_observation_without_a_trace_says_why(rooftree, tmp_path, scrapes, told):
     scrapes = ["# TYPE a counter\n" + text for text in scrapes]
     with serving("vllm", scrapes=scrapes) as (url, _):
-        done = rooftree("observe", url, "--for", "0.2s", "--every", "0.05s", "--out", tmp_path / "trace.parquet")
+        done = rooftree(
+            "observe", url, "--for", "0.2s", "--every", "0.05s", "--out", tmp_path / "trace.parquet"
+        )
     assert done.code == 2 and told in done.err and not (tmp_path / "trace.parquet").exists()
 
 

@@ -40,5 +40,7 @@ def test_an_entry_with_its_own_pace_needs_no_number(rooftree):
 
 def test_simulations_run_no_method_that_sets_its_own_pace(rooftree):
     stated = ("--set", "speculation.acceptance=0.7", "--set", "speculation.draft_tokens=3")
-    told = rooftree("simulate", "--model", "llama-3.1-8b", "--set", "speculation.method=h-net", *stated)
+    told = rooftree(
+        "simulate", "--model", "llama-3.1-8b", "--set", "speculation.method=h-net", *stated
+    )
     assert told.code == 2 and "rooftree predict" in told.err

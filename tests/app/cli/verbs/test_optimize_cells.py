@@ -1,24 +1,46 @@
-"""`optimize` over lists of models, devices and engines, under plans, and where nothing is allowed."""
+"""`optimize` over lists of models, devices and engines, under plans, and where nothing is
+allowed."""
 
 import csv
 import json
 
 import pytest
 
-WORDS = ("optimize", "--method", "eagle-3", "--acceptance", "0.8,0.6,0.4", "--batch", "1,64", "--draft-tokens", "1,3")
+WORDS = (
+    "optimize",
+    "--method",
+    "eagle-3",
+    "--acceptance",
+    "0.8,0.6,0.4",
+    "--batch",
+    "1,64",
+    "--draft-tokens",
+    "1,3",
+)
 
 
 def rows_of(body, **cell):
     keys = ("choices", "alternatives", "unmet")
-    return {key: [row for row in body[key] if all(row[name] == value for name, value in cell.items())] for key in keys}
+    return {
+        key: [row for row in body[key] if all(row[name] == value for name, value in cell.items())]
+        for key in keys
+    }
 
 
 def test_cells_of_a_list_are_single_questions(rooftree, tmp_path):
     models, devices = ("llama-3.1-8b", "llama-3.1-70b"), ("h100-sxm", "l4")
     listed = rooftree(
-        *WORDS, "--model", ",".join(models), "--device", ",".join(devices), "--out", tmp_path / "all", "--json",
-        "--csv", tmp_path / "all.csv",
-    )  # fmt: skip
+        *WORDS,
+        "--model",
+        ",".join(models),
+        "--device",
+        ",".join(devices),
+        "--out",
+        tmp_path / "all",
+        "--json",
+        "--csv",
+        tmp_path / "all.csv",
+    )
     assert {answer["folder"] for answer in listed.answer["answers"]} == {
         f"llama-3.1-8b--{device}--vllm" for device in devices
     }
@@ -33,19 +55,41 @@ def test_cells_of_a_list_are_single_questions(rooftree, tmp_path):
             assert folder.exists() == bool(mine["choices"])
             if mine["choices"]:
                 assert (folder / "vllm").is_dir()
-                exported = rooftree("export", "vllm", "--from", folder / "recommendation.json", "--out", out / "e")
+                exported = rooftree(
+                    "export", "vllm", "--from", folder / "recommendation.json", "--out", out / "e"
+                )
                 assert exported.code == 0, exported.err
     with (tmp_path / "all.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
-    assert len(lines) == sum(len(listed.answer[key]) for key in ("choices", "alternatives", "unmet"))
-    shown = rooftree(*WORDS, "--model", ",".join(models), "--device", ",".join(devices), "--out", tmp_path / "shown")
+    assert len(lines) == sum(
+        len(listed.answer[key]) for key in ("choices", "alternatives", "unmet")
+    )
+    shown = rooftree(
+        *WORDS,
+        "--model",
+        ",".join(models),
+        "--device",
+        ",".join(devices),
+        "--out",
+        tmp_path / "shown",
+    )
     assert "does not" in shown.out and "llama-3.1-70b" in shown.out
     assert all(len(line) <= 100 for line in shown.out.splitlines()[:8])
 
 
 @pytest.mark.parametrize("limits", [(), ("--slo-tpot", "30")])
 def test_a_mark_names_changes_that_do_when_asked(rooftree, tmp_path, limits):
-    words = (*WORDS, "--model", "llama-3.1-8b", "--device", "l4", *limits, "--out", tmp_path, "--json")
+    words = (
+        *WORDS,
+        "--model",
+        "llama-3.1-8b",
+        "--device",
+        "l4",
+        *limits,
+        "--out",
+        tmp_path,
+        "--json",
+    )
     (row,) = rooftree(*words).answer["unmet"]
     assert (row["batch"], row["feasible"]) == (64, False) and row["nearest"]
     for change in row["nearest"]:
@@ -56,20 +100,63 @@ def test_a_mark_names_changes_that_do_when_asked(rooftree, tmp_path, limits):
 
 def test_a_spread_model_reaches_a_file_of_several_nodes(rooftree, tmp_path):
     """DeepSeek-V3 on 16 H200: experts whole on every device, one multi-token head, two nodes."""
-    words = ("optimize", "--model", "deepseek-v3", "--device", "h200-sxm", "--tp", "8", "--dp", "2", "--ep", "16",
-             "--drafter", "mtp:0.85", "--draft-tokens", "1", "--batch", "16,256")  # fmt: skip
+    words = (
+        "optimize",
+        "--model",
+        "deepseek-v3",
+        "--device",
+        "h200-sxm",
+        "--tp",
+        "8",
+        "--dp",
+        "2",
+        "--ep",
+        "16",
+        "--drafter",
+        "mtp:0.85",
+        "--draft-tokens",
+        "1",
+        "--batch",
+        "16,256",
+    )
     done = rooftree(*words, "--out", tmp_path, "--json")
     first = done.answer["choices"][0]
     assert first["method"] == "mtp" and first["speedup"] > 1.0
     low, high = first["speedup_interval"]
     assert low <= first["speedup"] <= high
     where = first["configuration"]["deployment"]
-    assert (where["tensor_parallel"], where["data_parallel"], where["expert_parallel"]) == (8, 2, 16)
+    assert (where["tensor_parallel"], where["data_parallel"], where["expert_parallel"]) == (
+        8,
+        2,
+        16,
+    )
     planned = rooftree(
-        "predict", "--model", "deepseek-v3", "--device", "h200-sxm", "--tp", "8", "--dp", "2", "--ep", "16", "--method",
-        "mtp", "--acceptance", "0.85", "--draft-tokens", "1", "--batch", "16", "--json",
-    ).answer["predictions"][0]  # fmt: skip
-    assert first["step_s"] == pytest.approx(planned["step_s"]) == pytest.approx(planned["plan"]["step_s"])
+        "predict",
+        "--model",
+        "deepseek-v3",
+        "--device",
+        "h200-sxm",
+        "--tp",
+        "8",
+        "--dp",
+        "2",
+        "--ep",
+        "16",
+        "--method",
+        "mtp",
+        "--acceptance",
+        "0.85",
+        "--draft-tokens",
+        "1",
+        "--batch",
+        "16",
+        "--json",
+    ).answer["predictions"][0]
+    assert (
+        first["step_s"]
+        == pytest.approx(planned["step_s"])
+        == pytest.approx(planned["plan"]["step_s"])
+    )
     assert planned["plan"]["devices"] == 16
     command = "".join(path.read_text() for path in sorted((tmp_path / "vllm").iterdir()))
     assert "--data-parallel-size 2" in command and "--tensor-parallel-size 8" in command

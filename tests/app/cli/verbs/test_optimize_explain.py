@@ -1,9 +1,21 @@
-"""optimize --explain: why each choice and not its neighbours, on the screen, in the object and in the report."""
+"""optimize --explain: why each choice and not its neighbours, on the screen, in the object and in
+the report."""
 
 import json
 
-ASK = ("optimize", "--model", "llama-3.1-8b", "--device", "h100-sxm", "--batch", "1,64",
-       "--drafter", "eagle-3:0.75,0.52,0.38,0.3", "--drafter", "n-gram:0.5")  # fmt: skip
+ASK = (
+    "optimize",
+    "--model",
+    "llama-3.1-8b",
+    "--device",
+    "h100-sxm",
+    "--batch",
+    "1,64",
+    "--drafter",
+    "eagle-3:0.75,0.52,0.38,0.3",
+    "--drafter",
+    "n-gram:0.5",
+)
 
 
 def test_the_screen_says_it_where_it_is_asked(rooftree, tmp_path):
@@ -37,6 +49,10 @@ def test_an_answer_that_does_not_say_has_a_report(rooftree, tmp_path):
     from app.reports.report import report_page
 
     answer = rooftree(*ASK, "--out", tmp_path, "--json").answer
-    older = answer | {"cells": [{k: v for k, v in cell.items() if k not in ("neighbours", "carried")}
-                                for cell in answer["cells"]]}  # fmt: skip
+    older = answer | {
+        "cells": [
+            {k: v for k, v in cell.items() if k not in ("neighbours", "carried")}
+            for cell in answer["cells"]
+        ]
+    }
     assert "Why not its neighbours" not in report_page(older)

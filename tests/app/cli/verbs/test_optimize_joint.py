@@ -4,13 +4,42 @@ import json
 
 import pytest
 
-SMALL = ("optimize", "--search", "full", "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.78,0.61,0.48",
-         "--draft-tokens", "2,3", "--devices", "2", "--batch-caps", "1,8,32", "--token-budgets", "2048")  # fmt: skip
+SMALL = (
+    "optimize",
+    "--search",
+    "full",
+    "--model",
+    "llama-3.1-8b",
+    "--drafter",
+    "eagle-3:0.78,0.61,0.48",
+    "--draft-tokens",
+    "2,3",
+    "--devices",
+    "2",
+    "--batch-caps",
+    "1,8,32",
+    "--token-budgets",
+    "2048",
+)
 KEYS = {
-    "layout": str, "dtype": str, "kv_dtype": str, "drafter": str, "draft": str, "batch_cap": int, "token_budget": int,
-    "replicas": int, "devices": int, "tokens_per_s_per_user": float, "tokens_per_s_per_device": float, "tpot_s": float,
-    "ttft_s": float, "objective": float, "predicted_objective": float, "meets_limits": bool, "configuration": dict,
-}  # fmt: skip
+    "layout": str,
+    "dtype": str,
+    "kv_dtype": str,
+    "drafter": str,
+    "draft": str,
+    "batch_cap": int,
+    "token_budget": int,
+    "replicas": int,
+    "devices": int,
+    "tokens_per_s_per_user": float,
+    "tokens_per_s_per_device": float,
+    "tpot_s": float,
+    "ttft_s": float,
+    "objective": float,
+    "predicted_objective": float,
+    "meets_limits": bool,
+    "configuration": dict,
+}
 
 
 @pytest.fixture
@@ -43,7 +72,9 @@ def test_the_object_names_a_winner_runners_up_a_front_and_what_being_wrong_costs
     assert users == sorted(users, reverse=True) and devices == sorted(devices)
     assert answer["search"]["simulations"] > 0
     served = (out / "vllm" / "vllm-serve.sh").read_text()
-    assert "--max-num-batched-tokens 2048" in served and f"--max-num-seqs {winner['batch']}" in served
+    assert (
+        "--max-num-batched-tokens 2048" in served and f"--max-num-seqs {winner['batch']}" in served
+    )
     page = (out / "report.html").read_text()
     assert "tokens/s per user" in page and winner["device"] in page
     again = json.loads((out / "recommendation.json").read_text())
@@ -58,7 +89,9 @@ def test_the_same_seed_gives_the_same_answer(asked):
 
 def test_a_rate_is_served_and_every_objective_is_known(asked):
     for objective in ("tokens", "goodput", "tokens-per-dollar", "tokens-per-joule"):
-        answer = asked("--device", "h100-sxm", "--rate", "4", "--maximise", objective, "--no-simulate")
+        answer = asked(
+            "--device", "h100-sxm", "--rate", "4", "--maximise", objective, "--no-simulate"
+        )
         (winner,) = answer["choices"]
         assert winner["objective"] > 0 and winner["simulated"] is None and winner["devices"] <= 2
     (winner,) = asked("--device", "h100-sxm", "--rate", "4", "--slo-ttft", "2000")["choices"]
@@ -70,10 +103,15 @@ ISSUE = ("optimize", "--search", "full", "--model", "llama-3.1-8b", "--json")
 
 @pytest.mark.parametrize(
     "words",
-    [("--slo-ttft", "45"), ("--slo-ttft", "45", "--rate", "5"), ("--slo-ttft", "40", "--slo-tpot", "6"),
-     ("--slo-ttft", "60", "--good-share", "0.9", "--rate", "8"), ("--slo-ttft", "60", "--maximise", "goodput")],
+    [
+        ("--slo-ttft", "45"),
+        ("--slo-ttft", "45", "--rate", "5"),
+        ("--slo-ttft", "40", "--slo-tpot", "6"),
+        ("--slo-ttft", "60", "--good-share", "0.9", "--rate", "8"),
+        ("--slo-ttft", "60", "--maximise", "goodput"),
+    ],
     ids=["busy", "at a rate", "both limits", "by share", "goodput"],
-)  # fmt: skip
+)
 def test_what_is_recommended_was_simulated_and_meets_the_limits(rooftree, tmp_path, words):
     done = rooftree(*ISSUE, *words, "--out", tmp_path)
     assert done.code == 0, done.err
@@ -84,27 +122,47 @@ def test_what_is_recommended_was_simulated_and_meets_the_limits(rooftree, tmp_pa
         assert run["ttft_s"] <= limits["ttft_s"] and run["tpot_s"] <= (limits["tpot_s"] or 1.0)
         assert limits["meaning"].startswith("mean TTFT <= ")
     else:
-        assert run["good_ratio"] >= limits["good_share"] and limits["meaning"].startswith("90% of the requests")
+        assert run["good_ratio"] >= limits["good_share"] and limits["meaning"].startswith(
+            "90% of the requests"
+        )
     others = [row for row in done.answer["alternatives"] if row["meets_limits"]]
     assert all(row["objective"] <= winner["objective"] for row in others)
 
 
 def test_it_is_at_least_as_good_as_a_design_that_is_known_to_meet_the_limits(rooftree, tmp_path):
     """EAGLE-3 with K=5, at most 8 requests and 8,192 tokens takes 43.3 ms."""
-    alone = ("--method", "eagle-3", "--draft-tokens", "5", "--batch-caps", "8", "--token-budgets", "8192")
-    (known,) = rooftree(*ISSUE, "--slo-ttft", "45", *alone, "--out", tmp_path / "known").answer["choices"]
+    alone = (
+        "--method",
+        "eagle-3",
+        "--draft-tokens",
+        "5",
+        "--batch-caps",
+        "8",
+        "--token-budgets",
+        "8192",
+    )
+    (known,) = rooftree(*ISSUE, "--slo-ttft", "45", *alone, "--out", tmp_path / "known").answer[
+        "choices"
+    ]
     (winner,) = rooftree(*ISSUE, "--slo-ttft", "45", "--out", tmp_path / "all").answer["choices"]
     assert known["meets_limits"] and winner["objective"] >= known["objective"]
 
 
-def test_where_nothing_meets_the_limits_the_nearest_is_shown_and_the_code_says_so(rooftree, tmp_path):
+def test_where_nothing_meets_the_limits_the_nearest_is_shown_and_the_code_says_so(
+    rooftree, tmp_path
+):
     done = rooftree(*ISSUE, "--slo-ttft", "10", "--out", tmp_path)
     answer = json.loads(done.out)
     (nearest,) = answer["choices"]
     assert done.code == 3 and "No design meets the limits (mean TTFT <= 10 ms)" in done.err
     assert not nearest["meets_limits"] and nearest["simulated"]["ttft_s"] > 0.010
-    assert all(row["simulated"]["ttft_s"] >= 0.99 * nearest["simulated"]["ttft_s"] for row in answer["alternatives"])
-    assert not list(tmp_path.glob("*/*.sh")), "engines get no files of what does not do what was asked"
+    assert all(
+        row["simulated"]["ttft_s"] >= 0.99 * nearest["simulated"]["ttft_s"]
+        for row in answer["alternatives"]
+    )
+    assert not list(tmp_path.glob("*/*.sh")), (
+        "engines get no files of what does not do what was asked"
+    )
     shown = rooftree(*ISSUE[:-1], "--slo-ttft", "10", "--out", tmp_path / "again")
     assert shown.code == 3 and "Nearest is" in shown.out and not shown.out.startswith("Run ")
 
@@ -116,16 +174,39 @@ def test_a_load_that_is_not_carried_is_said(rooftree, tmp_path):
     assert heavy.code == 3 and "of 100 requests/s at most" in heavy.err
     answer = json.loads(heavy.out)
     assert answer["carried_per_s"] < 100.0 and not answer["choices"][0]["carries_load"]
-    (beyond,) = rooftree(*ISSUE, "--rate", "100", "--devices", "8", "--out", tmp_path / "more").answer["choices"]
+    (beyond,) = rooftree(
+        *ISSUE, "--rate", "100", "--devices", "8", "--out", tmp_path / "more"
+    ).answer["choices"]
     assert beyond["carries_load"] and beyond["replicas"] > 1
 
 
 def test_a_placement_that_does_not_fit_is_a_marked_row(rooftree, tmp_path):
-    large = ("optimize", "--search", "full", "--model", "llama-3.3-70b", "--drafter", "n-gram:0.5", "--no-simulate")
-    few = ("--device", "h100-sxm,l4", "--devices", "4", "--draft-tokens", "2", "--batch-caps", "8", "--json")
+    large = (
+        "optimize",
+        "--search",
+        "full",
+        "--model",
+        "llama-3.3-70b",
+        "--drafter",
+        "n-gram:0.5",
+        "--no-simulate",
+    )
+    few = (
+        "--device",
+        "h100-sxm,l4",
+        "--devices",
+        "4",
+        "--draft-tokens",
+        "2",
+        "--batch-caps",
+        "8",
+        "--json",
+    )
     answer = rooftree(*large, *few, "--out", tmp_path).answer
     marked = {(row["device"], row["layout"]): row["reason"] for row in answer["unmet"]}
-    assert "memory" in marked["l4", "tp4"] and all(row["feasible"] is False for row in answer["unmet"])
+    assert "memory" in marked["l4", "tp4"] and all(
+        row["feasible"] is False for row in answer["unmet"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +228,16 @@ def test_refusals_name_the_option(rooftree, words, says):
 
 
 def test_what_no_placement_can_run_is_bad_input_as_without_a_search(rooftree, tmp_path):
-    words = ("optimize", "--model", "llama-3.1-8b", "--layouts", "tp3", "--devices", "3", "--no-simulate")
+    words = (
+        "optimize",
+        "--model",
+        "llama-3.1-8b",
+        "--layouts",
+        "tp3",
+        "--devices",
+        "3",
+        "--no-simulate",
+    )
     searched = rooftree(*words, "--search", "full", "--out", tmp_path)
     alone = rooftree("optimize", "--model", "llama-3.1-8b", "--tp", "3", "--out", tmp_path)
     assert searched.code == alone.code == 2 and "divide the heads" in searched.err

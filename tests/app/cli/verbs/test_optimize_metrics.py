@@ -1,4 +1,5 @@
-"""optimize --metrics: from two scrapes to what to run, whether that is sure, and what to measure next."""
+"""optimize --metrics: from two scrapes to what to run, whether that is sure, and what to measure
+next."""
 
 import json
 
@@ -6,7 +7,17 @@ import pytest
 
 from tests.traces.importers.engines.test_running import KEPT, SGLANG, VLLM, vllm
 
-ASK = ("optimize", "--device", "h100-sxm", "--method", "eagle-3", "--batch", "1,64", "--tree-nodes", "0")
+ASK = (
+    "optimize",
+    "--device",
+    "h100-sxm",
+    "--method",
+    "eagle-3",
+    "--batch",
+    "1,64",
+    "--tree-nodes",
+    "0",
+)
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -28,10 +39,23 @@ def test_the_schedule_is_that_of_the_counted_rates(ask, rooftree, scrapes, tmp_p
     answer = ask("--metrics", *scrapes, "--json").answer
     stated = ",".join(str(kept / 4200) for kept in KEPT)
     same = rooftree(
-        *ASK[:3], "--model", MODEL, "--batch", "1,64", "--drafter", f"eagle-3:{stated}", "--out", tmp_path, "--json"
+        *ASK[:3],
+        "--model",
+        MODEL,
+        "--batch",
+        "1,64",
+        "--drafter",
+        f"eagle-3:{stated}",
+        "--out",
+        tmp_path,
+        "--json",
     ).answer
-    assert answer["schedule"] == same["schedule"] and answer["inputs"]["metrics"] == [str(file) for file in scrapes]
-    assert [row["tokens_per_s"] for row in answer["choices"]] == [row["tokens_per_s"] for row in same["choices"]]
+    assert answer["schedule"] == same["schedule"] and answer["inputs"]["metrics"] == [
+        str(file) for file in scrapes
+    ]
+    assert [row["tokens_per_s"] for row in answer["choices"]] == [
+        row["tokens_per_s"] for row in same["choices"]
+    ]
     kept = [row["configuration"]["acceptance_by_depth"] for row in answer["choices"]]
     assert kept[0] == pytest.approx([kept / 4200 for kept in KEPT])
 
@@ -39,19 +63,41 @@ def test_the_schedule_is_that_of_the_counted_rates(ask, rooftree, scrapes, tmp_p
 def test_what_runs_is_judged_where_it_runs(ask, scrapes):
     counters = ask("--metrics", *scrapes, "--json").answer["counters"]
     now = counters["in_use"]
-    assert (counters["engine"], now["draft_tokens"], now["steps"], now["batch"]) == ("vllm", 3, 4200, 21.0)
-    assert [(each["batch"], each["runs_now"]) for each in counters["verdicts"]] == [(1, False), (21, True), (64, False)]
+    assert (counters["engine"], now["draft_tokens"], now["steps"], now["batch"]) == (
+        "vllm",
+        3,
+        4200,
+        21.0,
+    )
+    assert [(each["batch"], each["runs_now"]) for each in counters["verdicts"]] == [
+        (1, False),
+        (21, True),
+        (64, False),
+    ]
     there = counters["verdicts"][1]
     assert now["predicted_tpot_s"] == pytest.approx(21 / there["in_use_tokens_per_s"])
-    assert there["in_use_draft_tokens"] == 3 and there["answer"] == "keep" and not counters["suffices_now"]
+    assert (
+        there["in_use_draft_tokens"] == 3
+        and there["answer"] == "keep"
+        and not counters["suffices_now"]
+    )
     (following,) = counters["next"]
-    assert following["reason"] == "never drafted" and following["draft_tokens"] > 3 and following["steps"] >= 100
+    assert (
+        following["reason"] == "never drafted"
+        and following["draft_tokens"] > 3
+        and following["steps"] >= 100
+    )
 
 
 def test_the_screen_and_the_report_say_it_in_the_same_words(ask, scrapes, tmp_path):
     said = " ".join(ask("--metrics", *scrapes).out.split())
-    for words in ("vLLM ran K=3: 4,200 drafts", "keep K=3 at batch 21", "the counters do not suffice",
-                  "measure next: run K=", "counted on meta-llama/Llama-3.1-8B-Instruct"):  # fmt: skip
+    for words in (
+        "vLLM ran K=3: 4,200 drafts",
+        "keep K=3 at batch 21",
+        "the counters do not suffice",
+        "measure next: run K=",
+        "counted on meta-llama/Llama-3.1-8B-Instruct",
+    ):
         assert words in said
     page = (tmp_path / "out" / "report.html").read_text()
     assert "What runs now" in page and "measure next: run K=" in page
@@ -68,15 +114,27 @@ def test_a_mean_alone_says_what_it_cannot_know(ask, tmp_path):
     file = tmp_path / "sglang.prom"
     file.write_text(SGLANG.format(nodes=4).replace(" ", f'{{model_name="{MODEL}"}} '))
     counters = ask("--metrics", file, "--engine", "sglang", "--json").answer["counters"]
-    assert [each["how"] for each in counters["lengths"][:5]] == ["counted", "between", "between", "counted", "beyond"]
+    assert [each["how"] for each in counters["lengths"][:5]] == [
+        "counted",
+        "between",
+        "between",
+        "counted",
+        "beyond",
+    ]
 
 
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        (("--metrics", "{before}", "{after}", "--method", "plain-decoding"), "--method: counters do not say"),
+        (
+            ("--metrics", "{before}", "{after}", "--method", "plain-decoding"),
+            "--method: counters do not say",
+        ),
         (("{after}",), "AFTER: is a second scrape"),
-        (("--metrics", "{before}", "--metrics", "{after}", "{after}"), "--metrics: takes one scrape or two"),
+        (
+            ("--metrics", "{before}", "--metrics", "{after}", "{after}"),
+            "--metrics: takes one scrape or two",
+        ),
         (("--metrics", "{after}", "{before}"), "restarted, or scrapes swapped"),
         (("--metrics", "{before}", "nowhere.prom"), "nowhere.prom"),
     ],
@@ -90,6 +148,8 @@ def test_refusals(ask, scrapes, words, rule):
 def test_python_asks_the_same(scrapes):
     import rooftree
 
-    answer = rooftree.optimize(metrics=list(scrapes), method="eagle-3", device="h100-sxm", batch=[1])
+    answer = rooftree.optimize(
+        metrics=list(scrapes), method="eagle-3", device="h100-sxm", batch=[1]
+    )
     assert json.loads(json.dumps(answer.to_json()))["counters"]["in_use"]["draft_tokens"] == 3
     assert "what runs" in str(answer)

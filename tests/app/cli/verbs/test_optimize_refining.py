@@ -1,4 +1,5 @@
-"""`optimize` of masked blocks: ranked policies at a floor of agreement, files that other verbs take, and refusals."""
+"""`optimize` of masked blocks: ranked policies at a floor of agreement, files that other verbs
+take, and refusals."""
 
 import json
 from dataclasses import replace
@@ -28,7 +29,16 @@ def traces(tmp_path_factory):
 def optimize(rooftree, traces, tmp_path):
     def run(*options, files=traces):
         named = [part for file in files for part in ("--trace", file)]
-        where = ("--model", "llama-3.1-8b", "--device", "h100-sxm", "--method", "fast-dllm", "--out", tmp_path / "out")
+        where = (
+            "--model",
+            "llama-3.1-8b",
+            "--device",
+            "h100-sxm",
+            "--method",
+            "fast-dllm",
+            "--out",
+            tmp_path / "out",
+        )
         return rooftree("optimize", *where, *named, "--batch", "1,16", "--context", "200", *options)
 
     return run
@@ -39,16 +49,31 @@ def answer(done):
     return json.loads(done.out)
 
 
-STATED = ("--commit", "threshold:0.5,0.7,0.9", "--commit", "factor", "--block", "8,16,24", "--cache", "none,dual")
+STATED = (
+    "--commit",
+    "threshold:0.5,0.7,0.9",
+    "--commit",
+    "factor",
+    "--block",
+    "8,16,24",
+    "--cache",
+    "none,dual",
+)
 
 
 def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_path):
     found = answer(optimize(*STATED, "--quality-floor", "0.9", "--json"))
-    assert found["quality"]["prompts"] == {"none": 6, "dual": 6} and found["quality"]["floor"] == 0.9
+    assert (
+        found["quality"]["prompts"] == {"none": 6, "dual": 6} and found["quality"]["floor"] == 0.9
+    )
     rows = [*found["choices"], *found["alternatives"]]
     assert len(rows) + 0 == 2 * (3 + 7) * 3 * 2 and not found["unmet"]
     for choice in found["choices"]:
-        able = [row for row in rows if row["feasible"] and row["batch"] == choice["batch"] and row["agreement"] >= 0.9]
+        able = [
+            row
+            for row in rows
+            if row["feasible"] and row["batch"] == choice["batch"] and row["agreement"] >= 0.9
+        ]
         assert choice["tokens_per_s"] == max(row["tokens_per_s"] for row in able)
         assert choice["agreement"] >= 0.9 and choice["on_front"]
         needed = choice["needed_tokens_per_step"]
@@ -60,36 +85,66 @@ def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_pa
     priced = answer(again)["predictions"][-1]
     assert priced["tokens_per_s"] == pytest.approx(found["choices"][0]["tokens_per_s"])
     chosen = json.loads((tmp_path / "out" / "configuration.json").read_text())
-    assert chosen["refine"]["commit"] == found["choices"][0]["commit"] and chosen["canvas_tokens"] == 64
+    assert (
+        chosen["refine"]["commit"] == found["choices"][0]["commit"]
+        and chosen["canvas_tokens"] == 64
+    )
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Pareto front" in page and "autoregressive twin" in page
 
 
 def test_the_screen_says_what_quality_is_and_who_wins(optimize):
     said = optimize(*STATED, "--quality-floor", "0.9").out
-    for words in ("agreement: share of canvas positions", "6 prompts (cache none)", "floor 90.0%",
-                  "it is estimated, between",
-                  "one token a pass with a KV cache", "must divide the canvas of 64", "front"):  # fmt: skip
+    for words in (
+        "agreement: share of canvas positions",
+        "6 prompts (cache none)",
+        "floor 90.0%",
+        "it is estimated, between",
+        "one token a pass with a KV cache",
+        "must divide the canvas of 64",
+        "front",
+    ):
         assert words in said, said
 
 
 def test_without_policies_the_usual_ones_are_tried(optimize):
     found = answer(optimize("--json"))
     rows = [*found["choices"], *found["alternatives"]]
-    assert {row["commit"] for row in rows} == {"threshold"} and {row["cache"] for row in rows} == {"none", "dual"}
-    assert {row["block_tokens"] for row in rows} == {4, 8, 16, 32, 64} and found["quality"]["floor"] == 0.95
+    assert {row["commit"] for row in rows} == {"threshold"} and {row["cache"] for row in rows} == {
+        "none",
+        "dual",
+    }
+    assert {row["block_tokens"] for row in rows} == {4, 8, 16, 32, 64} and found["quality"][
+        "floor"
+    ] == 0.95
 
 
 def test_a_floor_out_of_reach_is_said_with_what_is_reached(optimize):
-    done = optimize("--commit", "threshold:0", "--block", "64", "--cache", "none", "--quality-floor", "1", "--json")
+    done = optimize(
+        "--commit",
+        "threshold:0",
+        "--block",
+        "64",
+        "--cache",
+        "none",
+        "--quality-floor",
+        "1",
+        "--json",
+    )
     assert done.code == 3 and "at most" in done.err
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--block", "24", "--commit", "threshold:0.9", "--cache", "none"), "divide the canvas of 64"),
-        (("--cache", "prefix", "--commit", "threshold:0.9", "--block", "16"), "no trace was recorded with this cache"),
+        (
+            ("--block", "24", "--commit", "threshold:0.9", "--cache", "none"),
+            "divide the canvas of 64",
+        ),
+        (
+            ("--cache", "prefix", "--commit", "threshold:0.9", "--block", "16"),
+            "no trace was recorded with this cache",
+        ),
         (("--commit", "threshold:1.1"), "must lie in [0, 1]"),
         (("--commit", "tau:0.9"), "unknown commit rule"),
         (("--quality-floor", "2"), "must lie in [0, 1]"),
@@ -104,7 +159,9 @@ def test_what_cannot_be_asked_is_refused(optimize, options, said, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_masked_blocks_need_a_confidence_trace_and_their_options_a_method(optimize, rooftree, tmp_path):
+def test_masked_blocks_need_a_confidence_trace_and_their_options_a_method(
+    optimize, rooftree, tmp_path
+):
     done = optimize(files=[])
     assert done.code == 2 and "confidence trace" in done.err
     where = ("--out", tmp_path / "other")
@@ -115,9 +172,18 @@ def test_masked_blocks_need_a_confidence_trace_and_their_options_a_method(optimi
 
 def test_python_asks_the_same_search(traces):
     found = python_door.optimize(
-        model="llama-3.1-8b", device="h100-sxm", method="fast-dllm", trace=[str(each) for each in traces], batch=[1],
-        context=200, commit="threshold:0.5,0.9", block=[8, 16], quality_floor=0.5,
-    )  # fmt: skip
+        model="llama-3.1-8b",
+        device="h100-sxm",
+        method="fast-dllm",
+        trace=[str(each) for each in traces],
+        batch=[1],
+        context=200,
+        commit="threshold:0.5,0.9",
+        block=[8, 16],
+        quality_floor=0.5,
+    )
     frame = found.to_frame()
-    assert len(frame) == 2 * 2 * 2 and {"agreement", "tokens_per_s", "speedup"} <= set(frame.columns)
+    assert len(frame) == 2 * 2 * 2 and {"agreement", "tokens_per_s", "speedup"} <= set(
+        frame.columns
+    )
     assert "twin" in repr(found) and found.plot().data

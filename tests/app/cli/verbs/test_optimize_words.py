@@ -1,4 +1,5 @@
-"""What `optimize` explains below its table: ties, intervals to one side, and a schedule that differs from it."""
+"""What `optimize` explains below its table: ties, intervals to one side, and a schedule that
+differs from it."""
 
 import json
 import re
@@ -36,31 +37,59 @@ def test_every_batch_where_schedule_and_table_differ_is_said_with_its_cost(rooft
         slower = rooftree(*words).answer["predictions"][0]["tokens_per_s"]
         best = next(c["tokens_per_s"] for c in body["choices"] if c["batch"] == batch)
         assert round(100 * (1 - slower / best), 1) == loss
-        assert loss <= round(100 * body["schedules"][0]["schedule_worst_loss_ratio"], 1) <= 5.0  # within an interval
+        assert (
+            loss <= round(100 * body["schedules"][0]["schedule_worst_loss_ratio"], 1) <= 5.0
+        )  # within an interval
 
 
 def test_a_shorter_draft_that_ties_is_said_to_be_simpler(rooftree, tmp_path):
     words = (*WORDS, "--batch", "1,64", "--out", tmp_path)
-    cells, shown = rooftree(*words, "--json").answer["cells"], " ".join(rooftree(*words).out.split())
+    cells, shown = (
+        rooftree(*words, "--json").answer["cells"],
+        " ".join(rooftree(*words).out.split()),
+    )
     (tied, *_) = [each for each in cells if each["tie"]]
-    assert tied["tie"]["draft_tokens"] < tied["winner"]["draft_tokens"] and 0 <= tied["tie"]["lost_ratio"] < 0.01
+    assert (
+        tied["tie"]["draft_tokens"] < tied["winner"]["draft_tokens"]
+        and 0 <= tied["tie"]["lost_ratio"] < 0.01
+    )
     assert all(each["recorded"] is None for each in cells), "stated rates were counted on nothing"
     said = f"batch {tied['batch']}: K={tied['tie']['draft_tokens']} loses"
     assert "a tie, and simpler to run" in shown and said in shown
 
 
 def test_whether_a_recording_is_long_enough_is_said(rooftree, tmp_path):
-    words = ("optimize", "--trace", "smollm2-135m--prompt-lookup--t0.8", "--model", "llama-3.1-8b", "--batch", "1,64")
+    words = (
+        "optimize",
+        "--trace",
+        "smollm2-135m--prompt-lookup--t0.8",
+        "--model",
+        "llama-3.1-8b",
+        "--batch",
+        "1,64",
+    )
     (*_, last) = cells = rooftree(*words, "--out", tmp_path, "--json").answer["cells"]
     assert all(each["recorded"]["tokens"] == 5454 for each in cells)
     assert last["recorded"]["enough"] == (last["recorded"]["loss_ratio"] <= 0.01)
     shown = " ".join(rooftree(*words, "--out", tmp_path).out.split())
-    assert ("recorded tokens are enough" in shown) == all(each["recorded"]["enough"] for each in cells)
+    assert ("recorded tokens are enough" in shown) == all(
+        each["recorded"]["enough"] for each in cells
+    )
     assert "recorded tokens are" in shown
 
 
 def test_a_tie_is_called_one(rooftree, tmp_path):
-    words = ("optimize", "--model", "llama-3.1-8b", "--batch", "1,8", "--draft-tokens", "3", "--out", tmp_path)
+    words = (
+        "optimize",
+        "--model",
+        "llama-3.1-8b",
+        "--batch",
+        "1,8",
+        "--draft-tokens",
+        "3",
+        "--out",
+        tmp_path,
+    )
     drafters = ("--drafter", "eagle-3:0.700,0.5,0.3", "--drafter")
     tied = rooftree(*words, *drafters, "eagle-3:0.701,0.5,0.3").out
     assert "a tie at batch 1, 8: the next best loses less than 1 %" in " ".join(tied.split())
@@ -69,22 +98,49 @@ def test_a_tie_is_called_one(rooftree, tmp_path):
 
 def test_an_interval_to_one_side_is_explained(rooftree, tmp_path):
     for device in ("h100-sxm", "l4"):
-        words = ("--model", "llama-3.1-8b", "--device", device, "--batch", "1", "--draft-tokens", "3")
+        words = (
+            "--model",
+            "llama-3.1-8b",
+            "--device",
+            device,
+            "--batch",
+            "1",
+            "--draft-tokens",
+            "3",
+        )
         answer = rooftree("predict", *words, *WORDS[3:], "--json").answer["predictions"][0]
         told = " ".join(rooftree("predict", *words, *WORDS[3:]).out.split())
-        assert (LOPSIDED in told) == lopsided(answer["tokens_per_s"], answer["tokens_per_s_interval"])
+        assert (LOPSIDED in told) == lopsided(
+            answer["tokens_per_s"], answer["tokens_per_s_interval"]
+        )
 
 
 def test_one_schedule_for_all_contexts_is_said_with_what_it_loses_at_each(rooftree, tmp_path):
-    words = ("--model", "llama-3.1-8b", "--drafter", "eagle-3", "--batch", "1,8,16,32,64,128", "--out", tmp_path)
+    words = (
+        "--model",
+        "llama-3.1-8b",
+        "--drafter",
+        "eagle-3",
+        "--batch",
+        "1,8,16,32,64,128",
+        "--out",
+        tmp_path,
+    )
     done = rooftree("optimize", *words, "--context", "1024,16384,60000")
     body = json.loads((tmp_path / "recommendation.json").read_text())
     [shared] = body["context_schedules"]
     assert [at["context"] for at in shared["contexts"]] == [1024, 16384, 60000]
-    assert all(at["own_schedule_loss_ratio"] <= at["loss_ratio"] + 0.005 for at in shared["contexts"])
+    assert all(
+        at["own_schedule_loss_ratio"] <= at["loss_ratio"] + 0.005 for at in shared["contexts"]
+    )
     assert max(at["loss_ratio"] for at in shared["contexts"]) > 0
-    assert shared["configuration"]["schedule"] == shared["schedule"] and shared["configuration"]["context"] is None
-    [line] = re.findall(r"one schedule of eagle-3 for all contexts.*?\)", " ".join(done.out.split()))
+    assert (
+        shared["configuration"]["schedule"] == shared["schedule"]
+        and shared["configuration"]["context"] is None
+    )
+    [line] = re.findall(
+        r"one schedule of eagle-3 for all contexts.*?\)", " ".join(done.out.split())
+    )
     mean = sum(at["loss_ratio"] for at in shared["contexts"]) / 3
     assert f"({100 * mean:.1f} % slower on average" in line
     assert "Contexts together" in next(tmp_path.glob("*.html")).read_text()

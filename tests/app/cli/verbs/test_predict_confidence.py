@@ -1,4 +1,5 @@
-"""`predict --trace` of a confidence trace: tokens per pass are those of the replay, and costs those of the entry."""
+"""`predict --trace` of a confidence trace: tokens per pass are those of the replay, and costs those
+of the entry."""
 
 import dataclasses
 import json
@@ -25,7 +26,15 @@ def trace(tmp_path):
 
 def predict(rooftree, *options):
     return rooftree(
-        "predict", "--model", "llama-3.1-8b", "--device", "h100-sxm", "--context", "128", *options, "--json"
+        "predict",
+        "--model",
+        "llama-3.1-8b",
+        "--device",
+        "h100-sxm",
+        "--context",
+        "128",
+        *options,
+        "--json",
     )
 
 
@@ -38,7 +47,9 @@ def test_a_masked_method_takes_its_pace_from_the_trace(rooftree, trace):
     assert row["tokens_per_step"] == pytest.approx(replay.tokens_per_step, rel=1e-3)
     pace = ("--tokens-per-step", str(replay.tokens_per_step), "--canvas", "64")
     stated = predict(rooftree, "--method", "fast-dllm", *pace)
-    assert json.loads(stated.out)["predictions"][-1]["step_s"] == pytest.approx(row["step_s"], rel=1e-3)
+    assert json.loads(stated.out)["predictions"][-1]["step_s"] == pytest.approx(
+        row["step_s"], rel=1e-3
+    )
 
 
 def test_what_a_trace_cannot_answer_is_refused(rooftree, trace):
@@ -66,20 +77,41 @@ def test_a_stated_policy_takes_the_place_of_the_entrys(rooftree, trace, tmp_path
     assert found["predictions"][-1]["tokens_per_step"] == pytest.approx(replay.tokens_per_step)
     assert found["inputs"]["refine"] == policy.as_json() and found["inputs"]["canvas_tokens"] == 64
     chosen = DecodingConfiguration(
-        deployment=DeploymentNames(model="llama-3.1-8b"), method="fast-dllm", refine=policy, canvas_tokens=64,
-        trace=str(trace), batch=1, context=128,
-    )  # fmt: skip
+        deployment=DeploymentNames(model="llama-3.1-8b"),
+        method="fast-dllm",
+        refine=policy,
+        canvas_tokens=64,
+        trace=str(trace),
+        batch=1,
+        context=128,
+    )
     (tmp_path / "chosen.json").write_text(json.dumps(chosen.to_json()))
     read = answer(rooftree("predict", "--config", tmp_path / "chosen.json", "--json"))
     assert read["predictions"][-1] == found["predictions"][1]
 
 
 def test_a_policy_without_a_trace_needs_its_pace(rooftree):
-    even = answer(predict(rooftree, "--method", "llada", "--commit", "static:4", "--block", "16", "--cache", "dual"))
+    even = answer(
+        predict(
+            rooftree,
+            "--method",
+            "llada",
+            "--commit",
+            "static:4",
+            "--block",
+            "16",
+            "--cache",
+            "dual",
+        )
+    )
     assert even["predictions"][-1]["tokens_per_step"] == pytest.approx(4.0)
     done = predict(rooftree, "--method", "llada", "--commit", "threshold:0.9")
     assert done.code == 2 and "confidence trace" in done.err
-    paced = answer(predict(rooftree, "--method", "llada", "--commit", "threshold:0.9", "--tokens-per-step", "3"))
+    paced = answer(
+        predict(
+            rooftree, "--method", "llada", "--commit", "threshold:0.9", "--tokens-per-step", "3"
+        )
+    )
     assert paced["predictions"][-1]["tokens_per_step"] == pytest.approx(3.0)
 
 
@@ -106,7 +138,9 @@ def test_options_that_a_trace_or_rule_does_not_know_are_refused(rooftree, trace,
 
 
 def test_a_method_that_refines_nothing_takes_no_policy(rooftree):
-    done = predict(rooftree, "--method", "eagle-3", "--acceptance", "0.7", "--commit", "threshold:0.9")
+    done = predict(
+        rooftree, "--method", "eagle-3", "--acceptance", "0.7", "--commit", "threshold:0.9"
+    )
     assert done.code == 2 and "refines no masked blocks" in done.err
 
 

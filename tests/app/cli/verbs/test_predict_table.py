@@ -12,11 +12,27 @@ from app.answers.optimize import table_rows
 from simulator.closed_loop.table_rows import RowAnswer
 
 ROWS = [
-    {"id": "a", "backend": "vllm", "model_path": "llama-3.1-8b", "system": "h100_sxm", "isl": 256, "osl": 16,
-     "concurrency": 4, "note": "x"},
-    {"id": "b", "backend": "sglang", "model_path": "acme/none", "system": "h100_sxm", "isl": 256, "osl": 16,
-     "concurrency": 4, "note": "y"},
-]  # fmt: skip
+    {
+        "id": "a",
+        "backend": "vllm",
+        "model_path": "llama-3.1-8b",
+        "system": "h100_sxm",
+        "isl": 256,
+        "osl": 16,
+        "concurrency": 4,
+        "note": "x",
+    },
+    {
+        "id": "b",
+        "backend": "sglang",
+        "model_path": "acme/none",
+        "system": "h100_sxm",
+        "isl": 256,
+        "osl": 16,
+        "concurrency": 4,
+        "note": "y",
+    },
+]
 
 
 @pytest.fixture
@@ -46,7 +62,14 @@ def test_csv_and_parquet_give_the_same_rows(rooftree, write):
     assert first["rows"] == answers[1]["rows"]
     assert [row["id"] for row in first["rows"]] == ["a", "b"]
     good, bad = first["rows"]
-    assert set(good) == {"id", "ttft_ms", "tpot_ms", "ttft_ms_interval", "tpot_ms_interval", "reason"}
+    assert set(good) == {
+        "id",
+        "ttft_ms",
+        "tpot_ms",
+        "ttft_ms_interval",
+        "tpot_ms_interval",
+        "reason",
+    }
     assert good["reason"] is None
     assert good["tpot_ms_interval"][0] < good["tpot_ms"] < good["tpot_ms_interval"][1]
     assert bad["ttft_ms"] is None
@@ -56,7 +79,12 @@ def test_csv_and_parquet_give_the_same_rows(rooftree, write):
 
 def test_the_answer_goes_to_a_file_or_a_folder(rooftree, write, tmp_path):
     table = write(ROWS)
-    assert rooftree("predict", "--table", table, "--out", str(tmp_path / "new" / "mine.json"), "--quiet").out == ""
+    assert (
+        rooftree(
+            "predict", "--table", table, "--out", str(tmp_path / "new" / "mine.json"), "--quiet"
+        ).out
+        == ""
+    )
     assert rooftree("predict", "--table", table, "--out", str(tmp_path), "--quiet").code == 0
     mine = json.loads((tmp_path / "new" / "mine.json").read_text())
     assert mine["rows"] == json.loads((tmp_path / "rows.json").read_text())["rows"]
@@ -107,7 +135,9 @@ def test_a_truncated_parquet_file_is_refused(rooftree, write, tmp_path):
     assert "Parquet" in ended.err
 
 
-@pytest.mark.parametrize("option", [("--model", "llama-3.1-8b"), ("--acceptance", "0.5"), ("--trace", "x.parquet")])
+@pytest.mark.parametrize(
+    "option", [("--model", "llama-3.1-8b"), ("--acceptance", "0.5"), ("--trace", "x.parquet")]
+)
 def test_options_that_rows_say_themselves_are_refused(rooftree, write, option):
     ended = rooftree("predict", "--table", write(ROWS), *option)
     assert ended.code == 2
@@ -123,6 +153,12 @@ def test_without_a_table_a_model_is_needed(rooftree):
 def test_answers_become_json_rows():
     rows = table_rows([RowAnswer(id="x", reason="no")])
     assert rows == [
-        {"id": "x", "ttft_ms": None, "tpot_ms": None, "ttft_ms_interval": None, "tpot_ms_interval": None,
-         "reason": "no"}
-    ]  # fmt: skip
+        {
+            "id": "x",
+            "ttft_ms": None,
+            "tpot_ms": None,
+            "ttft_ms_interval": None,
+            "tpot_ms_interval": None,
+            "reason": "no",
+        }
+    ]

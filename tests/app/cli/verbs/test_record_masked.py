@@ -27,16 +27,27 @@ def test_recorded_policies_are_shown(rooftree, tmp_path, monkeypatch):
     assert answer["traces"] == [str(tmp_path / "toy.parquet")]
     assert [row["commit"] for row in answer["policies"]] == ["static", "threshold", "threshold"]
     assert asked[0].recipe.seed == 7
-    assert asked[0].resume and asked[0].prompts == 64 and asked[0].caches == ("none", "prefix", "dual")
+    assert (
+        asked[0].resume and asked[0].prompts == 64 and asked[0].caches == ("none", "prefix", "dual")
+    )
     shown = rooftree("record", "--masked", "--out", tmp_path)
     assert shown.code == 0 and "agreement" in shown.out
 
 
 @pytest.mark.parametrize(
     "words",
-    [("--drafter", "all"), ("--level", "2"), ("--candidates", "4"), ("--dtype", "float32"), ("--device", "cpu"),
-     ("--threads", "1"), ("--max-new-tokens", "64"), ("--no-skip-bridge",), ("--prompts-per-kind", "1")],
-)  # fmt: skip
+    [
+        ("--drafter", "all"),
+        ("--level", "2"),
+        ("--candidates", "4"),
+        ("--dtype", "float32"),
+        ("--device", "cpu"),
+        ("--threads", "1"),
+        ("--max-new-tokens", "64"),
+        ("--no-skip-bridge",),
+        ("--prompts-per-kind", "1"),
+    ],
+)
 def test_what_a_masked_recording_does_not_take_is_refused(rooftree, tmp_path, words):
     """Also where the value is the option's own default."""
     done = rooftree("record", "--masked", "--out", tmp_path / "new", *words)

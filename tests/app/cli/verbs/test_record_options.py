@@ -45,14 +45,27 @@ def test_defaults_are_the_two_drafters_without_probabilities(asked):
 
 
 def test_all_drafters_and_everything_else(asked, tmp_path):
-    words = "--drafter all --level 3 --candidates 4 --expansion-nodes 32 --least-match 3 --skipped-layers 12,20"
+    words = (
+        "--drafter all --level 3 --candidates 4 --expansion-nodes 32 --least-match 3"
+        " --skipped-layers 12,20"
+    )
     more = (
-        f"--no-skip-bridge --temperature 0 --temperature 1 --recycling-nodes 16 --head-steps 5 --draft-model {tmp_path}"
+        "--no-skip-bridge --temperature 0 --temperature 1 --recycling-nodes 16 --head-steps 5"
+        f" --draft-model {tmp_path}"
     )
     options = asked(*words.split(), *more.split())
     assert options.drafters == DRAFTERS
-    assert (options.level, options.candidates, options.expansion_nodes, options.least_match) == (3, 4, 32, 3)
-    assert (options.skipped_layers, options.skip_bridge, options.temperatures) == ((12, 20), False, (0.0, 1.0))
+    assert (options.level, options.candidates, options.expansion_nodes, options.least_match) == (
+        3,
+        4,
+        32,
+        3,
+    )
+    assert (options.skipped_layers, options.skip_bridge, options.temperatures) == (
+        (12, 20),
+        False,
+        (0.0, 1.0),
+    )
     assert (options.recycling_nodes, options.head_steps, options.draft_model) == (16, 5, tmp_path)
 
 
@@ -65,12 +78,24 @@ def test_spans_that_are_no_two_layers_are_refused(asked, span):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--server", "http://127.0.0.1:1", "--engine", "llama.cpp"), "either a running server or one to start"),
+        (
+            ("--server", "http://127.0.0.1:1", "--engine", "llama.cpp"),
+            "either a running server or one to start",
+        ),
         (("--engine", "vllm"), "--engine: recordings go through llama.cpp alone, got 'vllm'"),
-        (("--engine", "llama.cpp", "--temperature", "0.8"), "belongs to recordings of our own forward"),
-        (("--engine", "llama.cpp", "--drafter", "early-exit"), "belongs to recordings of our own forward"),
+        (
+            ("--engine", "llama.cpp", "--temperature", "0.8"),
+            "belongs to recordings of our own forward",
+        ),
+        (
+            ("--engine", "llama.cpp", "--drafter", "early-exit"),
+            "belongs to recordings of our own forward",
+        ),
         (("--engine", "llama.cpp", "--level", "3"), "--level: belongs to"),
-        (("--server", "http://127.0.0.1:1", "--model", "a.gguf"), "a running server has its own models"),
+        (
+            ("--server", "http://127.0.0.1:1", "--model", "a.gguf"),
+            "a running server has its own models",
+        ),
         (("--server", "http://127.0.0.1:1", "--lookup", "3:2"), "--lookup: must be N:M"),
         (("--server", "http://127.0.0.1:1", "--lookup", "x"), "--lookup: must be N:M"),
         (("--server", "http://127.0.0.1:1", "--temperature", "0"), "cannot be reached"),
@@ -85,7 +110,17 @@ def test_recording_through_a_server_refuses_what_is_not_its_own(asked, words, me
 @pytest.mark.model
 def test_a_recording_goes_through_a_server_that_is_started_for_it(rooftree, tmp_path):
     pytest.importorskip("xllamacpp")
-    words = ("record", "--engine", "llama.cpp", "--prompts-per-kind", "1", "--max-new-tokens", "6", "--lookup", "1:4")
+    words = (
+        "record",
+        "--engine",
+        "llama.cpp",
+        "--prompts-per-kind",
+        "1",
+        "--max-new-tokens",
+        "6",
+        "--lookup",
+        "1:4",
+    )
     [lookup] = rooftree(*words, "--out", tmp_path, "--json").answer["traces"]
     assert (lookup["level"], lookup["requests"], lookup["tokens"]) == (1, 6, 36)
     assert lookup["tokens_per_step"]["5"] is None and lookup["tokens_per_step"]["3"] >= 1

@@ -11,12 +11,24 @@ def test_oracles_lie_above_the_chains(rooftree):
     chain, tree = answer["oracles"]
     best = max(row["tokens_per_step"] for row in answer["chains"])
     assert best <= chain["tokens_per_step"] <= tree["tokens_per_step"] <= 5
-    assert chain["levels"] == 4 and chain["tokens"] / chain["steps"] == pytest.approx(chain["tokens_per_step"])
+    assert chain["levels"] == 4 and chain["tokens"] / chain["steps"] == pytest.approx(
+        chain["tokens_per_step"]
+    )
     assert "oracle: any tree" in " ".join(rooftree("replay", RANKS).out.split())
 
 
 def test_held_out_requests_compare_policies(rooftree):
-    words = ("replay", LOOKUP, "--held-out", "--model", "llama-3.1-8b", "--batch", "1,64", "--splits", "2")
+    words = (
+        "replay",
+        LOOKUP,
+        "--held-out",
+        "--model",
+        "llama-3.1-8b",
+        "--batch",
+        "1,64",
+        "--splits",
+        "2",
+    )
     rows = rooftree(*words, "--json").answer["held_out"]
     assert [row["batch"] for row in rows] == [1, 64]
     for row in rows:
@@ -24,7 +36,9 @@ def test_held_out_requests_compare_policies(rooftree):
         best = max(others, key=lambda policy: policy["tokens_per_s"])
         assert ours["policy"] == "rooftree" and best["policy"] == row["best_published"]
         assert row["gain_ratio"] == pytest.approx(ours["tokens_per_s"] / best["tokens_per_s"] - 1)
-        assert row["halves"] == 4 and all(sum(run["halves"] for run in p["drafts"]) == 4 for p in row["policies"])
+        assert row["halves"] == 4 and all(
+            sum(run["halves"] for run in p["drafts"]) == 4 for p in row["policies"]
+        )
         assert row["gain_interval"][0] <= row["gain_ratio"] <= row["gain_interval"][1]
     printed = " ".join(rooftree(*words).out.split())
     assert "rooftree against" in printed and "oracle: the best length for every step" in printed

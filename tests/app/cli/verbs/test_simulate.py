@@ -12,10 +12,27 @@ from traces.importers.formats import READERS, REQUEST_READERS
 from traces.kinds.acceptance import RequestTrace
 from traces.storage.acceptance_file import read_requests, write_requests
 
-DRAWN = ("--count", "20", "--prompt-tokens", "uniform:50:300", "--output-tokens", "10", "--rate", "20")
+DRAWN = (
+    "--count",
+    "20",
+    "--prompt-tokens",
+    "uniform:50:300",
+    "--output-tokens",
+    "10",
+    "--rate",
+    "20",
+)
 WORDS = ("simulate", "--model", "llama-3.1-8b", *DRAWN)
 TRACED = ("--trace", "smollm2-135m--prompt-lookup--greedy", "--draft-tokens", "3")
-COLUMNS = ["request", "input_tokens", "output_tokens", "arrival_s", "scheduled_s", "first_token_s", "last_token_s"]
+COLUMNS = [
+    "request",
+    "input_tokens",
+    "output_tokens",
+    "arrival_s",
+    "scheduled_s",
+    "first_token_s",
+    "last_token_s",
+]
 
 
 def keys(*assignments):
@@ -24,7 +41,8 @@ def keys(*assignments):
 
 
 def refused(ended, code=2):
-    """A command that ended as it should: with this code, one line on standard error and nothing else."""
+    """A command that ended as it should: with this code, one line on standard error and nothing
+    else."""
     assert (ended.code, ended.out) == (code, "")
     assert ended.err.startswith("rooftree: ") and ended.err.count("\n") == 1
     return ended.err
@@ -50,13 +68,17 @@ def test_the_answer_follows_its_contract(rooftree):
         found = metrics[name]
         assert set(found) >= {"mean", "p50", "p90", "p99"}
         assert 0 < found["p50"] <= found["p90"] <= found["p99"]
-    assert metrics["requests"] == metrics["finished"] + metrics["rejected"] + metrics["failed"] == 20
+    assert (
+        metrics["requests"] == metrics["finished"] + metrics["rejected"] + metrics["failed"] == 20
+    )
     assert metrics["iterations"] > 0 and 0 < metrics["goodput_per_s"] <= metrics["requests_per_s"]
     assert answer["inputs"]["slo"] == {"ttft_s": 0.5, "tpot_s": 0.03, "admission": False}
 
 
 def test_the_same_seed_gives_the_same_answer(rooftree):
-    one, same, other = (rooftree(*WORDS, "--seed", seed, "--json").answer for seed in ("3", "3", "4"))
+    one, same, other = (
+        rooftree(*WORDS, "--seed", seed, "--json").answer for seed in ("3", "3", "4")
+    )
     assert one == same
     assert one["metrics"]["ttft_s"] != other["metrics"]["ttft_s"]
 
@@ -71,7 +93,10 @@ def test_files(rooftree, recorded, tmp_path):
     known = read_requests(recorded)
     assert rows["arrival_s"].to_pylist() == known.arrival_s.tolist()
     assert rows["output_tokens"].to_pylist() == known.output_tokens.tolist()
-    first, last = np.array(rows["first_token_s"].to_pylist()), np.array(rows["last_token_s"].to_pylist())
+    first, last = (
+        np.array(rows["first_token_s"].to_pylist()),
+        np.array(rows["last_token_s"].to_pylist()),
+    )
     metrics = json.loads((out / "simulation.json").read_text())["metrics"]
     assert (first - known.arrival_s).mean() == pytest.approx(metrics["ttft_s"]["mean"])
     assert (last - known.arrival_s).mean() == pytest.approx(metrics["e2e_s"]["mean"])
@@ -79,11 +104,21 @@ def test_files(rooftree, recorded, tmp_path):
 
 
 def test_requests_that_never_run_have_no_times(rooftree, recorded, tmp_path):
-    words = ("--set", "scheduler.kv_blocks=20", "--per-request", str(tmp_path / "p.parquet"), "--json")
-    answer = rooftree("simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), *words).answer
+    words = (
+        "--set",
+        "scheduler.kv_blocks=20",
+        "--per-request",
+        str(tmp_path / "p.parquet"),
+        "--json",
+    )
+    answer = rooftree(
+        "simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), *words
+    ).answer
     rows = pq.read_table(tmp_path / "p.parquet").to_pydict()
     assert answer["metrics"]["rejected"] == rows["state"].count("rejected") > 0
-    for state, start, end in zip(rows["state"], rows["scheduled_s"], rows["last_token_s"], strict=True):
+    for state, start, end in zip(
+        rows["state"], rows["scheduled_s"], rows["last_token_s"], strict=True
+    ):
         assert (state == "finished") == (end is not None) == (start is not None)
 
 
@@ -96,7 +131,10 @@ def test_options_go_over_a_scenario_file(rooftree, tmp_path, recorded):
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(sections))
     plain = rooftree("simulate", "--scenario", str(file), "--json").answer
-    assert plain["scheduler"]["token_budget"] == 128 and plain["inputs"]["requests"]["arrivals"] == "gamma"
+    assert (
+        plain["scheduler"]["token_budget"] == 128
+        and plain["inputs"]["requests"]["arrivals"] == "gamma"
+    )
     changed = refused(rooftree("simulate", "--scenario", str(file), "--users", "2", "--json"))
     assert "users goes with closed arrivals" in changed and str(file) in changed
     words = ("--set", "scheduler.token_budget=64", "--count", "12", "--json")
@@ -107,9 +145,21 @@ def test_options_go_over_a_scenario_file(rooftree, tmp_path, recorded):
 
 def test_variants_loads_and_seeds(rooftree, recorded):
     answer = rooftree(
-        "simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), "--set", "scheduler.token_budget=256",
-        "--compare", "prefill-first", "--rates", "5,50", "--seeds", "3", "--json",
-    ).answer  # fmt: skip
+        "simulate",
+        "--model",
+        "llama-3.1-8b",
+        "--requests",
+        str(recorded),
+        "--set",
+        "scheduler.token_budget=256",
+        "--compare",
+        "prefill-first",
+        "--rates",
+        "5,50",
+        "--seeds",
+        "3",
+        "--json",
+    ).answer
     assert [case["name"] for case in answer["cases"]] == ["as asked", "prefill-first"]
     assert answer["cases"][0]["metrics"] == answer["metrics"]
     # the budget grows to the longest prompt where prompts stay whole, so nobody is turned away
@@ -121,7 +171,9 @@ def test_variants_loads_and_seeds(rooftree, recorded):
     assert fast > slow
     assert answer["seeds"] == [0, 1, 2]
     low, high = answer["metrics_interval"]["ttft_s"]["mean"]
-    assert low == high == pytest.approx(answer["metrics"]["ttft_s"]["mean"])  # recorded arrivals are no draw
+    assert (
+        low == high == pytest.approx(answer["metrics"]["ttft_s"]["mean"])
+    )  # recorded arrivals are no draw
     drawn = rooftree(*WORDS, "--seeds", "4", "--json").answer["metrics_interval"]["ttft_s"]["mean"]
     assert drawn[0] < drawn[1]
 
@@ -135,9 +187,21 @@ def test_speculation(rooftree):
 
 
 def test_a_closed_loop_and_several_replicas(rooftree):
-    words = ("simulate", "--model", "llama-3.1-8b", "--count", "30", "--prompt-tokens", "200", "--output-tokens", "20")
+    words = (
+        "simulate",
+        "--model",
+        "llama-3.1-8b",
+        "--count",
+        "30",
+        "--prompt-tokens",
+        "200",
+        "--output-tokens",
+        "20",
+    )
     few = rooftree(*words, "--users", "2", "--json").answer
-    many = rooftree(*words, "--users", "20", *keys("replicas=2", "router=least-loaded"), "--json").answer
+    many = rooftree(
+        *words, "--users", "20", *keys("replicas=2", "router=least-loaded"), "--json"
+    ).answer
     assert few["inputs"]["requests"]["arrivals"] == "closed"
     assert many["metrics"]["requests_per_s"] > few["metrics"]["requests_per_s"]
     thinking = rooftree(*words, "--users", "2", *keys("requests.think_s=0.5"), "--json").answer
@@ -150,7 +214,10 @@ def test_decoders_and_disaggregated_devices(rooftree):
     assert blocks["metrics"]["finished"] == 20 and blocks["metrics"]["steps"] == 20 * 5
     assert blocks["inputs"]["blocks"]["passes"] == 2
     plain = rooftree(*WORDS, "--json").answer
-    sides = [f"feed_forward.{key}" for key in ("tensor_parallel=2", "attention_groups=2", "link_latency_s=1e-5")]
+    sides = [
+        f"feed_forward.{key}"
+        for key in ("tensor_parallel=2", "attention_groups=2", "link_latency_s=1e-5")
+    ]
     apart = rooftree(*WORDS, *keys(*sides), "--json").answer
     assert apart["inputs"]["feed_forward"]["link_latency_s"] == pytest.approx(1e-5)
     assert apart["scheduler"]["kv_blocks"] > 2 * plain["scheduler"]["kv_blocks"]
@@ -162,7 +229,14 @@ def test_decoders_and_disaggregated_devices(rooftree):
 
 
 def test_overlap_and_ragged_batches(rooftree):
-    words = (*WORDS, "--trace", "smollm2-135m--prompt-lookup--greedy", "--draft-tokens", "3", "--json")
+    words = (
+        *WORDS,
+        "--trace",
+        "smollm2-135m--prompt-lookup--greedy",
+        "--draft-tokens",
+        "3",
+        "--json",
+    )
     for name in ("pearl", "faser"):
         changes = keys(f"speculation.overlap={name}", "speculation.interference_ratio=0.5")
         answer = rooftree(*words, *changes).answer
@@ -170,7 +244,9 @@ def test_overlap_and_ragged_batches(rooftree):
         m = answer["metrics"]
         assert m["wasted"] == m["drafted"] - m["accepted"] + m["rolled_back"]
         assert (m["rolled_back"] > 0) == (name == "pearl")
-    grouped = rooftree(*words, *keys("speculation.ragged=regroup", "speculation.group_requests=2")).answer
+    grouped = rooftree(
+        *words, *keys("speculation.ragged=regroup", "speculation.group_requests=2")
+    ).answer
     assert grouped["metrics"]["finished"] == 20
     said = refused(rooftree(*words, *keys("speculation.overlap=specbranch")))
     assert "level 2" in said
@@ -178,32 +254,49 @@ def test_overlap_and_ragged_batches(rooftree):
 
 def test_a_device_s_numbers_are_set_like_keys(rooftree):
     slow = rooftree(*WORDS, *keys("device.bandwidth_bytes_per_s=1e12"), "--json").answer
-    assert slow["metrics"]["tpot_s"]["mean"] > 2 * rooftree(*WORDS, "--json").answer["metrics"]["tpot_s"]["mean"]
+    assert (
+        slow["metrics"]["tpot_s"]["mean"]
+        > 2 * rooftree(*WORDS, "--json").answer["metrics"]["tpot_s"]["mean"]
+    )
 
 
 def test_every_key_is_explained(rooftree):
     told = rooftree("simulate", "--explain-schema", "--json").answer["keys"]
     shown = rooftree("simulate", "--explain-schema").out
     assert all(f"\n{key['key']}  (" in shown and key["meaning"] in shown for key in told)
-    assert {key["key"] for key in told} >= {"requests.file", "scheduler.token_budget", "router", "slo.admission"}
+    assert {key["key"] for key in told} >= {
+        "requests.file",
+        "scheduler.token_budget",
+        "router",
+        "slo.admission",
+    }
 
 
 @pytest.mark.parametrize(
     ("option", "key"),
     [
-        ("--token-budget", "scheduler.token_budget"), ("--no-prefix-cache", "scheduler.prefix_cache"),
-        ("--pp", "deployment.pipeline_parallel"), ("--think", "requests.think_s"), ("--burst", "requests.burst_s"),
-        ("--ffn-tp", "feed_forward.tensor_parallel"), ("--watermark", "scheduler.watermark_ratio"),
-        ("--profile", "profile.prefix"), ("--transfer", "disaggregation.transfer_token_s"),
-        ("--schedule", "speculation.schedule"), ("--priorities", "requests.priorities"), ("--router", "router"),
+        ("--token-budget", "scheduler.token_budget"),
+        ("--no-prefix-cache", "scheduler.prefix_cache"),
+        ("--pp", "deployment.pipeline_parallel"),
+        ("--think", "requests.think_s"),
+        ("--burst", "requests.burst_s"),
+        ("--ffn-tp", "feed_forward.tensor_parallel"),
+        ("--watermark", "scheduler.watermark_ratio"),
+        ("--profile", "profile.prefix"),
+        ("--transfer", "disaggregation.transfer_token_s"),
+        ("--schedule", "speculation.schedule"),
+        ("--priorities", "requests.priorities"),
+        ("--router", "router"),
     ],
-)  # fmt: skip
+)
 def test_an_option_of_an_earlier_version_names_its_key(rooftree, option, key):
     assert f"--set {key}=VALUE" in refused(rooftree(*WORDS, option, "2"))
 
 
 def test_few_options_have_names(rooftree):
-    named = re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", rooftree("simulate", "--help").out, flags=re.MULTILINE)
+    named = re.findall(
+        r"^ +(?:-\w, )?(--[a-z-]+)", rooftree("simulate", "--help").out, flags=re.MULTILINE
+    )
     assert "--set" in named and "--explain-schema" in named
     # five of them say how masked blocks go, and four what is compared
     assert len(set(named) - {"--out", "--seed", "--json", "--quiet", "--help"}) <= 36
@@ -213,18 +306,28 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
     name = "rtxpro6000_llama3.1-8b"
     rows = tmp_path / "p.parquet"
     answer = rooftree(
-        "simulate", "--requests", str(reference_data / "serving" / f"{name}_workload.parquet"),
+        "simulate",
+        "--requests",
+        str(reference_data / "serving" / f"{name}_workload.parquet"),
         *keys(f"profile.prefix={reference_data / 'kernels' / name}"),
         *keys(f"profile.engine={reference_data / 'serving' / f'{name}_engine.json'}"),
-        "--per-request", str(rows), "--json",
-    ).answer  # fmt: skip
-    measured = pq.read_table(reference_data / "serving" / f"{name}_vllm_requests.parquet").to_pydict()
+        "--per-request",
+        str(rows),
+        "--json",
+    ).answer
+    measured = pq.read_table(
+        reference_data / "serving" / f"{name}_vllm_requests.parquet"
+    ).to_pydict()
     found = pq.read_table(rows).to_pydict()
     assert found["input_tokens"] == measured["input_tokens"]
-    spans = zip(measured["first_token_s"], measured["last_token_s"], measured["output_tokens"], strict=True)
+    spans = zip(
+        measured["first_token_s"], measured["last_token_s"], measured["output_tokens"], strict=True
+    )
     tpot = np.mean([(last - first) / (count - 1) for first, last, count in spans])
     assert answer["metrics"]["tpot_s"]["mean"] == pytest.approx(tpot, rel=0.03)
-    assert answer["scheduler"]["max_requests"] == 128 and answer["scheduler"]["token_budget"] == 2048
+    assert (
+        answer["scheduler"]["max_requests"] == 128 and answer["scheduler"]["token_budget"] == 2048
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,13 +348,22 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
         ((*DRAWN, "--set", "requests.think_s=-5"), "requests.think_s"),
         ((*DRAWN, "--set", "scheduler.token_budget=0"), "scheduler.token_budget"),
         ((*DRAWN, "--set", "router=nearest"), "router"),
-        ((*DRAWN, "--trace", "smollm2-135m--prompt-lookup--greedy"), "exactly one of draft_tokens, tree and"),
+        (
+            (*DRAWN, "--trace", "smollm2-135m--prompt-lookup--greedy"),
+            "exactly one of draft_tokens, tree and",
+        ),
         ((*DRAWN, "--draft-tokens", "3"), "exactly one of trace, acceptance and tokens_per_step"),
         ((*DRAWN, "--acceptance", "0.5", "--tokens-per-step", "2"), "one drafter is taken here"),
         ((*DRAWN, "--drafter", "eagle-3:0.5,0.6"), "must never increase"),
         ((*DRAWN, "--drafter", "eagle-3:0.5"), "say how many draft tokens"),
-        ((*DRAWN, *keys("speculation.acceptance=0.5", "speculation.tree=x.json")), "trees need a trace"),
-        ((*DRAWN, *keys("speculation.acceptance=0.5,x", "speculation.draft_tokens=2")), "speculation.acceptance"),
+        (
+            (*DRAWN, *keys("speculation.acceptance=0.5", "speculation.tree=x.json")),
+            "trees need a trace",
+        ),
+        (
+            (*DRAWN, *keys("speculation.acceptance=0.5,x", "speculation.draft_tokens=2")),
+            "speculation.acceptance",
+        ),
         ((*DRAWN, "--set", "profile.prefix=x"), "profile.engine"),
         ((*DRAWN, "--device", "h10"), "unknown device"),
         ((*DRAWN, "--seeds", "0"), "--seeds"),
@@ -263,7 +375,10 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
         ((*DRAWN, "--set", "feed_forward.micro_batches=0"), "feed_forward.micro_batches"),
         ((*DRAWN, "--set", "feed_forward.link_latency_s=-1"), "feed_forward.link_latency_s"),
         ((*DRAWN, "--set", "feed_forward.device=h10"), "unknown device"),
-        ((*DRAWN, *keys("feed_forward.device=h200-sxm", "deployment.pipeline_parallel=2")), "tensor_parallel alone"),
+        (
+            (*DRAWN, *keys("feed_forward.device=h200-sxm", "deployment.pipeline_parallel=2")),
+            "tensor_parallel alone",
+        ),
         ((*DRAWN, "--set", "requests.priorities=0=1"), "requests.priorities"),
         ((*DRAWN, "--set", "requests.priorities=0:0.5,0:0.5"), "different priorities"),
         ((*DRAWN, "--set", "requests.priorities=0:0.5"), "sum to 1"),
@@ -281,8 +396,13 @@ def test_misuse_is_named(rooftree, words, message):
 def test_traffic_that_nobody_states_is_assumed_and_said(rooftree):
     words = ("simulate", "--model", "llama-3.1-8b", "--json")
     whole = rooftree(*words).answer
-    assert whole["notes"][0] == "assumed: 32 users, 320 requests, 1024 prompt tokens, 256 output tokens"
-    assert whole["metrics"]["finished"] == 320 and whole["inputs"]["requests"]["arrivals"] == "closed"
+    assert (
+        whole["notes"][0]
+        == "assumed: 32 users, 320 requests, 1024 prompt tokens, 256 output tokens"
+    )
+    assert (
+        whole["metrics"]["finished"] == 320 and whole["inputs"]["requests"]["arrivals"] == "closed"
+    )
     part = rooftree(*words, "--rate", "5", "--count", "50", "--output-tokens", "16").answer
     assert part["notes"][0] == "assumed: 1024 prompt tokens"
     assert part["inputs"]["requests"]["arrivals"] == "poisson" and part["metrics"]["finished"] == 50
@@ -291,23 +411,37 @@ def test_traffic_that_nobody_states_is_assumed_and_said(rooftree):
 
 
 def test_tables_keep_to_their_width_where_requests_are_rejected(rooftree):
-    tight = ("--set", "slo.ttft_s=0.3", "--set", "slo.admission=true", "--set", "scheduler.kv_blocks=2000")
-    shown = rooftree("simulate", "--model", "llama-3.1-8b", "--rate", "40", "--count", "150", *tight).out
+    tight = (
+        "--set",
+        "slo.ttft_s=0.3",
+        "--set",
+        "slo.admission=true",
+        "--set",
+        "scheduler.kv_blocks=2000",
+    )
+    shown = rooftree(
+        "simulate", "--model", "llama-3.1-8b", "--rate", "40", "--count", "150", *tight
+    ).out
     assert "rejected" in shown and "preempted" in shown
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 100
 
 
 def test_what_cannot_be_met_is_infeasible(rooftree):
-    assert "slo_tpot_s" in refused(rooftree(*WORDS, "--slo-tpot", "0.001", "--set", "slo.admission=true"), 3)
+    assert "slo_tpot_s" in refused(
+        rooftree(*WORDS, "--slo-tpot", "0.001", "--set", "slo.admission=true"), 3
+    )
     assert "no room" in refused(rooftree(*WORDS, "--model", "llama-3.1-405b"), 3)
 
 
 def test_requests_are_imported(rooftree, tmp_path):
     source, target = tmp_path / "a.csv", tmp_path / "a.parquet"
     source.write_text(
-        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n2023-11-16 18:15:47.68,3,4\n"
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n2023-11-16"
+        " 18:15:47.68,3,4\n"
     )
-    answer = rooftree("traces", "import", "--format", "azure", str(source), "-o", str(target), "--json").answer
+    answer = rooftree(
+        "traces", "import", "--format", "azure", str(source), "-o", str(target), "--json"
+    ).answer
     assert (answer["kind"], answer["requests"], answer["prompt_tokens"]) == ("requests", 2, 377)
     assert read_requests(target).arrival_s.tolist() == [0.0, 1.0]
     said = rooftree("traces", "import", "--format", "azure", str(source), "-o", str(target))

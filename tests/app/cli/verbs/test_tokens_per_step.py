@@ -12,12 +12,18 @@ def rows(rooftree, *words):
 
 
 def test_tokens_are_taken_as_stated(rooftree, tmp_path):
-    found = rows(rooftree, "--method", "eagle-3", "--tokens-per-step", "3.1", "--draft-tokens", "0,5")
+    found = rows(
+        rooftree, "--method", "eagle-3", "--tokens-per-step", "3.1", "--draft-tokens", "0,5"
+    )
     assert [row["tokens_per_step"] for row in found] == [1.0, 3.1, 1.0, 3.1]
     assert found[1]["speedup"] > 1.0 == found[0]["speedup"]
     shape = tmp_path / "shape.json"
-    shape.write_text(json.dumps({"parents": [-1, 0, 0, 1, 3], "ranks": [0, 0, 1, 0, 0], "root_included": True}))
-    (tree, _) = rows(rooftree, "--method", "eagle-3", "--tokens-per-step", "3.1", "--tree", str(shape))
+    shape.write_text(
+        json.dumps({"parents": [-1, 0, 0, 1, 3], "ranks": [0, 0, 1, 0, 0], "root_included": True})
+    )
+    (tree, _) = rows(
+        rooftree, "--method", "eagle-3", "--tokens-per-step", "3.1", "--tree", str(shape)
+    )
     assert (tree["draft_tokens"], tree["tokens_per_step"]) == (4, 3.1)
 
 
@@ -29,11 +35,24 @@ def test_the_methods_own_shape_stands_in(rooftree):
 
 
 def test_explanations_add_up_where_phases_overlap(rooftree):
-    pearl = ("--method", "pearl", "--draft", "llama-3.2-1b", "--acceptance", "0.8", "--draft-tokens", "4")
+    pearl = (
+        "--method",
+        "pearl",
+        "--draft",
+        "llama-3.2-1b",
+        "--acceptance",
+        "0.8",
+        "--draft-tokens",
+        "4",
+    )
     for row in rows(rooftree, *pearl, "--explain"):
-        assert sum(each["seconds"] for each in row["explain"]["operations"]) == pytest.approx(row["step_s"])
+        assert sum(each["seconds"] for each in row["explain"]["operations"]) == pytest.approx(
+            row["step_s"]
+        )
         parts = row["breakdown_s"]
-        assert parts["draft"] + parts["verify"] + parts["overhead"] - parts["hidden"] == pytest.approx(row["step_s"])
+        assert parts["draft"] + parts["verify"] + parts["overhead"] - parts[
+            "hidden"
+        ] == pytest.approx(row["step_s"])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,12 @@ def test_inspect_shows_every_policy(rooftree, trace, tmp_path):
     done = rooftree("traces", "inspect", trace, "--json", "--csv", tmp_path / "rows.csv")
     assert done.code == 0, done.err
     answer = json.loads(done.out)
-    assert (answer["kind"], answer["requests"], answer["runs"], answer["canvas_tokens"]) == ("confidence", 4, 12, 16)
+    assert (answer["kind"], answer["requests"], answer["runs"], answer["canvas_tokens"]) == (
+        "confidence",
+        4,
+        12,
+        16,
+    )
     one, sure, bold = answer["policies"]
     assert one["tokens_per_step"] == one["agreement"] == 1.0
     assert 1.0 < sure["tokens_per_step"] < bold["tokens_per_step"]

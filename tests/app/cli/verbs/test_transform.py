@@ -2,8 +2,21 @@
 
 import pytest
 
-WORDS = ("predict", "--model", "llama-3.2-1b", "--batch", "1,32", "--context", "16384", "--method", "eagle-3",
-         "--acceptance", "0.7", "--draft-tokens", "0,3")  # fmt: skip
+WORDS = (
+    "predict",
+    "--model",
+    "llama-3.2-1b",
+    "--batch",
+    "1,32",
+    "--context",
+    "16384",
+    "--method",
+    "eagle-3",
+    "--acceptance",
+    "0.7",
+    "--draft-tokens",
+    "0,3",
+)
 
 
 def steps(run):
@@ -11,7 +24,10 @@ def steps(run):
 
 
 def test_a_smaller_cache_makes_every_step_shorter_at_long_context(rooftree):
-    plain, small = rooftree(*WORDS, "--json"), rooftree(*WORDS, "--json", "--transform", "LeanK, double-sparsity")
+    plain, small = (
+        rooftree(*WORDS, "--json"),
+        rooftree(*WORDS, "--json", "--transform", "LeanK, double-sparsity"),
+    )
     assert small.answer["inputs"]["transform"] == ["leank", "double-sparsity"]
     assert plain.answer["inputs"]["transform"] == []
     assert steps(small)[-1] < 0.9 * steps(plain)[-1]
@@ -19,7 +35,9 @@ def test_a_smaller_cache_makes_every_step_shorter_at_long_context(rooftree):
 
 
 def test_no_names_are_no_transform(rooftree):
-    assert steps(rooftree(*WORDS, "--json", "--transform", " , ")) == steps(rooftree(*WORDS, "--json"))
+    assert steps(rooftree(*WORDS, "--json", "--transform", " , ")) == steps(
+        rooftree(*WORDS, "--json")
+    )
 
 
 @pytest.mark.parametrize("name", ["dfloat11", "cskv", "free", "lora-drop"])

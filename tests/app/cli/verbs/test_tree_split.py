@@ -1,4 +1,5 @@
-"""`rooftree tree --split-over`: nodes of a batch by request, against every split, and what equal requests gain."""
+"""`rooftree tree --split-over`: nodes of a batch by request, against every split, and what equal
+requests gain."""
 
 import itertools
 import json
@@ -18,14 +19,20 @@ def survivals(tmp_path):
 
 
 def emitted(counts):
-    return len(SURVIVALS) + sum(sum(row[:count]) for row, count in zip(SURVIVALS, counts, strict=True))
+    return len(SURVIVALS) + sum(
+        sum(row[:count]) for row, count in zip(SURVIVALS, counts, strict=True)
+    )
 
 
 def test_stated_survivals_are_split_as_by_brute_force(rooftree, survivals):
-    rows = rooftree("tree", "--split-over", survivals, "--nodes", "4,7,10,40", "--json").answer["splits"]
+    rows = rooftree("tree", "--split-over", survivals, "--nodes", "4,7,10,40", "--json").answer[
+        "splits"
+    ]
     for row, total in zip(rows, (0, 3, 6, 11), strict=True):
         every = itertools.product(*(range(len(each) + 1) for each in SURVIVALS))
-        assert row["tokens_per_step"] == pytest.approx(max(emitted(c) for c in every if sum(c) == total))
+        assert row["tokens_per_step"] == pytest.approx(
+            max(emitted(c) for c in every if sum(c) == total)
+        )
         assert row["tokens_per_step"] == pytest.approx(emitted(row["draft_tokens"]))
         assert sum(row["draft_tokens"]) + row["unused_nodes"] + row["requests"] == row["nodes"]
         assert row["gain_by_chance_ratio"] is None
@@ -54,9 +61,15 @@ def test_equal_requests_gain_nothing(rooftree, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[]", "lists of"), ("[[0.5, 0.6]]", "never increase"), ("[[2]]", "probabilities"), ("{", "must be JSON"),
-     ("[[]]", "lists of"), ('[["a"]]', "probabilities")],
-)  # fmt: skip
+    [
+        ("[]", "lists of"),
+        ("[[0.5, 0.6]]", "never increase"),
+        ("[[2]]", "probabilities"),
+        ("{", "must be JSON"),
+        ("[[]]", "lists of"),
+        ('[["a"]]', "probabilities"),
+    ],
+)
 def test_bad_survivals_are_named(rooftree, tmp_path, text, message):
     file = tmp_path / "bad.json"
     file.write_text(text)
@@ -68,10 +81,16 @@ def test_bad_survivals_are_named(rooftree, tmp_path, text, message):
     ("words", "message"),
     [
         (("--split-over", "4"), "--split-over: draws requests of a recording"),
-        (("--split-over", "4", "--acceptance", "0.6"), "--split-over: draws requests of a recording"),
+        (
+            ("--split-over", "4", "--acceptance", "0.6"),
+            "--split-over: draws requests of a recording",
+        ),
         (("--split-over", "100000", "--acceptance", TRACE), "the requests of the recording"),
         (("--split-over", "6", "--acceptance", TRACE, "--nodes", "3"), "6 roots need 6 nodes"),
-        (("--split-over", "6", "--acceptance", TRACE, "--robust"), "--robust: goes without --split-over"),
+        (
+            ("--split-over", "6", "--acceptance", TRACE, "--robust"),
+            "--robust: goes without --split-over",
+        ),
         (("--split-over", "absent.json"), "absent.json"),
     ],
 )
@@ -84,6 +103,12 @@ def test_chance_is_what_counting_gains():
     from app.answers.trees.batch_splits import Batch, split_rows
 
     vectors = np.tile(np.array([[0.6, 0.2]]), (8, 3, 1))
-    few, many = (split_rows(Batch(vectors=vectors, counted=np.full(8, count)), [32], 1)[0] for count in (20, 20_000))
+    few, many = (
+        split_rows(Batch(vectors=vectors, counted=np.full(8, count)), [32], 1)[0]
+        for count in (20, 20_000)
+    )
     assert few["gain_ratio"] == many["gain_ratio"] == pytest.approx(0.0, abs=1e-9)
-    assert few["gain_by_chance_ratio"] > 0.001 and many["gain_by_chance_ratio"] < 0.2 * few["gain_by_chance_ratio"]
+    assert (
+        few["gain_by_chance_ratio"] > 0.001
+        and many["gain_by_chance_ratio"] < 0.2 * few["gain_by_chance_ratio"]
+    )

@@ -19,25 +19,52 @@ def asked(monkeypatch):
     class Report:
         def to_json(self):
             return {
-                "about": {}, "by": {}, "regrets": [], "points": [],
-                "summary": {"configurations": 3, "median_error_ratio": 0.02, "p90_error_ratio": 0.05,
-                            "coverage_ratio": 0.8, "mean_regret_ratio": None},
-            }  # fmt: skip
+                "about": {},
+                "by": {},
+                "regrets": [],
+                "points": [],
+                "summary": {
+                    "configurations": 3,
+                    "median_error_ratio": 0.02,
+                    "p90_error_ratio": 0.05,
+                    "coverage_ratio": 0.8,
+                    "mean_regret_ratio": None,
+                },
+            }
 
     def validated(options, *, tell):
         given.append(options)
         return Report()
 
     monkeypatch.setattr(validate, "validate_masked", validated)
-    monkeypatch.setattr("app.reports.validation_page.write_validation_page", lambda report, page: None)
+    monkeypatch.setattr(
+        "app.reports.validation_page.write_validation_page", lambda report, page: None
+    )
     return given
 
 
 def test_options_arrive(rooftree, tmp_path, asked):
     done = rooftree(
-        "validate", "--method", "fast-dllm", "--method", "dparallel", "--model", tmp_path / "m", "--batch", "1,2",
-        "--rounds", "3", "--budget", "4m", "--seed", "5", "--resume", "--out", tmp_path / "v", "--json",
-    )  # fmt: skip
+        "validate",
+        "--method",
+        "fast-dllm",
+        "--method",
+        "dparallel",
+        "--model",
+        tmp_path / "m",
+        "--batch",
+        "1,2",
+        "--rounds",
+        "3",
+        "--budget",
+        "4m",
+        "--seed",
+        "5",
+        "--resume",
+        "--out",
+        tmp_path / "v",
+        "--json",
+    )
     assert done.code == 0, done.err
     (options,) = asked
     assert RefinePolicy(commit="threshold", at={"confidence": 0.9}, cache="dual") in options.named
@@ -56,12 +83,14 @@ def test_options_arrive(rooftree, tmp_path, asked):
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [(("--method", "fast-dllm", "--profile", "h100-sxm"), "--profile"),
-     (("--method", "fast-dllm", "--threads", "1"), "--threads"),
-     (("--method", "n-gram"), "n-gram"),
-     (("--method", "no-such-method"), "no-such-method"),
-     (("--method", "fast-dllm", "--batch", "3"), "full batches")],
-)  # fmt: skip
+    [
+        (("--method", "fast-dllm", "--profile", "h100-sxm"), "--profile"),
+        (("--method", "fast-dllm", "--threads", "1"), "--threads"),
+        (("--method", "n-gram"), "n-gram"),
+        (("--method", "no-such-method"), "no-such-method"),
+        (("--method", "fast-dllm", "--batch", "3"), "full batches"),
+    ],
+)
 def test_what_is_refused(rooftree, tmp_path, words, named):
     done = rooftree("validate", *words, "--out", tmp_path / "v")
     assert done.code == 2 and named in done.err

@@ -1,4 +1,5 @@
-"""Let LMDeploy's own code commit positions of blocks whose probabilities are given; answers masks as JSON lists."""
+"""Let LMDeploy's own code commit positions of blocks whose probabilities are given; answers masks
+as JSON lists."""
 
 import json
 import sys
@@ -18,15 +19,21 @@ def commit(case):
     probabilities, held = torch.tensor(case["probabilities"]), torch.tensor(case["held"])
     rule, at = case["policy"]
     block = held.shape[1]
-    process = UnmaskingProcessor(DLLMConfig(
-        block_length=block, unmasking_strategy=UnmaskingStrategy.from_str(STRATEGIES[rule]),
-        denoising_steps=block // int(at.get("tokens", 1)), confidence_threshold=at.get("confidence", 0.85),
-    ))  # fmt: skip
+    process = UnmaskingProcessor(
+        DLLMConfig(
+            block_length=block,
+            unmasking_strategy=UnmaskingStrategy.from_str(STRATEGIES[rule]),
+            denoising_steps=block // int(at.get("tokens", 1)),
+            confidence_threshold=at.get("confidence", 0.85),
+        )
+    )
     logits = torch.stack([(1 - probabilities).log(), probabilities.log()], dim=-1).flatten(0, 1)
     before = torch.where(held, consts.DLLM_UNMASKED, consts.DLLM_MASKED).flatten()
     tokens = torch.ones_like(before)
     after, _ = process(logits, torch.zeros_like(before), tokens, before.clone())
-    return ((before == consts.DLLM_MASKED) & (after == consts.DLLM_UNMASKED)).view(held.shape).tolist()
+    return (
+        ((before == consts.DLLM_MASKED) & (after == consts.DLLM_UNMASKED)).view(held.shape).tolist()
+    )
 
 
 print("\n" + json.dumps([commit(case) for case in json.load(sys.stdin)]))

@@ -1,4 +1,5 @@
-"""Let SGLang's own algorithm commit positions of blocks whose probabilities are given; answers masks as JSON lists."""
+"""Let SGLang's own algorithm commit positions of blocks whose probabilities are given; answers
+masks as JSON lists."""
 
 import json
 import sys
@@ -17,11 +18,15 @@ MASK = 3
 def commit(case):
     probabilities, held = torch.tensor(case["probabilities"]), torch.tensor(case["held"])
     keys = {"threshold": case["policy"][1]["confidence"]}
-    algorithm = get_algorithm(DllmConfig("LowConfidence", keys, held.shape[1], mask_id=MASK, max_running_requests=1))
+    algorithm = get_algorithm(
+        DllmConfig("LowConfidence", keys, held.shape[1], mask_id=MASK, max_running_requests=1)
+    )
     before = torch.where(held, 0, MASK)
     logits = torch.full((*held.shape, 4), -1e9)
     logits[..., 1], logits[..., 2] = probabilities.log(), (1 - probabilities).log()
-    batch = SimpleNamespace(batch_size=len(held), input_ids=before.clone().flatten(), dllm_prompt_mask=None)
+    batch = SimpleNamespace(
+        batch_size=len(held), input_ids=before.clone().flatten(), dllm_prompt_mask=None
+    )
     algorithm.step(batch, logits.flatten(0, 1), [None] * len(held))
     return (batch.input_ids.view(held.shape) != before).tolist()
 

@@ -1,6 +1,7 @@
 """Engines' wheels from a cache folder, and what their own parsers make of an exported script.
 
-`ROOFTREE_WHEELS` names the folder; wheels that it lacks are downloaded there (vLLM's has 340 MB), without dependencies.
+`ROOFTREE_WHEELS` names the folder; wheels that it lacks are downloaded there (vLLM's has 340 MB),
+without dependencies.
 """
 
 import json
@@ -15,8 +16,13 @@ import pytest
 from app.exporters.registry import write_export
 
 HERE = Path(__file__).parent
-RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23", "lmdeploy": "0.18.0", "msgspec": "0.22.0",
-            "xllamacpp": "2026.10.11549"}  # fmt: skip
+RELEASES = {
+    "vllm": "0.33.0",
+    "sglang": "0.5.23",
+    "lmdeploy": "0.18.0",
+    "msgspec": "0.22.0",
+    "xllamacpp": "2026.10.11549",
+}
 # the arguments, then the variables that engines read, each one closed by a zero byte
 RECORDS = """#!/bin/sh
 { for word in "$@"; do printf "%s\\0" "$word"; done; env | grep -E "^(SGLANG|TLLM)_" | tr "\\n" "\\0"; } > "$RECORDED"
@@ -36,15 +42,35 @@ def unpacked():
         if not folder.is_dir():
             wheels = list(Path(cache).glob(f"{name}-{release}-*.whl"))
             if not wheels:
-                words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:"]
-                done = subprocess.run([*words, "-d", cache, f"{name}=={release}"], capture_output=True, text=True,
-                                      check=False)  # fmt: skip
+                words = [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "download",
+                    "-q",
+                    "--no-deps",
+                    "--only-binary",
+                    ":all:",
+                ]
+                done = subprocess.run(
+                    [*words, "-d", cache, f"{name}=={release}"],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 wheels = list(Path(cache).glob(f"{name}-{release}-*.whl"))
                 if done.returncode or not wheels:
-                    pytest.skip(f"{name} {release} cannot be downloaded: {done.stderr.strip().splitlines()[-1:]}")
+                    pytest.skip(
+                        f"{name} {release} cannot be downloaded:"
+                        f" {done.stderr.strip().splitlines()[-1:]}"
+                    )
             with zipfile.ZipFile(wheels[0]) as wheel:
                 large = name in ("vllm", "lmdeploy")
-                names = [each for each in wheel.namelist() if not large or each.endswith((".py", ".json"))]
+                names = [
+                    each
+                    for each in wheel.namelist()
+                    if not large or each.endswith((".py", ".json"))
+                ]
                 wheel.extractall(folder, names)
         return folder
 
@@ -53,16 +79,29 @@ def unpacked():
 
 @pytest.fixture(scope="session")
 def parsed(unpacked):
-    """Hand lists of arguments to an engine's own parser: one answer each, `read` or `refused`; or run them."""
+    """Hand lists of arguments to an engine's own parser: one answer each, `read` or `refused`; or
+    run them."""
 
     def ask(engine, cases, action="read"):
-        needed = {"vllm": ("vllm", "msgspec"), "sglang": ("sglang", "msgspec"), "llama_cpp": ("xllamacpp",),
-                  "lmdeploy": ("lmdeploy",)}[engine]  # fmt: skip
+        needed = {
+            "vllm": ("vllm", "msgspec"),
+            "sglang": ("sglang", "msgspec"),
+            "llama_cpp": ("xllamacpp",),
+            "lmdeploy": ("lmdeploy",),
+        }[engine]
         places = [str(unpacked(name)) for name in needed]
         done = subprocess.run(
-            [sys.executable, HERE / f"{action}_{engine}.py"], input=json.dumps(cases), capture_output=True, text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}, check=False,
-        )  # fmt: skip
+            [sys.executable, HERE / f"{action}_{engine}.py"],
+            input=json.dumps(cases),
+            capture_output=True,
+            text=True,
+            env=os.environ
+            | {
+                "PYTHONPATH": os.pathsep.join(places),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            check=False,
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         answers = json.loads(done.stdout.splitlines()[-1])
         assert len(answers) == len(cases)
@@ -73,7 +112,8 @@ def parsed(unpacked):
 
 @pytest.fixture(scope="session")
 def arguments_of(tmp_path_factory):
-    """Run an exported script with a program in the engine's place that notes what it is started with."""
+    """Run an exported script with a program in the engine's place that notes what it is started
+    with."""
 
     def run(result):
         folder = tmp_path_factory.mktemp("exported")
@@ -83,8 +123,12 @@ def arguments_of(tmp_path_factory):
         for name in ("vllm", "python3", "llama-server", "lmdeploy"):
             (programs / name).write_text(RECORDS)
             (programs / name).chmod(0o755)
-        settings = {"PATH": f"{programs}:/usr/bin:/bin", "RECORDED": str(programs / "arguments"),
-                    "NODE_RANK": "0", "HEAD_ADDRESS": "10.0.0.1"}  # fmt: skip
+        settings = {
+            "PATH": f"{programs}:/usr/bin:/bin",
+            "RECORDED": str(programs / "arguments"),
+            "NODE_RANK": "0",
+            "HEAD_ADDRESS": "10.0.0.1",
+        }
         subprocess.run(["sh", script], env=settings, check=True)
         words = (programs / "arguments").read_text().split("\0")[:-1]
         return words[2:] if words[0] == "-m" else words

@@ -1,7 +1,8 @@
-"""Hand arguments of `lmdeploy serve api_server` to LMDeploy's own parser, and keys to its `PytorchEngineConfig`.
+"""Hand arguments of `lmdeploy serve api_server` to LMDeploy's own parser, and keys to its
+`PytorchEngineConfig`.
 
-Reads a JSON list of argument lists from standard input, or of objects of keys; the last line of the output is a JSON
-list of what was read.
+Reads a JSON list of argument lists from standard input, or of objects of keys; the last line of the
+output is a JSON list of what was read.
 """
 
 import json
@@ -15,16 +16,29 @@ from lmdeploy.cli.serve import SubCliServe  # noqa: E402
 from lmdeploy.messages import PytorchEngineConfig  # noqa: E402
 from lmdeploy.pytorch.config import UnmaskingStrategy  # noqa: E402
 
-NAMES = ("model_path", "backend", "dtype", "tp", "session_len", "max_batch_size", "max_prefill_token_num",
-         "quant_policy", "dllm_block_length", "dllm_unmasking_strategy", "dllm_denoising_steps",
-         "dllm_confidence_threshold")  # fmt: skip
+NAMES = (
+    "model_path",
+    "backend",
+    "dtype",
+    "tp",
+    "session_len",
+    "max_batch_size",
+    "max_prefill_token_num",
+    "quant_policy",
+    "dllm_block_length",
+    "dllm_unmasking_strategy",
+    "dllm_denoising_steps",
+    "dllm_confidence_threshold",
+)
 
 
 def read(case):
     if isinstance(case, dict):
         config = PytorchEngineConfig(**case)
         UnmaskingStrategy.from_str(config.dllm_unmasking_strategy)
-        return {name: getattr(config, name) for name in NAMES if name not in ("model_path", "backend")}
+        return {
+            name: getattr(config, name) for name in NAMES if name not in ("model_path", "backend")
+        }
     arguments = CLI.parser.parse_args(case)
     return {name: getattr(arguments, name) for name in NAMES}
 

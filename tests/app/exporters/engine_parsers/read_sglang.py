@@ -1,7 +1,8 @@
-"""Hand arguments of `sglang.launch_server` to SGLang's own `ServerArgs`, and resolve what they say of speculation.
+"""Hand arguments of `sglang.launch_server` to SGLang's own `ServerArgs`, and resolve what they say
+of speculation.
 
-Reads a JSON list of argument lists from standard input; the last line of the output is a JSON list of what was read.
-The model is a folder with a config alone.
+Reads a JSON list of argument lists from standard input; the last line of the output is a JSON list
+of what was read. The model is a folder with a config alone.
 """
 
 import argparse
@@ -22,9 +23,24 @@ from sglang.srt.environ import envs  # noqa: E402
 from sglang.srt.server_args import ServerArgs  # noqa: E402
 from sglang.srt.speculative.adaptive_spec_params import AdaptiveSpeculativeParams  # noqa: E402
 
-NAMES = ("model_path", "tp_size", "attn_dp_size", "pp_size", "ep_size", "nnodes", "dist_init_addr", "dtype",
-         "quantization", "kv_cache_dtype", "context_length", "max_running_requests", "speculative_algorithm",
-         "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")  # fmt: skip
+NAMES = (
+    "model_path",
+    "tp_size",
+    "attn_dp_size",
+    "pp_size",
+    "ep_size",
+    "nnodes",
+    "dist_init_addr",
+    "dtype",
+    "quantization",
+    "kv_cache_dtype",
+    "context_length",
+    "max_running_requests",
+    "speculative_algorithm",
+    "speculative_num_steps",
+    "speculative_eagle_topk",
+    "speculative_num_draft_tokens",
+)
 # what the pipeline settles from the device before it comes to speculation
 SETTLED = ("--device", "cuda", "--attention-backend", "fa3", "--page-size", "1")
 
@@ -40,13 +56,21 @@ def read(arguments, parse):
         handle_speculative_decoding(arguments)
     settled = resolved_view(arguments)
     answer = {name: getattr(settled, name) for name in NAMES}
-    answer |= {"length": envs.SGLANG_SIMULATE_ACC_LEN.get(), "way": envs.SGLANG_SIMULATE_ACC_METHOD.get()}
+    answer |= {
+        "length": envs.SGLANG_SIMULATE_ACC_LEN.get(),
+        "way": envs.SGLANG_SIMULATE_ACC_METHOD.get(),
+    }
     answer["draft_load_format"] = settled.speculative_draft_load_format
     if settled.speculative_adaptive:
-        slots = AdaptiveSpeculativeParams(settled.speculative_num_steps, settled.speculative_adaptive_config)
+        slots = AdaptiveSpeculativeParams(
+            settled.speculative_num_steps, settled.speculative_adaptive_config
+        )
         slots.set_cuda_graph_bs(sorted(arguments.cuda_graph_bs_decode))
         largest = settled.max_running_requests
-        answer["lookup"] = [0, *(slots.get_steps_for_batch(batch) for batch in range(1, largest + 1))]
+        answer["lookup"] = [
+            0,
+            *(slots.get_steps_for_batch(batch) for batch in range(1, largest + 1)),
+        ]
     if arguments.dllm_algorithm is not None:
         answer["masked"] = read_masked(arguments.dllm_algorithm, arguments.dllm_algorithm_config)
     return answer
@@ -55,8 +79,14 @@ def read(arguments, parse):
 def read_masked(name, path):
     """What SGLang's own algorithm makes of the keys of its file."""
     keys = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    algorithm = get_algorithm(DllmConfig(name, keys, keys["block_size"], mask_id=0, max_running_requests=1))
-    return {"algorithm": type(algorithm).__name__, "threshold": algorithm.threshold, "block": algorithm.block_size}
+    algorithm = get_algorithm(
+        DllmConfig(name, keys, keys["block_size"], mask_id=0, max_running_requests=1)
+    )
+    return {
+        "algorithm": type(algorithm).__name__,
+        "threshold": algorithm.threshold,
+        "block": algorithm.block_size,
+    }
 
 
 def main():

@@ -1,7 +1,8 @@
-"""Hand arguments of `vllm serve` to vLLM's own parser, and its speculative config to `SpeculativeConfig`.
+"""Hand arguments of `vllm serve` to vLLM's own parser, and its speculative config to
+`SpeculativeConfig`.
 
-Reads a JSON list of argument lists from standard input; the last line of the output is a JSON list of what was read.
-Checkpoints are stand-ins; everything that is checked without one is checked.
+Reads a JSON list of argument lists from standard input; the last line of the output is a JSON list
+of what was read. Checkpoints are stand-ins; everything that is checked without one is checked.
 """
 
 import json
@@ -62,7 +63,9 @@ class Checkpoint:
 speculative.ModelConfig = Checkpoint
 speculative.has_arctic_inference = lambda: True
 speculative.SpeculativeConfig.update_arch_ = lambda self: None
-speculative.SpeculativeConfig.create_draft_parallel_config = staticmethod(lambda target, *rest, **named: target)
+speculative.SpeculativeConfig.create_draft_parallel_config = staticmethod(
+    lambda target, *rest, **named: target
+)
 
 
 def parser():
@@ -76,19 +79,35 @@ def read(arguments, parse):
     known = parse.parse_args(arguments[1:])
     answer = {
         name: getattr(known, name)
-        for name in ("model_tag", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "nnodes",
-                     "enable_expert_parallel", "quantization", "dtype", "max_model_len", "max_num_seqs")
-    } | {"kv_cache_dtype": known.kv_cache_dtype}  # fmt: skip
+        for name in (
+            "model_tag",
+            "tensor_parallel_size",
+            "pipeline_parallel_size",
+            "data_parallel_size",
+            "nnodes",
+            "enable_expert_parallel",
+            "quantization",
+            "dtype",
+            "max_model_len",
+            "max_num_seqs",
+        )
+    } | {"kv_cache_dtype": known.kv_cache_dtype}
     if known.speculative_config is not None:
-        spread = SimpleNamespace(tensor_parallel_size=known.tensor_parallel_size, pipeline_parallel_size=1)
+        spread = SimpleNamespace(
+            tensor_parallel_size=known.tensor_parallel_size, pipeline_parallel_size=1
+        )
         config = speculative.SpeculativeConfig(
-            **known.speculative_config, target_model_config=Checkpoint("the/target"), target_parallel_config=spread
+            **known.speculative_config,
+            target_model_config=Checkpoint("the/target"),
+            target_parallel_config=spread,
         )
         rates = config.synthetic_acceptance_rates
         answer |= {"method": config.method, "k": config.num_speculative_tokens, "rates": rates}
         schedule = config.num_speculative_tokens_per_batch_size
         if schedule is not None:
-            answer["lookup"] = build_dynamic_sd_schedule_lookup(schedule, LARGEST, config.num_speculative_tokens)
+            answer["lookup"] = build_dynamic_sd_schedule_lookup(
+                schedule, LARGEST, config.num_speculative_tokens
+            )
     return answer
 
 

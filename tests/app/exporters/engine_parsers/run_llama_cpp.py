@@ -1,7 +1,8 @@
-"""Start llama.cpp's server inside this process as an exported script would, and let it write a few tokens.
+"""Start llama.cpp's server inside this process as an exported script would, and let it write a few
+tokens.
 
-Reads a JSON list of argument lists from standard input; the last line of the output is a JSON list of the timings that
-the server reports.
+Reads a JSON list of argument lists from standard input; the last line of the output is a JSON list
+of the timings that the server reports.
 """
 
 import json

@@ -1,6 +1,8 @@
-"""Import an engine's argument parsers without its dependencies: what is missing becomes an empty stand-in.
+"""Import an engine's argument parsers without its dependencies: what is missing becomes an empty
+stand-in.
 
-Only imports that start in the engine's own modules are answered, so that everyone else still sees what is missing.
+Only imports that start in the engine's own modules are answered, so that everyone else still sees
+what is missing.
 """
 
 import hashlib
@@ -11,7 +13,8 @@ import types
 
 
 def stand_in(name):
-    """A class that can be called, subscripted, decorated with and asked for attributes, all without effect."""
+    """A class that can be called, subscripted, decorated with and asked for attributes, all without
+    effect."""
 
     class OfType(type):
         def __getattr__(cls, attribute):
@@ -32,12 +35,20 @@ def stand_in(name):
 
         return core_schema.any_schema()
 
-    return OfType(name, (), {
-        "__init__": lambda self, *values, **named: None, "__getattr__": attribute_of, "__call__": call,
-        "__class_getitem__": classmethod(lambda cls, item: cls), "__or__": lambda self, other: other,
-        "__init_subclass__": classmethod(lambda cls, **named: None),
-        "__ror__": lambda self, other: other, "__get_pydantic_core_schema__": classmethod(any_value),
-    })  # fmt: skip
+    return OfType(
+        name,
+        (),
+        {
+            "__init__": lambda self, *values, **named: None,
+            "__getattr__": attribute_of,
+            "__call__": call,
+            "__class_getitem__": classmethod(lambda cls, item: cls),
+            "__or__": lambda self, other: other,
+            "__init_subclass__": classmethod(lambda cls, **named: None),
+            "__ror__": lambda self, other: other,
+            "__get_pydantic_core_schema__": classmethod(any_value),
+        },
+    )
 
 
 # what is turned into text while an engine is imported

@@ -1,4 +1,5 @@
-"""Steps that set their own pace: spans, samples and routed steps, at their limits and against passes by hand."""
+"""Steps that set their own pace: spans, samples and routed steps, at their limits and against
+passes by hand."""
 
 from dataclasses import replace
 
@@ -52,8 +53,15 @@ def test_sequences_of_one_request_read_its_cache_once(rows, more):
 
 
 def test_scoring_costs_a_pass_over_the_tokens_now_and_then():
-    plain, scored = setting("a-star-decoding", judged_tokens=0), setting("a-star-decoding", judged_tokens=64)
-    judge = float(pass_cost(scored.deployment, batch=32.0, query_tokens=64, context=4000, logits="last").total_s)
+    plain, scored = (
+        setting("a-star-decoding", judged_tokens=0),
+        setting("a-star-decoding", judged_tokens=64),
+    )
+    judge = float(
+        pass_cost(
+            scored.deployment, batch=32.0, query_tokens=64, context=4000, logits="last"
+        ).total_s
+    )
     assert seconds(scored) - seconds(plain) == pytest.approx(judge / 64)
 
 
@@ -62,7 +70,10 @@ def test_a_span_runs_most_layers_once_for_all_of_its_tokens():
     assert seconds(made, 8.0) < 8 * one_pass(made, 1)
     alone = seconds(made, 1.0)
     assert seconds(made, 2.0) > alone
-    gains = [float(estimate(made, own_pace(made.drafter.method, n), **AT).speedup) for n in (1.0, 2.0, 4.0, 8.0)]
+    gains = [
+        float(estimate(made, own_pace(made.drafter.method, n), **AT).speedup)
+        for n in (1.0, 2.0, 4.0, 8.0)
+    ]
     assert gains == sorted(gains)
 
 
@@ -103,7 +114,10 @@ def test_entries_say_how_many_tokens_a_step_brings():
     method = load_method("h-net")
     assert own_pace(method).tokens_per_step == method.advance.tokens
     assert own_pace(method, 3.0).tokens_per_step == 3.0
-    routed = replace(method, advance=Routing(draft=Draft(by="model"), tokens=32, accepted_ratio=0.5, judge="none"))
+    routed = replace(
+        method,
+        advance=Routing(draft=Draft(by="model"), tokens=32, accepted_ratio=0.5, judge="none"),
+    )
     assert own_pace(routed).draft_tokens == 32
     for advance in (Spans(tokens=0.5, layers=2), Samples(rows=1.0, tokens=float(np.inf))):
         with pytest.raises(InputError, match="tokens_per_step"):

@@ -1,4 +1,5 @@
-"""Steps of variable drafts: what they share with chains and static trees, and every batch written out."""
+"""Steps of variable drafts: what they share with chains and static trees, and every batch written
+out."""
 
 import itertools
 
@@ -22,7 +23,9 @@ METHODS = ("eagle-3", "mtp", "early-exit", "medusa", "n-gram")
 
 def setting_of(method, device="h100-sxm"):
     return build_setting(
-        DecodingConfiguration(method=method, deployment=DeploymentNames(model="llama-3.1-8b", device=device))
+        DecodingConfiguration(
+            method=method, deployment=DeploymentNames(model="llama-3.1-8b", device=device)
+        )
     )
 
 
@@ -32,14 +35,18 @@ def always(tokens, passes, rows=None):
 
 
 def step(setting, drafts, b=B, c=C):
-    return dynamic_step(setting.deployment, setting.drafter, setting.overhead, drafts, batch=b, context=c)
+    return dynamic_step(
+        setting.deployment, setting.drafter, setting.overhead, drafts, batch=b, context=c
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("k", [1, 4])
 def test_drafts_that_never_vary_cost_what_a_chain_costs(method, k):
     s = setting_of(method)
-    chain = chain_step(s.deployment, s.drafter, s.overhead, batch=B, context=C, draft_tokens=float(k))
+    chain = chain_step(
+        s.deployment, s.drafter, s.overhead, batch=B, context=C, draft_tokens=float(k)
+    )
     varying = step(s, always(k, k))
     for part in ("draft_s", "verify_s", "overhead_s", "total_s"):
         found, expected = np.broadcast_arrays(getattr(varying, part), getattr(chain, part))
@@ -57,9 +64,13 @@ def test_a_tree_that_never_changes_costs_what_a_static_tree_costs(method):
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=6), st.integers(1, 3))
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=6),
+    st.integers(1, 3),
+)
 def test_every_batch_written_out_costs_the_same_on_average(steps, batch):
-    """Draft passes exactly; the verify pass within a percent, as two points stand for all numbers of rows."""
+    """Draft passes exactly; the verify pass within a percent, as two points stand for all numbers
+    of rows."""
     s = setting_of("early-exit")
     found = draft_lengths(np.array([n for n, _ in steps]), np.array([p for _, p in steps]))
     verify_s, expected_verify = {}, 0.0
@@ -67,14 +78,23 @@ def test_every_batch_written_out_costs_the_same_on_average(steps, batch):
         share = 1.0 / len(steps) ** batch
         mean = sum(n for n, _ in drawn) / batch
         if mean not in verify_s:
-            cost = pass_cost(s.deployment, batch=float(batch), query_tokens=1.0 + mean, context=500.0)
+            cost = pass_cost(
+                s.deployment, batch=float(batch), query_tokens=1.0 + mean, context=500.0
+            )
             verify_s[mean] = float(cost.total_s)
         expected_verify += share * verify_s[mean]
     one = step(s, found, b=float(batch), c=500.0)
     assert float(one.verify_s) == pytest.approx(expected_verify, rel=0.01)
     if batch == 1:
         single = float(
-            draft_pass(s.deployment, s.drafter, s.drafter.stages[0], batch=1.0, query_tokens=1.0, context=500.0).total_s
+            draft_pass(
+                s.deployment,
+                s.drafter,
+                s.drafter.stages[0],
+                batch=1.0,
+                query_tokens=1.0,
+                context=500.0,
+            ).total_s
         )
         expected_draft = single * np.mean([p for _, p in steps])
         assert float(one.draft_s) == pytest.approx(expected_draft, rel=1e-9)
@@ -83,10 +103,13 @@ def test_every_batch_written_out_costs_the_same_on_average(steps, batch):
 def test_ranking_and_a_longer_tail_cost_more():
     s = setting_of("early-exit")
     even = DraftLengths(tokens=np.array([0, 0, 1.0]), passes=np.array([0, 0, 1.0]), rows=np.ones(2))
-    spread = DraftLengths(tokens=np.array([0.5, 0, 0, 0, 0.5]), passes=np.array([0.5, 0, 0, 0, 0.5]), rows=np.ones(4))
+    spread = DraftLengths(
+        tokens=np.array([0.5, 0, 0, 0, 0.5]), passes=np.array([0.5, 0, 0, 0, 0.5]), rows=np.ones(4)
+    )
     ranked = DraftLengths(tokens=even.tokens, passes=even.passes, rows=even.rows, ranked=True)
     assert np.all(step(s, ranked).draft_s > step(s, even).draft_s)
-    # as many passes on average: alone they take as long; together somebody nearly always needs all four
+    # as many passes on average: alone they take as long; together somebody nearly always needs all
+    # four
     alone, together = step(s, spread).draft_s[0], step(s, spread).draft_s[2]
     assert np.all(together > 1.3 * step(s, even).draft_s[2])
     assert np.all(alone < 1.2 * step(s, even).draft_s[0])

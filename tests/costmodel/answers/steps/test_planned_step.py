@@ -23,12 +23,17 @@ LLAMA = build_setting(
     )
 )
 MIXTRAL = build_setting(
-    DecodingConfiguration(method="n-gram", deployment=DeploymentNames(model="mixtral-8x7b", device="h100-sxm"))
+    DecodingConfiguration(
+        method="n-gram", deployment=DeploymentNames(model="mixtral-8x7b", device="h100-sxm")
+    )
 )
 
 
 @given(
-    batch=st.integers(1, 256), context=st.integers(0, 30_000), k=st.integers(0, 8), match=st.sampled_from([0.3, 1.0])
+    batch=st.integers(1, 256),
+    context=st.integers(0, 30_000),
+    k=st.integers(0, 8),
+    match=st.sampled_from([0.3, 1.0]),
 )
 def test_one_tensor_group_is_the_estimate(batch, context, k, match):
     taken = geometric(0.7, k, match_rate=match)
@@ -46,7 +51,9 @@ def test_one_tensor_group_is_the_estimate(batch, context, k, match):
 def test_copies_multiply_throughput_and_keep_the_step(data, each, k):
     taken = geometric(0.7, k)
     one = planned_step(LLAMA, taken, ParallelPlan(tensor=8), batch=each, context=4096)
-    many = planned_step(LLAMA, taken, ParallelPlan(tensor=8, data=data), batch=data * each, context=4096)
+    many = planned_step(
+        LLAMA, taken, ParallelPlan(tensor=8, data=data), batch=data * each, context=4096
+    )
     assert many.step_s == pytest.approx(one.step_s)
     assert many.tokens_per_s == pytest.approx(data * one.tokens_per_s)
     assert many.footprint.total_bytes == pytest.approx(one.footprint.total_bytes)
@@ -56,7 +63,9 @@ def test_copies_multiply_throughput_and_keep_the_step(data, each, k):
 def test_a_filled_pipeline_beats_batches_one_after_another(stages, batch, k):
     taken, plan = geometric(0.7, k), ParallelPlan(tensor=2, pipeline=stages)
     filled = planned_step(LLAMA, taken, plan, batch=batch, context=4096)
-    assert filled.step_s < stages * (sum(filled.verify.values()) + filled.draft_s + filled.overhead_s)
+    assert filled.step_s < stages * (
+        sum(filled.verify.values()) + filled.draft_s + filled.overhead_s
+    )
     shorter = planned_step(LLAMA, taken, ParallelPlan(tensor=2), batch=batch, context=4096)
     assert filled.footprint.total_bytes < shorter.footprint.total_bytes
 
@@ -73,14 +82,26 @@ def test_arrays_broadcast():
     plan = ParallelPlan(tensor=8, pipeline=2, data=2)
     batch, context = np.array([8, 64]), np.array([[512], [8192], [30_000]])
     planned = planned_step(LLAMA, geometric(0.7, 3), plan, batch=batch, context=context)
-    assert planned.tokens_per_s.shape == planned.speedup.shape == planned.footprint.total_bytes.shape == (3, 2)
+    assert (
+        planned.tokens_per_s.shape
+        == planned.speedup.shape
+        == planned.footprint.total_bytes.shape
+        == (3, 2)
+    )
 
 
 @given(
-    plan=st.builds(ParallelPlan, tensor=st.just(2), pipeline=st.sampled_from([1, 2]), data=st.sampled_from([1, 4]),
-                   expert=st.sampled_from([1, 2])),
-    batch=st.integers(1, 300), context=st.integers(0, 20_000), k=st.integers(0, 4),
-)  # fmt: skip
+    plan=st.builds(
+        ParallelPlan,
+        tensor=st.just(2),
+        pipeline=st.sampled_from([1, 2]),
+        data=st.sampled_from([1, 4]),
+        expert=st.sampled_from([1, 2]),
+    ),
+    batch=st.integers(1, 300),
+    context=st.integers(0, 20_000),
+    k=st.integers(0, 4),
+)
 def test_an_estimate_of_a_spread_model_is_the_step_under_its_plan(plan, batch, context, k):
     spread, taken = replace(MIXTRAL, plan=plan), geometric(0.6, k, match_rate=0.5)
     known = estimate(spread, taken, batch=batch, context=context)
@@ -98,9 +119,13 @@ def test_names_of_a_plan_become_a_setting_with_it():
     def asked(**names):
         return DecodingConfiguration(deployment=DeploymentNames(**names))
 
-    setting = build_setting(asked(model="mixtral-8x7b", tensor_parallel=2, data_parallel=4, expert_parallel=8))
+    setting = build_setting(
+        asked(model="mixtral-8x7b", tensor_parallel=2, data_parallel=4, expert_parallel=8)
+    )
     assert setting.plan == ParallelPlan(tensor=2, data=4, expert=8) and setting.devices == 8
     with pytest.raises(InputError, match="has no experts"):
         build_setting(
-            DecodingConfiguration(deployment=DeploymentNames(model="gpt2", tensor_parallel=2, expert_parallel=2))
+            DecodingConfiguration(
+                deployment=DeploymentNames(model="gpt2", tensor_parallel=2, expert_parallel=2)
+            )
         )

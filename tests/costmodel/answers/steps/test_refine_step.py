@@ -49,14 +49,25 @@ def test_blocks_that_begin_when_the_last_is_done_are_plain_blocks(forward):
 @pytest.mark.parametrize("slug", ["fast-dllm", "fast-dllm-prefix", "dllm-cache", "dkv-cache"])
 def test_a_cache_that_is_renewed_in_every_pass_is_none(slug):
     alone = Batch()
-    canvas = {"forward": "full", "full_passes": 0, "full_every": 0, "canvas_every": 0, "computed_ratio": 1.0}
+    canvas = {
+        "forward": "full",
+        "full_passes": 0,
+        "full_every": 0,
+        "canvas_every": 0,
+        "computed_ratio": 1.0,
+    }
     assert step_s(setting(slug, batch=alone, full_every=1)) == pytest.approx(
         step_s(setting(slug, batch=alone, **canvas))
     )
 
 
 @settings(max_examples=25, deadline=None)
-@given(few=st.floats(0.05, 1.0), many=st.floats(0.05, 1.0), every=st.integers(1, 30), ratio=st.floats(0.05, 0.95))
+@given(
+    few=st.floats(0.05, 1.0),
+    many=st.floats(0.05, 1.0),
+    every=st.integers(1, 30),
+    ratio=st.floats(0.05, 0.95),
+)
 def test_less_work_never_costs_more(few, many, every, ratio):
     low, high = sorted((few, many))
     d2f = [step_s(setting("d2f", begin_ratio=each)) for each in (high, low)]
@@ -68,7 +79,8 @@ def test_less_work_never_costs_more(few, many, every, ratio):
 
 
 def test_more_blocks_at_once_pay_where_each_commits_as_many():
-    """Twice the rows of a pass cost less than twice the pass, so that blocks in flight bring more tokens a second."""
+    """Twice the rows of a pass cost less than twice the pass, so that blocks in flight bring more
+    tokens a second."""
     one, several = setting("d2f", begin_ratio=1.0), setting("d2f", begin_ratio=0.5)
     gain = blocks_in_flight(several.drafter.method)
     alone, together = step_s(one, 2.0), step_s(several, 2.0 * gain)
@@ -77,7 +89,10 @@ def test_more_blocks_at_once_pay_where_each_commits_as_many():
 
 
 def test_what_is_stored_along_is_as_many_rows_as_are_committed():
-    apart, along = setting("d2f", begin_ratio=1.0, stores_along=False), setting("d2f", begin_ratio=1.0)
+    apart, along = (
+        setting("d2f", begin_ratio=1.0, stores_along=False),
+        setting("d2f", begin_ratio=1.0),
+    )
     d = along.deployment
     rows = pass_cost(d, query_tokens=34.0, context=600.0 + 256.0 - 34.0, batch=AT["batch"]).total_s
     assert step_s(along, 2.0) == pytest.approx(rows)
@@ -103,7 +118,9 @@ def test_values_of_the_vocabulary_are_read_and_written():
     kept = 64 * credits.target.vocab * 4.0
     rate = device.bandwidth_bytes_per_s * device.constants.elementwise_bandwidth_efficiency
     more = step_s(credits) - step_s(none)
-    assert more == pytest.approx(AT["batch"] * 2 * kept / rate + device.constants.elementwise_kernel_s)
+    assert more == pytest.approx(
+        AT["batch"] * 2 * kept / rate + device.constants.elementwise_kernel_s
+    )
     assert float(held(credits).cache_bytes - held(none).cache_bytes) == pytest.approx(4 * kept)
 
 
@@ -112,7 +129,9 @@ def test_groups_that_grow_cost_the_mean_of_their_passes():
     method, d = lpd.drafter.method, lpd.deployment
     found, before, stored = [], 0, 0
     for size in group_sizes(method, 20):
-        cost = pass_cost(d, batch=2.0, query_tokens=float(size + before - stored), context=1.0 + stored)
+        cost = pass_cost(
+            d, batch=2.0, query_tokens=float(size + before - stored), context=1.0 + stored
+        )
         found.append(float(cost.total_s))
         stored, before = before, before + size
     ours = float(step_s(lpd, batch=1.0, context=1.0))
@@ -129,7 +148,9 @@ def test_waiting_costs_passes_of_the_block_and_no_renewal():
     full = setting(forward="full", full_passes=0, batch=Batch())
     renewals = step_s(full)[1] / passes  # one full pass a block, whoever waits
     waited = passes * float(waiting_ratio(load_method("fast-dllm"), 2.77, 16.0))
-    assert (together[1] - renewals) / (apart[1] - renewals) == pytest.approx((waited - 1.0) / (passes - 1.0))
+    assert (together[1] - renewals) / (apart[1] - renewals) == pytest.approx(
+        (waited - 1.0) / (passes - 1.0)
+    )
 
 
 def test_full_passes_hold_no_cache_and_dropped_entries_take_no_room():
@@ -156,4 +177,6 @@ def test_a_method_that_refines_nothing_is_refused():
     with pytest.raises(InputError, match="masked blocks"):
         refined(plain)
     asked = setting()
-    assert float(estimate(asked, geometric(0.0, 0), batch=1, context=600.0).speedup) == pytest.approx(1.0)
+    assert float(
+        estimate(asked, geometric(0.0, 0), batch=1, context=600.0).speedup
+    ) == pytest.approx(1.0)

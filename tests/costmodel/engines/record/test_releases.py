@@ -38,7 +38,11 @@ def test_a_candidate_comes_before_its_release():
 def test_a_gate_admits_both_of_its_ends():
     gate = Gate(first="0.9.0", last="0.20.2", why="gone since")
     assert [gate.admits(each) for each in ("0.8.5", "0.9.0", "0.10.1", "0.20.2", "0.21.0")] == [
-        False, True, True, True, False,
-    ]  # fmt: skip
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
     assert gate.span == "exists from 0.9.0 to 0.20.2; gone since"
     assert Gate(first="0.9.0").admits("9.9.9")

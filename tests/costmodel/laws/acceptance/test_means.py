@@ -39,4 +39,6 @@ def test_rates_are_those_of_scipy(means):
 @given(MEANS)
 def test_rates_never_increase(means):
     rates = rates_of_means(means)
-    assert all(0.0 <= later <= sooner + 1e-12 for sooner, later in zip([1.0, *rates], rates, strict=False))
+    assert all(
+        0.0 <= later <= sooner + 1e-12 for sooner, later in zip([1.0, *rates], rates, strict=False)
+    )

@@ -5,7 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costmodel.laws.acceptance import RULES, accepted_by, law_for, replay_by, several_chains, sibling_law
+from costmodel.laws.acceptance import (
+    RULES,
+    accepted_by,
+    law_for,
+    replay_by,
+    several_chains,
+    sibling_law,
+)
 from costmodel.laws.acceptance.rules import LOSSY, MATCHED, SAMPLED
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
@@ -26,7 +33,9 @@ def recorded():
 
     def read(drafter, mode):
         if (drafter, mode) not in found:
-            found[drafter, mode] = read_trace(f"traces/recorded/level-3/smollm2-135m--{drafter}--{mode}.parquet")
+            found[drafter, mode] = read_trace(
+                f"traces/recorded/level-3/smollm2-135m--{drafter}--{mode}.parquet"
+            )
         return found[drafter, mode]
 
     return read
@@ -37,7 +46,8 @@ def rate(trace, rule, shape):
 
 
 def test_layer_skip_at_temperature_one_by_rejection_and_by_matching(recorded):
-    """The two numbers that set the laws apart: a replay by matching understated this method by a fifth."""
+    """The two numbers that set the laws apart: a replay by matching understated this method by a
+    fifth."""
     trace = recorded("layer-skip", "t1")
     assert rate(trace, "token_rejection", 3) == pytest.approx(1.8052, abs=5e-5)
     assert rate(trace, "match", 3) == pytest.approx(1.4553, abs=5e-5)
@@ -51,7 +61,9 @@ def test_at_temperature_zero_every_rule_is_matching(recorded, drafter, rule):
     assert (law.rule, law.note, law.lossy) == (rule, "", False)
     np.testing.assert_array_equal(replay_by(trace, law, 3).steps, replay_chain(trace, 3).steps)
     if trace.level > 1:
-        np.testing.assert_array_equal(replay_by(trace, law, BUSH).steps, replay_tree(trace, BUSH).steps)
+        np.testing.assert_array_equal(
+            replay_by(trace, law, BUSH).steps, replay_tree(trace, BUSH).steps
+        )
 
 
 @pytest.mark.parametrize("mode", ["t0.8", "t1"])
@@ -64,14 +76,19 @@ def test_what_rules_keep_of_sampled_drafts(recorded, drafter, mode):
     assert rate(trace, "multi_path_block", several_chains(1, 3)) == pytest.approx(block, rel=1e-12)
     assert rate(trace, "multi_path_block", several_chains(2, 3)) > block
     pair = several_chains(2, 1)
-    with_it, without_it = rate(trace, "with_replacement", pair), rate(trace, "without_replacement", pair)
+    with_it, without_it = (
+        rate(trace, "with_replacement", pair),
+        rate(trace, "without_replacement", pair),
+    )
     assert rate(trace, "token_rejection", 1) < with_it < without_it
     assert rate(trace, "fixed_candidates", BUSH) == replay_tree(trace, BUSH).tokens_per_step
 
 
 @pytest.mark.parametrize("drafter", ["feature-head", "medusa-heads"])
 @pytest.mark.parametrize("rule", [*SAMPLED, *LOSSY])
-def test_deeper_levels_of_drafters_that_read_their_own_states_are_not_made_up(recorded, drafter, rule):
+def test_deeper_levels_of_drafters_that_read_their_own_states_are_not_made_up(
+    recorded, drafter, rule
+):
     trace = recorded(drafter, "t1")
     with pytest.raises(InputError, match="allow 1 draft level"):
         law_for(trace, rule, (1, 3), strict=True)
@@ -100,13 +117,21 @@ def test_lossy_rules_keep_more_and_say_that_they_are_lossy(recorded):
     trace = recorded("layer-skip", "t1")
     law = law_for(trace, "near_match", (3,), at={"ratio": 0.3})
     assert law.lossy
-    kept = [replay_by(trace, replace(law, at={"ratio": r}), 3).tokens_per_step for r in (1.0, 0.6, 0.3, 0.0)]
+    kept = [
+        replay_by(trace, replace(law, at={"ratio": r}), 3).tokens_per_step
+        for r in (1.0, 0.6, 0.3, 0.0)
+    ]
     assert kept == sorted(kept) and kept[0] < kept[-1] <= 4
     strict, loose = ({"posterior_threshold": t, "entropy_factor": 9.0} for t in (0.5, 0.05))
-    rates = [replay_by(trace, law_for(trace, "typical", (3,), at=at), 3).tokens_per_step for at in (strict, loose)]
+    rates = [
+        replay_by(trace, law_for(trace, "typical", (3,), at=at), 3).tokens_per_step
+        for at in (strict, loose)
+    ]
     assert rates[0] < rates[1]
     greedy = recorded("layer-skip", "greedy")
-    assert law_for(greedy, "near_match", (3,)).lossy, "what is nearly the likeliest token is another token"
+    assert law_for(greedy, "near_match", (3,)).lossy, (
+        "what is nearly the likeliest token is another token"
+    )
 
 
 def test_a_methods_own_verifier_decides(recorded):
@@ -119,9 +144,13 @@ def test_a_methods_own_verifier_decides(recorded):
     assert (found.draft_tokens, found.proposed_tokens, found.proposal_ratio) == (3, 3.0, 1.0)
     counted = replay_by(trace, law_for(trace, "token_rejection"), 3)
     drawn = drawn_tokens_per_step(counted, draws)
-    np.testing.assert_allclose(found.samples, drawn, err_msg="the draws are those of the requests handed in")
+    np.testing.assert_allclose(
+        found.samples, drawn, err_msg="the draws are those of the requests handed in"
+    )
     assert counted.steps.shape == (trace.requests,) and np.ptp(drawn) > 0
-    lossy = law_for(trace, "typical", (BUSH,), at={"posterior_threshold": 0.09, "entropy_factor": 0.3})
+    lossy = law_for(
+        trace, "typical", (BUSH,), at={"posterior_threshold": 0.09, "entropy_factor": 0.3}
+    )
     assert accepted_by(trace, lossy, BUSH, draws).lossy
 
 

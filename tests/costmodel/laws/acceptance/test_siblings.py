@@ -1,4 +1,5 @@
-"""Stated rates on trees: chains stay chains, one rate is the law of break-evens, and siblings never lose."""
+"""Stated rates on trees: chains stay chains, one rate is the law of break-evens, and siblings never
+lose."""
 
 import json
 
@@ -13,7 +14,9 @@ from costmodel.optimizers.candidates.acceptance_law import acceptance_law
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from traces.kinds.tree import Tree, chain_tree
 
-falling = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(lambda rates: tuple(sorted(rates, reverse=True)))
+falling = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(
+    lambda rates: tuple(sorted(rates, reverse=True))
+)
 BUSH = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
@@ -40,7 +43,9 @@ def test_the_best_tree_of_the_vectors_emits_what_the_law_says(by_depth, nodes):
     (best,) = optimal_trees(vectors, [nodes], depth=5)
     assert best.tokens_per_step == pytest.approx(stated_tree(rates, best.tree).tokens_per_step)
     chain = rates.chain(min(nodes - 1, 4)).tokens_per_step
-    assert best.tokens_per_step >= chain - 1e-9, "a chain of no more tokens is one of the trees, or part of one"
+    assert best.tokens_per_step >= chain - 1e-9, (
+        "a chain of no more tokens is one of the trees, or part of one"
+    )
 
 
 @given(st.floats(0, 1), st.integers(1, 40))
@@ -51,15 +56,26 @@ def test_later_siblings_are_accepted_less_often_and_together_at_most_always(rate
 
 
 def test_published_siblings_are_met(reference_data):
-    """Second and third candidates of nine published vectors, given the first: nothing was fitted to any of them."""
+    """Second and third candidates of nine published vectors, given the first: nothing was fitted to
+    any of them."""
     folder = reference_data / "acceptance"
-    vectors = [each["p"] for each in json.loads((folder / "acceptance_vectors.json").read_text())["vectors"]]
+    vectors = [
+        each["p"]
+        for each in json.loads((folder / "acceptance_vectors.json").read_text())["vectors"]
+    ]
     for row in json.loads((folder / "medusa_head_accuracy.json").read_text())["rows"]:
         vectors.append(np.diff([0.0, *row["heads_top1to5_cumulative"][0]]).tolist())
     for row in json.loads((folder / "ppd_head_accuracy.json").read_text())["rows"]:
         vectors.append(row["head_rank_accuracy"][0])
     vectors = [vector for vector in vectors if len(vector) >= 4]
-    off = [float(rank_rate(vector[0], rank)) / vector[rank] - 1.0 for vector in vectors for rank in (1, 2)]
-    print(f"median error {np.median(np.abs(off)):.1%}, bias {np.median(off):+.1%}, {max(np.abs(off)):.1%} at most")
+    off = [
+        float(rank_rate(vector[0], rank)) / vector[rank] - 1.0
+        for vector in vectors
+        for rank in (1, 2)
+    ]
+    print(
+        f"median error {np.median(np.abs(off)):.1%}, bias {np.median(off):+.1%},"
+        f" {max(np.abs(off)):.1%} at most"
+    )
     assert len(vectors) == 9
     assert np.median(np.abs(off)) <= 0.15 and max(np.abs(off)) <= 0.35

@@ -21,7 +21,10 @@ def test_one_rate_is_a_geometric_sum(rate, count, share):
     assert found.tokens_per_step == pytest.approx(share * inside + 1 - share)
     assert found.draft_tokens == count
     again = stated(min(found.tokens_per_step, 1 + share * count), count, proposal_ratio=share)
-    assert (again.proposal_ratio, again.proposed_tokens) == (found.proposal_ratio, found.proposed_tokens)
+    assert (again.proposal_ratio, again.proposed_tokens) == (
+        found.proposal_ratio,
+        found.proposed_tokens,
+    )
 
 
 def test_a_stated_number_is_taken_as_it_is():
@@ -52,7 +55,10 @@ def test_what_no_shape_can_emit_is_refused(wrong, key):
     assert caught.value.key == key
 
 
-@given(st.lists(st.floats(0.05, 0.95), min_size=8, max_size=8), st.sets(st.integers(1, 8), min_size=1, max_size=4))
+@given(
+    st.lists(st.floats(0.05, 0.95), min_size=8, max_size=8),
+    st.sets(st.integers(1, 8), min_size=1, max_size=4),
+)
 @example([0.0625, *[0.5] * 7], {2, 3, 5})
 def test_lengths_that_were_stated_keep_their_tokens(conditional, lengths):
     kept = np.cumprod(conditional)
@@ -62,7 +68,9 @@ def test_lengths_that_were_stated_keep_their_tokens(conditional, lengths):
     assert all(emitted[k] == pytest.approx(mean) for k, mean in means.items())
     known = sorted(means)
     for short, long in pairwise(known):
-        assert all(means[short] - 1e-9 <= emitted[k] <= means[long] + 1e-9 for k in range(short + 1, long))
+        assert all(
+            means[short] - 1e-9 <= emitted[k] <= means[long] + 1e-9 for k in range(short + 1, long)
+        )
 
 
 @pytest.mark.parametrize("means", [{3: 4.2, 5: 3.0}, {0: 1.0, 2: 1.5}, {2: 0.9, 3: 1.5}])

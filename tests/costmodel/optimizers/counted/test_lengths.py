@@ -1,4 +1,5 @@
-"""What counters tell of draft lengths: bounds hold whatever the law, and samples are as wide as texts are alike."""
+"""What counters tell of draft lengths: bounds hold whatever the law, and samples are as wide as
+texts are alike."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from traces.kinds.summary import Summary
 from traces.library import read_trace
 
 EAGLE, LOOKUP = load_method("eagle-3"), load_method("n-gram")
-FALLING = st.lists(st.floats(0.05, 1.0), min_size=2, max_size=6).map(lambda c: tuple(np.cumprod(c).tolist()))
+FALLING = st.lists(st.floats(0.05, 1.0), min_size=2, max_size=6).map(
+    lambda c: tuple(np.cumprod(c).tolist())
+)
 
 
 def known(rates, counts, longest=8, method=EAGLE):
@@ -29,9 +32,11 @@ def counts_of(rates, steps=100_000):
     """Counts of steps that all drafted as deep as there are rates."""
     kept = [round(steps * rate) for rate in rates]
     return Summary(
-        acceptance_by_depth=tuple(each / steps for each in kept), drafts=steps, draft_tokens=steps * len(rates),
+        acceptance_by_depth=tuple(each / steps for each in kept),
+        drafts=steps,
+        draft_tokens=steps * len(rates),
         accepted_tokens=sum(kept),
-    )  # fmt: skip
+    )
 
 
 @given(FALLING)
@@ -70,9 +75,11 @@ def test_whatever_lengths_were_mixed_the_truth_lies_within(rates, data):
         deep.append(data.draw(st.integers(1, deep[-1])))
     kept = [rate * reached for rate, reached in zip(rates, deep, strict=True)]
     counts = Summary(
-        acceptance_by_depth=tuple(each / steps for each in kept), drafts=steps, draft_tokens=sum(deep),
+        acceptance_by_depth=tuple(each / steps for each in kept),
+        drafts=steps,
+        draft_tokens=sum(deep),
         accepted_tokens=int(sum(kept)),
-    )  # fmt: skip
+    )
     for each in known(counted_rates(counts), counts, longest=len(rates) + 2):
         true = 1.0 + sum(rates[: each.draft_tokens])
         assert each.least - 1e-6 <= true
@@ -93,17 +100,30 @@ def test_samples_are_as_wide_as_the_counts_allow():
 
 
 def length_with(samples, tokens_per_step):
-    return KnownLength(draft_tokens=3, tokens_per_step=tokens_per_step, least=1.0, most=4.0, samples=np.array(samples),
-                       how="counted")  # fmt: skip
+    return KnownLength(
+        draft_tokens=3,
+        tokens_per_step=tokens_per_step,
+        least=1.0,
+        most=4.0,
+        samples=np.array(samples),
+        how="counted",
+    )
 
 
-@given(st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=50), st.floats(1.0, 4.0), st.floats(1.0, 5.0))
+@given(
+    st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=50),
+    st.floats(1.0, 4.0),
+    st.floats(1.0, 5.0),
+)
 def test_intervals_of_lengths_hold_the_point_and_never_narrow(around, point, wider):
     around = np.array(around)
     low, high = length_with(point + around, point).interval
     least, most = length_with(point + wider * around, point).interval
     assert least - 1e-9 <= low <= point <= high <= most + 1e-9
-    assert length_with(np.full(around.size, point), point).interval == (pytest.approx(point), pytest.approx(point))
+    assert length_with(np.full(around.size, point), point).interval == (
+        pytest.approx(point),
+        pytest.approx(point),
+    )
 
 
 @given(FALLING, st.integers(10, 100_000))
@@ -118,15 +138,21 @@ def test_intervals_of_counted_lengths_hold_what_was_counted(rates, steps):
 
 def test_lookups_count_for_less():
     counts = counts_of((0.6, 0.4))
-    wide, narrow = (known(counted_rates(counts), counts, method=each)[2].interval for each in (LOOKUP, EAGLE))
+    wide, narrow = (
+        known(counted_rates(counts), counts, method=each)[2].interval for each in (LOOKUP, EAGLE)
+    )
     ratio = (wide[1] - wide[0]) / (narrow[1] - narrow[0])
     assert ratio == pytest.approx((STEPS_A_SAMPLE_OF_LOOKUPS / STEPS_A_SAMPLE) ** 0.5, rel=0.1)
 
 
 def test_shares_of_proposals_scale_what_drafts_add():
     counts = counts_of((0.6, 0.4))
-    found = known(DepthRates(by_depth=(0.6, 0.4), measured=2, proposal_ratio=0.5), counts, method=LOOKUP)
-    assert found[2].tokens_per_step == pytest.approx(1.5) and found[2].least == found[2].most == pytest.approx(1.5)
+    found = known(
+        DepthRates(by_depth=(0.6, 0.4), measured=2, proposal_ratio=0.5), counts, method=LOOKUP
+    )
+    assert found[2].tokens_per_step == pytest.approx(1.5) and found[2].least == found[
+        2
+    ].most == pytest.approx(1.5)
     assert found[4].most == pytest.approx(1.5 + 0.5 * 2 * 0.4)
 
 
@@ -149,7 +175,8 @@ def variance_of_requests(trace, draft_tokens):
 
 
 def test_the_worth_of_a_step_is_that_of_the_recordings(root):
-    """The constants are the median of the shipped recordings of level 3, each kind of drafter by itself."""
+    """The constants are the median of the shipped recordings of level 3, each kind of drafter by
+    itself."""
     ratios = {True: [], False: []}
     for file in sorted((root / "traces" / "recorded" / "level-3").glob("*.parquet")):
         trace = read_trace(file)

@@ -8,7 +8,9 @@ from costmodel.optimizers.drafters.named_drafters import published_source
 
 
 def compared(model):
-    question, drafters = default_drafters(DecodingConfiguration(deployment=DeploymentNames(model=model)))
+    question, drafters = default_drafters(
+        DecodingConfiguration(deployment=DeploymentNames(model=model))
+    )
     return question.deployment.model, {drafter.method: drafter for drafter in drafters}
 
 
@@ -16,8 +18,14 @@ def test_the_default_question_has_the_drafters_that_exist_for_it():
     model, drafters = compared("")
     assert model == "llama-3.1-8b"
     assert set(drafters) == {"eagle-3", "speculative-decoding", "n-gram"}
-    assert all(drafter.kind == "published" and not drafter.borrowed for drafter in drafters.values())
-    assert drafters["speculative-decoding"].called == drafters["speculative-decoding"].draft_model == "llama-3.2-1b"
+    assert all(
+        drafter.kind == "published" and not drafter.borrowed for drafter in drafters.values()
+    )
+    assert (
+        drafters["speculative-decoding"].called
+        == drafters["speculative-decoding"].draft_model
+        == "llama-3.2-1b"
+    )
     assert drafters["eagle-3"].draft_model == "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
     assert all(source.label.startswith("published:") for source in drafters.values())
 
@@ -33,8 +41,13 @@ def test_our_recordings_answer_for_the_model_that_wrote_them(name):
 def test_what_is_borrowed_says_so_and_brings_no_head_of_another_target():
     _, drafters = compared("llama-3.1-70b")
     assert drafters["eagle-3"].borrowed and drafters["eagle-3"].draft_model is None
-    assert "borrowed within the family, published of Llama-3.3-70B-Instruct" in drafters["eagle-3"].label
-    assert drafters["speculative-decoding"].draft_model == "llama-3.2-1b"  # a tokenizer of the family suits it
+    assert (
+        "borrowed within the family, published of Llama-3.3-70B-Instruct"
+        in drafters["eagle-3"].label
+    )
+    assert (
+        drafters["speculative-decoding"].draft_model == "llama-3.2-1b"
+    )  # a tokenizer of the family suits it
     assert drafters["n-gram"].borrowed
 
 
@@ -45,7 +58,9 @@ def test_a_draft_model_is_much_smaller_than_its_target():
 
 def test_a_target_without_published_drafters_still_has_n_gram():
     _, drafters = compared("phi-4")
-    assert set(drafters) == {"n-gram"} and drafters["n-gram"].label.startswith("borrowed, published of")
+    assert set(drafters) == {"n-gram"} and drafters["n-gram"].label.startswith(
+        "borrowed, published of"
+    )
 
 
 def test_a_mean_over_all_steps_says_what_is_assumed_of_the_others():

@@ -1,4 +1,5 @@
-"""Drafters by name: what METHOD[:SOURCE] means, which sources agree, and what is refused with what to do."""
+"""Drafters by name: what METHOD[:SOURCE] means, which sources agree, and what is refused with what
+to do."""
 
 import contextlib
 from dataclasses import replace
@@ -19,7 +20,9 @@ from traces.library import trace_file
 from traces.storage.acceptance_file import write_acceptance
 
 LOOKUP = "smollm2-135m--prompt-lookup--greedy"
-QUESTION = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"))
+QUESTION = DecodingConfiguration(
+    deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+)
 GRID = {"batches": (1, 64), "contexts": (512,), "tree_sizes": ()}
 
 
@@ -44,9 +47,17 @@ def test_a_drafter_is_a_method_and_where_its_acceptance_is_known_from(tmp_path):
     own = drafter_source("eagle-3:length=4")
     assert (own.rates, own.own_tokens_per_step) == (None, 4.0), "an entry whose own shape is a tree"
     recorded = drafter_source(f"n-gram:{LOOKUP}")
-    assert recorded.kind == "recorded" and recorded.recorded_as == LOOKUP and recorded.positions is not None
+    assert (
+        recorded.kind == "recorded"
+        and recorded.recorded_as == LOOKUP
+        and recorded.positions is not None
+    )
     counted = drafter_source(f"eagle-3:{counters(tmp_path / 'counters.parquet')}")
-    assert (counted.kind, counted.rates.by_depth, counted.positions) == ("counted", (0.78, 0.61, 0.48), None)
+    assert (counted.kind, counted.rates.by_depth, counted.positions) == (
+        "counted",
+        (0.78, 0.61, 0.48),
+        None,
+    )
 
 
 def test_without_a_source_it_is_looked_up(monkeypatch):
@@ -108,11 +119,15 @@ def test_a_method_that_contradicts_a_trace_says_how_to_override_it():
 
 def test_counters_without_rates_need_a_draft_length(tmp_path):
     mean = counters(tmp_path / "mean.parquet", (), mean_tokens_per_step=2.2)
-    with pytest.raises(InputError, match=r"2.2 tokens per step and no draft length.*eagle-3:length=2.4@3"):
+    with pytest.raises(
+        InputError, match=r"2.2 tokens per step and no draft length.*eagle-3:length=2.4@3"
+    ):
         trace_source(mean)
     stated = trace_source(mean, lengths=[0, 2, 4]).rates.chain(4)
     assert stated.tokens_per_step == 2.2 and "taken to be K=4" in stated.remark
-    drafted = counters(tmp_path / "drafted.parquet", (), drafts=10, draft_tokens=30, accepted_tokens=12)
+    drafted = counters(
+        tmp_path / "drafted.parquet", (), drafts=10, draft_tokens=30, accepted_tokens=12
+    )
     assert trace_source(drafted).rates.chain(3).tokens_per_step == pytest.approx(2.2)
     lookup = counters(tmp_path / "lookup.parquet", method="n-gram")
     assert "--match-rate" in trace_source(lookup).rates.chain(2).remark
@@ -121,15 +136,22 @@ def test_counters_without_rates_need_a_draft_length(tmp_path):
 
 
 def test_stated_and_counted_rates_give_one_recommendation(tmp_path):
-    """Rates by position, counters of the same rates, and their own tokens per step at one length."""
+    """Rates by position, counters of the same rates, and their own tokens per step at one
+    length."""
     path = counters(tmp_path / "counters.parquet")
     stated, counted = (
-        recommend(QUESTION, [source], **GRID) for source in (drafter_source("eagle-3:0.78,0.61,0.48"), path)
+        recommend(QUESTION, [source], **GRID)
+        for source in (drafter_source("eagle-3:0.78,0.61,0.48"), path)
     )
     for one, other in zip(stated.winners, counted.winners, strict=True):
         assert one.tokens_per_s == other.tokens_per_s and one.acceptance.draft_tokens <= 3
-        assert one.configuration.acceptance_by_depth == (0.78, 0.61, 0.48) and one.configuration.trace is None
-        assert other.configuration.acceptance_by_depth is None and other.configuration.trace == str(path)
+        assert (
+            one.configuration.acceptance_by_depth == (0.78, 0.61, 0.48)
+            and one.configuration.trace is None
+        )
+        assert other.configuration.acceptance_by_depth is None and other.configuration.trace == str(
+            path
+        )
     assert (stated.sources[0].borrowed, counted.sources[0].borrowed) == (False, False)
     single = recommend(QUESTION, [length_source("eagle-3", 2.87, [3])], draft_tokens=[3], **GRID)
     assert single.contenders[0].candidates[1].tokens_per_step == pytest.approx(
@@ -146,7 +168,10 @@ def test_lengths_stay_within_what_is_known_unless_asked_for():
 
 
 def test_winner_and_runner_up_are_over_all_drafters():
-    sources = [drafter_source(text) for text in ("eagle-3:0.8", "eagle-3:0.3", f"n-gram:{LOOKUP}", "mtp:0.01")]
+    sources = [
+        drafter_source(text)
+        for text in ("eagle-3:0.8", "eagle-3:0.3", f"n-gram:{LOOKUP}", "mtp:0.01")
+    ]
     found = recommend(QUESTION, sources, **GRID)
     assert len(set(found.names)) == 4 and found.names[2:] == ["n-gram", "mtp"]
     for cell, ranked in zip(found.optimum.cells, found.optimum.ranked, strict=True):
@@ -154,13 +179,18 @@ def test_winner_and_runner_up_are_over_all_drafters():
         plain = float(ranked[0].result.plain.total_s)
         rival = max(*(c.tokens_per_s for c in ranked[1:]), cell.winner.batch / plain)
         assert cell.runner_up.tokens_per_s == pytest.approx(rival)
-        assert cell.lost_ratio == pytest.approx(1 - rival / cell.winner.tokens_per_s) and cell.lost_ratio > 0
+        assert (
+            cell.lost_ratio == pytest.approx(1 - rival / cell.winner.tokens_per_s)
+            and cell.lost_ratio > 0
+        )
 
 
 def test_plain_decoding_competes_once():
     never = [drafter_source("mtp:0"), drafter_source("eagle-3:0.01")]
     for cell in recommend(QUESTION, never, **GRID).optimum.cells:
-        assert cell.winner.topology == "off" and cell.runner_up.topology == "chain", "not plain decoding once more"
+        assert cell.winner.topology == "off" and cell.runner_up.topology == "chain", (
+            "not plain decoding once more"
+        )
     alone = recommend(QUESTION, [drafter_source("eagle-3:0.8")], **GRID).optimum.cells
     assert [cell.runner_up.topology for cell in alone] == ["off", "off"]
     assert all(np.isclose(float(cell.runner_up.result.speedup), 1.0) for cell in alone)
@@ -168,9 +198,15 @@ def test_plain_decoding_competes_once():
 
 def test_a_named_draft_model_goes_to_those_that_need_one():
     question = replace(QUESTION, draft_model="llama-3.2-1b")
-    both = recommend(question, [drafter_source("speculative-decoding:0.7"), drafter_source("eagle-3:0.7")], **GRID)
+    both = recommend(
+        question,
+        [drafter_source("speculative-decoding:0.7"), drafter_source("eagle-3:0.7")],
+        **GRID,
+    )
     assert [c.configuration.draft_model for c in both.contenders] == ["llama-3.2-1b", None]
-    head = recommend(replace(QUESTION, draft_model="org/a-head"), [drafter_source("eagle-3:0.7")], **GRID)
+    head = recommend(
+        replace(QUESTION, draft_model="org/a-head"), [drafter_source("eagle-3:0.7")], **GRID
+    )
     assert head.contenders[0].configuration.draft_model == "org/a-head"
     with pytest.raises(InputError, match="is a whole model, and of eagle-3 none drafts with one"):
         recommend(question, [drafter_source("eagle-3:0.7")], **GRID)
@@ -179,7 +215,10 @@ def test_a_named_draft_model_goes_to_those_that_need_one():
 def test_the_published_figure_is_that_of_the_library():
     from costmodel.acceptance_library import best_match
 
-    match, source = best_match("eagle-3", "llama-3.1-8b"), published_source("eagle-3", "llama-3.1-8b")
+    match, source = (
+        best_match("eagle-3", "llama-3.1-8b"),
+        published_source("eagle-3", "llama-3.1-8b"),
+    )
     assert source.rates.by_depth == match.entry.depth_rates(match.entry.draft_tokens)
     assert (source.about, source.borrowed) == (match.label, match.kinship != "own")
     assert names_of([source, source]) == ["eagle-3 (published 1)", "eagle-3 (published 2)"]

@@ -39,7 +39,9 @@ def test_every_policy_runs_on_the_half_that_it_did_not_see(lookup, compared):
     seconds = step_seconds(setting, [geometric(0.0, 0)], batch=1, context=1024)
     assert fixed.drafts == (Draft(shape=3),) * 4
     each = np.array([replay_chain(part, 3).tokens_per_step for part in parts])
-    assert fixed.by_half == pytest.approx(each) and fixed.tokens_per_step == pytest.approx(1 / np.mean(1 / each))
+    assert fixed.by_half == pytest.approx(each) and fixed.tokens_per_step == pytest.approx(
+        1 / np.mean(1 / each)
+    )
     (plain,) = [each for each in compared[0].published if each.policy.name == "no speculation"]
     assert plain.tokens_per_s == pytest.approx(1 / float(seconds[0]))
 
@@ -49,8 +51,12 @@ def test_the_one_to_beat_is_the_best_in_hindsight(compared):
         assert each.best.tokens_per_s == max(outcome.tokens_per_s for outcome in each.published)
         low, high = each.gain_interval
         assert low <= each.gain_ratio <= high
-        assert each.ours.tokens_per_s == pytest.approx(each.best.tokens_per_s * (1 + each.gain_ratio))
-        assert each.half_gain_ratio <= each.gain_ratio + 1e-12, "no one policy is best on every half"
+        assert each.ours.tokens_per_s == pytest.approx(
+            each.best.tokens_per_s * (1 + each.gain_ratio)
+        )
+        assert each.half_gain_ratio <= each.gain_ratio + 1e-12, (
+            "no one policy is best on every half"
+        )
 
 
 def test_nobody_sees_the_half_that_it_runs_on(lookup):
@@ -62,7 +68,11 @@ def test_nobody_sees_the_half_that_it_runs_on(lookup):
     (found,) = compare_policies(source, setting, batches=[64], context=1024, splits=1)
     for run, seen in zip(found.ours.drafts, halves[::-1], strict=True):
         assert (run,) == tuple(OURS.drafts(seen, 0))
-        assert all(seen.rate(draft, 0) <= seen.rate(run, 0) for p in PUBLISHED for draft in p.drafts(seen, 0))
+        assert all(
+            seen.rate(draft, 0) <= seen.rate(run, 0)
+            for p in PUBLISHED
+            for draft in p.drafts(seen, 0)
+        )
 
 
 def test_intervals_hold_what_was_chosen_on_and_what_was_run_on():
@@ -91,7 +101,9 @@ def test_the_same_seed_gives_the_same_comparison(lookup, compared):
 def test_batches_do_not_depend_on_each_other(lookup, compared):
     (alone,) = compare_policies(*lookup, batches=[64], context=1024, splits=2)
     assert alone.ours.drafts == compared[1].ours.drafts
-    assert [each.tokens_per_s for each in alone.published] == [each.tokens_per_s for each in compared[1].published]
+    assert [each.tokens_per_s for each in alone.published] == [
+        each.tokens_per_s for each in compared[1].published
+    ]
 
 
 def test_trees_are_compared_where_ranks_were_recorded():
@@ -101,7 +113,9 @@ def test_trees_are_compared_where_ranks_were_recorded():
     half = Half(source=source, trace=source.positions, costs=costs)
     by_name = {policy.name: policy.drafts(half, 0) for policy in PUBLISHED}
     assert by_name["Medusa, 63 nodes"][0].shape.nodes == 64
-    assert by_name["Sequoia"] and not by_name["EAGLE-2, 60 nodes"], "its dynamic trees were not recorded"
+    assert by_name["Sequoia"] and not by_name["EAGLE-2, 60 nodes"], (
+        "its dynamic trees were not recorded"
+    )
 
 
 def test_numbers_have_no_requests_to_hold_out(lookup):

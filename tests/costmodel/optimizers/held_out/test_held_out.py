@@ -27,7 +27,10 @@ def test_halves_hold_every_request_once_and_like_kinds(trace_of, kinds, seed):
     counts = Counter(first.prompt_kinds), Counter(second.prompt_kinds)
     assert all(abs(counts[0][kind] - counts[1][kind]) <= 1 for kind in kinds)
     kind_of = dict(zip(trace.request_ids, trace.prompt_kinds, strict=True))
-    assert all(kind_of[name] == kind for name, kind in zip(first.request_ids, first.prompt_kinds, strict=True))
+    assert all(
+        kind_of[name] == kind
+        for name, kind in zip(first.request_ids, first.prompt_kinds, strict=True)
+    )
 
 
 def test_the_draw_follows_the_generator(correlated_trace):
@@ -46,7 +49,9 @@ def test_memory_along_the_text_is_worth_five_percent_held_out(correlated_trace, 
 def test_no_size_loses_on_average_held_out(correlated_trace):
     gains = []
     for seed in range(8):
-        compared = held_out_comparison(correlated_trace(seed), generator=np.random.default_rng(seed))
+        compared = held_out_comparison(
+            correlated_trace(seed), generator=np.random.default_rng(seed)
+        )
         gains.append([each.gain_ratio for each in compared])
     assert np.all(np.mean(gains, axis=0) > -0.005)
 

@@ -14,11 +14,16 @@ LOOKUP = rates_source("n-gram", (0.5,), match_rate=0.4)
 def question(model="llama-3.1-8b", *, prompt=1024, output=256, rate=10.0, **changes):
     """Two kinds of devices, at most two of each, two drafters."""
     usual = JointQuestion(
-        question=DecodingConfiguration(deployment=DeploymentNames(model=model)), sources=[EAGLE, LOOKUP],
-        device_names=["h100-sxm", "l4"], most_devices=2, layouts=usual_layouts(model, 2),
-        batch_caps=(1, 4, 16, 64, 256), token_budgets=(1024, 4096), draft_tokens=(1, 3),
+        question=DecodingConfiguration(deployment=DeploymentNames(model=model)),
+        sources=[EAGLE, LOOKUP],
+        device_names=["h100-sxm", "l4"],
+        most_devices=2,
+        layouts=usual_layouts(model, 2),
+        batch_caps=(1, 4, 16, 64, 256),
+        token_budgets=(1024, 4096),
+        draft_tokens=(1, 3),
         load=load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output),
-    )  # fmt: skip
+    )
     return replace(usual, **changes)
 
 

@@ -1,4 +1,5 @@
-"""How designs are compared: errors that they share cancel, and the seed alone says what is drawn."""
+"""How designs are compared: errors that they share cancel, and the seed alone says what is
+drawn."""
 
 from dataclasses import replace
 
@@ -22,7 +23,9 @@ def test_a_seed_says_what_is_drawn():
 def test_probabilities_and_regret_hold_together():
     found = compare_designs(ASKED, RANKED)
     assert found.best_probability.sum() == pytest.approx(1.0)
-    assert np.isnan(found.beaten_probability[0]) and np.all(found.beaten_probability[1:] >= found.best_probability[0])
+    assert np.isnan(found.beaten_probability[0]) and np.all(
+        found.beaten_probability[1:] >= found.best_probability[0]
+    )
     assert found.expected_regret >= 0.0 and found.regret_ratio < 0.5
     for (low, high), design in zip(found.intervals, RANKED, strict=True):
         assert low <= design.value * 1.1 and high >= design.value * 0.9
@@ -43,6 +46,8 @@ def test_a_design_that_only_other_devices_beat_is_unsure_and_one_on_its_own_devi
 def test_simulations_scale_what_is_drawn_seed_by_seed():
     alike = compare_designs(ASKED, RANKED[:2], simulated=[(1.0, 1.0), (1.0, 1.0)])
     half = compare_designs(ASKED, RANKED[:2], simulated=[(0.5, 0.5), None])
-    assert half.draws[0] == pytest.approx(0.5 * alike.draws[0]) and half.draws[1] == pytest.approx(alike.draws[1])
+    assert half.draws[0] == pytest.approx(0.5 * alike.draws[0]) and half.draws[1] == pytest.approx(
+        alike.draws[1]
+    )
     noisy = compare_designs(ASKED, RANKED[:1], simulated=[(0.5, 1.5)])
     assert noisy.draws[0].std() > alike.draws[0].std()

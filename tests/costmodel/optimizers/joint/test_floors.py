@@ -1,4 +1,5 @@
-"""Floors lie below what the cost model says of steps and prompts on every kind of device, so that they never bind."""
+"""Floors lie below what the cost model says of steps and prompts on every kind of device, so that
+they never bind."""
 
 from dataclasses import replace
 
@@ -13,18 +14,38 @@ from tests.costmodel.optimizers.joint.joint_questions import question
 
 pytestmark = pytest.mark.heavy
 
-DEVICES = ("h100-sxm", "h200-sxm", "b200-sxm", "a100-sxm-80", "l4", "mi300x", "rtx-pro-6000", "epyc-9654", "gaudi3")
+DEVICES = (
+    "h100-sxm",
+    "h200-sxm",
+    "b200-sxm",
+    "a100-sxm-80",
+    "l4",
+    "mi300x",
+    "rtx-pro-6000",
+    "epyc-9654",
+    "gaudi3",
+)
 
 
 @settings(max_examples=10, deadline=None)
 @given(
-    model=st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-2-9b"]),
-    device=st.sampled_from(DEVICES), formats=st.sampled_from([None, "fp8", "int4"]),
-    prompt=st.sampled_from([32, 1024, 9000]), output=st.sampled_from([8, 300]),
-)  # fmt: skip
+    model=st.sampled_from(
+        ["llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-2-9b"]
+    ),
+    device=st.sampled_from(DEVICES),
+    formats=st.sampled_from([None, "fp8", "int4"]),
+    prompt=st.sampled_from([32, 1024, 9000]),
+    output=st.sampled_from([8, 300]),
+)
 def test_floors_never_bind(model, device, formats, prompt, output):
-    asked = question(model, prompt=prompt, output=output, device_names=[device], weight_formats=[formats],
-                     batch_caps=(1, 2, 7, 33, 128, 512))  # fmt: skip
+    asked = question(
+        model,
+        prompt=prompt,
+        output=output,
+        device_names=[device],
+        weight_formats=[formats],
+        batch_caps=(1, 2, 7, 33, 128, 512),
+    )
     for node in _nodes(asked)[0]:
         assert node.floor is not None
         steps = node_steps(asked, node)
@@ -34,7 +55,9 @@ def test_floors_never_bind(model, device, formats, prompt, output):
         _, bound = law(asked, node, steps[:, None, :], budgets)
         fits = evaluate(asked, node, steps).fits
         for one, other in zip(free, bound, strict=True):
-            assert np.array_equal(np.broadcast_to(one, fits.shape)[fits], np.broadcast_to(other, fits.shape)[fits])
+            assert np.array_equal(
+                np.broadcast_to(one, fits.shape)[fits], np.broadcast_to(other, fits.shape)[fits]
+            )
 
 
 @pytest.mark.parametrize("fidelity", ["measured", "calibrated"])

@@ -10,7 +10,13 @@ from costmodel.answers.fit import room
 from costmodel.answers.replicas import most_sharing, replica_prompts, replica_speeds, step_rows
 from costmodel.optimizers.joint.evaluation import budgeted, evaluate, node_steps
 from costmodel.optimizers.joint.front import Front
-from costmodel.optimizers.joint.search import NoDesignError, _bound, _bound_of_steps, _nodes, joint_search
+from costmodel.optimizers.joint.search import (
+    NoDesignError,
+    _bound,
+    _bound_of_steps,
+    _nodes,
+    joint_search,
+)
 from costmodel.optimizers.joint.space import layout_named, usual_layouts
 from hardware_profiles.errors import InputError
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
@@ -20,16 +26,22 @@ pytestmark = pytest.mark.heavy
 QUESTIONS = st.builds(
     question,
     st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b"]),
-    prompt=st.sampled_from([64, 1024, 6000]), output=st.sampled_from([16, 256]), rate=st.sampled_from([0.5, 20.0]),
+    prompt=st.sampled_from([64, 1024, 6000]),
+    output=st.sampled_from([16, 256]),
+    rate=st.sampled_from([0.5, 20.0]),
     maximise=st.sampled_from(["tokens", "goodput", "tokens-per-dollar", "tokens-per-joule"]),
-    rate_stated=st.booleans(), slo=st.builds(slo, st.sampled_from([None, 15.0, 60.0]), st.sampled_from([None, 900.0])),
+    rate_stated=st.booleans(),
+    slo=st.builds(slo, st.sampled_from([None, 15.0, 60.0]), st.sampled_from([None, 900.0])),
     device_names=st.sampled_from([["h100-sxm", "l4"], ["a100-sxm-80", "h200-sxm"]]),
     weight_formats=st.sampled_from([(None,), ("fp8", "bf16")]),
-)  # fmt: skip
+)
 
 
 def described(designs):
-    return [(d.configuration, d.token_budget, d.batch_cap, d.replicas, d.value, d.tpot_s, d.ttft_s) for d in designs]
+    return [
+        (d.configuration, d.token_budget, d.batch_cap, d.replicas, d.value, d.tpot_s, d.ttft_s)
+        for d in designs
+    ]
 
 
 @settings(max_examples=6, deadline=None)
@@ -71,17 +83,40 @@ def test_brute_force_over_a_small_grid(model):
         for a in node.shapes:
             for budget in asked.token_budgets:
                 space = room(budgeted(node.setting, budget), a, context=asked.load.longest_context)
-                most = most_sharing(asked.load, step_rows(a), budget, asked.load.output_tokens / a.tokens_per_step)
-                for batch in node.batch[node.batch <= min(space.largest_batch, float(most))].tolist():
+                most = most_sharing(
+                    asked.load, step_rows(a), budget, asked.load.output_tokens / a.tokens_per_step
+                )
+                for batch in node.batch[
+                    node.batch <= min(space.largest_batch, float(most))
+                ].tolist():
                     b = np.array(batch)
-                    step = step_cost(node.setting, a, batch=b, context=asked.load.decode_context).total_s
-                    prompts = replica_prompts(node.setting, asked.load, batch=b, rows=step_rows(a),
-                                              drafts=a.draft_tokens > 0, token_budget=float(budget))  # fmt: skip
-                    speeds = replica_speeds(node.setting, b, step, prompts, output_tokens=256.0,
-                                            tokens_per_step=a.tokens_per_step)  # fmt: skip
+                    step = step_cost(
+                        node.setting, a, batch=b, context=asked.load.decode_context
+                    ).total_s
+                    prompts = replica_prompts(
+                        node.setting,
+                        asked.load,
+                        batch=b,
+                        rows=step_rows(a),
+                        drafts=a.draft_tokens > 0,
+                        token_budget=float(budget),
+                    )
+                    speeds = replica_speeds(
+                        node.setting,
+                        b,
+                        step,
+                        prompts,
+                        output_tokens=256.0,
+                        tokens_per_step=a.tokens_per_step,
+                    )
                     if speeds.tpot_s <= 0.03:
                         replicas = 2 // node.placement.layout.devices
-                        key = (node.placement.device, str(node.placement.layout), node.asked.method, a.draft_tokens)
+                        key = (
+                            node.placement.device,
+                            str(node.placement.layout),
+                            node.asked.method,
+                            a.draft_tokens,
+                        )
                         rate = replicas * float(speeds.requests_per_s) * 256.0
                         values[(*key, budget, batch)] = rate
     best = joint_search(asked).ranked[0]
@@ -92,9 +127,18 @@ def test_brute_force_over_a_small_grid(model):
 
 
 def test_what_does_not_fit_is_a_marked_placement():
-    found = joint_search(question("llama-3.3-70b", device_names=["h100-sxm", "l4"], most_devices=4,
-                                  layouts=usual_layouts("llama-3.3-70b", 4), slo=slo(tpot_ms=200.0)))  # fmt: skip
-    marked = {(each.placement.device, str(each.placement.layout)): each.reason for each in found.unplaced}
+    found = joint_search(
+        question(
+            "llama-3.3-70b",
+            device_names=["h100-sxm", "l4"],
+            most_devices=4,
+            layouts=usual_layouts("llama-3.3-70b", 4),
+            slo=slo(tpot_ms=200.0),
+        )
+    )
+    marked = {
+        (each.placement.device, str(each.placement.layout)): each.reason for each in found.unplaced
+    }
     assert "memory" in marked["l4", "tp4"] and "memory" in marked["h100-sxm", "tp1"]
     assert {each.node.placement.device for each in found.ranked} == {"h100-sxm"}
     with pytest.raises(NoDesignError, match="memory"):
@@ -104,7 +148,9 @@ def test_what_does_not_fit_is_a_marked_placement():
 def test_a_layout_that_does_not_divide_is_marked_and_a_format_without_a_peak_is():
     odd = joint_search(question(layouts=[layout_named("tp1"), layout_named("tp3")], most_devices=3))
     assert {str(each.placement.layout) for each in odd.unplaced} == {"tp3"}
-    formats = joint_search(question(device_names=["a100-sxm-80", "h100-sxm"], weight_formats=["fp4"]), ranked=2)
+    formats = joint_search(
+        question(device_names=["a100-sxm-80", "h100-sxm"], weight_formats=["fp4"]), ranked=2
+    )
     assert all(each.reason for each in formats.unplaced)
 
 
@@ -122,8 +168,12 @@ def test_a_stated_rate_is_served_by_the_fewest_replicas_that_carry_it():
     few = joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=0.5)).ranked[0]
     many = joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=40.0)).ranked
     assert few.devices <= many[0].devices <= 2
-    assert few.requests_per_s * 0.8 >= 0.5 and all(each.requests_per_s * 0.8 >= 40.0 for each in many)
-    with pytest.raises(NoDesignError, match=r"1000 requests/s: no design carries them .* at most 42"):
+    assert few.requests_per_s * 0.8 >= 0.5 and all(
+        each.requests_per_s * 0.8 >= 40.0 for each in many
+    )
+    with pytest.raises(
+        NoDesignError, match=r"1000 requests/s: no design carries them .* at most 42"
+    ):
         joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=1000.0))
     served = joint_search(question(maximise="tokens", rate_stated=True, rate=1000.0)).ranked[0]
     assert served.requests_per_s * 0.8 < 1000.0
@@ -138,8 +188,14 @@ def test_the_front_holds_what_nothing_beats(points):
     whole.add(x, y, names)
     for at, name in enumerate(names):
         parts.add(x[at : at + 1], y[at : at + 1], [name])
-    unbeaten = {(a, b) for a, b in points if not any((c >= a and d >= b) and (c, d) != (a, b) for c, d in points)}
-    assert {*zip(whole.x.tolist(), whole.y.tolist(), strict=True)} == {(float(a), float(b)) for a, b in unbeaten}
+    unbeaten = {
+        (a, b)
+        for a, b in points
+        if not any((c >= a and d >= b) and (c, d) != (a, b) for c, d in points)
+    }
+    assert {*zip(whole.x.tolist(), whole.y.tolist(), strict=True)} == {
+        (float(a), float(b)) for a, b in unbeaten
+    }
     assert whole.names == parts.names
     assert whole.covers(x, y) and not whole.covers(x.max(keepdims=True) + 1, y[:1])
 

@@ -1,4 +1,5 @@
-"""The split of a batch's draft tokens against brute force, the reference, and its own certificates."""
+"""The split of a batch's draft tokens against brute force, the reference, and its own
+certificates."""
 
 import itertools
 import json
@@ -56,9 +57,14 @@ def test_the_greedy_split_lies_within_its_certificate(rows, data):
 def test_the_fastest_split_is_that_of_brute_force(rows, data):
     """Any curve of seconds: steps, dips, and draft passes by the longest draft."""
     shape = (rows.shape[1] + 1, rows.size + 1)
-    seconds = np.array([[data.draw(st.floats(0.1, 4.0)) for _ in range(shape[1])] for _ in range(shape[0])])
-    best = max(value / seconds[longest, sum(counts)] for counts, value in every_split(rows)
-               for longest in range(max(counts), shape[0]))  # fmt: skip
+    seconds = np.array(
+        [[data.draw(st.floats(0.1, 4.0)) for _ in range(shape[1])] for _ in range(shape[0])]
+    )
+    best = max(
+        value / seconds[longest, sum(counts)]
+        for counts, value in every_split(rows)
+        for longest in range(max(counts), shape[0])
+    )
     found = fastest_split(rows, seconds)
     assert found.certificate.kind == "exact"
     assert found.tokens_per_s == pytest.approx(best)
@@ -75,10 +81,14 @@ def test_rising_gains_come_with_a_bound(rows, seconds):
 
 
 def test_a_batch_shares_its_nodes_as_the_reference_does(reference_data):
-    rows = json.loads((reference_data / "reference/groundtruth_batch_alloc.json").read_text())["rows"]
+    rows = json.loads((reference_data / "reference/groundtruth_batch_alloc.json").read_text())[
+        "rows"
+    ]
     for row in rows:
         total = row["total_nodes_incl_roots"] - len(row["p"])
-        each = np.array([tree_gains(vector, max(total, 1), row["max_levels_incl_root"]) for vector in row["p"]])
+        each = np.array(
+            [tree_gains(vector, max(total, 1), row["max_levels_incl_root"]) for vector in row["p"]]
+        )
         found = split_budget(each, total)
         assert found.tokens_per_step == pytest.approx(row["optimal_total"], abs=1e-9)
         published = np.array(row["one_allocation"]) - 1
@@ -95,9 +105,14 @@ def test_likely_requests_draft_more_and_flat_seconds_draft_all():
 
 @pytest.mark.parametrize(
     ("rows", "seconds", "key"),
-    [(np.zeros((0, 2)), [1.0], "gains"), (np.array([[0.5, -0.5]]), [1.0], "gains"), (np.ones(3), [1.0], "gains"),
-     (np.ones((1, 2)), [1.0, 0.0], "step_s"), (np.ones((1, 2)), [[1.0]], "step_s")],
-)  # fmt: skip
+    [
+        (np.zeros((0, 2)), [1.0], "gains"),
+        (np.array([[0.5, -0.5]]), [1.0], "gains"),
+        (np.ones(3), [1.0], "gains"),
+        (np.ones((1, 2)), [1.0, 0.0], "step_s"),
+        (np.ones((1, 2)), [[1.0]], "step_s"),
+    ],
+)
 def test_what_makes_no_sense_is_refused(rows, seconds, key):
     with pytest.raises(InputError) as caught:
         fastest_split(rows, np.array(seconds))

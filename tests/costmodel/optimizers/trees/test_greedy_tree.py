@@ -1,4 +1,5 @@
-"""The greedy tree: exact where siblings fall, and never further from the best than its certificate says."""
+"""The greedy tree: exact where siblings fall, and never further from the best than its certificate
+says."""
 
 import json
 from itertools import pairwise
@@ -60,17 +61,30 @@ def test_trees_of_growing_sizes_hold_one_another():
 
 
 def hides_behind_nothing(vector):
-    """Whether a worthless sibling stands before one of worth: which of equals comes first then decides the value."""
+    """Whether a worthless sibling stands before one of worth: which of equals comes first then
+    decides the value."""
     return any(p == 0.0 and any(vector[rank:]) for rank, p in enumerate(vector))
 
 
 def test_equal_to_the_published_greedy_values(reference_data):
-    small = json.loads((reference_data / "reference/groundtruth_small_trees.json").read_text())["single"]
-    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())["vectors"]
-    large = json.loads((reference_data / "reference/optimal_expected_tokens.json").read_text())["rows"]
+    small = json.loads((reference_data / "reference/groundtruth_small_trees.json").read_text())[
+        "single"
+    ]
+    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())[
+        "vectors"
+    ]
+    large = json.loads((reference_data / "reference/optimal_expected_tokens.json").read_text())[
+        "rows"
+    ]
     vector_of = {row["id"]: row["p"] for row in acceptance}
     cases = [
-        (row["p"], case["budget_nodes_incl_root"], case["max_levels_incl_root"], case["greedy_heap"], case["optimal"])
+        (
+            row["p"],
+            case["budget_nodes_incl_root"],
+            case["max_levels_incl_root"],
+            case["greedy_heap"],
+            case["optimal"],
+        )
         for row in small
         for case in row["cases"]
     ] + [
@@ -99,4 +113,8 @@ def test_a_search_beyond_memory_is_greedy_and_says_so(monkeypatch):
     monkeypatch.setattr(static_tree, "MAX_TABLE_CELLS", 12)
     (found,) = optimal_trees(noisy, [12], depth=6)
     assert best.certificate.kind == "exact" and found.certificate.kind == "bound"
-    assert found.tokens_per_step <= best.tokens_per_step <= found.tokens_per_step + found.certificate.gap
+    assert (
+        found.tokens_per_step
+        <= best.tokens_per_step
+        <= found.tokens_per_step + found.certificate.gap
+    )

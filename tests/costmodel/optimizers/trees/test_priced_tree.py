@@ -1,4 +1,5 @@
-"""The fastest tree against brute force over all small trees, the published search, and the cost model's own steps."""
+"""The fastest tree against brute force over all small trees, the published search, and the cost
+model's own steps."""
 
 import itertools
 import json
@@ -32,11 +33,16 @@ def every_tree(nodes, depth, width):
             return
         for count in range(1, min(width, left) + 1):
             for subtrees in itertools.product(list(below(left - count, levels - 1)), repeat=count):
-                paths = tuple((rank, *path) for rank, sub in enumerate(subtrees) for path in ((), *sub))
+                paths = tuple(
+                    (rank, *path) for rank, sub in enumerate(subtrees) for path in ((), *sub)
+                )
                 if len(paths) <= left:
                     yield paths
 
-    return [Tree.from_paths(sorted(paths, key=lambda p: (len(p), p))) for paths in set(below(nodes - 1, depth - 1))]
+    return [
+        Tree.from_paths(sorted(paths, key=lambda p: (len(p), p)))
+        for paths in set(below(nodes - 1, depth - 1))
+    ]
 
 
 TREES = every_tree(NODES, LEVELS, 3)
@@ -47,12 +53,20 @@ def questions(draw):
     row = np.array(draw(st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3)))
     vector = row / max(1.0, row.sum()) * 0.97
     verify = np.array(draw(st.lists(st.floats(0.5, 3.0), min_size=NODES, max_size=NODES)))
-    first, per_level, accepted = draw(st.floats(0.0, 0.3)), draw(st.floats(0.0, 0.3)), draw(st.floats(0.0, 0.2))
-    rows = np.concatenate([[0.0], np.sort(draw(st.lists(st.floats(0.0, 0.6), min_size=NODES, max_size=NODES)))])
+    first, per_level, accepted = (
+        draw(st.floats(0.0, 0.3)),
+        draw(st.floats(0.0, 0.3)),
+        draw(st.floats(0.0, 0.2)),
+    )
+    rows = np.concatenate(
+        [[0.0], np.sort(draw(st.lists(st.floats(0.0, 0.6), min_size=NODES, max_size=NODES)))]
+    )
     return vector, TreePrice(
-        plain_s=draw(st.floats(0.5, 2.0)), verify_s=verify, accepted_s=accepted,
+        plain_s=draw(st.floats(0.5, 2.0)),
+        verify_s=verify,
+        accepted_s=accepted,
         draft_s=lambda widths: first + sum(per_level + float(rows[width]) for width in widths),
-    )  # fmt: skip
+    )
 
 
 @settings(max_examples=40)
@@ -76,26 +90,43 @@ def test_the_fastest_of_all_small_trees_lies_within_the_certificate(question):
 @given(questions(), st.floats(0.0, 0.3))
 def test_draft_passes_whose_width_is_free_leave_no_gap(question, level_s):
     vector, price = question
-    flat = TreePrice(plain_s=price.plain_s, verify_s=price.verify_s, accepted_s=price.accepted_s,
-                     draft_s=lambda widths: level_s * len(widths))  # fmt: skip
+    flat = TreePrice(
+        plain_s=price.plain_s,
+        verify_s=price.verify_s,
+        accepted_s=price.accepted_s,
+        draft_s=lambda widths: level_s * len(widths),
+    )
     found = fastest_tree(vector, flat, LEVELS)
-    best = max(t / flat.step_s(tree, t) for tree in TREES for t in [expected_tokens(tree, [vector] * (LEVELS - 1))])
+    best = max(
+        t / flat.step_s(tree, t)
+        for tree in TREES
+        for t in [expected_tokens(tree, [vector] * (LEVELS - 1))]
+    )
     assert found.tokens_per_s == pytest.approx(best, rel=1e-7)
 
 
 def test_the_published_hardware_search_is_met(reference_data):
-    baseline = json.loads((reference_data / "reference/sequoia_tree_search_baseline.json").read_text())
-    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())["vectors"]
+    baseline = json.loads(
+        (reference_data / "reference/sequoia_tree_search_baseline.json").read_text()
+    )
+    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())[
+        "vectors"
+    ]
     (vector,) = [row["p"] for row in acceptance if row["id"] == baseline["vector"]]
     for row in baseline["rows"]:
         verify = np.full(row["max_budget"], np.inf)
         verify[np.array(row["valid_budget"]) - 1] = row["target_time"]
         draft = row["draft_time"]  # charged for every level, the root's among them
-        price = TreePrice(plain_s=row["target_time"][0] + draft, verify_s=verify,
-                          draft_s=lambda widths, draft=draft: draft * (len(widths) + 1))  # fmt: skip
+        price = TreePrice(
+            plain_s=row["target_time"][0] + draft,
+            verify_s=verify,
+            draft_s=lambda widths, draft=draft: draft * (len(widths) + 1),
+        )
         found = fastest_tree(vector, price, 10)
         assert [found.tree.nodes, found.tree.depth] == row["chosen"]
-        assert 1 / found.tokens_per_s == pytest.approx(row["best_time_per_token"], rel=1e-6)  # theirs is float32
+        assert 1 / found.tokens_per_s == pytest.approx(
+            row["best_time_per_token"], rel=1e-6
+        )  # theirs is float32
         assert found.certificate.kind == "exact"
 
 
@@ -107,10 +138,15 @@ def eagle():
 
 def test_prices_are_the_steps_of_the_cost_model(eagle):
     price = tree_price(eagle, batch=8, context=1024, nodes=NODES)
-    assert price.plain_s == pytest.approx(float(step_cost(eagle, geometric(0.0, 0), batch=8, context=1024).total_s))
+    assert price.plain_s == pytest.approx(
+        float(step_cost(eagle, geometric(0.0, 0), batch=8, context=1024).total_s)
+    )
     for tree in (tree for tree in TREES if tree.nodes > 1):
         accepted = Acceptance(
-            draft_tokens=tree.draft_tokens, tokens_per_step=1.7, proposed_tokens=float(tree.draft_tokens), tree=tree
+            draft_tokens=tree.draft_tokens,
+            tokens_per_step=1.7,
+            proposed_tokens=float(tree.draft_tokens),
+            tree=tree,
         )
         step_s = float(step_cost(eagle, accepted, batch=8, context=1024).total_s)
         assert price.step_s(tree, 1.7) == pytest.approx(step_s, rel=1e-12)

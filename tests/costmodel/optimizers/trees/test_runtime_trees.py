@@ -34,7 +34,9 @@ def test_no_form_beats_the_best_of_all_trees(vectors, nodes):
         assert found.tree.nodes <= nodes
         assert found.tree.depth <= len(vectors) + 1
         assert found.tokens_per_step == pytest.approx(expected_tokens(found.tree, vectors))
-        best = optimal_values([np.append(v, np.zeros(nodes)) for v in vectors], nodes, len(vectors) + 1)[nodes, -1]
+        best = optimal_values(
+            [np.append(v, np.zeros(nodes)) for v in vectors], nodes, len(vectors) + 1
+        )[nodes, -1]
         if found.tree.is_sibling_closed:
             assert found.tokens_per_step <= best + 1e-9
 
@@ -43,7 +45,9 @@ def test_no_form_beats_the_best_of_all_trees(vectors, nodes):
 def test_equal_children_by_level_equals_enumeration(vectors, nodes):
     best = 1.0
     for depth in range(1, len(vectors) + 1):
-        for children in itertools.product(*(range(1, vector.size + 1) for vector in vectors[:depth])):
+        for children in itertools.product(
+            *(range(1, vector.size + 1) for vector in vectors[:depth])
+        ):
             tree_nodes = 1 + sum(np.prod(children[: level + 1]) for level in range(depth))
             if tree_nodes <= nodes:
                 best = max(best, expected_tokens(uniform_tree(children), vectors))
@@ -51,14 +55,19 @@ def test_equal_children_by_level_equals_enumeration(vectors, nodes):
 
 
 def beam_tree(vectors, top_k, steps, draft_tokens):
-    """EAGLE-2's drafting with the vectors as the drafter's probabilities, written down a second time with paths."""
+    """EAGLE-2's drafting with the vectors as the drafter's probabilities, written down a second
+    time with paths."""
     value, beam = {(): 1.0}, [()]
     for level in range(steps):
-        level_paths = [(*path, rank) for path in beam for rank in range(min(top_k, len(vectors[level])))]
+        level_paths = [
+            (*path, rank) for path in beam for rank in range(min(top_k, len(vectors[level])))
+        ]
         for path in level_paths:
             value[path] = value[path[:-1]] * vectors[level][path[-1]]
         beam = sorted(level_paths, key=lambda path: -value[path])[:top_k]
-    taken = sorted((path for path in value if path), key=lambda path: (-value[path], len(path)))[:draft_tokens]
+    taken = sorted((path for path in value if path), key=lambda path: (-value[path], len(path)))[
+        :draft_tokens
+    ]
     return sum(value[path] for path in taken) + 1.0
 
 
@@ -68,10 +77,15 @@ def test_the_beam_is_the_best_over_its_settings(vectors, nodes):
     widest = max(vector.size for vector in vectors)
     values = [
         beam_tree(vectors, top_k, steps, nodes - 1)
-        for top_k in range(1, widest + 1) for steps in range(1, len(vectors) + 1)
-    ]  # fmt: skip
+        for top_k in range(1, widest + 1)
+        for steps in range(1, len(vectors) + 1)
+    ]
     assert found.tokens_per_step == pytest.approx(max(values))
-    top_k, steps, draft_tokens = found.settings["topk"], found.settings["steps"], found.settings["draft_tokens"]
+    top_k, steps, draft_tokens = (
+        found.settings["topk"],
+        found.settings["steps"],
+        found.settings["draft_tokens"],
+    )
     assert draft_tokens <= top_k + (steps - 1) * top_k**2, "SGLang takes no more than a beam drafts"
     assert beam_tree(vectors, top_k, steps, draft_tokens) == pytest.approx(found.tokens_per_step)
 
@@ -88,17 +102,27 @@ def test_a_budget_of_the_root_has_no_form():
 
 
 def test_published_trees_are_met_or_beaten_at_equal_size(reference_data):
-    """Every published tree of Sequoia, FastHesse and UMbreLLa, on every published vector and on its own."""
-    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())["vectors"]
+    """Every published tree of Sequoia, FastHesse and UMbreLLa, on every published vector and on its
+    own."""
+    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())[
+        "vectors"
+    ]
     growmaps = json.loads((reference_data / "acceptance/growmaps.json").read_text())["trees"]
     umbrella = json.loads((reference_data / "acceptance/umbrella_trees.json").read_text())["trees"]
-    published = [each["parents"] for each in growmaps] + [each["parents"] for each in umbrella.values()]
-    vectors = {row["id"]: row["p"] for row in acceptance} | {"UMbreLLa's own": [0.65, 0.2, 0.1, 0.05]}
+    published = [each["parents"] for each in growmaps] + [
+        each["parents"] for each in umbrella.values()
+    ]
+    vectors = {row["id"]: row["p"] for row in acceptance} | {
+        "UMbreLLa's own": [0.65, 0.2, 0.1, 0.05]
+    }
     tables = {name: optimal_values(vector, 512, 12) for name, vector in vectors.items()}
     reproduced, losses = 0, []
     for parents in published:
         tree = Tree.from_json(
-            {str(node): [n for n, p in enumerate(parents) if p == node] for node in range(len(parents))}
+            {
+                str(node): [n for n, p in enumerate(parents) if p == node]
+                for node in range(len(parents))
+            }
         )
         best_loss = np.inf
         for name, vector in vectors.items():
@@ -111,14 +135,17 @@ def test_published_trees_are_met_or_beaten_at_equal_size(reference_data):
         reproduced += best_loss < 1e-9
         losses.append(best_loss)
     print(
-        f"\n{len(published)} published trees: {reproduced} are the best of their size for one of these vectors; "
-        f"the others lose {min(x for x in losses if x > 1e-9):.2%} to {max(losses):.2%} on the vector nearest to them"
+        f"\n{len(published)} published trees: {reproduced} are the best of their size for one of"
+        f" these vectors; the others lose {min(x for x in losses if x > 1e-9):.2%} to"
+        f" {max(losses):.2%} on the vector nearest to them"
     )
     assert len(published) == 41 and reproduced >= 1
 
 
 def test_medusas_trees_are_beaten_at_equal_size_on_their_own_heads(reference_data):
-    heads = json.loads((reference_data / "acceptance/medusa_head_accuracy.json").read_text())["rows"][0]
+    heads = json.loads((reference_data / "acceptance/medusa_head_accuracy.json").read_text())[
+        "rows"
+    ][0]
     choices = json.loads((reference_data / "acceptance/medusa_choices.json").read_text())["trees"]
     vectors = [np.array(head) for head in heads["heads_marginal"]]
     for name, paths in choices.items():

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from costmodel.optimizers.trees.runtime_trees import expected_tokens
-from costmodel.optimizers.trees.sampling import counted_draws, emitted_by, recorded_draws, sampled_choice
+from costmodel.optimizers.trees.sampling import (
+    counted_draws,
+    emitted_by,
+    recorded_draws,
+    sampled_choice,
+)
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from costmodel.optimizers.trees.trace_tree import measured_vectors
 from hardware_profiles.errors import InputError
@@ -21,7 +26,9 @@ def choice(tokens, nodes=12, seed=0):
 def test_tokens_under_many_vectors_are_those_under_each():
     (best,) = optimal_trees(VECTOR, [12], 5)
     drawn = counted_draws([VECTOR] * 4, 200, np.random.default_rng(1))(1.0)
-    assert emitted_by(best.tree, drawn) == pytest.approx([expected_tokens(best.tree, each) for each in drawn])
+    assert emitted_by(best.tree, drawn) == pytest.approx(
+        [expected_tokens(best.tree, each) for each in drawn]
+    )
 
 
 def test_the_safe_tree_is_never_lower_at_the_low_end():

@@ -1,4 +1,5 @@
-"""Trees of all states against brute force, the published ones, and laws that hold for every acceptance."""
+"""Trees of all states against brute force, the published ones, and laws that hold for every
+acceptance."""
 
 import itertools
 import json
@@ -32,13 +33,18 @@ def accuracies(draw):
 
 
 def shapes(level, levels, nodes, width):
-    """Every sibling-closed set of paths below a node with at most so many of them, the empty one among them."""
+    """Every sibling-closed set of paths below a node with at most so many of them, the empty one
+    among them."""
     if level > levels:
         return [()]
     found = [()]
     for count in range(1, width + 1):
-        for subtrees in itertools.product(shapes(level + 1, levels, nodes - count, width), repeat=count):
-            paths = tuple((rank, *path) for rank, below in enumerate(subtrees) for path in ((), *below))
+        for subtrees in itertools.product(
+            shapes(level + 1, levels, nodes - count, width), repeat=count
+        ):
+            paths = tuple(
+                (rank, *path) for rank, below in enumerate(subtrees) for path in ((), *below)
+            )
             if len(paths) <= nodes:
                 found.append(paths)
     return found
@@ -62,7 +68,8 @@ def test_trees_of_all_states_are_those_of_brute_force(vectors, size):
     choices = itertools.product(*(list(every_tree(state, 2, size)) for state in (1, 2)))
     values = [
         state_law(
-            StateTrees(trees=tuple(t for t, _ in both), prompt_tokens=tuple(p for _, p in both)), vectors
+            StateTrees(trees=tuple(t for t, _ in both), prompt_tokens=tuple(p for _, p in both)),
+            vectors,
         ).tokens_per_step
         for both in choices
     ]
@@ -89,22 +96,31 @@ def test_one_state_is_the_likeliest_candidates(vector):
     """With one prompt token all steps are alike, and a candidate costs two query tokens."""
     likeliest = (np.array(vector) / max(sum(vector), 1.0) * 0.98).tolist()
     law = best_state_trees([likeliest], 6, 1).law
-    assert law.tokens_per_step == pytest.approx(1.0 + max(sum(likeliest[:count]) for count in (1, 2, 3)))
+    assert law.tokens_per_step == pytest.approx(
+        1.0 + max(sum(likeliest[:count]) for count in (1, 2, 3))
+    )
 
 
 def published(reference_data, name):
     accuracy, trees = (
-        reference_data / "acceptance" / each for each in ("ppd_head_accuracy.json", "ppd_dynamic_trees.json")
+        reference_data / "acceptance" / each
+        for each in ("ppd_head_accuracy.json", "ppd_dynamic_trees.json")
     )
     if not trees.is_file():
         pytest.skip(f"no published trees at {reference_data}")
-    rows = {row["name"]: row["head_rank_accuracy"] for row in json.loads(accuracy.read_text())["rows"]}
+    rows = {
+        row["name"]: row["head_rank_accuracy"] for row in json.loads(accuracy.read_text())["rows"]
+    }
     return [row for row in rows[name] if row], json.loads(trees.read_text())["trees"][name]
 
 
 def as_states(written):
-    """The published trees of one size in node order, and the probability that a step ends at each candidate."""
-    ordered = [sorted(written[state], key=lambda each: (len(each[0]), each[0])) for state in sorted(written, key=int)]
+    """The published trees of one size in node order, and the probability that a step ends at each
+    candidate."""
+    ordered = [
+        sorted(written[state], key=lambda each: (len(each[0]), each[0]))
+        for state in sorted(written, key=int)
+    ]
     states = StateTrees(
         trees=tuple(Tree.from_paths([path for path, _, _ in rows]) for rows in ordered),
         prompt_tokens=tuple(tuple(count for *_, count in rows) for rows in ordered),
@@ -122,7 +138,9 @@ def test_published_trees_are_met_or_beaten_at_every_size(reference_data, name):
         for state, behind in enumerate(states.prompt_tokens):
             moves = np.bincount(behind, ends[state], minlength=states.levels + 1)[1:]
             moves[-1] += 1.0 - moves.sum()
-            assert law.moves[state] == pytest.approx(moves, abs=2e-4)  # they are rounded to five digits
+            assert law.moves[state] == pytest.approx(
+                moves, abs=2e-4
+            )  # they are rounded to five digits
         best = best_state_trees(vectors, row["input_limit"], states.levels).law.tokens_per_step
         assert best >= law.tokens_per_step - 1e-9
         gains.append(best / law.tokens_per_step - 1.0)
@@ -139,9 +157,14 @@ def test_trees_of_105_tokens_have_the_sizes_of_the_papers_table(reference_data):
 
 @pytest.mark.parametrize(
     ("vectors", "size", "levels", "key"),
-    [([[0.5]], 1, 1, "size"), ([[0.5]], 5000, 1, "size"), ([[0.5]], 4, 0, "levels"), ([[0.8, 0.4]], 4, 1, "acceptance"),
-     ([[]], 4, 1, "acceptance")],
-)  # fmt: skip
+    [
+        ([[0.5]], 1, 1, "size"),
+        ([[0.5]], 5000, 1, "size"),
+        ([[0.5]], 4, 0, "levels"),
+        ([[0.8, 0.4]], 4, 1, "acceptance"),
+        ([[]], 4, 1, "acceptance"),
+    ],
+)
 def test_what_is_out_of_range_is_refused(vectors, size, levels, key):
     with pytest.raises(InputError, match=key):
         best_state_trees(vectors, size, levels)

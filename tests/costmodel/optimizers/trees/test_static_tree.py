@@ -21,7 +21,8 @@ from traces.kinds.tree import Tree
 
 
 def expected_tokens(tree, acceptance):
-    """The sum over nodes of the product of p along the node's path; what lies beyond the vectors counts 0."""
+    """The sum over nodes of the product of p along the node's path; what lies beyond the vectors
+    counts 0."""
     vectors, _ = acceptance_levels(acceptance, tree.depth)
     values, levels = [1.0], [0]
     for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
@@ -41,7 +42,8 @@ def path_sum(tree, vector_at):
 
 
 def greedy_value(vector, nodes, depth):
-    """Repeatedly take the likeliest node that is open: first child of a taken one, or its next sibling."""
+    """Repeatedly take the likeliest node that is open: first child of a taken one, or its next
+    sibling."""
     opened = [(-vector[0], 1.0, 0, 1)] if depth > 1 else []
     total, taken = 1.0, 1
     while taken < nodes:
@@ -50,7 +52,9 @@ def greedy_value(vector, nodes, depth):
         negative, parent_value, rank, level = heapq.heappop(opened)
         total, taken = total - negative, taken + 1
         if rank + 1 < len(vector):
-            heapq.heappush(opened, (-parent_value * vector[rank + 1], parent_value, rank + 1, level))
+            heapq.heappush(
+                opened, (-parent_value * vector[rank + 1], parent_value, rank + 1, level)
+            )
         if level + 1 < depth:
             heapq.heappush(opened, (negative * vector[0], -negative, 0, level + 1))
     return total
@@ -71,7 +75,9 @@ def all_trees(nodes, depth, width):
 
 
 def shape_value(shape, vectors):
-    return 1.0 + sum(vectors[0][rank] * shape_value(child, vectors[1:]) for rank, child in enumerate(shape))
+    return 1.0 + sum(
+        vectors[0][rank] * shape_value(child, vectors[1:]) for rank, child in enumerate(shape)
+    )
 
 
 def probabilities(draw, width):
@@ -90,7 +96,9 @@ def vectors_by_depth(draw):
 
 
 def test_equal_to_brute_force_over_all_small_trees(reference_data):
-    truth = json.loads((reference_data / "reference/groundtruth_small_trees.json").read_text())["single"]
+    truth = json.loads((reference_data / "reference/groundtruth_small_trees.json").read_text())[
+        "single"
+    ]
     checked = 0
     for row in truth:
         for case in row["cases"]:
@@ -103,15 +111,21 @@ def test_equal_to_brute_force_over_all_small_trees(reference_data):
             else:
                 (choice,) = optimal_trees(row["p"], [nodes], depth)
                 assert value == pytest.approx(case["optimal"], abs=1e-9)
-                assert path_sum(choice.tree, lambda _, p=row["p"]: p) == pytest.approx(case["optimal"], abs=1e-9)
+                assert path_sum(choice.tree, lambda _, p=row["p"]: p) == pytest.approx(
+                    case["optimal"], abs=1e-9
+                )
             checked += 1
     assert checked == 430
 
 
 def test_equal_to_published_optima_up_to_768_nodes(reference_data):
-    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())["vectors"]
+    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())[
+        "vectors"
+    ]
     vector_of = {row["id"]: row["p"] for row in acceptance}
-    truth = json.loads((reference_data / "reference/optimal_expected_tokens.json").read_text())["rows"]
+    truth = json.loads((reference_data / "reference/optimal_expected_tokens.json").read_text())[
+        "rows"
+    ]
     for row in truth:
         vector = vector_of[row["id"]]
         table = optimal_values(vector, 768, 20)
@@ -121,26 +135,38 @@ def test_equal_to_published_optima_up_to_768_nodes(reference_data):
         for nodes, optimum in row["optimal_levels20"].items():
             assert table[int(nodes), 20] == pytest.approx(optimum, abs=1e-9)
         for choice in optimal_trees(vector, [16, 64, 256, 768], depth=10):
-            assert choice.tokens_per_step == pytest.approx(row["optimal"][str(choice.nodes)]["10"], abs=1e-9)
-            assert path_sum(choice.tree, lambda _, p=vector: p) == pytest.approx(choice.tokens_per_step, abs=1e-9)
+            assert choice.tokens_per_step == pytest.approx(
+                row["optimal"][str(choice.nodes)]["10"], abs=1e-9
+            )
+            assert path_sum(choice.tree, lambda _, p=vector: p) == pytest.approx(
+                choice.tokens_per_step, abs=1e-9
+            )
     assert len(truth) == len(acceptance) == 6
 
 
 def test_equal_to_published_optima_of_heads(reference_data):
-    truth = json.loads((reference_data / "reference/groundtruth_head_dependent.json").read_text())["rows"]
+    truth = json.loads((reference_data / "reference/groundtruth_head_dependent.json").read_text())[
+        "rows"
+    ]
     for row in truth:
         heads = row["heads"]
         for case in row["cases"]:
             nodes = case["budget_nodes_incl_root"]
             (choice,) = optimal_trees(heads, [nodes], depth=len(heads) + 1)
             assert choice.tokens_per_step == pytest.approx(case["optimal"], abs=1e-9)
-            assert path_sum(choice.tree, heads.__getitem__) == pytest.approx(case["optimal"], abs=1e-9)
+            assert path_sum(choice.tree, heads.__getitem__) == pytest.approx(
+                case["optimal"], abs=1e-9
+            )
     assert [len(row["cases"]) for row in truth] == [7, 7, 7]
 
 
 def test_never_below_the_published_search(reference_data):
-    baseline = json.loads((reference_data / "reference/sequoia_tree_search_baseline.json").read_text())
-    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())["vectors"]
+    baseline = json.loads(
+        (reference_data / "reference/sequoia_tree_search_baseline.json").read_text()
+    )
+    acceptance = json.loads((reference_data / "acceptance/acceptance_vectors.json").read_text())[
+        "vectors"
+    ]
     (vector,) = [row["p"] for row in acceptance if row["id"] == baseline["vector"]]
     for row in baseline["rows"]:
         table = optimal_values(vector, row["max_budget"], 10)
@@ -155,7 +181,9 @@ def test_never_below_the_published_search(reference_data):
 
 @given(vectors(most=4), st.integers(1, 6), st.integers(1, 5))
 def test_equal_to_enumeration(vector, nodes, depth):
-    values = [shape_value(shape, [vector] * depth) for shape in all_trees(nodes, depth, len(vector))]
+    values = [
+        shape_value(shape, [vector] * depth) for shape in all_trees(nodes, depth, len(vector))
+    ]
     found = optimal_values(vector, nodes, depth)[nodes, depth]
     assert found == pytest.approx(max(values)) if values else found == -np.inf
 
@@ -192,7 +220,9 @@ def test_structure_is_worth_what_it_claims(vector, nodes, depth):
     assert choice.certificate.to_json() == {"kind": "exact"}
     assert path_sum(tree, lambda _: vector) == pytest.approx(choice.tokens_per_step)
     assert expected_tokens(tree, vector) == pytest.approx(choice.tokens_per_step)
-    assert choice.tokens_per_step == pytest.approx(optimal_values(vector, nodes, depth)[nodes, depth], abs=1e-12)
+    assert choice.tokens_per_step == pytest.approx(
+        optimal_values(vector, nodes, depth)[nodes, depth], abs=1e-12
+    )
 
 
 @given(vectors_by_depth(), st.integers(1, 20), st.integers(1, 6))
@@ -210,7 +240,10 @@ def test_greedy_expansion_suffices_when_elder_siblings_are_likelier(vector, node
     ordered = sorted(vector, reverse=True)
     found = optimal_values(ordered, nodes, depth)[nodes, depth]
     assert greedy_value(ordered, nodes, depth) == pytest.approx(found)
-    assert greedy_value(vector, nodes, depth) <= optimal_values(vector, nodes, depth)[nodes, depth] + 1e-12
+    assert (
+        greedy_value(vector, nodes, depth)
+        <= optimal_values(vector, nodes, depth)[nodes, depth] + 1e-12
+    )
 
 
 @given(vectors())
@@ -246,7 +279,9 @@ def test_equal_vectors_by_depth_are_one_vector():
     vector = [0.5, 0.0, 0.2, 0.1]
     one, many = optimal_values(vector, 50, 6), optimal_values([vector] * 5, 50, 6)
     assert np.allclose(one[1:, 1:], many[1:, 1:])
-    assert np.array_equal(optimal_values([vector] * 2, 20, 6)[:, 3], optimal_values([vector] * 2, 20, 6)[:, 6])
+    assert np.array_equal(
+        optimal_values([vector] * 2, 20, 6)[:, 3], optimal_values([vector] * 2, 20, 6)[:, 6]
+    )
 
 
 def test_budgets_of_one_call_agree_with_calls_of_one_budget():
@@ -316,7 +351,13 @@ def test_sums_may_exceed_one_by_rounding_only():
 
 @pytest.mark.parametrize(
     ("nodes", "depth", "key"),
-    [([0], 3, "nodes"), ([4097], 3, "nodes"), ([], 3, "nodes"), ([4], 0, "depth"), ([4], 5000, "depth")],
+    [
+        ([0], 3, "nodes"),
+        ([4097], 3, "nodes"),
+        ([], 3, "nodes"),
+        ([4], 0, "depth"),
+        ([4], 5000, "depth"),
+    ],
 )
 def test_refuses_sizes_out_of_range(nodes, depth, key):
     with pytest.raises(InputError) as caught:
@@ -332,7 +373,8 @@ def test_values_refuse_tables_beyond_memory(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("vector", "nodes", "depth"), [([0.5], 2, 1), ([0.5], 4, 3), ([0.5, 0.3], 8, 3), ([[0.5], [0.3]], 4, 9)]
+    ("vector", "nodes", "depth"),
+    [([0.5], 2, 1), ([0.5], 4, 3), ([0.5, 0.3], 8, 3), ([[0.5], [0.3]], 4, 9)],
 )
 def test_says_when_a_tree_cannot_exist(vector, nodes, depth):
     with pytest.raises(InfeasibleError) as caught:
@@ -340,7 +382,9 @@ def test_says_when_a_tree_cannot_exist(vector, nodes, depth):
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"p": [0.5]}', "0.5", '"x"', "[" * 100_000, "[1" + "0" * 5000 + "]"])
+@pytest.mark.parametrize(
+    "content", ["", "{", '{"p": [0.5]}', "0.5", '"x"', "[" * 100_000, "[1" + "0" * 5000 + "]"]
+)
 def test_refuses_junk_files(content, tmp_path):
     path = tmp_path / "junk.json"
     path.write_text(content)

@@ -1,4 +1,5 @@
-"""Trees chosen on recordings: never worse than the sibling-vector tree, and how near to the best of all."""
+"""Trees chosen on recordings: never worse than the sibling-vector tree, and how near to the best of
+all."""
 
 import itertools
 
@@ -26,7 +27,8 @@ def tiny_recordings(draw):
 
 
 def fewest_steps(trace, count, depth):
-    """Steps of the best of all trees of `count` draft tokens, by replaying each that the text can use."""
+    """Steps of the best of all trees of `count` draft tokens, by replaying each that the text can
+    use."""
     trie = build_trie(trace, depth)
     grown, best = {()}, trie.tokens
     for _ in range(count):
@@ -71,8 +73,12 @@ def test_replays_agree_and_never_lose(correlated_trace):
     for seed in range(3):
         trace = correlated_trace(seed)
         for result in trace_tree(trace):
-            assert replay_tree(trace, result.tree).tokens_per_step == pytest.approx(result.tokens_per_step)
-            assert replay_tree(trace, result.dp_tree).tokens_per_step == pytest.approx(result.dp_tokens_per_step)
+            assert replay_tree(trace, result.tree).tokens_per_step == pytest.approx(
+                result.tokens_per_step
+            )
+            assert replay_tree(trace, result.dp_tree).tokens_per_step == pytest.approx(
+                result.dp_tokens_per_step
+            )
             assert result.tokens_per_step >= result.dp_tokens_per_step
             assert 1 <= result.iterations <= 50
             assert 0 <= result.cycle_length <= result.iterations

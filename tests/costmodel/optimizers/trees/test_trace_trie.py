@@ -25,7 +25,12 @@ def recordings(draw):
     else:
         depth = draw(st.integers(1, 4))
         ranks = np.array([[draw(rank) for _ in range(depth)] for _ in range(n)]).reshape(n, depth)
-    return {"rank": ranks, "lengths": lengths, "width": WIDTH, "first_step_position": draw(st.integers(0, 1))}
+    return {
+        "rank": ranks,
+        "lengths": lengths,
+        "width": WIDTH,
+        "first_step_position": draw(st.integers(0, 1)),
+    }
 
 
 @st.composite
@@ -42,7 +47,9 @@ def trees(draw, depth):
 
 
 def rank_at(trace, position, level):
-    return int(trace.rank[position + level] if trace.depth_invariant else trace.rank[position, level])
+    return int(
+        trace.rank[position + level] if trace.depth_invariant else trace.rank[position, level]
+    )
 
 
 def walk(trace, paths, depth):
@@ -172,7 +179,9 @@ def test_proposals_that_stop_short_cut_the_paths():
     trie = build_trie(trace, 4)
     assert paths_of(trie) == [(0,), (0, 0)]
     assert trie.frequencies(np.array([True, True])).tolist() == [1, 1]
-    assert trie.steps(np.array([True, True])) == int(replay_tree(trace, Tree.from_paths([(0,), (0, 0)])).steps.sum())
+    assert trie.steps(np.array([True, True])) == int(
+        replay_tree(trace, Tree.from_paths([(0,), (0, 0)])).steps.sum()
+    )
 
 
 def test_refuses_traces_without_ranks_and_depths_out_of_range(trace_of):

@@ -34,18 +34,38 @@ def test_no_text_breaks_it_and_what_it_finds_is_finite(text):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("12.2 min", 732.0), ("109 s", 109.0), ("2.88e+08", 2.88e8), (".76", 0.76), ("2.04/2.26/2.23", None),
-     ("2.2 (M1); 2.3-3.6 (M2)", None), ("", None), ("1e999", None)],
-)  # fmt: skip
+    [
+        ("12.2 min", 732.0),
+        ("109 s", 109.0),
+        ("2.88e+08", 2.88e8),
+        (".76", 0.76),
+        ("2.04/2.26/2.23", None),
+        ("2.2 (M1); 2.3-3.6 (M2)", None),
+        ("", None),
+        ("1e999", None),
+    ],
+)
 def test_numbers_as_tables_have_them(text, value):
     assert number(text) == value
 
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("128", 128), ("1K shared prefix", 1024), ("ctx 32768", 32_768), ("KV 1024", 1024), ("seq 1024", 1024),
-     ("0-5k", 2560), ("25k-32k", 29_184), ("8K-128K", 69_632), ("1M", 1 << 20), ("~96-128", 112),
-     ("16K shared prefix (paged)", 16_384), ("LongBench doc (not per-row)", None), ("", None)],
-)  # fmt: skip
+    [
+        ("128", 128),
+        ("1K shared prefix", 1024),
+        ("ctx 32768", 32_768),
+        ("KV 1024", 1024),
+        ("seq 1024", 1024),
+        ("0-5k", 2560),
+        ("25k-32k", 29_184),
+        ("8K-128K", 69_632),
+        ("1M", 1 << 20),
+        ("~96-128", 112),
+        ("16K shared prefix (paged)", 16_384),
+        ("LongBench doc (not per-row)", None),
+        ("", None),
+    ],
+)
 def test_counts_of_tokens_as_tables_have_them(text, tokens):
     assert token_count(text) == tokens

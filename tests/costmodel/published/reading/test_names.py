@@ -1,4 +1,5 @@
-"""Names in published tables: systems, models, engines, prompts; and the table of what tables leave out."""
+"""Names in published tables: systems, models, engines, prompts; and the table of what tables leave
+out."""
 
 import tomllib
 from pathlib import Path
@@ -28,10 +29,18 @@ CAUSES = tomllib.loads((FOLDER / "causes.toml").read_text(encoding="utf-8"))["ca
 
 @pytest.mark.parametrize(
     ("text", "slug"),
-    [("Sequoia (baseline in DySpec)", "sequoia"), ("Prompt lookup (Spec-Bench)", "n-gram"), ("EAGLE-2", "eagle-2"),
-     ("Speculative Sampling (Chen, Chinchilla)", "speculative-sampling"), ("Vanilla (in PPD)", "plain-decoding"),
-     ("Medusa", "medusa"), ("DFloat11", "dfloat11"), ("TriForce", "triforce"), ("Lookahead decoding", "lookahead")],
-)  # fmt: skip
+    [
+        ("Sequoia (baseline in DySpec)", "sequoia"),
+        ("Prompt lookup (Spec-Bench)", "n-gram"),
+        ("EAGLE-2", "eagle-2"),
+        ("Speculative Sampling (Chen, Chinchilla)", "speculative-sampling"),
+        ("Vanilla (in PPD)", "plain-decoding"),
+        ("Medusa", "medusa"),
+        ("DFloat11", "dfloat11"),
+        ("TriForce", "triforce"),
+        ("Lookahead decoding", "lookahead"),
+    ],
+)
 def test_systems_of_the_catalogue(text, slug):
     method, remark = method_of_system(text)
     assert (method.slug, remark) == (slug, "")
@@ -52,12 +61,23 @@ def test_a_system_that_nothing_prices_is_refused():
 
 @pytest.mark.parametrize(
     ("text", "model"),
-    [("Vicuna-13B", "vicuna-13b"), ("Llama2-7B", "llama-2-7b"), ("JackFram/llama-68m", "llama-68m"),
-     ("Llama2-chat-70B", "llama-2-70b"), ("Llama2-7B-128K (Yarn)", "llama-2-7b"), ("Vicuna-7B-v1.3", "vicuna-7b"),
-     ("Llama3.1-8B-128K", "llama-3.1-8b"), ("LLaMA-3.1-8B-Instruct", "llama-3.1-8b"), ("QwQ-32B", "qwen2.5-32b"),
-     ("T5-XXL 11B", "t5-xxl"), ("T5-small 77M", "t5-v1.1-small"), ("t5-small", "t5-small"),
-     ("Mixtral-8x7B-Instruct", "mixtral-8x7b"), ("MobileLLaMA-1.4B", "mobilellama-1.4b")],
-)  # fmt: skip
+    [
+        ("Vicuna-13B", "vicuna-13b"),
+        ("Llama2-7B", "llama-2-7b"),
+        ("JackFram/llama-68m", "llama-68m"),
+        ("Llama2-chat-70B", "llama-2-70b"),
+        ("Llama2-7B-128K (Yarn)", "llama-2-7b"),
+        ("Vicuna-7B-v1.3", "vicuna-7b"),
+        ("Llama3.1-8B-128K", "llama-3.1-8b"),
+        ("LLaMA-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("QwQ-32B", "qwen2.5-32b"),
+        ("T5-XXL 11B", "t5-xxl"),
+        ("T5-small 77M", "t5-v1.1-small"),
+        ("t5-small", "t5-small"),
+        ("Mixtral-8x7B-Instruct", "mixtral-8x7b"),
+        ("MobileLLaMA-1.4B", "mobilellama-1.4b"),
+    ],
+)
 def test_models(text, model):
     assert model_of(text).name == model
 
@@ -74,7 +94,9 @@ def test_the_table_names_what_is_shipped():
     assert {each["model"] for each in TABLE["models"].values()} <= set(model_names())
     assert {each["engine"] for each in TABLE["engines"]} <= set(engine_names())
     assert all(each["because"] for each in (*TABLE["engines"], *TABLE["models"].values()))
-    assert {each["like"] for each in TABLE["systems"].values() if "like" in each} <= set(method_names())
+    assert {each["like"] for each in TABLE["systems"].values() if "like" in each} <= set(
+        method_names()
+    )
 
 
 def test_an_engine_that_the_row_names_goes_before_that_of_its_source(row):
@@ -100,7 +122,9 @@ def test_contexts_are_stated_or_assumed_aloud(row):
 
 
 def test_causes_are_of_the_rows_that_they_speak_of_alone(row):
-    assert "theorem" in cause_of(row(system="Speculative Decoding (Leviathan)", source="arXiv:2211.17192 Table 2"))
+    assert "theorem" in cause_of(
+        row(system="Speculative Decoding (Leviathan)", source="arXiv:2211.17192 Table 2")
+    )
     assert cause_of(row(system="EAGLE-2", source="a blog")) == ""
     assert "suspect" in cause_of(row(system="nobody", source="nowhere", notes="SUSPECT value"))
     known = {"systems", "sources", "hardware", "targets", "units", "words", "text"}

@@ -1,4 +1,5 @@
-"""Constants of a server are found again, whatever else its machine does, and predictions rest on them."""
+"""Constants of a server are found again, whatever else its machine does, and predictions rest on
+them."""
 
 import random
 from dataclasses import replace
@@ -24,7 +25,12 @@ from real_runs.calibration.server.shapes import Plan, prompt_lengths
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.client import Completion
 from tests.real_runs.calibration.server import pretended_server as pretended
-from tests.real_runs.calibration.server.pretended_server import PretendedServer, launches, prompt_s, step_s
+from tests.real_runs.calibration.server.pretended_server import (
+    PretendedServer,
+    launches,
+    prompt_s,
+    step_s,
+)
 
 PLAN = Plan(contexts=(125, 700, 1900), drafts=(0, 4, 16, 1, 8, 2), requests=(1, 2, 4), rounds=4)
 MODEL = load_model("smollm2-135m")
@@ -43,7 +49,9 @@ def calibrated(folder, *, plan=PLAN, architecture=MODEL, **about):
 def found(tmp_path_factory):
     """A calibration in which other work holds up a third of the times by a half."""
     rng = random.Random(5)
-    return calibrated(tmp_path_factory.mktemp("calibration"), held_up=lambda: 1.5 if rng.random() < 0.3 else 1.0)
+    return calibrated(
+        tmp_path_factory.mktemp("calibration"), held_up=lambda: 1.5 if rng.random() < 0.3 else 1.0
+    )
 
 
 def test_the_law_of_a_held_up_machine_is_found_within_two_percent(found):
@@ -60,21 +68,33 @@ def test_the_law_of_a_held_up_machine_is_found_within_two_percent(found):
 
 
 def setting(found, **changes):
-    names = {"model": "smollm2-135m", "device": str(found.profile), "engine": str(found.engine_file),
-             "dtype": "q4_1", "fidelity": "measured"} | changes  # fmt: skip
-    return build_setting(DecodingConfiguration(method="n-gram", deployment=DeploymentNames(**names)))
+    names = {
+        "model": "smollm2-135m",
+        "device": str(found.profile),
+        "engine": str(found.engine_file),
+        "dtype": "q4_1",
+        "fidelity": "measured",
+    } | changes
+    return build_setting(
+        DecodingConfiguration(method="n-gram", deployment=DeploymentNames(**names))
+    )
 
 
-@pytest.mark.parametrize(("requests", "drafts", "context"), [(1, 0, 128), (4, 16, 1903), (2, 3, 703), (1, 6, 1200)])
+@pytest.mark.parametrize(
+    ("requests", "drafts", "context"), [(1, 0, 128), (4, 16, 1903), (2, 3, 703), (1, 6, 1200)]
+)
 def test_predicted_steps_are_the_measured_ones_between_them_too(found, requests, drafts, context):
     step = step_cost(setting(found), geometric(0.5, drafts), batch=requests, context=context)
     kept = requests * (geometric(0.5, drafts).tokens_per_step - 1.0) * pretended.ACCEPTED_S
-    assert float(step.total_s) == pytest.approx(step_s(requests, 1 + drafts, context) + kept, rel=0.03)
+    assert float(step.total_s) == pytest.approx(
+        step_s(requests, 1 + drafts, context) + kept, rel=0.03
+    )
 
 
 def test_accepted_tokens_add_what_sampling_and_sending_them_takes(found):
     none, most = (
-        float(step_cost(setting(found), geometric(rate, 4), batch=2, context=300).total_s) for rate in (0.0, 1.0)
+        float(step_cost(setting(found), geometric(rate, 4), batch=2, context=300).total_s)
+        for rate in (0.0, 1.0)
     )
     assert most - none == pytest.approx(2 * 4 * found.accepted_s)
 
@@ -82,7 +102,9 @@ def test_accepted_tokens_add_what_sampling_and_sending_them_takes(found):
 def test_prompts_are_measured_and_the_engine_adds_what_is_beyond_them(found):
     deployment = setting(found).deployment
     for tokens, context in ((512, 0), (200, 300), (1000, 0), (512, 1500)):
-        cost = pass_cost(deployment, batch=1, query_tokens=tokens, context=context, prefill=True, logits="last")
+        cost = pass_cost(
+            deployment, batch=1, query_tokens=tokens, context=context, prefill=True, logits="last"
+        )
         assert float(cost.total_s) == pytest.approx(prompt_s(tokens, context), rel=0.05)
     engine = load_engine(str(found.engine_file))
     assert engine.host.prompt_s == pytest.approx(pretended.PROMPT_S, rel=0.02)
@@ -92,7 +114,10 @@ def test_prompts_are_measured_and_the_engine_adds_what_is_beyond_them(found):
 def test_the_profile_alone_is_near_and_says_how_near(found):
     device = load_device(found.profile)
     assert set(device.formats["q4_1"]) == {"gemm", "prefill"}
-    assert device.constants.gemm_compute_efficiency == load_device("cpu-generic").constants.gemm_compute_efficiency
+    assert (
+        device.constants.gemm_compute_efficiency
+        == load_device("cpu-generic").constants.gemm_compute_efficiency
+    )
     assert "llama.cpp" in device.provenance["formats.q4_1.gemm_compute_efficiency"].source
     plain = setting(found, fidelity="calibrated").deployment
     cost = float(pass_cost(plain, batch=1, query_tokens=1, context=128).total_s)
@@ -159,5 +184,7 @@ def test_plans_are_checked_and_grow_with_the_budget():
         Plan(drafts=(1, 2))
     with pytest.raises(InputError, match="contexts"):
         Plan(contexts=())
-    assert Plan.within(60).contexts[-1] < Plan.within(200).contexts[-1] < Plan.within(600).contexts[-1]
+    assert (
+        Plan.within(60).contexts[-1] < Plan.within(200).contexts[-1] < Plan.within(600).contexts[-1]
+    )
     assert max(b - a for a, b in pairwise(prompt_lengths((128, 5000)))) <= 512

@@ -30,11 +30,15 @@ def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path, shipped):
     steps = {(row.requests, row.query_tokens) for row in rows if row.mask != PROMPT}
     assert steps == {(1, 1), (2, 1), (1, 5), (2, 5)}  # whole verify passes, of two slots too
     assert any(row.mask == PROMPT and row.context == 0 for row in rows)
-    assert {row.model for row in rows} == {"smollm2-135m"} and {row.dtype for row in rows} == {"q4_1"}
+    assert {row.model for row in rows} == {"smollm2-135m"} and {row.dtype for row in rows} == {
+        "q4_1"
+    }
     names = DeploymentNames(
-        model=str(shipped), device=str(calibration.profile), engine=str(calibration.engine_file),
+        model=str(shipped),
+        device=str(calibration.profile),
+        engine=str(calibration.engine_file),
         fidelity="measured",
-    )  # fmt: skip
+    )
     setting = build_setting(DecodingConfiguration(method="n-gram", deployment=names))
     for row in rows:
         if row.mask != PROMPT:
@@ -48,7 +52,7 @@ def test_a_server_that_somebody_else_runs_is_measured(tmp_path, few_layers):
     folder = tmp_path / "theirs"
     with launched_llama_cpp(
         few_layers, 0, False, slots=2, context=512, folder=folder, threads=1, vocabulary=49152
-    ) as client:  # fmt: skip
+    ) as client:
         plan = Plan(contexts=(50, 150), drafts=(0,), requests=(1, 2), rounds=1)
         url = str(client.server.address)
         calibration = calibrate_server(

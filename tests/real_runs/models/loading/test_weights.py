@@ -107,7 +107,9 @@ def test_shards_load_together_and_stay_in_their_folder(folder):
     for file, held in parts.items():
         save_file({name: tensors[name] for name in held}, folder / file)
     index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": {n: file for file, held in parts.items() for n in held}}))
+    index.write_text(
+        json.dumps({"weight_map": {n: file for file, held in parts.items() for n in held}})
+    )
     loaded = load_weights(find_model(folder))
     assert sorted(loaded.tensors) == names
     index.write_text(json.dumps({"weight_map": {"x": "../elsewhere/a.safetensors"}}))
@@ -241,7 +243,9 @@ def test_places_without_a_model_are_refused(tmp_path, monkeypatch):
 
 
 def test_expected_shapes_count_every_parameter():
-    config = LlamaConfig(vocabulary=49152, width=576, layers=30, heads=9, kv_heads=3, head_dim=64, ffn_width=1536)
+    config = LlamaConfig(
+        vocabulary=49152, width=576, layers=30, heads=9, kv_heads=3, head_dim=64, ffn_width=1536
+    )
     count = sum(int(np.prod(shape)) for shape in expected_shapes(config).values())
     assert count == 134_515_008  # the size SmolLM2-135M is published with
 

@@ -19,9 +19,21 @@ def get(running, path):
 
 def chat_ids(running, text):
     """Token ids of a question in the model's own form."""
-    formed = post(running, "/apply-template", messages=[{"role": "user", "content": text}])["prompt"]
-    return post(running, "/tokenize", content=formed, add_special=True, parse_special=True)["tokens"]
+    formed = post(running, "/apply-template", messages=[{"role": "user", "content": text}])[
+        "prompt"
+    ]
+    return post(running, "/tokenize", content=formed, add_special=True, parse_special=True)[
+        "tokens"
+    ]
 
 
 def greedy(running, prompt, count, **further):
-    return post(running, "/completion", prompt=prompt, n_predict=count, temperature=0, return_tokens=True, **further)
+    return post(
+        running,
+        "/completion",
+        prompt=prompt,
+        n_predict=count,
+        temperature=0,
+        return_tokens=True,
+        **further,
+    )

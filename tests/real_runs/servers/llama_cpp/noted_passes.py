@@ -2,8 +2,8 @@
 
     python noted_passes.py MODEL SLOTS '[[prompt tokens, output tokens], …]'
 
-The first request is sent alone; the others while it is computed. Prints a JSON list of passes, each as sequences and
-tokens of each.
+The first request is sent alone; the others while it is computed. Prints a JSON list of passes, each
+as sequences and tokens of each.
 """
 
 import ctypes
@@ -16,12 +16,20 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-PASS = re.compile(rb"ubatch_print:\s+n_seq_tokens = (\d+)[^\n]*\n[^\n]*ubatch_print:\s+n_seqs\s+= (\d+)")
+PASS = re.compile(
+    rb"ubatch_print:\s+n_seq_tokens = (\d+)[^\n]*\n[^\n]*ubatch_print:\s+n_seqs\s+= (\d+)"
+)
 
 
 def ask(url, number, prompt_tokens, output_tokens):
     prompt = [1000 + (37 * number + 11 * i) % 3000 for i in range(prompt_tokens)]
-    body = {"prompt": prompt, "n_predict": output_tokens, "ignore_eos": True, "temperature": 0, "cache_prompt": False}
+    body = {
+        "prompt": prompt,
+        "n_predict": output_tokens,
+        "ignore_eos": True,
+        "temperature": 0,
+        "cache_prompt": False,
+    }
     request = urllib.request.Request(
         url + "/completion", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
@@ -33,7 +41,13 @@ def main(model, slots, requests):
     import xllamacpp
 
     p = xllamacpp.CommonParams()
-    p.model.path, p.n_parallel, p.n_ctx, p.port, p.hostnames = model, slots, 1024 * slots, 0, ["127.0.0.1"]
+    p.model.path, p.n_parallel, p.n_ctx, p.port, p.hostnames = (
+        model,
+        slots,
+        1024 * slots,
+        0,
+        ["127.0.0.1"],
+    )
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1
     p.verbosity = 10
     server = xllamacpp.Server(p)

@@ -1,7 +1,9 @@
-"""Read arguments of `llama-server` with our table and with the engine's own parser, and compare all parameters.
+"""Read arguments of `llama-server` with our table and with the engine's own parser, and compare all
+parameters.
 
-Takes the folder of the engine's reader as its argument and a JSON list of argument lists on standard input; the last
-line of the output is a JSON list of the parameters that differ, by their names, ours first.
+Takes the folder of the engine's reader as its argument and a JSON list of argument lists on
+standard input; the last line of the output is a JSON list of the parameters that differ, by their
+names, ours first.
 """
 
 import json
@@ -32,7 +34,9 @@ def compared(arguments):
     ours = xllamacpp.CommonParams()
     fill(ours, read_arguments(arguments))
     mine, theirs = flattened(ours), flattened(parameters_of(arguments))
-    return {name: [repr(mine[name]), repr(theirs[name])] for name in mine if mine[name] != theirs[name]}
+    return {
+        name: [repr(mine[name]), repr(theirs[name])] for name in mine if mine[name] != theirs[name]
+    }
 
 
 print("\n" + json.dumps([compared(arguments) for arguments in json.load(sys.stdin)]))

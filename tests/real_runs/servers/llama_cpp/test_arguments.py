@@ -1,4 +1,5 @@
-"""What our table reads from an exported command line is what the engine's own parser reads from it."""
+"""What our table reads from an exported command line is what the engine's own parser reads from
+it."""
 
 import importlib.util
 import itertools
@@ -39,15 +40,29 @@ def exported(version):
     lines = []
     methods = [name for name in method_names() if "llama.cpp" in load_method(name).engines]
     for method, wish, cache in itertools.product(methods, WISHES.items(), CACHES):
-        variants = load_engine("llama.cpp").options.drafting[load_method(method).engines["llama.cpp"]].variants
+        variants = (
+            load_engine("llama.cpp")
+            .options.drafting[load_method(method).engines["llama.cpp"]]
+            .variants
+        )
         for variant in ("", *variants):
-            named = {"draft_model": "draft.gguf"} if load_method(method).needs_trained_weights else {}
+            named = (
+                {"draft_model": "draft.gguf"} if load_method(method).needs_trained_weights else {}
+            )
             chosen = DecodingConfiguration(
-                method=method, context=1024, draft_tokens=5, ngram_min=3, ngram_max=3, **named, **wish[1],
+                method=method,
+                context=1024,
+                draft_tokens=5,
+                ngram_min=3,
+                ngram_max=3,
+                **named,
+                **wish[1],
                 deployment=DeploymentNames(model="target.gguf", kv_dtype=cache),
-            )  # fmt: skip
+            )
             try:
-                written = export(chosen, "llama.cpp", version, variant=variant, synthetic=wish[0] == "synthetic")
+                written = export(
+                    chosen, "llama.cpp", version, variant=variant, synthetic=wish[0] == "synthetic"
+                )
             except InputError:
                 continue
             lines.append(shlex.split(written.command)[1:])
@@ -58,10 +73,17 @@ def differences(cases, root):
     if importlib.util.find_spec("xllamacpp") is None:
         pytest.skip("xllamacpp is not installed")
     done = subprocess.run(
-        [sys.executable, HERE / "read_both.py", root / "tests" / "app" / "exporters" / "engine_parsers"],
-        input=json.dumps(cases), capture_output=True, text=True, check=False,
+        [
+            sys.executable,
+            HERE / "read_both.py",
+            root / "tests" / "app" / "exporters" / "engine_parsers",
+        ],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=False,
         env=os.environ | {"PYTHONPATH": str(root)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -81,13 +103,23 @@ def test_the_table_reads_what_the_engines_own_parser_reads(root):
 
 
 def test_the_older_spelling_sets_the_same_attributes():
-    by_spelling = [[read_arguments(line) for line in exported(version)] for version in ("old", "new")]
+    by_spelling = [
+        [read_arguments(line) for line in exported(version)] for version in ("old", "new")
+    ]
     assert len(by_spelling[0]) >= 10
-    lookups = {f"speculative.{name}.{size}" for name in ("ngram_map_k", "ngram_map_k4v")
-               for size in ("size_n", "size_m", "min_hits")}  # fmt: skip
-    newer = [frozenset((name, str(value)) for name, value in read.items()) for read in by_spelling[1]]
+    lookups = {
+        f"speculative.{name}.{size}"
+        for name in ("ngram_map_k", "ngram_map_k4v")
+        for size in ("size_n", "size_m", "min_hits")
+    }
+    newer = [
+        frozenset((name, str(value)) for name, value in read.items()) for read in by_spelling[1]
+    ]
     for read in by_spelling[0]:
-        assert frozenset((name, str(value)) for name, value in read.items() if name not in lookups) in newer
+        assert (
+            frozenset((name, str(value)) for name, value in read.items() if name not in lookups)
+            in newer
+        )
 
 
 def test_the_last_flag_wins_and_rates_are_numbers():

@@ -1,4 +1,5 @@
-"""A model that keeps some layers: its tensors and logits are the whole model's, and the engine drafts with it."""
+"""A model that keeps some layers: its tensors and logits are the whole model's, and the engine
+drafts with it."""
 
 from dataclasses import replace
 
@@ -23,14 +24,35 @@ def small_model(path, *, layers=4, changed=(), **tensors):
     generator = np.random.default_rng(5)
     writer = gguf.GGUFWriter(path, "llama")
     for add, value in {
-        "block_count": layers, "embedding_length": 64, "feed_forward_length": 96, "head_count": 4, "head_count_kv": 2,
-        "layer_norm_rms_eps": 1e-5, "rope_freq_base": 1e4, "context_length": 128, "name": "small", **dict(changed),
-    }.items():  # fmt: skip
+        "block_count": layers,
+        "embedding_length": 64,
+        "feed_forward_length": 96,
+        "head_count": 4,
+        "head_count_kv": 2,
+        "layer_norm_rms_eps": 1e-5,
+        "rope_freq_base": 1e4,
+        "context_length": 128,
+        "name": "small",
+        **dict(changed),
+    }.items():
         getattr(writer, f"add_{add}")(value)
-    shapes = {"attn_norm": (64,), "ffn_norm": (64,), "attn_q": (64, 64), "attn_k": (32, 64), "attn_v": (32, 64),
-              "attn_output": (64, 64), "ffn_gate": (96, 64), "ffn_up": (96, 64), "ffn_down": (64, 96)}  # fmt: skip
+    shapes = {
+        "attn_norm": (64,),
+        "ffn_norm": (64,),
+        "attn_q": (64, 64),
+        "attn_k": (32, 64),
+        "attn_v": (32, 64),
+        "attn_output": (64, 64),
+        "ffn_gate": (96, 64),
+        "ffn_up": (96, 64),
+        "ffn_down": (64, 96),
+    }
     held = {"token_embd.weight": (50, 64), "output_norm.weight": (64,)}
-    held |= {f"blk.{layer}.{name}.weight": shape for layer in range(layers) for name, shape in shapes.items()}
+    held |= {
+        f"blk.{layer}.{name}.weight": shape
+        for layer in range(layers)
+        for name, shape in shapes.items()
+    }
     for name, shape in held.items():
         array = generator.normal(size=shape).astype(np.float32)
         if len(shape) == 2:
@@ -58,16 +80,28 @@ def test_what_is_left_are_the_whole_models_own_tensors(tmp_path):
         name = tensor.name.replace("blk.1.", "blk.3.")
         assert tensor.tensor_type == old[name].tensor_type and (tensor.data == old[name].data).all()
     assert len(after.tensors) == 2 + 2 * 9
-    assert after.fields["llama.block_count"].contents() == 2 and list(after.fields[LAYERS_KEY].contents()) == [0, 3]
-    kept = set(before.fields) - {"llama.block_count", "general.name", "GGUF.tensor_count", "GGUF.kv_count"}
+    assert after.fields["llama.block_count"].contents() == 2 and list(
+        after.fields[LAYERS_KEY].contents()
+    ) == [0, 3]
+    kept = set(before.fields) - {
+        "llama.block_count",
+        "general.name",
+        "GGUF.tensor_count",
+        "GGUF.kv_count",
+    }
     assert all(before.fields[name].contents() == after.fields[name].contents() for name in kept)
     assert (made.tensor_bytes, made.whole_tensor_bytes) == (
-        sum(tensor.n_bytes for tensor in after.tensors), sum(tensor.n_bytes for tensor in before.tensors)
-    )  # fmt: skip
+        sum(tensor.n_bytes for tensor in after.tensors),
+        sum(tensor.n_bytes for tensor in before.tensors),
+    )
     model, draft = (Llama(load_weights(find_model(file))) for file in (whole, made.path))
-    torch.testing.assert_close(logits(draft, [1, 7, 4]), logits(GapLlama(model, start=1, stop=3), [1, 7, 4]))
+    torch.testing.assert_close(
+        logits(draft, [1, 7, 4]), logits(GapLlama(model, start=1, stop=3), [1, 7, 4])
+    )
     again = cut_draft(made.path, tmp_path / "again.gguf", (1,))
-    assert again.whole_layers == 2 and list(gguf.GGUFReader(again.path).fields[LAYERS_KEY].contents()) == [1]
+    assert again.whole_layers == 2 and list(
+        gguf.GGUFReader(again.path).fields[LAYERS_KEY].contents()
+    ) == [1]
 
 
 def test_a_fitted_head_reads_what_the_bridge_carries(tmp_path):
@@ -84,7 +118,10 @@ def test_a_fitted_head_reads_what_the_bridge_carries(tmp_path):
     bridge = fit_bridge(model, texts, exit_layer=2, ridge=RIDGE)
     cache = model.new_cache(5)
     state = model.forward([3, 1, 4, 1, 5], cache, logits="none", capture=[2]).hidden[2]
-    carried = replace(bridge, bias=torch.zeros_like(bridge.bias))(state) * weights.tensors["model.norm.weight"]
+    carried = (
+        replace(bridge, bias=torch.zeros_like(bridge.bias))(state)
+        * weights.tensors["model.norm.weight"]
+    )
     wanted = carried @ weights.tensors["model.embed_tokens.weight"].T
     found = logits(Llama(draft), [3, 1, 4, 1, 5])
     assert torch.corrcoef(torch.stack([wanted.flatten(), found.flatten()]))[0, 1] > 0.999
@@ -122,7 +159,9 @@ def test_a_foreign_file_and_the_model_itself_are_refused(tmp_path):
         cut_draft(tmp_path / "none.gguf", tmp_path / "draft.gguf", (0,))
 
 
-@pytest.mark.parametrize(("text", "layers"), [("3", (0, 1, 2)), ("0-1,5", (0, 1, 5)), ("4,6-7", (4, 6, 7))])
+@pytest.mark.parametrize(
+    ("text", "layers"), [("3", (0, 1, 2)), ("0-1,5", (0, 1, 5)), ("4,6-7", (4, 6, 7))]
+)
 def test_layers_are_a_number_or_a_list(text, layers):
     assert read_layers(text) == layers
 
@@ -136,9 +175,19 @@ def test_other_forms_of_layers_are_refused(text):
 @pytest.mark.model
 def test_the_engine_drafts_with_what_is_left(shipped, cut, few_layers, tmp_path):
     arguments = [
-        "--model", str(shipped), "--ctx-size", "256", "--parallel", "1", "--spec-type", "draft-simple",
-        "--spec-draft-model", str(cut), "--spec-draft-n-max", "3",
-    ]  # fmt: skip
+        "--model",
+        str(shipped),
+        "--ctx-size",
+        "256",
+        "--parallel",
+        "1",
+        "--spec-type",
+        "draft-simple",
+        "--spec-draft-model",
+        str(cut),
+        "--spec-draft-n-max",
+        "3",
+    ]
     prompt = "The quick brown fox jumps over the lazy dog. The quick brown"
     with launched(arguments, folder=tmp_path) as running:
         drafting = greedy(running, prompt, 16, ignore_eos=True)

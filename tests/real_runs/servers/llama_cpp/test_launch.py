@@ -1,4 +1,5 @@
-"""A server that is launched answers, ends with its block and with its parent, and says why it did not come up."""
+"""A server that is launched answers, ends with its block and with its parent, and says why it did
+not come up."""
 
 import json
 import os
@@ -63,16 +64,23 @@ def gone(pid):
 
 def refuse(message, *words, folder, **settings):
     """Launch what must not come up, and return the error."""
-    with pytest.raises(InputError, match=message) as caught, launched(list(words), folder=folder, **settings):
+    with (
+        pytest.raises(InputError, match=message) as caught,
+        launched(list(words), folder=folder, **settings),
+    ):
         pass
     return caught.value
 
 
-def test_a_program_is_started_with_its_own_flags_and_those_that_are_missing(program, tmp_path, monkeypatch):
+def test_a_program_is_started_with_its_own_flags_and_those_that_are_missing(
+    program, tmp_path, monkeypatch
+):
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "99")
     cpu = min(os.sched_getaffinity(0))
     given = ["--model", "a.gguf", "--some-later-flag", "3"]
-    with launched(given, folder=tmp_path / "run", binary=program(STAND_IN), threads=2, cpu=cpu) as running:
+    with launched(
+        given, folder=tmp_path / "run", binary=program(STAND_IN), threads=2, cpu=cpu
+    ) as running:
         added = ["--host", "127.0.0.1", "--port", "0", "--threads", "2", "--metrics"]
         words, cpus, environment = json.loads(get(running, "/health"))
         assert words == [*given, *added] == list(running.command)
@@ -111,7 +119,9 @@ def test_a_server_that_never_answers_is_ended(program, tmp_path):
 
 def test_a_server_that_does_not_end_when_asked_to_is_killed(program, tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "_GRACE_S", 0.2)
-    deaf = STAND_IN.replace("words =", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwords =")
+    deaf = STAND_IN.replace(
+        "words =", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwords ="
+    )
     with launched([], folder=tmp_path / "run", binary=program(deaf)) as running:
         pass
     assert gone(running.pid)
@@ -130,7 +140,9 @@ def test_a_server_that_does_not_end_when_asked_to_is_killed(program, tmp_path, m
         (["--parallel", "two"], {}, "--parallel: must be a number, got 'two'"),
     ],
 )
-def test_what_cannot_be_started_is_refused_before_anything_starts(tmp_path, monkeypatch, arguments, settings, message):
+def test_what_cannot_be_started_is_refused_before_anything_starts(
+    tmp_path, monkeypatch, arguments, settings, message
+):
     monkeypatch.setattr(launch.shutil, "which", lambda name: None)
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(launch.subprocess, "Popen", None)
@@ -145,14 +157,35 @@ def test_without_a_server_the_message_names_the_extra(tmp_path, monkeypatch):
 
 @pytest.mark.model
 def test_the_embedded_server_runs_an_exported_command(shipped, tmp_path):
-    given = ["--model", str(shipped), "--ctx-size", "512", "--parallel", "2", "--spec-type", "ngram-simple"]
-    lookup = ["--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4", "--spec-draft-n-max", "4"]
+    given = [
+        "--model",
+        str(shipped),
+        "--ctx-size",
+        "512",
+        "--parallel",
+        "2",
+        "--spec-type",
+        "ngram-simple",
+    ]
+    lookup = [
+        "--spec-ngram-simple-size-n",
+        "2",
+        "--spec-ngram-simple-size-m",
+        "4",
+        "--spec-draft-n-max",
+        "4",
+    ]
     synthetic = ["--spec-synth-rates", "1,1,1,1"]
     with launched([*given, *lookup, *synthetic], folder=tmp_path) as running:
         timings = greedy(running, "one two three four " * 6, 16, ignore_eos=True)["timings"]
-        assert timings["predicted_n"] == 16 and timings["draft_n"] == timings["draft_n_accepted"] > 0
+        assert (
+            timings["predicted_n"] == 16 and timings["draft_n"] == timings["draft_n_accepted"] > 0
+        )
         properties = json.loads(get(running, "/props"))
-        assert properties["total_slots"] == 2 and properties["default_generation_settings"]["n_ctx"] == 256
+        assert (
+            properties["total_slots"] == 2
+            and properties["default_generation_settings"]["n_ctx"] == 256
+        )
         assert "llamacpp:tokens_predicted_total 16" in get(running, "/metrics")
     assert gone(running.pid)
 
@@ -166,21 +199,36 @@ def test_the_embedded_server_runs_an_exported_command(shipped, tmp_path):
         ("n-gram", {"draft_tokens": 4}, {"variant": "ngram-map-k"}),
         ("n-gram", {"draft_tokens": 4}, {"variant": "ngram-mod"}),
         ("n-gram", {"draft_tokens": 4}, {"version": "old"}),
-        ("speculative-decoding", {"draft_tokens": 2, "acceptance_by_depth": (0.5, 0.25)}, {"synthetic": True}),
+        (
+            "speculative-decoding",
+            {"draft_tokens": 2, "acceptance_by_depth": (0.5, 0.25)},
+            {"synthetic": True},
+        ),
     ],
 )
 def test_what_is_exported_is_started_as_it_is(few_layers, tmp_path, method, changes, options):
-    own = {"draft_model": str(few_layers)} if method == "speculative-decoding" else {"ngram_min": 2, "ngram_max": 2}
+    own = (
+        {"draft_model": str(few_layers)}
+        if method == "speculative-decoding"
+        else {"ngram_min": 2, "ngram_max": 2}
+    )
     chosen = DecodingConfiguration(
-        method=method, context=128, max_batch=2, max_length=128, deployment=DeploymentNames(model=str(few_layers)),
+        method=method,
+        context=128,
+        max_batch=2,
+        max_length=128,
+        deployment=DeploymentNames(model=str(few_layers)),
         **({} if method == "plain-decoding" else own | changes),
-    )  # fmt: skip
+    )
     program, *arguments = shlex.split(export(chosen, "llama.cpp", **options).command)
     assert program == "llama-server"
     with launched(arguments, folder=tmp_path) as running:
         assert running.command[: len(arguments)] == tuple(arguments)
         properties = json.loads(get(running, "/props"))
-        assert properties["total_slots"] == 2 and properties["default_generation_settings"]["n_ctx"] >= 128
+        assert (
+            properties["total_slots"] == 2
+            and properties["default_generation_settings"]["n_ctx"] >= 128
+        )
         count = 60 if method == "n-gram" else 12  # ngram-mod sees a text again after 32 tokens
         timings = greedy(running, "one two three four " * 8, count, ignore_eos=True)["timings"]
         assert timings["predicted_n"] == count
@@ -193,7 +241,14 @@ def test_the_embedded_server_says_why_it_does_not_start(few_layers, tmp_path):
     foreign.write_bytes(b"no model")
     for model in (tmp_path / "none.gguf", foreign):
         refuse("failed to load model", "--model", str(model), folder=tmp_path)
-    refuse("unknown name 'draft-eagle4'", "--model", str(few_layers), "--spec-type", "draft-eagle4", folder=tmp_path)
+    refuse(
+        "unknown name 'draft-eagle4'",
+        "--model",
+        str(few_layers),
+        "--spec-type",
+        "draft-eagle4",
+        folder=tmp_path,
+    )
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         message = f"ended with 2 before it answered: .*{port}"
@@ -216,7 +271,9 @@ with launched(["--model", sys.argv[1], "--ctx-size", "256"], folder=Path(sys.arg
 def test_no_server_outlives_its_parent(few_layers, tmp_path, root, number):
     environment = os.environ | {"PYTHONPATH": str(root)}
     words = [sys.executable, "-c", PARENT, str(few_layers), str(tmp_path)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as parent:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as parent:
         pid = int(parent.stdout.readline())
         assert is_alive(pid)
         parent.send_signal(number)

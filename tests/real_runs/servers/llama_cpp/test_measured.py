@@ -1,4 +1,5 @@
-"""What the client counts is what llama.cpp's server counts, and what it observes is what was sent."""
+"""What the client counts is what llama.cpp's server counts, and what it observes is what was
+sent."""
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,7 +21,14 @@ REQUESTS = Workload(
     prompt_tokens=np.array([40, 17, 64, 33]),
     output_tokens=np.array([12, 20, 1, 8]),
 )
-DRAFTING = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "3")
+DRAFTING = (
+    "--spec-type",
+    "ngram-simple",
+    "--spec-ngram-simple-size-n",
+    "2",
+    "--spec-ngram-simple-size-m",
+    "3",
+)
 
 
 def test_counts_of_the_client_and_of_the_server_agree(few_layers, tmp_path):
@@ -30,7 +38,9 @@ def test_counts_of_the_client_and_of_the_server_agree(few_layers, tmp_path):
         assert (server.kind, server.slots, server.context) == ("llama.cpp", 2, 256)
         prompts = passages(REQUESTS, token_ids(server, read_prompts()), 0)
         options = {"cache_prompt": False}
-        result = run_load(Load(server=server, workload=REQUESTS, prompts=prompts, out=tmp_path, options=options))
+        result = run_load(
+            Load(server=server, workload=REQUESTS, prompts=prompts, out=tmp_path, options=options)
+        )
         before, after = (Scrape(at_s=0.0, text=(tmp_path / name).read_text()) for name in SCRAPES)
         assert observed(after, scrape(server)).total("llamacpp:tokens_predicted") == 0
     rows = pq.read_table(tmp_path / ROWS).to_pylist()

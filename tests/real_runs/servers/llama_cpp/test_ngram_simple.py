@@ -1,4 +1,5 @@
-"""Our statement of llama.cpp's n-gram drafter is the engine's: by its rule written out, and on text that it decoded."""
+"""Our statement of llama.cpp's n-gram drafter is the engine's: by its rule written out, and on text
+that it decoded."""
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ sizes = st.integers(1, 6)
 
 
 def stated(tokens, sampled, size_n, size_m):
-    """The rule as the engine's source has it: every start is tried, the latest first, and never the first token."""
+    """The rule as the engine's source has it: every start is tried, the latest first, and never the
+    first token."""
     if len(tokens) <= size_n + size_m + 1:
         return []
     pattern = [*tokens[len(tokens) - size_n + 1 :], sampled]
@@ -66,8 +68,12 @@ def walked(lengths):
 
 
 @pytest.mark.model
-@pytest.mark.parametrize(("size_n", "size_m"), [(1, 16), pytest.param(3, 8, marks=pytest.mark.slow)])
-def test_the_engine_drafts_and_keeps_what_is_computed_from_its_text(few_layers, tmp_path, size_n, size_m):
+@pytest.mark.parametrize(
+    ("size_n", "size_m"), [(1, 16), pytest.param(3, 8, marks=pytest.mark.slow)]
+)
+def test_the_engine_drafts_and_keeps_what_is_computed_from_its_text(
+    few_layers, tmp_path, size_n, size_m
+):
     sizes = ["--spec-ngram-simple-size-n", str(size_n), "--spec-ngram-simple-size-m", str(size_m)]
     plain = ["--model", str(few_layers), "--ctx-size", "512", "--parallel", "1"]
     counted, computed = np.zeros(2, int), np.zeros(2, int)

@@ -20,7 +20,8 @@ SCRIPT = Path(__file__).with_name("noted_passes.py")
 
 
 def simulated(requests, slots):
-    """Passes as sequences and tokens of each; every pass takes a second, and the first request comes alone."""
+    """Passes as sequences and tokens of each; every pass takes a second, and the first request
+    comes alone."""
     passes = []
 
     def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
@@ -30,26 +31,32 @@ def simulated(requests, slots):
         return 1.0
 
     workload = Workload(
-        arrival_s=0.001 * np.arange(len(requests)), prompt_tokens=np.array([prompt for prompt, _ in requests]),
+        arrival_s=0.001 * np.arange(len(requests)),
+        prompt_tokens=np.array([prompt for prompt, _ in requests]),
         output_tokens=np.array([output for _, output in requests]),
-    )  # fmt: skip
+    )
     options = engine_options(load_engine("llama.cpp")) | {"max_requests": slots}
     scheduler = SchedulerOptions(**options, kv_blocks=1024 * slots)
-    assert simulate(Scenario(workload=workload, scheduler=scheduler, timer=timer), machine=False).finished.all()
+    assert simulate(
+        Scenario(workload=workload, scheduler=scheduler, timer=timer), machine=False
+    ).finished.all()
     return passes
 
 
 @pytest.mark.parametrize(
-    ("slots", "short"), [(2, 7), *(pytest.param(slots, 15, marks=pytest.mark.slow) for slots in (2, 4))]
+    ("slots", "short"),
+    [(2, 7), *(pytest.param(slots, 15, marks=pytest.mark.slow) for slots in (2, 4))],
 )
 def test_the_simulator_computes_the_passes_of_the_engine(shipped, slots, short):
     rng = np.random.default_rng(slots)
     drawn = (rng.integers(low, high, short).tolist() for low, high in ((4, 60), (1, 9)))
     requests = [[600, 3], *zip(*drawn, strict=True)]
     ran = subprocess.run(
-        [sys.executable, SCRIPT, str(shipped), str(slots), json.dumps(requests)], capture_output=True, check=True,
+        [sys.executable, SCRIPT, str(shipped), str(slots), json.dumps(requests)],
+        capture_output=True,
+        check=True,
         timeout=240,
-    )  # fmt: skip
+    )
     passes = json.loads(ran.stdout)
     assert len(passes) > short
     assert passes == simulated(requests, slots)

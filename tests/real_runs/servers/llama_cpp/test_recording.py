@@ -1,4 +1,5 @@
-"""Recordings through a server: what it answered, what drafters would have made of it, and answers that are none."""
+"""Recordings through a server: what it answered, what drafters would have made of it, and answers
+that are none."""
 
 import http.server
 import json
@@ -27,14 +28,28 @@ from traces.replay.walk import replay_chain
 PROMPTS = read_prompts(None).first_of_each_kind(1)
 FEW = replace(PROMPTS, prompts=PROMPTS.prompts[:2])
 SETUP = {
-    "recorder": "r", "name": "m", "model_file": "m.gguf", "context": 4096, "dtype": "Q8_0", "build": "b",
-    "dataset": "d", "dataset_sha256": "0", "max_new_tokens": 64, "ignore_eos": True,
-}  # fmt: skip
+    "recorder": "r",
+    "name": "m",
+    "model_file": "m.gguf",
+    "context": 4096,
+    "dtype": "Q8_0",
+    "build": "b",
+    "dataset": "d",
+    "dataset_sha256": "0",
+    "max_new_tokens": 64,
+    "ignore_eos": True,
+}
 
 
 def answered(prompt, output):
     return Answered(
-        request="a", kind="k", prompt=tuple(prompt), output=tuple(output), ended="length", drafted=0, accepted=0
+        request="a",
+        kind="k",
+        prompt=tuple(prompt),
+        output=tuple(output),
+        ended="length",
+        drafted=0,
+        accepted=0,
     )
 
 
@@ -44,10 +59,16 @@ def answered(prompt, output):
     size_n=st.integers(1, 4),
     further=st.integers(0, 8),
 )
-def test_one_recording_replays_every_draft_length_from_what_is_looked_up_on(prompt, output, size_n, further):
-    trace = lookup_trace(Answers(setup=SETUP, requests=(answered(prompt, output),)), size_n=size_n, size_m=size_n + 8)
+def test_one_recording_replays_every_draft_length_from_what_is_looked_up_on(
+    prompt, output, size_n, further
+):
+    trace = lookup_trace(
+        Answers(setup=SETUP, requests=(answered(prompt, output),)), size_n=size_n, size_m=size_n + 8
+    )
     assert "too short" not in trace.provenance.notes
-    own = ngram_simple_lengths(prompt, output, size_n=size_n, size_m=size_n + further, most_tokens=64, context=4096)
+    own = ngram_simple_lengths(
+        prompt, output, size_n=size_n, size_m=size_n + further, most_tokens=64, context=4096
+    )
     position, steps = 1, 0
     while position < len(output):
         position, steps = position + int(own.emitted[position]), steps + 1
@@ -57,12 +78,20 @@ def test_one_recording_replays_every_draft_length_from_what_is_looked_up_on(prom
 @pytest.mark.model
 def test_a_recording_holds_the_text_and_both_drafters(few_layers, tmp_path):
     plain = ["--model", str(few_layers), "--ctx-size", "512", "--parallel", "1"]
-    with launched(plain, folder=tmp_path / "a") as target, launched(plain, folder=tmp_path / "b") as draft:
+    with (
+        launched(plain, folder=tmp_path / "a") as target,
+        launched(plain, folder=tmp_path / "b") as draft,
+    ):
         told = []
         files = record_server(
-            Address.parse(target.url), FEW, out=tmp_path, lookups=[(2, 8)], draft=Address.parse(draft.url),
-            max_new_tokens=12, tell=lambda *done: told.append(done),
-        )  # fmt: skip
+            Address.parse(target.url),
+            FEW,
+            out=tmp_path,
+            lookups=[(2, 8)],
+            draft=Address.parse(draft.url),
+            max_new_tokens=12,
+            tell=lambda *done: told.append(done),
+        )
         assert told == [(done, 4) for done in range(1, 5)]
         lookup, own = (read_trace(file) for file in files)
         assert (lookup.level, own.level, lookup.requests) == (1, 2, 2)
@@ -70,32 +99,51 @@ def test_a_recording_holds_the_text_and_both_drafters(few_layers, tmp_path):
         # the target as its own draft model: what differs is how sums are rounded
         assert np.mean(own.rank == 0) > 0.95
         with pytest.raises(InputError, match="ignore_eos: the recording was begun with False"):
-            record_answers(Address.parse(target.url), FEW, out=tmp_path, max_new_tokens=12, ignore_eos=True)
+            record_answers(
+                Address.parse(target.url), FEW, out=tmp_path, max_new_tokens=12, ignore_eos=True
+            )
         kept = record_answers(Address.parse(target.url), FEW, out=tmp_path, max_new_tokens=12)
-        assert greedy(target, kept.requests[0].prompt, 12)["tokens"] == list(kept.requests[0].output)
+        assert greedy(target, kept.requests[0].prompt, 12)["tokens"] == list(
+            kept.requests[0].output
+        )
         with pytest.raises(InputError, match="start the server with --ctx-size"):
-            record_answers(Address.parse(target.url), FEW, out=tmp_path / "long", max_new_tokens=500)
+            record_answers(
+                Address.parse(target.url), FEW, out=tmp_path / "long", max_new_tokens=500
+            )
 
 
 @pytest.mark.model
 def test_the_engine_keeps_what_a_draft_models_own_server_says_it_hits(shipped, cut, tmp_path):
-    """Drafts of 3 tokens are counted by the server that verifies them, hits by one that runs the draft model alone."""
-    draws = ["--spec-type", "draft-simple", "--spec-draft-model", str(cut), "--spec-draft-n-max", "3"]
+    """Drafts of 3 tokens are counted by the server that verifies them, hits by one that runs the
+    draft model alone."""
+    draws = [
+        "--spec-type",
+        "draft-simple",
+        "--spec-draft-model",
+        str(cut),
+        "--spec-draft-n-max",
+        "3",
+    ]
     plain = ["--ctx-size", "512", "--parallel", "1"]
     with launched(["--model", str(shipped), *plain, *draws], folder=tmp_path / "both") as both:
-        answers = record_answers(Address.parse(both.url), FEW, out=tmp_path, max_new_tokens=24, ignore_eos=True)
+        answers = record_answers(
+            Address.parse(both.url), FEW, out=tmp_path, max_new_tokens=24, ignore_eos=True
+        )
     with launched(["--model", str(cut), *plain], folder=tmp_path / "draft") as alone:
         trace = draft_trace(answers, Address.parse(alone.url))
     steps = int(replay_chain(trace, 3).steps.sum())
     counted = sum(answer.accepted for answer in answers.requests)
-    # every step but the prompt's emits one token beside those that are kept; a near tie may round the other way
+    # every step but the prompt's emits one token beside those that are kept; a near tie may round
+    # the other way
     assert counted > 10 and abs(2 * 23 - counted - steps) <= 2
 
 
 @pytest.mark.model
 def test_an_answer_in_characters_of_several_tokens_is_whole(few_layers, tmp_path):
     grammar = {"grammar": 'root ::= "日本語のテキスト"'}
-    with launched(["--model", str(few_layers), "--ctx-size", "256", "--parallel", "1"], folder=tmp_path) as running:
+    with launched(
+        ["--model", str(few_layers), "--ctx-size", "256", "--parallel", "1"], folder=tmp_path
+    ) as running:
         address = Address.parse(running.url)
         output, said = whole_completion(address, [504, 2365], max_tokens=40, options=grammar)
         asked = Completion(prompt=(504, 2365), max_tokens=40, ignore_eos=False, options=grammar)
@@ -159,7 +207,11 @@ def test_a_recording_goes_on_after_what_was_answered(stub, tmp_path):
 @pytest.mark.parametrize(
     ("path", "answer", "message"),
     [
-        ("/v1/models", {"data": [{"id": "m", "owned_by": "vllm"}]}, "must be a server of llama.cpp, got 'vllm'"),
+        (
+            "/v1/models",
+            {"data": [{"id": "m", "owned_by": "vllm"}]},
+            "must be a server of llama.cpp, got 'vllm'",
+        ),
         ("/props", None, "/props: HTTP 404"),
         ("/apply-template", "<html>", "must answer a JSON object, got '<html>'"),
         ("/tokenize", {"tokens": [1, True]}, "must answer a list of token ids"),

@@ -1,4 +1,5 @@
-"""Transformers' lookup takes the steps that the walk says, and its speedup stands beside a predicted one."""
+"""Transformers' lookup takes the steps that the walk says, and its speedup stands beside a
+predicted one."""
 
 import pytest
 
@@ -18,7 +19,12 @@ from real_runs.validation.engines.assisted import TimedTransformers, lookup_walk
 from tests.real_runs.random_weights import random_weights
 
 LOOKUP = {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2}
-PROMPTS = ([5, 9, 2, 5, 9, 2, 5, 9], [1, 2, 3, 4, 5, 6, 7], [11, 11, 11, 11], [7, 30, 7, 31, 7, 30, 7])
+PROMPTS = (
+    [5, 9, 2, 5, 9, 2, 5, 9],
+    [1, 2, 3, 4, 5, 6, 7],
+    [11, 11, 11, 11],
+    [7, 30, 7, 31, 7, 30, 7],
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +35,10 @@ def model(tiny_config):
 @pytest.fixture(scope="module")
 def deployment():
     return Deployment(
-        architecture=load_model("smollm2-135m"), device=load_device("cpu-generic"),
+        architecture=load_model("smollm2-135m"),
+        device=load_device("cpu-generic"),
         precision=Precision(weights="fp32", activations="fp32", kv="fp32"),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("draft_tokens", [1, 4, 9])
@@ -53,9 +60,15 @@ def test_transformers_takes_the_steps_of_the_walk(model, prompt, draft_tokens):
 def test_speedups_stand_beside_predictions(model, deployment):
     forward = model.forward
     found = validate_assisted(
-        model, {"overlap": PROMPTS[:1], "ordinary": PROMPTS[1:2]}, PROMPTS[2:], deployment, LOOKUP, new_tokens=16,
-        rounds=2, keep_disturbed=True,
-    )  # fmt: skip
+        model,
+        {"overlap": PROMPTS[:1], "ordinary": PROMPTS[1:2]},
+        PROMPTS[2:],
+        deployment,
+        LOOKUP,
+        new_tokens=16,
+        rounds=2,
+        keep_disturbed=True,
+    )
     model.forward = forward
     assert [point.kind for point in found] == ["overlap", "ordinary"]
     for point in found:
@@ -66,7 +79,11 @@ def test_speedups_stand_beside_predictions(model, deployment):
 
 def test_no_draft_is_a_step_per_token():
     walk = lookup_walk([1, 2, 3], [4, 5, 6, 7], 0, 2)
-    assert walk.steps == walk.tokens == 3 and (walk.query_tokens == 1).all() and walk.context.tolist() == [3, 4, 5]
+    assert (
+        walk.steps == walk.tokens == 3
+        and (walk.query_tokens == 1).all()
+        and walk.context.tolist() == [3, 4, 5]
+    )
 
 
 def test_other_configs_and_the_fitted_length_are_refused(model, deployment):
@@ -88,9 +105,16 @@ def test_prompts_of_every_kind_are_run_with_an_exported_config(tiny_folder, tmp_
     )
     (tmp_path / "p.toml").write_text(f'title = "few"\n{text}')
     asked = {
-        "profile": "cpu-generic", "config": LOOKUP, "fitted_kinds": ("z",), "model_file": tiny_folder,
-        "prompts": tmp_path / "p.toml", "fidelity": "calibrated", "new_tokens": 8, "rounds": 1, "keep_disturbed": True,
-    }  # fmt: skip
+        "profile": "cpu-generic",
+        "config": LOOKUP,
+        "fitted_kinds": ("z",),
+        "model_file": tiny_folder,
+        "prompts": tmp_path / "p.toml",
+        "fidelity": "calibrated",
+        "new_tokens": 8,
+        "rounds": 1,
+        "keep_disturbed": True,
+    }
     found = run_assisted(kinds={"one": ("x",), "two": ("x", "y")}, **asked)
     assert [(each.kind, each.prompts) for each in found] == [("one", 2), ("two", 4)]
     with pytest.raises(InputError, match="no prompts of this kind"):

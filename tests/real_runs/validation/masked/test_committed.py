@@ -1,4 +1,5 @@
-"""The committed validation of masked decoding: its summary is that of its points, and says what the README says."""
+"""The committed validation of masked decoding: its summary is that of its points, and says what the
+README says."""
 
 import json
 from pathlib import Path
@@ -18,7 +19,11 @@ def report():
 
 def test_the_summary_is_that_of_the_points(report):
     errors = [abs(point["error_ratio"]) for point in report["points"]]
-    assert report["summary"]["configurations"] == len(errors) == len(pd.read_parquet(RESULTS / "validation.parquet"))
+    assert (
+        report["summary"]["configurations"]
+        == len(errors)
+        == len(pd.read_parquet(RESULTS / "validation.parquet"))
+    )
     assert report["summary"]["median_error_ratio"] == pytest.approx(median(errors))
     for point in report["points"]:
         ratio = point["predicted"]["tokens_per_s"] / point["measured"]["tokens_per_s"] - 1.0
@@ -28,7 +33,10 @@ def test_the_summary_is_that_of_the_points(report):
 def test_seventy_two_settings_were_foretold_within_what_the_readme_says(report):
     errors = sorted(abs(point["error_ratio"]) for point in report["points"])
     assert len(errors) >= 30 and median(errors) <= 0.06 and not report["left_out"]
-    said = f"{100 * median(errors):.1f} % in the median, {100 * report['summary']['p90_error_ratio']:.1f} % at the 90th"
+    said = (
+        f"{100 * median(errors):.1f} % in the median,"
+        f" {100 * report['summary']['p90_error_ratio']:.1f} % at the 90th"
+    )
     assert said in (ROOT / "README.md").read_text()
 
 

@@ -1,4 +1,5 @@
-"""Settings of a small masked model beside their predictions: forwards as the loop makes them, costs, and the report."""
+"""Settings of a small masked model beside their predictions: forwards as the loop makes them,
+costs, and the report."""
 
 import json
 from collections import Counter
@@ -32,12 +33,21 @@ PROMPT, WINDOW = SMALL.prompt_tokens, SMALL.corpus.window_tokens
 @pytest.fixture(scope="module")
 def validated(tmp_path_factory):
     out = tmp_path_factory.mktemp("masked")
-    options = MaskedValidation(out=out, recipe=SMALL, anchor_prompts=3, prompts=4, batches=(1, 2), rounds=1,
-                               keep_disturbed=True)  # fmt: skip
+    options = MaskedValidation(
+        out=out,
+        recipe=SMALL,
+        anchor_prompts=3,
+        prompts=4,
+        batches=(1, 2),
+        rounds=1,
+        keep_disturbed=True,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FIT_PROMPTS", 4)
         patch.setattr(module, "scored_settings", lambda batch, named: SETTINGS)
-        patch.setattr(module, "fitted_settings", lambda batch, rules: fitted_settings(batch, rules=rules)[:4])
+        patch.setattr(
+            module, "fitted_settings", lambda batch, rules: fitted_settings(batch, rules=rules)[:4]
+        )
         yield options, validate_masked(options)
 
 
@@ -64,11 +74,16 @@ def test_one_token_a_pass_takes_the_same_forwards_predicted_and_live(validated):
 
 def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path):
     options, whole = validated
-    phases = [cell.phase for cell, _ in module._plan(options, list(module._bench(options, SMALL).prompts))]
+    phases = [
+        cell.phase for cell, _ in module._plan(options, list(module._bench(options, SMALL).prompts))
+    ]
     assert phases == ["fit"] * 4 + ["score"] * 2
     setup, *lines = (options.out / "runs.part.jsonl").read_text().splitlines()
     cells = list(dict.fromkeys(json.loads(line)["cell"] for line in lines))
-    for left, word in ((cells[:5], "0 of 2 batches ran"), ([*cells[:1], *cells[4:]], "was not timed")):
+    for left, word in (
+        (cells[:5], "0 of 2 batches ran"),
+        ([*cells[:1], *cells[4:]], "was not timed"),
+    ):
         kept = [setup, *(line for line in lines if json.loads(line)["cell"] in left)]
         out = tmp_path / word
         out.mkdir()
@@ -84,10 +99,19 @@ def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path):
 
 def test_choices_are_predicted_fastest_among_those_that_keep_to_the_floor(validated):
     _, report = validated
-    agreement = {(each["batch"], each["configuration"]): each["agreement"] for each in report.replays}
-    rate = {(point.batch, point.configuration): point.predicted["tokens_per_s"] for point in report.points}
+    agreement = {
+        (each["batch"], each["configuration"]): each["agreement"] for each in report.replays
+    }
+    rate = {
+        (point.batch, point.configuration): point.predicted["tokens_per_s"]
+        for point in report.points
+    }
     for choice in report.choices:
-        allowed = [key for key, held in agreement.items() if key[0] == choice["batch"] and held >= choice["floor"]]
+        allowed = [
+            key
+            for key, held in agreement.items()
+            if key[0] == choice["batch"] and held >= choice["floor"]
+        ]
         assert rate[choice["batch"], choice["chosen"]] == max(rate[key] for key in allowed)
         assert len(allowed) == choice["allowed"]
     assert {choice["floor"] for choice in report.choices} == {0.99, 0.95, 0.9, 0.8, 0.0}
@@ -96,11 +120,15 @@ def test_choices_are_predicted_fastest_among_those_that_keep_to_the_floor(valida
 
 def test_prompts_of_anchors_costs_and_scores_are_three_parts(validated):
     options, _ = validated
-    anchors = set(read_confidence(options.out / "model" / "masked-names--plain.parquet").request_ids)
+    anchors = set(
+        read_confidence(options.out / "model" / "masked-names--plain.parquet").request_ids
+    )
     bench = module._bench(options, SMALL)
     plan = module._plan(options, list(bench.prompts))
-    fit, score = ({name for cell, _ in plan if cell.phase == phase for name in cell.prompts} for phase in
-                  ("fit", "score"))  # fmt: skip
+    fit, score = (
+        {name for cell, _ in plan if cell.phase == phase for name in cell.prompts}
+        for phase in ("fit", "score")
+    )
     assert (len(anchors), len(fit), len(score)) == (3, 4, 4)
     assert not anchors & fit and not anchors & score and not fit & score
 
@@ -114,7 +142,9 @@ def test_replayed_forwards_of_a_recorded_policy_are_those_of_the_live_batch(vali
     live = module.MaskedBench(model=bench.model, recipe=SMALL, prompts=prompts)
     setting = Setting(RefinePolicy(commit="threshold", at={"confidence": 0.9}, cache="prefix"))
     forwards = Counter((b, n, c) for b, n, c, _ in live.decoded(setting, list(prompts)).forwards)
-    costs = PassCosts(forward_s=dict.fromkeys(forwards, 1.0), rest_s={("threshold", 3): 0.0}, spread=0.0)
+    costs = PassCosts(
+        forward_s=dict.fromkeys(forwards, 1.0), rest_s={("threshold", 3): 0.0}, spread=0.0
+    )
     found = foretold(states, states.final_ids[:3], setting, 3, costs, prompt_tokens=PROMPT)
     assert found.run.steps == found.run.verify_s == sum(forwards.values())
     assert found.how == "recorded"
@@ -122,13 +152,28 @@ def test_replayed_forwards_of_a_recorded_policy_are_those_of_the_live_batch(vali
 
 def run(seconds, *, rest_s=0.5, shape=(1, WINDOW, 0)):
     passes = tuple((*shape, each) for each in seconds)
-    return Run(cell="c", configuration="x", round=0, prompts=("a",), tokens=64, steps=len(passes),
-               request_steps=len(passes), drafted_tokens=0, decode_s=sum(seconds) + rest_s, cpu_s=1.0, draft_s=0.0,
-               verify_s=sum(seconds), passes=passes, output_sha256="")  # fmt: skip
+    return Run(
+        cell="c",
+        configuration="x",
+        round=0,
+        prompts=("a",),
+        tokens=64,
+        steps=len(passes),
+        request_steps=len(passes),
+        drafted_tokens=0,
+        decode_s=sum(seconds) + rest_s,
+        cpu_s=1.0,
+        draft_s=0.0,
+        verify_s=sum(seconds),
+        passes=passes,
+        output_sha256="",
+    )
 
 
 def test_costs_are_medians_and_what_was_not_timed_is_refused():
-    costs = fit_costs([("static", 1, run([1.0, 2.0, 9.0], rest_s=0.3)), ("static", 1, run([2.0], rest_s=0.1))])
+    costs = fit_costs(
+        [("static", 1, run([1.0, 2.0, 9.0], rest_s=0.3)), ("static", 1, run([2.0], rest_s=0.1))]
+    )
     assert costs.forward_s == {(1, WINDOW, 0): 2.0}
     assert costs.rest_s == {("static", 1): pytest.approx(0.1)}
     assert costs.seconds({(1, WINDOW, 0): 3}, "static", 1) == (6.0, pytest.approx(0.3))
@@ -149,14 +194,19 @@ def test_thresholds_that_costs_are_fitted_on_are_not_scored():
 
 
 def test_what_is_refused(tmp_path):
-    for changes, word in (({"batches": (1, 3)}, "full batches"), ({"batches": ()}, r"\[1, 16\]"),
-                          ({"prompts": 444}, "must be 1 to 4[0-9]{2}")):  # fmt: skip
+    for changes, word in (
+        ({"batches": (1, 3)}, "full batches"),
+        ({"batches": ()}, r"\[1, 16\]"),
+        ({"prompts": 444}, "must be 1 to 4[0-9]{2}"),
+    ):
         with pytest.raises(InputError, match=word):
             MaskedValidation(out=tmp_path, **changes)
 
 
 def test_agreement_is_with_one_token_a_pass_without_a_cache(validated):
     _, report = validated
-    exact = {each["configuration"]: each["agreement"] for each in report.replays if each["batch"] == 1}
+    exact = {
+        each["configuration"]: each["agreement"] for each in report.replays if each["batch"] == 1
+    }
     assert exact[SETTINGS[0].name] == 1.0
     assert all(np.isfinite(each) and 0.0 <= each <= 1.0 for each in exact.values())

@@ -12,9 +12,10 @@ from real_runs.validation.cells import Cell
 from real_runs.validation.servers.configurations import looked_up, plain
 
 ASKED = DecodingConfiguration(
-    deployment=DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="llama.cpp"), max_batch=1,
+    deployment=DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="llama.cpp"),
+    max_batch=1,
     max_length=400,
-)  # fmt: skip
+)
 PLAIN, LOOKUP = plain(ASKED), looked_up(ASKED, 2, 4)
 SINGLE = Cell(phase="score", kind="chat", context=256, batch=1, prompts=("a", "b"))
 LONGER = Cell(phase="score", kind="chat", context=1024, batch=1, prompts=("c", "d"))
@@ -24,10 +25,20 @@ PLAN = [(SINGLE, [PLAIN, LOOKUP]), (LONGER, [PLAIN, LOOKUP])]
 def values(**changes):
     """JSON values of a run, but for its place."""
     return {
-        "tokens": 10, "steps": 10, "request_steps": 10, "drafted_tokens": 0, "decode_s": 1.0, "cpu_s": 1.0,
-        "draft_s": 0.0, "verify_s": 0.0, "passes": [], "output_sha256": "0", "ttft_s": 0.1, "tpot_s": 0.1,
+        "tokens": 10,
+        "steps": 10,
+        "request_steps": 10,
+        "drafted_tokens": 0,
+        "decode_s": 1.0,
+        "cpu_s": 1.0,
+        "draft_s": 0.0,
+        "verify_s": 0.0,
+        "passes": [],
+        "output_sha256": "0",
+        "ttft_s": 0.1,
+        "tpot_s": 0.1,
         "probe_s": 0.01,
-    } | changes  # fmt: skip
+    } | changes
 
 
 @dataclass

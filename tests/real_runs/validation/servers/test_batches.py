@@ -1,4 +1,5 @@
-"""Every token of a step is in one pass, and passes hold equally many tokens of consecutive slots."""
+"""Every token of a step is in one pass, and passes hold equally many tokens of consecutive
+slots."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,9 @@ def test_slots_that_have_equally_many_tokens_share_one_pass(slots, tokens):
 
 def test_idle_slots_and_lone_drafts_cut_passes():
     def shapes(query_tokens):
-        return [(part.slots, part.query_tokens, part.before) for part in split_equally(query_tokens)]
+        return [
+            (part.slots, part.query_tokens, part.before) for part in split_equally(query_tokens)
+        ]
 
     assert shapes([1, 0, 1]) == [((0,), 1, 0), ((2,), 1, 0)]
     assert shapes([9, 1, 9, 1]) == [((0, 1, 2, 3), 1, 0), ((0,), 8, 1), ((2,), 8, 1)]

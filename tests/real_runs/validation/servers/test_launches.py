@@ -1,4 +1,5 @@
-"""Every run is made once, whatever servers do, and a run that a server failed is noted and tried again."""
+"""Every run is made once, whatever servers do, and a run that a server failed is noted and tried
+again."""
 
 import time
 
@@ -18,10 +19,16 @@ def made(bench, path, *, rounds=2, resume=False, left_s=SOON):
 
 
 def places(entries):
-    return sorted((e["cell"], e["configuration"], *e["prompts"], e["round"]) for e in entries if FAILED not in e)
+    return sorted(
+        (e["cell"], e["configuration"], *e["prompts"], e["round"])
+        for e in entries
+        if FAILED not in e
+    )
 
 
-def test_a_server_serves_all_cells_of_its_slots_and_every_round_starts_each_configuration_once(tmp_path):
+def test_a_server_serves_all_cells_of_its_slots_and_every_round_starts_each_configuration_once(
+    tmp_path,
+):
     bench = PretendedBench()
     missing, entries = made(bench, tmp_path)
     assert missing == 0 and len(entries) == 16 and len(set(places(entries))) == 16

@@ -22,7 +22,9 @@ WANTED = Wanted(slots=(1, 2), contexts=(256, 512), per_slots=3, drafts=True, syn
 @pytest.fixture
 def cells(monkeypatch):
     """Cells of a server whose tokens are words."""
-    monkeypatch.setattr(planning, "chat_ids", lambda server, text: [len(word) for word in text.split()])
+    monkeypatch.setattr(
+        planning, "chat_ids", lambda server, text: [len(word) for word in text.split()]
+    )
     return server_cells(None, read_prompts(None), WANTED)
 
 
@@ -36,7 +38,9 @@ def test_cells_hold_prompts_of_their_length_and_repeating_ones(cells):
     assert not set(first) & set(second)
 
 
-def test_every_cell_runs_plain_what_was_chosen_and_a_spread_that_all_cells_of_its_slots_share(cells):
+def test_every_cell_runs_plain_what_was_chosen_and_a_spread_that_all_cells_of_its_slots_share(
+    cells,
+):
     found, _ = cells
     chosen = {cell.name: plain(ASKED) for cell in found if cell.kind != SYNTHETIC}
     plan = cell_plan(found, ASKED, chosen, WANTED)
@@ -51,15 +55,21 @@ def test_every_cell_runs_plain_what_was_chosen_and_a_spread_that_all_cells_of_it
         assert all(each.synthetic or not each.drafter for each in every) == (cell.kind == SYNTHETIC)
         if cell.kind != SYNTHETIC:
             lookups = {name for name in names if name.startswith("n-gram")}
-            assert len(lookups) == WANTED.per_slots and shared.setdefault(cell.batch, lookups) == lookups
+            assert (
+                len(lookups) == WANTED.per_slots
+                and shared.setdefault(cell.batch, lookups) == lookups
+            )
 
 
 def test_synthetic_cells_draft_with_a_model_only_where_there_is_one(cells):
     found, _ = cells
     grids = [
-        cell_plan(found, ASKED, {c.name: plain(ASKED) for c in found}, dataclasses.replace(WANTED, drafts=drafts))[-1][
-            1
-        ]
+        cell_plan(
+            found,
+            ASKED,
+            {c.name: plain(ASKED) for c in found},
+            dataclasses.replace(WANTED, drafts=drafts),
+        )[-1][1]
         for drafts in (True, False)
     ]
     drafters = [{each.drafter for each in grid} for grid in grids]

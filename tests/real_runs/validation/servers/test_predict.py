@@ -22,7 +22,11 @@ def path(*steps, context=100):
 
 
 def pass_s(batch, query_tokens, context):
-    return float(pass_cost(SETTING.deployment, batch=batch, query_tokens=query_tokens, context=context).total_s)
+    return float(
+        pass_cost(
+            SETTING.deployment, batch=batch, query_tokens=query_tokens, context=context
+        ).total_s
+    )
 
 
 def test_plain_steps_cost_a_pass_and_what_the_server_adds():
@@ -43,14 +47,19 @@ def test_a_lone_draft_costs_a_second_pass():
 
 def test_a_draft_model_of_half_the_layers_costs_less_than_one_of_all():
     steps = group_steps([path((4, 3), (4, 5))], draft_model=True)
-    half, whole = (predicted_group(SETTING, layers, [steps], draft_tokens=4).run for layers in (15, 30))
+    half, whole = (
+        predicted_group(SETTING, layers, [steps], draft_tokens=4).run for layers in (15, 30)
+    )
     assert 0.0 < half.draft_s < whole.draft_s and half.verify_s == whole.verify_s
 
 
 def test_intervals_widen_with_what_is_drawn():
     generator = np.random.default_rng(0)
     drawn = [group_steps([drawn_path([0.6, 0.3], 100, 40, generator)]) for _ in range(20)]
-    single, several = (predicted_group(SETTING, 0, some, draft_tokens=2).spread_ratio for some in (drawn[:1], drawn))
+    single, several = (
+        predicted_group(SETTING, 0, some, draft_tokens=2).spread_ratio
+        for some in (drawn[:1], drawn)
+    )
     assert several > single > 0.0
     sure = replace(SETTING, overhead=replace(SETTING.overhead, spread_ratio=0.0))
     assert predicted_group(sure, 0, drawn[:1], draft_tokens=2).spread_ratio <= single

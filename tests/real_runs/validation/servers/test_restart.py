@@ -1,4 +1,5 @@
-"""A server that is restarted by somebody else: measured as it is, then with what was named, never started here."""
+"""A server that is restarted by somebody else: measured as it is, then with what was named, never
+started here."""
 
 import json
 
@@ -12,15 +13,22 @@ from real_runs.validation.servers.restart import RestartOptions, validate_restar
 from tests.real_runs.servers.stub_server import serving
 
 QUESTION = DecodingConfiguration(
-    deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="vllm"), method="eagle-3"
+    deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="vllm"),
+    method="eagle-3",
 )
 
 
 def options(url, out, **changes):
     given = {
-        "out": out, "address": Address.parse(url), "question": QUESTION, "users": (1, 2), "draft_tokens": (3,),
-        "source": rates_source("eagle-3", [0.8, 0.6, 0.4]), "max_new_tokens": 12, "rounds": 2,
-    } | changes  # fmt: skip
+        "out": out,
+        "address": Address.parse(url),
+        "question": QUESTION,
+        "users": (1, 2),
+        "draft_tokens": (3,),
+        "source": rates_source("eagle-3", [0.8, 0.6, 0.4]),
+        "max_new_tokens": 12,
+        "rounds": 2,
+    } | changes
     return RestartOptions(**given)
 
 
@@ -35,11 +43,20 @@ def test_every_configuration_is_measured_once_the_server_runs_it(tmp_path):
         found = validate_restarted(options(url, tmp_path), name_files, restarted=lambda where: True)
     assert named == ["eagle-3-k3"]
     assert {(point.configuration, point.batch) for point in found.points} == {
-        ("plain", 1), ("plain", 2), ("eagle-3-k3", 1), ("eagle-3-k3", 2)
-    }  # fmt: skip
-    assert found.missing == 0 and len(found.regrets) == 2 and (tmp_path / "validation.parquet").exists()
+        ("plain", 1),
+        ("plain", 2),
+        ("eagle-3-k3", 1),
+        ("eagle-3-k3", 2),
+    }
+    assert (
+        found.missing == 0
+        and len(found.regrets) == 2
+        and (tmp_path / "validation.parquet").exists()
+    )
     assert stub.most_at_once == 2 and all(body["max_tokens"] == 12 for body in stub.bodies)
-    for point in found.points:  # two tokens an event, and on a busy machine some events are read together
+    for (
+        point
+    ) in found.points:  # two tokens an event, and on a busy machine some events are read together
         assert 2.0 <= point.measured["tokens_per_step"] <= 12
         assert point.predicted["tokens_per_step"] == pytest.approx(2.8 if point.drafter else 1.0)
         assert point.interval[0] < point.predicted["tokens_per_s"] < point.interval[1]
@@ -47,11 +64,15 @@ def test_every_configuration_is_measured_once_the_server_runs_it(tmp_path):
 
 def test_a_call_that_does_not_wait_leaves_the_rest_to_the_next_one(tmp_path):
     with serving("vllm", interval_s=0.002, at_once=2) as (url, stub):
-        first = validate_restarted(options(url, tmp_path), lambda served: "", restarted=lambda where: False)
+        first = validate_restarted(
+            options(url, tmp_path), lambda served: "", restarted=lambda where: False
+        )
         assert {point.configuration for point in first.points} == {"plain"} and first.missing == 4
         asked = len(stub.bodies)
         with pytest.raises(InputError, match="resume"):
-            validate_restarted(options(url, tmp_path), lambda served: "", restarted=lambda where: False)
+            validate_restarted(
+                options(url, tmp_path), lambda served: "", restarted=lambda where: False
+            )
         second = validate_restarted(
             options(url, tmp_path, resume=True), lambda served: "", restarted=lambda where: False
         )
@@ -62,7 +83,9 @@ def test_a_call_that_does_not_wait_leaves_the_rest_to_the_next_one(tmp_path):
 
 def test_runs_that_fail_are_said_and_the_others_count(tmp_path):
     with serving("vllm", interval_s=0.002, fault="says", fails_from=3) as (url, _):
-        found = validate_restarted(options(url, tmp_path, rounds=1), lambda served: "", restarted=lambda where: True)
+        found = validate_restarted(
+            options(url, tmp_path, rounds=1), lambda served: "", restarted=lambda where: True
+        )
     assert {point.configuration for point in found.points} == {"plain"}
     assert len(found.left_out) == 2 and "out of memory" in found.left_out[0]
 

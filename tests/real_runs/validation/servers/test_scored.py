@@ -14,36 +14,60 @@ from real_runs.validation.servers.launches import AGAIN, FAILED
 from real_runs.validation.servers.predict import PredictedGroup
 from real_runs.validation.servers.recordings import Answers, Recorded
 from real_runs.validation.servers.scored import prompt_times, runs_of, scored_points
-from tests.real_runs.validation.servers.served_runs import ASKED, LOOKUP, PLAIN, PLAN, SINGLE, values
+from tests.real_runs.validation.servers.served_runs import (
+    ASKED,
+    LOOKUP,
+    PLAIN,
+    PLAN,
+    SINGLE,
+    values,
+)
 
 OUTPUT = (1, 2, 3)
 DIGEST = hashlib.sha256(repr([OUTPUT]).encode()).hexdigest()
 RECORDED = Recorded(
-    answers=Answers(setup={"max_new_tokens": 3}, requests=tuple(
-        Answered(request=name, kind="", prompt=(5, 6), output=OUTPUT, ended="length", drafted=0, accepted=0)
-        for name in "abcd"
-    )),
+    answers=Answers(
+        setup={"max_new_tokens": 3},
+        requests=tuple(
+            Answered(
+                request=name,
+                kind="",
+                prompt=(5, 6),
+                output=OUTPUT,
+                ended="length",
+                drafted=0,
+                accepted=0,
+            )
+            for name in "abcd"
+        ),
+    ),
     prompt_s=dict.fromkeys("abcd", 2.0),
-)  # fmt: skip
+)
 
 
 def entries(**changes):
     return [
         {"cell": cell.name, "configuration": served.name, "prompts": [name], "round": 0}
         | values(output_sha256=DIGEST, **changes)
-        for cell, every in PLAN for served in every for name in cell.prompts
-    ]  # fmt: skip
+        for cell, every in PLAN
+        for served in every
+        for name in cell.prompts
+    ]
 
 
 def predict(served, group, counted):
     rate = 1.0 if served.drafter else 2.0
-    run = PredictedRun(tokens=10, steps=10, request_steps=10, draft_s=0.0, verify_s=rate, rest_s=0.0)
+    run = PredictedRun(
+        tokens=10, steps=10, request_steps=10, draft_s=0.0, verify_s=rate, rest_s=0.0
+    )
     return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
 
 
 def scored(made, **options):
     chosen = {cell.name: LOOKUP for cell, _ in PLAN}
-    return scored_points(PLAN, made, chosen, RECORDED, predict, **{"keep_disturbed": False} | options)
+    return scored_points(
+        PLAN, made, chosen, RECORDED, predict, **{"keep_disturbed": False} | options
+    )
 
 
 def test_a_run_as_predicted_has_no_error_and_lies_in_its_interval():
@@ -51,7 +75,9 @@ def test_a_run_as_predicted_has_no_error_and_lies_in_its_interval():
     assert not left_out and len(points) == 4
     by_name = {(point.context, point.configuration): point for point in points}
     hit, missed = by_name[256, LOOKUP.name], by_name[256, PLAIN.name]
-    assert hit.error_ratio == pytest.approx(0.0) and hit.covered and hit.chosen and not hit.differing
+    assert (
+        hit.error_ratio == pytest.approx(0.0) and hit.covered and hit.chosen and not hit.differing
+    )
     assert missed.error_ratio == pytest.approx(-0.5) and not missed.covered and not missed.chosen
     assert hit.measured["ttft_s"] == 0.1 and hit.predicted["tpot_s"] == 0.1
     assert summary(points).configurations == 4
@@ -64,7 +90,9 @@ def test_a_text_other_than_the_recorded_one_is_counted():
 
 def test_failed_and_disturbed_runs_are_left_out_and_said():
     made = entries()
-    made[0] = {key: made[0][key] for key in ("cell", "configuration", "prompts", "round")} | {FAILED: "it died"}
+    made[0] = {key: made[0][key] for key in ("cell", "configuration", "prompts", "round")} | {
+        FAILED: "it died"
+    }
     made[-1] |= {"cpu_s": 0.4}
     made.append(made[-1] | {"round": 1, "cpu_s": 0.3})
     points, left_out = scored(made)
@@ -74,7 +102,13 @@ def test_failed_and_disturbed_runs_are_left_out_and_said():
 
 
 def test_a_run_that_a_later_call_made_up_for_is_not_said_to_have_failed():
-    failed = {"cell": SINGLE.name, "configuration": PLAIN.name, "prompts": ["a"], "round": 0, FAILED: "it died"}
+    failed = {
+        "cell": SINGLE.name,
+        "configuration": PLAIN.name,
+        "prompts": ["a"],
+        "round": 0,
+        FAILED: "it died",
+    }
     points, left_out = scored([failed, *entries()])
     assert len(points) == 4 and not left_out
 
@@ -93,13 +127,23 @@ def test_repeats_of_drawn_acceptance_are_put_beside_predictions_of_their_own_dra
 
     def own(served, group, counted):
         steps = counted[0][0]
-        run = PredictedRun(tokens=10, steps=steps, request_steps=steps, draft_s=0.0, verify_s=0.1 * steps, rest_s=0.0)
+        run = PredictedRun(
+            tokens=10,
+            steps=steps,
+            request_steps=steps,
+            draft_s=0.0,
+            verify_s=0.1 * steps,
+            rest_s=0.0,
+        )
         return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
 
     cell = replace(SINGLE, prompts=("a",))
     made = [place | {"configuration": drawn.name} | slowed | {AGAIN: [lucky, unlucky]}]
     assert [run.decode_s for run in runs_of(made)] == [0.9, 0.6, 1.0]
-    (point,), left_out = scored_points([(cell, [drawn])], made, {}, RECORDED, own, keep_disturbed=False)
-    # the unlucky run took what its ten steps should take; the lucky one was a fifth slower than its five should be
+    (point,), left_out = scored_points(
+        [(cell, [drawn])], made, {}, RECORDED, own, keep_disturbed=False
+    )
+    # the unlucky run took what its ten steps should take; the lucky one was a fifth slower than its
+    # five should be
     assert not left_out and point.error_ratio == pytest.approx(0.0) and point.runs == 3
     assert point.measured["tokens_per_step"] == pytest.approx(1.0)

@@ -10,9 +10,16 @@ from real_runs.validation.servers.steps import counted_path, drawn_path, group_s
 
 REPEATING = (7, 8, 9, 10) * 16
 SETUP = {
-    "recorder": "r", "name": "m", "model_file": "m", "context": None, "dtype": "", "build": "", "dataset": "",
-    "dataset_sha256": "", "ignore_eos": True,
-}  # fmt: skip
+    "recorder": "r",
+    "name": "m",
+    "model_file": "m",
+    "context": None,
+    "dtype": "",
+    "build": "",
+    "dataset": "",
+    "dataset_sha256": "",
+    "ignore_eos": True,
+}
 
 
 def answers(*outputs, prompt=REPEATING):
@@ -20,11 +27,18 @@ def answers(*outputs, prompt=REPEATING):
     return Answers(
         setup=SETUP | {"max_new_tokens": most},
         requests=tuple(
-            Answered(request=str(place), kind="", prompt=prompt, output=tuple(output), ended="length", drafted=0,
-                     accepted=0)
+            Answered(
+                request=str(place),
+                kind="",
+                prompt=prompt,
+                output=tuple(output),
+                ended="length",
+                drafted=0,
+                accepted=0,
+            )
             for place, output in enumerate(outputs)
         ),
-    )  # fmt: skip
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(2, 60), st.integers(0, 1000))
@@ -45,14 +59,19 @@ def test_drawn_steps_keep_what_the_rates_say():
     assert abs(whole.mean() - 2.4) < 0.05
 
 
-@given(st.integers(1, 16), st.sampled_from([0.3, 0.5, 0.8]), st.integers(8, 60), st.integers(0, 1000))
+@given(
+    st.integers(1, 16), st.sampled_from([0.3, 0.5, 0.8]), st.integers(8, 60), st.integers(0, 1000)
+)
 def test_a_counted_path_is_a_path_of_the_rates_with_the_counts_of_the_server(k, rate, tokens, seed):
     rates = [rate**depth for depth in range(1, k + 1)]
     served = drawn_path(rates, 100, tokens, np.random.default_rng(seed))
     counted = len(served.drafted), int(served.drafted.sum())
     path = counted_path(rates, 100, tokens, counted, np.random.default_rng(seed + 1))
     assert path.emitted.sum() == tokens - 1 and (path.emitted <= path.drafted + 1).all()
-    assert counted_path(rates, 100, tokens, counted, np.random.default_rng(seed)).emitted.sum() == tokens - 1
+    assert (
+        counted_path(rates, 100, tokens, counted, np.random.default_rng(seed)).emitted.sum()
+        == tokens - 1
+    )
     assert abs(len(path.drafted) - counted[0]) <= 2
 
 
@@ -77,7 +96,9 @@ def test_a_request_that_ends_leaves_its_slot_and_a_lone_draft_takes_a_pass_of_it
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(2, 30), st.integers(0, 99))
-def test_a_draft_model_runs_once_for_every_draft_token_and_once_over_what_is_verified(slots, k, tokens, seed):
+def test_a_draft_model_runs_once_for_every_draft_token_and_once_over_what_is_verified(
+    slots, k, tokens, seed
+):
     generator = np.random.default_rng(seed)
     paths = [drawn_path([0.5] * k, 50, tokens, generator) for _ in range(slots)]
     steps = group_steps(paths, draft_model=True)

@@ -16,16 +16,24 @@ SETTING = build_setting(DecodingConfiguration(deployment=NAMES, method="n-gram")
 
 def drawn(slots, seed, *, draft_model):
     generator = np.random.default_rng(seed)
-    return group_steps([drawn_path([0.7, 0.4], 50, 20, generator) for _ in range(slots)], draft_model=draft_model)
+    return group_steps(
+        [drawn_path([0.7, 0.4], 50, 20, generator) for _ in range(slots)], draft_model=draft_model
+    )
 
 
 def test_kept_steps_are_read_and_priced_as_they_were(tmp_path):
-    every = [drawn(2, 0, draft_model=True), drawn(1, 1, draft_model=False), drawn(1, 2, draft_model=False)]
+    every = [
+        drawn(2, 0, draft_model=True),
+        drawn(1, 1, draft_model=False),
+        drawn(1, 2, draft_model=False),
+    ]
     keep_steps([(0, every[0]), (3, every[1]), (3, every[2])], tmp_path)
     found = read_steps(tmp_path)
     assert [place for place, _ in found] == [0, 3, 3]
     for (_, read), kept in zip(found, every, strict=True):
-        one, other = (predicted_group(SETTING, 12, [steps], draft_tokens=2) for steps in (read, kept))
+        one, other = (
+            predicted_group(SETTING, 12, [steps], draft_tokens=2) for steps in (read, kept)
+        )
         assert one == other
     own = [steps for place, steps in found if place == 3]
     runs = [predicted_group(SETTING, 0, [steps], draft_tokens=2).run for steps in own]

@@ -38,7 +38,9 @@ def recorded(rate, *, requests=30, seed=0, **changes):
     for first, end in pairwise(offsets.tolist()):
         for i in range(end - 2, first - 1, -1):
             emitted[i] = min(emitted[i + 1] + 1, 20) if rank[i] == 0 else 1
-    return AcceptanceTrace(offsets=offsets, emitted=emitted, rank=rank, rank_width=3, depth_invariant=True, **changes)
+    return AcceptanceTrace(
+        offsets=offsets, emitted=emitted, rank=rank, rank_width=3, depth_invariant=True, **changes
+    )
 
 
 def law(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
@@ -52,17 +54,25 @@ def drafts(decode_requests, draft_tokens, decode_context_tokens, prefill_tokens)
 
 def run(requests=60, output=150, timer=law, users=12, seed=0, **decoder):
     workload = Workload(
-        arrival_s=np.zeros(requests), prompt_tokens=np.full(requests, 10), output_tokens=np.full(requests, output),
+        arrival_s=np.zeros(requests),
+        prompt_tokens=np.full(requests, 10),
+        output_tokens=np.full(requests, output),
         users=users,
-    )  # fmt: skip
+    )
     options = SchedulerOptions(kv_blocks=100_000, max_requests=64)
-    return simulate(Scenario(workload=workload, scheduler=options, timer=timer, seed=seed, **decoder))
+    return simulate(
+        Scenario(workload=workload, scheduler=options, timer=timer, seed=seed, **decoder)
+    )
 
 
 @pytest.mark.parametrize("topology", [1, 4, 9, TREE], ids=["1", "4", "9", "tree"])
 def test_the_walk_emits_what_replay_says(topology):
     trace = recorded(0.7)
-    replay = replay_tree(trace, topology) if isinstance(topology, Tree) else replay_chain(trace, topology)
+    replay = (
+        replay_tree(trace, topology)
+        if isinstance(topology, Tree)
+        else replay_chain(trace, topology)
+    )
     result = run(speculation=SpeculationOptions(topology=topology, trace=trace))
     # the last step of a request may emit less than it would have: one step in about fifty
     assert result.tokens_per_step == pytest.approx(replay.tokens_per_step, rel=0.03)
@@ -75,30 +85,45 @@ def test_the_walk_emits_what_replay_says(topology):
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("rule", "topology"),
-    [("token_rejection", 3), ("block", 3), ("without_replacement", TREE), ("typical", 3), ("near_match", TREE)],
+    [
+        ("token_rejection", 3),
+        ("block", 3),
+        ("without_replacement", TREE),
+        ("typical", 3),
+        ("near_match", TREE),
+    ],
 )
 def test_drawn_acceptance_is_on_average_that_of_the_law(rule, topology):
     trace = read_trace("traces/recorded/level-3/smollm2-135m--layer-skip--t1.parquet")
     law = law_for(trace, rule, (topology,), strict=True)
     result = run(200, 400, speculation=SpeculationOptions(topology=topology, trace=trace, law=law))
     # some 40,000 steps, and ends of requests as above
-    assert result.tokens_per_step == pytest.approx(replay_by(trace, law, topology).tokens_per_step, rel=0.02)
+    assert result.tokens_per_step == pytest.approx(
+        replay_by(trace, law, topology).tokens_per_step, rel=0.02
+    )
     few, again = (
-        run(20, 50, speculation=SpeculationOptions(topology=topology, trace=trace, law=law)) for _ in range(2)
+        run(20, 50, speculation=SpeculationOptions(topology=topology, trace=trace, law=law))
+        for _ in range(2)
     )
     assert again.counters == few.counters
 
 
 def test_one_place_reads_the_recording_in_order():
-    """A request that starts at the beginning of a recorded text decodes in exactly the steps of its replay."""
+    """A request that starts at the beginning of a recorded text decodes in exactly the steps of its
+    replay."""
     trace = recorded(0.6, requests=1)
     n = int(trace.output_tokens[0])
-    workload = Workload(arrival_s=np.zeros(1), prompt_tokens=np.array([5]), output_tokens=np.array([n + 1]))
+    workload = Workload(
+        arrival_s=np.zeros(1), prompt_tokens=np.array([5]), output_tokens=np.array([n + 1])
+    )
     for seed in range(400):
         scenario = Scenario(
-            workload=workload, scheduler=SchedulerOptions(kv_blocks=1000), timer=law, seed=seed,
+            workload=workload,
+            scheduler=SchedulerOptions(kv_blocks=1000),
+            timer=law,
+            seed=seed,
             speculation=SpeculationOptions(topology=4, trace=trace),
-        )  # fmt: skip
+        )
         generator = np.random.default_rng(seed)
         built = build_drafts(scenario, generator)
         records = np.zeros(1, dtype=REQUEST)
@@ -113,7 +138,9 @@ def test_proposals_that_are_only_known_as_a_share():
     trace = recorded(0.4, match_rate=0.6)
     result = run(speculation=SpeculationOptions(topology=3, trace=trace))
     replay = replay_chain(trace, 3)
-    assert result.counters["drafted"] / result.counters["steps"] == pytest.approx(3 * replay.proposal_ratio, rel=0.03)
+    assert result.counters["drafted"] / result.counters["steps"] == pytest.approx(
+        3 * replay.proposal_ratio, rel=0.03
+    )
     assert result.tokens_per_step == pytest.approx(replay.tokens_per_step, rel=0.03)
 
 
@@ -129,7 +156,9 @@ def test_a_schedule_turns_drafting_off_at_large_batches():
 
 def test_the_ema_controller_drafts_less_where_less_is_accepted():
     made = {
-        rate: run(speculation=SpeculationOptions(topology=8, trace=recorded(rate), stop=Stop(rule="ema"))).counters
+        rate: run(
+            speculation=SpeculationOptions(topology=8, trace=recorded(rate), stop=Stop(rule="ema"))
+        ).counters
         for rate in (0.1, 0.5, 0.9)
     }
     lengths = [made[rate]["drafted"] / made[rate]["steps"] for rate in (0.1, 0.5, 0.9)]
@@ -150,11 +179,15 @@ class Tabled:
     def tables(self, size, *, drafts):
         return self.made
 
-    def __call__(self, decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+    def __call__(
+        self, decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0
+    ):
         return 1e-2 + self.row_s * (decode_requests * query_tokens + sum(new for new, _ in prefill))
 
 
-@pytest.mark.parametrize(("row_s", "rate", "low", "high"), [(1e-6, 0.9, 5.5, 6.0), (2e-3, 0.3, 0.0, 0.2)])
+@pytest.mark.parametrize(
+    ("row_s", "rate", "low", "high"), [(1e-6, 0.9, 5.5, 6.0), (2e-3, 0.3, 0.0, 0.2)]
+)
 def test_the_goodput_controller_drafts_where_it_pays(row_s, rate, low, high):
     options = SpeculationOptions(topology=6, trace=recorded(rate), stop=Stop(rule="goodput"))
     counters = run(timer=Tabled(row_s), speculation=options).counters
@@ -164,19 +197,32 @@ def test_the_goodput_controller_drafts_where_it_pays(row_s, rate, low, high):
 def test_goodput_is_never_much_worse_than_the_best_fixed_length():
     for row_s, rate in ((1e-6, 0.9), (1e-4, 0.6), (2e-3, 0.3)):
         trace, timer = recorded(rate), Tabled(row_s)
-        fixed = min(run(timer=timer, speculation=SpeculationOptions(topology=k, trace=trace)).clock_s for k in range(7))
-        chosen = run(timer=timer, speculation=SpeculationOptions(topology=6, trace=trace, stop=Stop(rule="goodput")))
+        fixed = min(
+            run(timer=timer, speculation=SpeculationOptions(topology=k, trace=trace)).clock_s
+            for k in range(7)
+        )
+        chosen = run(
+            timer=timer,
+            speculation=SpeculationOptions(topology=6, trace=trace, stop=Stop(rule="goodput")),
+        )
         assert chosen.clock_s < 1.07 * fixed
 
 
 def test_overlap_costs_the_longer_phase_and_wastes_what_was_drafted_in_vain():
     trace = recorded(0.8)
     serial = run(users=1, speculation=SpeculationOptions(topology=5, trace=trace, draft=drafts))
-    overlapped = run(users=1, speculation=SpeculationOptions(topology=5, trace=trace, draft=drafts, batch=PEARL))
+    overlapped = run(
+        users=1, speculation=SpeculationOptions(topology=5, trace=trace, draft=drafts, batch=PEARL)
+    )
     step_s = np.diff(overlapped.series[0].t_s)
     assert step_s.max() <= law(1, 6.0, 0, [(10, 0)]) + 1e-9  # never the sum of both
-    assert overlapped.counters["wasted"] > overlapped.counters["drafted"] - overlapped.counters["accepted"]
-    assert overlapped.tokens_per_step < serial.tokens_per_step  # no bonus token, and steps without a draft
+    assert (
+        overlapped.counters["wasted"]
+        > overlapped.counters["drafted"] - overlapped.counters["accepted"]
+    )
+    assert (
+        overlapped.tokens_per_step < serial.tokens_per_step
+    )  # no bonus token, and steps without a draft
 
 
 def test_overlap_pays_where_everything_is_accepted_and_drafting_is_slow():
@@ -186,7 +232,9 @@ def test_overlap_pays_where_everything_is_accepted_and_drafting_is_slow():
         return 9e-3 if draft_tokens else 0.0
 
     serial = run(users=1, speculation=SpeculationOptions(topology=5, trace=trace, draft=slow))
-    overlapped = run(users=1, speculation=SpeculationOptions(topology=5, trace=trace, draft=slow, batch=PEARL))
+    overlapped = run(
+        users=1, speculation=SpeculationOptions(topology=5, trace=trace, draft=slow, batch=PEARL)
+    )
     assert overlapped.clock_s < 0.75 * serial.clock_s
 
 
@@ -209,7 +257,8 @@ def test_speculation_never_changes_what_is_delivered(rate, k, seed):
 
 def test_more_acceptance_is_never_slower():
     clocks = [
-        run(speculation=SpeculationOptions(topology=4, trace=recorded(rate))).clock_s for rate in (0, 0.4, 0.8, 1)
+        run(speculation=SpeculationOptions(topology=4, trace=recorded(rate))).clock_s
+        for rate in (0, 0.4, 0.8, 1)
     ]
     assert clocks == sorted(clocks, reverse=True)
 
@@ -219,14 +268,16 @@ def test_a_block_decoder_takes_its_passes():
     commits = np.array([[4, 3, 1, 0]])
     options = BlockOptions(
         block_tokens=8, commits=commits, query_tokens=np.array([8, 8, 8, 8]), closing_passes=1
-    )  # fmt: skip
+    )
     result = run(requests=1, output=80, users=1, blocks=options)
     assert result.counters["emitted"] == 80
     assert result.counters["steps"] == 10 * 4 - 1  # the last block need not be stored
     passes = 39 * law(1, 8, 0, []) + law(0, 0, 0, [(10, 0)])
     assert result.clock_s == pytest.approx(passes, rel=1e-9)
     # the first block takes three passes, and no token comes before it
-    assert result.first_token_s[0] == pytest.approx(law(0, 0, 0, [(10, 0)]) + 3 * law(1, 8, 0, []), rel=1e-9)
+    assert result.first_token_s[0] == pytest.approx(
+        law(0, 0, 0, [(10, 0)]) + 3 * law(1, 8, 0, []), rel=1e-9
+    )
 
 
 @given(data=st.data())
@@ -236,7 +287,9 @@ def test_block_decoders_agree_with_their_law(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 100)))
     commits = np.array([rng.multinomial(size, [0.5, 0.3, 0.1, 0.1]) for _ in range(7)])
     closing = data.draw(st.integers(0, 2))
-    options = BlockOptions(block_tokens=size, commits=commits, query_tokens=np.full(4, size), closing_passes=closing)
+    options = BlockOptions(
+        block_tokens=size, commits=commits, query_tokens=np.full(4, size), closing_passes=closing
+    )
     blocks = 70
     result = run(requests=4, output=blocks * size, users=4, blocks=options)
     passes = (4 - np.argmax(commits[:, ::-1] > 0, axis=1)).mean()
@@ -251,28 +304,42 @@ def confident(seed=0, n=3000):
     misses = np.minimum.accumulate(np.where(rank == 0, n, np.arange(n))[::-1])[::-1]
     probs = probability[:, None]
     return AcceptanceTrace(
-        offsets=[0, n], emitted=np.minimum(np.minimum(misses, n - 1) - np.arange(n) + 1, 50), rank=rank, rank_width=1,
-        depth_invariant=True, draft_ids=np.zeros((n, 1), np.int32), draft_probs=probs, target_probs=probs,
-        emitted_target_prob=probability, residual_mass=1.0 - probability,
-    )  # fmt: skip
+        offsets=[0, n],
+        emitted=np.minimum(np.minimum(misses, n - 1) - np.arange(n) + 1, 50),
+        rank=rank,
+        rank_width=1,
+        depth_invariant=True,
+        draft_ids=np.zeros((n, 1), np.int32),
+        draft_probs=probs,
+        target_probs=probs,
+        emitted_target_prob=probability,
+        residual_mass=1.0 - probability,
+    )
 
 
 @pytest.mark.parametrize("slots", ["likeliest", "by_request"])
 def test_a_budget_of_verified_tokens_is_kept_and_spent(slots):
     batch = Batch(slots=slots, budget_per_request=2.5)
-    counters = run(speculation=SpeculationOptions(topology=5, trace=confident(), batch=batch)).counters
+    counters = run(
+        speculation=SpeculationOptions(topology=5, trace=confident(), batch=batch)
+    ).counters
     everything = run(speculation=SpeculationOptions(topology=5, trace=confident())).counters
     assert counters["drafted"] <= 2.5 * counters["steps"]
     assert counters["drafted"] > 2.2 * counters["steps"]  # what floors and ends of texts leave
-    assert counters["drafted"] + counters["unselected"] == pytest.approx(5 * counters["steps"], rel=0.02)
+    assert counters["drafted"] + counters["unselected"] == pytest.approx(
+        5 * counters["steps"], rel=0.02
+    )
     whole = run(
-        speculation=SpeculationOptions(topology=5, trace=confident(), batch=replace(batch, budget_per_request=9.0))
+        speculation=SpeculationOptions(
+            topology=5, trace=confident(), batch=replace(batch, budget_per_request=9.0)
+        )
     )
     assert whole.counters == everything
 
 
 def test_the_likeliest_draft_tokens_are_accepted_more_often_than_equally_many_alike():
-    """TETRIS: five drafted and one of them verified on average, against one that is drafted and verified by each."""
+    """TETRIS: five drafted and one of them verified on average, against one that is drafted and
+    verified by each."""
     likeliest = replace(load_method("tetris").batch, budget_per_request=1.0)
     chosen, alike = (
         run(speculation=SpeculationOptions(topology=k, trace=confident(), batch=batch))
@@ -288,7 +355,8 @@ def test_what_cannot_be_is_refused():
     trace = recorded(0.5)
     lengths = replace(trace, rank=None, rank_width=0)
     for options, message in (
-        ({"topology": -1}, "draft tokens"), ({"topology": 3, "schedule": ((4, 2, 1),)}, "ranges"),
+        ({"topology": -1}, "draft tokens"),
+        ({"topology": 3, "schedule": ((4, 2, 1),)}, "ranges"),
         ({"topology": 3, "schedule": ((1, 2, 5),)}, "K lie in"),
         ({"topology": 3, "stop": Stop(rule="exit")}, "must be one of length"),
         ({"topology": TREE, "stop": Stop(rule="ema")}, "for chains"),
@@ -301,10 +369,13 @@ def test_what_cannot_be_is_refused():
         ({"topology": TREE, "batch": Batch(parts=2)}, "for chains"),
         ({"topology": 3, "batch": Batch(slots="likeliest")}, "level 3"),
         ({"topology": TREE, "batch": Batch(slots="by_request")}, "of chains are chosen"),
-        ({"topology": 3, "batch": Batch(slots="by_request"), "stop": Stop(rule="ema")}, "no controller"),
+        (
+            {"topology": 3, "batch": Batch(slots="by_request"), "stop": Stop(rule="ema")},
+            "no controller",
+        ),
         ({"topology": 3, "batch": Batch(budget_per_request=-1.0)}, ">= 0"),
         ({"topology": 3, "batch": Batch(drafts_during_verify=True, branches=4)}, "3 likeliest"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=message):
             SpeculationOptions(trace=trace, **options)
     with pytest.raises(InputError, match="level 2"):
@@ -312,10 +383,11 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(InputError, match="several branches needs a trace of level 2"):
         SpeculationOptions(topology=3, trace=lengths, batch=load_method("specbranch").batch)
     for wrong, message in (
-        ({"branches": 2}, "during verification"), ({"drafts_during_verify": True, "branches": -1}, "0..64"),
+        ({"branches": 2}, "during verification"),
+        ({"drafts_during_verify": True, "branches": -1}, "0..64"),
         ({"parts": 0}, "1..64"),
         ({"interference_ratio": 1.5}, r"\[0, 1\]"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError, match=message):
             check_batch(Batch(**wrong))
     with pytest.raises(InputError, match="sum to the block"):
@@ -330,20 +402,29 @@ def test_what_cannot_be_is_refused():
 
 
 def test_steps_that_nothing_is_drawn_for_are_read_once():
-    """Another draft timer or policy walks along the same arrays, another length or recording along its own."""
+    """Another draft timer or policy walks along the same arrays, another length or recording along
+    its own."""
     trace = recorded(0.6)
 
     def built(**options):
-        workload = Workload(arrival_s=np.zeros(1), prompt_tokens=np.array([5]), output_tokens=np.array([9]))
+        workload = Workload(
+            arrival_s=np.zeros(1), prompt_tokens=np.array([5]), output_tokens=np.array([9])
+        )
         scenario = Scenario(
-            workload=workload, scheduler=SchedulerOptions(kv_blocks=100), timer=law,
+            workload=workload,
+            scheduler=SchedulerOptions(kv_blocks=100),
+            timer=law,
             speculation=SpeculationOptions(**({"topology": 3, "trace": trace} | options)),
-        )  # fmt: skip
+        )
         return build_drafts(scenario, np.random.default_rng(0))
 
     first = built()
     assert built(draft=drafts, ema_weight=0.5).emits is first.emits
-    for other in ({"topology": 2}, {"trace": recorded(0.6)}, {"stop": Stop(rule="ema", most_tokens=2)}):
+    for other in (
+        {"topology": 2},
+        {"trace": recorded(0.6)},
+        {"stop": Stop(rule="ema", most_tokens=2)},
+    ):
         found = built(**other)
         assert found.emits is not first.emits
     drawn = recorded(0.6, match_rate=0.9)

@@ -1,4 +1,5 @@
-"""Policies of draft lengths, run as Python: hand-computed cases, brute force, and what a change of length costs."""
+"""Policies of draft lengths, run as Python: hand-computed cases, brute force, and what a change of
+length costs."""
 
 import math
 from dataclasses import replace
@@ -39,11 +40,17 @@ def recording(rate=0.6, positions=4_000, seed=0):
             emitted[i] = emitted[i + 1] + 1
     sure = np.where(emitted[:, None] > np.arange(1, 3), 0.8, 0.3)
     return AcceptanceTrace(
-        offsets=np.arange(0, positions + 1, 100), emitted=emitted, rank=rank, rank_width=2, depth_invariant=True,
-        draft_ids=np.tile(np.arange(2), (positions, 1)), draft_probs=np.sort(sure * [1.0, 0.2])[:, ::-1],
-        target_probs=np.sort(sure * [1.0, 0.2])[:, ::-1], emitted_target_prob=sure[:, 0],
+        offsets=np.arange(0, positions + 1, 100),
+        emitted=emitted,
+        rank=rank,
+        rank_width=2,
+        depth_invariant=True,
+        draft_ids=np.tile(np.arange(2), (positions, 1)),
+        draft_probs=np.sort(sure * [1.0, 0.2])[:, ::-1],
+        target_probs=np.sort(sure * [1.0, 0.2])[:, ::-1],
+        emitted_target_prob=sure[:, 0],
         residual_mass=np.zeros(positions),
-    )  # fmt: skip
+    )
 
 
 TRACE = recording()
@@ -54,13 +61,21 @@ class Loop:
 
     def __init__(self, policy, tables, running=4, slots="alike", topology=K):
         workload = Workload(
-            arrival_s=np.zeros(running), prompt_tokens=np.full(running, 20), output_tokens=np.full(running, 500)
+            arrival_s=np.zeros(running),
+            prompt_tokens=np.full(running, 20),
+            output_tokens=np.full(running, 500),
         )
-        speculation = SpeculationOptions(topology=topology, trace=TRACE, policy=policy, batch=Batch(slots=slots))
+        speculation = SpeculationOptions(
+            topology=topology, trace=TRACE, policy=policy, batch=Batch(slots=slots)
+        )
         options = SchedulerOptions(kv_blocks=10_000, max_requests=64)
         scenario = Scenario(
-            workload=workload, scheduler=options, timer=lambda *_: 1.0, speculation=speculation, seed=3
-        )  # fmt: skip
+            workload=workload,
+            scheduler=options,
+            timer=lambda *_: 1.0,
+            speculation=speculation,
+            seed=3,
+        )
         self.t = tables
         self.d = build_drafts(scenario, np.random.default_rng(0))
         limits = new_limits(workload, options, lag=1, lookahead=K, users=True)
@@ -69,9 +84,12 @@ class Loop:
         self.replica = new_replica(limits, machine=False)
         self.replica.running = running
         self.buffers = new_buffers(
-            limits, new_prefixes(workload, options), running, draft_tokens=K,
+            limits,
+            new_prefixes(workload, options),
+            running,
+            draft_tokens=K,
             memory=lengths.memory_shape(self.d, limits),
-        )  # fmt: skip
+        )
         self.buffers.running[:running] = np.arange(running)
         lengths.begin_policy(self.d, self.buffers.memory)
 
@@ -94,7 +112,8 @@ class Loop:
 
 
 def test_tiers_move_as_their_thresholds_say(tabled_timer):
-    """Batch 4 is in the first of SGLang's tiers, 1-3-5-7: it begins at 7 with a mean of 6, and looks after 15."""
+    """Batch 4 is in the first of SGLang's tiers, 1-3-5-7: it begins at 7 with a mean of 6, and
+    looks after 15."""
     loop = Loop(sglang_tiers(K), tabled_timer.made)
     mean = 6.0
     for _ in range(15):
@@ -115,7 +134,9 @@ def test_tiers_move_as_their_thresholds_say(tabled_timer):
 
 
 def test_a_tier_without_drafts_tries_the_next_length(tabled_timer):
-    policy = LengthPolicy(rule="tiers", tiers=(Tier(first_batch=1, lengths=(0, 2), pace=1, warm_up=0),))
+    policy = LengthPolicy(
+        rule="tiers", tiers=(Tier(first_batch=1, lengths=(0, 2), pace=1, warm_up=0),)
+    )
     loop = Loop(policy, tabled_timer.made)
     loop.buffers.memory[0] = -1.0, 0.0, 0
     assert loop.choose() == 0
@@ -149,10 +170,13 @@ def test_a_bandit_keeps_its_arm_for_a_bin_and_comes_to_the_best_one(tabled_timer
     for _ in range(3_000):
         k = loop.choose()
         chosen.append(k)
-        loop.end([min(k, 2)] * 4, seconds=1.0 + 0.1 * k)  # 3 tokens for 1.2 s at K = 2, and no better elsewhere
+        loop.end(
+            [min(k, 2)] * 4, seconds=1.0 + 0.1 * k
+        )  # 3 tokens for 1.2 s at K = 2, and no better elsewhere
     assert set(chosen[:400]) == set(range(K + 1))
     assert np.mean(np.array(chosen[-1000:]) == 2) > 0.6
-    # blocks of 1, 2, 4, ... steps, and a last bin that ends behind its block; of 1024 steps the bins are 32 long
+    # blocks of 1, 2, 4, ... steps, and a last bin that ends behind its block; of 1024 steps the
+    # bins are 32 long
     bins = [math.ceil(math.sqrt(1 << i)) for i in range(10)]
     first = sum(-(-(1 << i) // size) * size for i, size in enumerate(bins))
     changes = np.nonzero(np.diff(chosen[first : first + 1024]))[0] + 1
@@ -170,7 +194,10 @@ def test_a_bandit_weighs_what_its_drafter_would_have_to_read(tabled_timer):
     assert lengths._arm(loop.d, loop.t, loop.replica, loop.buffers, 4, K) == 0
 
 
-@given(st.lists(st.integers(1, K + 1), min_size=1, max_size=12), st.lists(st.integers(1, 30), min_size=12, max_size=12))
+@given(
+    st.lists(st.integers(1, K + 1), min_size=1, max_size=12),
+    st.lists(st.integers(1, 30), min_size=12, max_size=12),
+)
 def test_the_oracle_takes_the_length_that_emits_most_per_second(tabled_timer, emits, missing):
     loop = Loop(LengthPolicy(rule="oracle"), tabled_timer.made, running=len(emits))
     loop.requests["emits"], loop.requests["proposes"] = emits, K
@@ -178,10 +205,11 @@ def test_the_oracle_takes_the_length_that_emits_most_per_second(tabled_timer, em
     left = loop.requests["output"] - 1
     b = len(emits)
     rates = [
-        np.minimum(np.minimum(emits, left), k + 1).sum() / b
+        np.minimum(np.minimum(emits, left), k + 1).sum()
+        / b
         / lengths.length_seconds(loop.d, loop.t, loop.buffers, b, k, 100.0 * b)
         for k in range(K + 1)
-    ]  # fmt: skip
+    ]
     assert rates[loop.choose()] == pytest.approx(max(rates), rel=1e-12)
 
 
@@ -189,7 +217,10 @@ def test_who_knows_the_means_takes_the_best_of_them(tabled_timer):
     gains = tuple(np.cumsum(0.7 ** np.arange(K + 1)).tolist())
     loop = Loop(LengthPolicy(rule="expected", gains=gains), tabled_timer.made)
     for b in (1, 4, 30):
-        rates = [g / lengths.length_seconds(loop.d, loop.t, loop.buffers, b, k, 50.0 * b) for k, g in enumerate(gains)]
+        rates = [
+            g / lengths.length_seconds(loop.d, loop.t, loop.buffers, b, k, 50.0 * b)
+            for k, g in enumerate(gains)
+        ]
         assert loop.choose(b, context=50.0) == int(np.argmax(rates))
 
 
@@ -202,15 +233,23 @@ def test_lengths_that_an_engine_captures_are_the_only_ones(tabled_timer):
 
 @given(st.integers(1, 6), st.integers(0, 3_900))
 def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(tabled_timer, running, first):
-    loop = Loop(vllm_verification(), tabled_timer.made, running=running, slots="likeliest", topology=3)
+    loop = Loop(
+        vllm_verification(), tabled_timer.made, running=running, slots="likeliest", topology=3
+    )
     loop.requests["place"], loop.requests["proposes"] = first + np.arange(running) * 7, 3
     slots.share_slots(loop.replica, loop.buffers, loop.requests, loop.d, loop.t, 3, running)
     chances = sorted(
-        (c for r in range(running) for c in np.cumprod(loop.d.sure[loop.requests["place"][r] + np.arange(3)])),
+        (
+            c
+            for r in range(running)
+            for c in np.cumprod(loop.d.sure[loop.requests["place"][r] + np.arange(3)])
+        ),
         reverse=True,
     )
     seconds = [
-        lengths.target_seconds(loop.t, running, 1.0 + n / running, 8192.0 * running, loop.buffers.chunks, 0, 0)
+        lengths.target_seconds(
+            loop.t, running, 1.0 + n / running, 8192.0 * running, loop.buffers.chunks, 0, 0
+        )
         + lengths.draft_seconds(loop.t, running, 3, 8192.0 * running, 0)
         for n in range(3 * running + 1)
     ]
@@ -221,16 +260,23 @@ def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(tabled_timer, 
 
 def serve(policy, schedule=(), draft=None, users=6, timer=None):
     workload = Workload(
-        arrival_s=np.zeros(18), prompt_tokens=np.full(18, 10), output_tokens=20 + 3 * np.arange(18), users=users
+        arrival_s=np.zeros(18),
+        prompt_tokens=np.full(18, 10),
+        output_tokens=20 + 3 * np.arange(18),
+        users=users,
     )
-    speculation = SpeculationOptions(topology=3, trace=TRACE, policy=policy, schedule=schedule, draft=draft)
+    speculation = SpeculationOptions(
+        topology=3, trace=TRACE, policy=policy, schedule=schedule, draft=draft
+    )
     return simulate(
         Scenario(
-            workload=workload, scheduler=SchedulerOptions(kv_blocks=10_000), speculation=speculation,
+            workload=workload,
+            scheduler=SchedulerOptions(kv_blocks=10_000),
+            speculation=speculation,
             timer=timer or (lambda *_: 1e-2),
         ),
         machine=False,
-    )  # fmt: skip
+    )
 
 
 def test_what_was_generated_without_drafts_is_read_before_the_next():
@@ -260,7 +306,13 @@ def test_a_change_of_length_takes_its_seconds():
 
 @pytest.mark.parametrize(
     "policy",
-    [sglang_tiers(3), sglang_throughput(), vllm_lengths(3), nightjar(), LengthPolicy(rule="oracle")],
+    [
+        sglang_tiers(3),
+        sglang_throughput(),
+        vllm_lengths(3),
+        nightjar(),
+        LengthPolicy(rule="oracle"),
+    ],
     ids=["sglang", "sglang-throughput", "vllm", "nightjar", "oracle"],
 )
 def test_every_policy_delivers_what_was_asked(tabled_timer, policy):
@@ -272,25 +324,41 @@ def test_every_policy_delivers_what_was_asked(tabled_timer, policy):
 
 def test_the_bound_that_looks_ahead_is_above_every_length(tabled_timer):
     """On one batch that stays full, over a thousand steps."""
-    best = serve(LengthPolicy(rule="oracle", rereads=False), timer=tabled_timer, draft=tabled_timer).clock_s
+    best = serve(
+        LengthPolicy(rule="oracle", rereads=False), timer=tabled_timer, draft=tabled_timer
+    ).clock_s
     for k in range(4):
-        assert best < serve(LengthPolicy(rule="schedule"), ((1, 64, k),), tabled_timer, timer=tabled_timer).clock_s
+        assert (
+            best
+            < serve(
+                LengthPolicy(rule="schedule"), ((1, 64, k),), tabled_timer, timer=tabled_timer
+            ).clock_s
+        )
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"rule": "best"}, {"rule": "tiers"}, {"rule": "bandit", "weight": 0.0}, {"rule": "bandit", "pace": 0},
-        {"rule": "bandit", "change_s": -1.0}, {"rule": "oracle", "gains": (1.0,)},
-        {"rule": "tiers", "tiers": (Tier(first_batch=2, lengths=(1,)), Tier(first_batch=2, lengths=(1,)))},
+        {"rule": "best"},
+        {"rule": "tiers"},
+        {"rule": "bandit", "weight": 0.0},
+        {"rule": "bandit", "pace": 0},
+        {"rule": "bandit", "change_s": -1.0},
+        {"rule": "oracle", "gains": (1.0,)},
+        {
+            "rule": "tiers",
+            "tiers": (Tier(first_batch=2, lengths=(1,)), Tier(first_batch=2, lengths=(1,))),
+        },
     ],
-)  # fmt: skip
+)
 def test_policies_that_make_no_sense_are_refused(wrong):
     with pytest.raises(InputError):
         LengthPolicy(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"lengths": ()}, {"lengths": (3, 1)}, {"first_batch": 0}, {"pace": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"lengths": ()}, {"lengths": (3, 1)}, {"first_batch": 0}, {"pace": 0}]
+)
 def test_tiers_that_make_no_sense_are_refused(wrong):
     with pytest.raises(InputError):
         Tier(**({"first_batch": 1, "lengths": (1, 3)} | wrong))
@@ -299,8 +367,9 @@ def test_tiers_that_make_no_sense_are_refused(wrong):
 def test_a_policy_goes_with_chains_of_its_own():
     options = SpeculationOptions(topology=3, trace=TRACE)
     for changes in (
-        {"policy": vllm_verification()}, {"policy": nightjar(), "batch": Batch(slots="likeliest")},
+        {"policy": vllm_verification()},
+        {"policy": nightjar(), "batch": Batch(slots="likeliest")},
         {"policy": LengthPolicy(rule="expected", gains=(1.0, 1.5))},
-    ):  # fmt: skip
+    ):
         with pytest.raises(InputError):
             replace(options, **changes)

@@ -15,11 +15,22 @@ def run(prompt, output, *, arrival_s=0.0, priority=None, prefix_ids=None, **chan
     """Requests by hand, on an engine whose iterations take as many seconds as they have rows."""
     prompt, output, arrival_s = np.broadcast_arrays(prompt, output, arrival_s)
     workload = Workload(
-        arrival_s=arrival_s.astype(float), prompt_tokens=prompt, output_tokens=output, priority=priority,
-        prefix_ids=prefix_ids, prefix_block_tokens=changes.get("block_tokens", 1),
-    )  # fmt: skip
-    options = {"token_budget": 1000, "max_requests": 128, "block_tokens": 1, "watermark_ratio": 0.0} | changes
-    scheduler = SchedulerOptions(**options, priorities=priority is not None, prefix_cache=prefix_ids is not None)
+        arrival_s=arrival_s.astype(float),
+        prompt_tokens=prompt,
+        output_tokens=output,
+        priority=priority,
+        prefix_ids=prefix_ids,
+        prefix_block_tokens=changes.get("block_tokens", 1),
+    )
+    options = {
+        "token_budget": 1000,
+        "max_requests": 128,
+        "block_tokens": 1,
+        "watermark_ratio": 0.0,
+    } | changes
+    scheduler = SchedulerOptions(
+        **options, priorities=priority is not None, prefix_cache=prefix_ids is not None
+    )
     result = simulate(Scenario(workload=workload, scheduler=scheduler, timer=Rows()), machine=False)
     assert result.finished.all()
     return result
@@ -33,9 +44,12 @@ def test_swapped_blocks_take_their_time_there_and_back():
 
 
 def test_nobody_is_preempted_in_an_iteration_that_it_takes_part_in():
-    # the second one is more urgent: its chunk of 3 beside a decode at 2 s; its rest finds one block, and waits until
-    # at 8 s the first one has none either, goes, and later computes 2 + 4 tokens again in chunks of 4 and 2
-    found = run([2, 6], [5, 1], arrival_s=[0, 1], priority=np.array([1, 0]), kv_blocks=8, token_budget=4)
+    # the second one is more urgent: its chunk of 3 beside a decode at 2 s; its rest finds one
+    # block, and waits until at 8 s the first one has none either, goes, and later computes 2 + 4
+    # tokens again in chunks of 4 and 2
+    found = run(
+        [2, 6], [5, 1], arrival_s=[0, 1], priority=np.array([1, 0]), kv_blocks=8, token_budget=4
+    )
     assert found.first_token_s.tolist() == [2.0, 11.0]
     assert found.last_token_s.tolist() == [17.0, 11.0]
     assert found.counters["preemptions"] == 1
@@ -43,7 +57,10 @@ def test_nobody_is_preempted_in_an_iteration_that_it_takes_part_in():
 
 def test_spare_blocks_are_kept_from_those_who_join():
     spared, full = (run([5, 10], 2, kv_blocks=20, watermark_ratio=ratio) for ratio in (0.3, 0.0))
-    assert spared.first_token_s.tolist() == [5.0, 16.0]  # 15 - 10 blocks are fewer than 6 while somebody runs
+    assert spared.first_token_s.tolist() == [
+        5.0,
+        16.0,
+    ]  # 15 - 10 blocks are fewer than 6 while somebody runs
     assert full.first_token_s.tolist() == [15.0, 15.0]
 
 
@@ -57,7 +74,8 @@ def test_who_waits_is_served_by_priority_and_then_by_arrival(priority):
 
 @pytest.mark.parametrize("block_tokens", [1, 2, 4])
 def test_no_more_is_in_the_cache_than_it_holds(block_tokens):
-    """Requests that take turns in a cache of 12 tokens, each of its last block to be filled or not."""
+    """Requests that take turns in a cache of 12 tokens, each of its last block to be filled or
+    not."""
     for prompt in range(1, 9):
         found = run([prompt] * 3, 5, kv_blocks=12 // block_tokens, block_tokens=block_tokens)
         held = -(-(prompt + 4) // block_tokens)  # the last token is emitted and never written

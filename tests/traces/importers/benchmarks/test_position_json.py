@@ -43,9 +43,19 @@ def write(tmp_path, document):
 
 
 def test_names_kinds_defaults_and_notes(tmp_path):
-    file = write(tmp_path, {"model": "x", "requests": [{"id": 7, "kind": "math", "emitted": [1, 2]}, {"emitted": [1]}]})
+    file = write(
+        tmp_path,
+        {
+            "model": "x",
+            "requests": [{"id": 7, "kind": "math", "emitted": [1, 2]}, {"emitted": [1]}],
+        },
+    )
     trace = read(file, match_rate=0.25)
-    assert (trace.request_ids, trace.prompt_kinds, trace.prompt_tokens.tolist()) == (("7", "1"), ("math", ""), [0, 0])
+    assert (trace.request_ids, trace.prompt_kinds, trace.prompt_tokens.tolist()) == (
+        ("7", "1"),
+        ("math", ""),
+        [0, 0],
+    )
     assert trace.match_rate == 0.25 and replay_chain(trace, 2).proposal_ratio == 1 / 3
     assert "Level 1" in trace.provenance.notes and "model" in trace.provenance.notes
     assert "every step is taken to propose" in read(file).provenance.notes
@@ -98,16 +108,21 @@ def test_match_rate_out_of_range(tmp_path):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 REQUEST = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(("emitted", "drafted", "prompt_tokens", "id", "kind"), JSON | LENGTHS)
+    {},
+    optional=dict.fromkeys(("emitted", "drafted", "prompt_tokens", "id", "kind"), JSON | LENGTHS),
 )
 
 
 @given(
-    st.fixed_dictionaries({"requests": JSON | st.lists(REQUEST, max_size=3)}, optional={"first_step_position": JSON})
+    st.fixed_dictionaries(
+        {"requests": JSON | st.lists(REQUEST, max_size=3)}, optional={"first_step_position": JSON}
+    )
 )
 def test_hostile_values_raise_input_errors_only(folder, document):
     file = folder / "hostile.json"

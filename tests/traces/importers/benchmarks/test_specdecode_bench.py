@@ -17,15 +17,30 @@ def layouts():
     """The same two requests as the three layouts write them."""
     names = ["a", "b"]
     short = [
-        {"id": name, "dataset": "made", "prompt_len": 4, "gen_len": 9, "acc_len_eagle": e, "acc_len_ngram": n}
+        {
+            "id": name,
+            "dataset": "made",
+            "prompt_len": 4,
+            "gen_len": 9,
+            "acc_len_eagle": e,
+            "acc_len_ngram": n,
+        }
         for name, e, n in zip(names, EAGLE, NGRAM, strict=True)
     ]
     published = [
-        {"id": name, "prompt_token_ids": [1, 2, 3, 4], "generated_token_ids": [5], "acc_eagle": {"acc_len": e},
-         "acc_ngram": {"acc_len": n, "other": []}}
+        {
+            "id": name,
+            "prompt_token_ids": [1, 2, 3, 4],
+            "generated_token_ids": [5],
+            "acc_eagle": {"acc_len": e},
+            "acc_ngram": {"acc_len": n, "other": []},
+        }
         for name, e, n in zip(names, EAGLE, NGRAM, strict=True)
-    ]  # fmt: skip
-    rows = [{"id": x, "prompt_len": 4, "eagle": e, "ngram": n} for x, e, n in zip(names, EAGLE, NGRAM, strict=True)]
+    ]
+    rows = [
+        {"id": x, "prompt_len": 4, "eagle": e, "ngram": n}
+        for x, e, n in zip(names, EAGLE, NGRAM, strict=True)
+    ]
     yield "\n".join(json.dumps(line) for line in short)
     yield "\n\n".join(json.dumps(line) for line in published) + "\n"
     yield json.dumps({"source": {}, "rows": rows})
@@ -48,7 +63,9 @@ def test_match_rate_is_for_ngram(tmp_path):
     file = tmp_path / "bench.jsonl"
     file.write_text(next(layouts()))
     trace = read(file, drafter="ngram", match_rate=0.9)
-    assert replay_chain(trace, 3).proposal_ratio == 0.9 and "0.9 is assumed" in trace.provenance.notes
+    assert (
+        replay_chain(trace, 3).proposal_ratio == 0.9 and "0.9 is assumed" in trace.provenance.notes
+    )
     assert "dearest" in read(file, drafter="ngram").provenance.notes
     with pytest.raises(InputError, match="match_rate"):
         read(file, match_rate=0.9)
@@ -58,12 +75,27 @@ def test_match_rate_is_for_ngram(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "\n\n", "{", "[]", "3", '{"rows": []}', '{"rows": 3}', '{"rows": [1]}', '{"id": "a"}',
-     '{"id": "a", "eagle": null}', '{"id": "a", "eagle": [0]}', '{"id": "a", "acc_eagle": {}}',
-     '{"id": "a", "eagle": [1], "prompt_len": "4"}', '{"id": "a", "eagle": [1], "prompt_token_ids": 4}',
-     '{"id": ["a"], "eagle": [1]}', '{"id": "a", "eagle": [1], "dataset": {}}',
-     '{"id": "a", "eagle": [1]}\nrubbish', '{"id": "a", "eagle": [1]}\n[1]'],
-)  # fmt: skip
+    [
+        "",
+        "\n\n",
+        "{",
+        "[]",
+        "3",
+        '{"rows": []}',
+        '{"rows": 3}',
+        '{"rows": [1]}',
+        '{"id": "a"}',
+        '{"id": "a", "eagle": null}',
+        '{"id": "a", "eagle": [0]}',
+        '{"id": "a", "acc_eagle": {}}',
+        '{"id": "a", "eagle": [1], "prompt_len": "4"}',
+        '{"id": "a", "eagle": [1], "prompt_token_ids": 4}',
+        '{"id": ["a"], "eagle": [1]}',
+        '{"id": "a", "eagle": [1], "dataset": {}}',
+        '{"id": "a", "eagle": [1]}\nrubbish',
+        '{"id": "a", "eagle": [1]}\n[1]',
+    ],
+)
 def test_refusals_name_the_file(tmp_path, text):
     file = tmp_path / "bench.jsonl"
     file.write_text(text)
@@ -77,16 +109,28 @@ def folder(tmp_path_factory):
 
 
 VALUES = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(0, 9), max_size=5)
-KEYS = ("id", "dataset", "prompt_len", "prompt_token_ids", "eagle", "acc_len_eagle", "acc_eagle", "rows")
+KEYS = (
+    "id",
+    "dataset",
+    "prompt_len",
+    "prompt_token_ids",
+    "eagle",
+    "acc_len_eagle",
+    "acc_eagle",
+    "rows",
+)
 LINES = st.lists(
-    st.dictionaries(st.sampled_from(KEYS), VALUES | st.dictionaries(st.just("acc_len"), VALUES)), max_size=4
+    st.dictionaries(st.sampled_from(KEYS), VALUES | st.dictionaries(st.just("acc_len"), VALUES)),
+    max_size=4,
 )
 
 
 @given(LINES | st.binary(max_size=40))
 def test_hostile_lines_raise_input_errors_only(folder, content):
     file = folder / "hostile.jsonl"
-    file.write_bytes(content if isinstance(content, bytes) else "\n".join(map(json.dumps, content)).encode())
+    file.write_bytes(
+        content if isinstance(content, bytes) else "\n".join(map(json.dumps, content)).encode()
+    )
     try:
         assert read(file).level == 1
     except InputError as error:
@@ -113,4 +157,6 @@ def test_lengths_in_the_published_traces(reference_data):
     assert eagle.output_tokens.tolist() != ngram.output_tokens.tolist()
     assert max(eagle.emitted.max(), ngram.emitted.max()) == 21
     left = [n - i for n in eagle.output_tokens.tolist() for i in range(n)]
-    assert sum(length > rest for length, rest in zip(eagle.emitted.tolist(), left, strict=True)) > 1000
+    assert (
+        sum(length > rest for length, rest in zip(eagle.emitted.tolist(), left, strict=True)) > 1000
+    )

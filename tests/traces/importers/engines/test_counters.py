@@ -10,16 +10,25 @@ from traces.importers.engines.counters import read
 
 def scrape(*engines, model="llama", suffix="_total"):
     """A /metrics page; an engine is (drafts, draft tokens, accepted, per position...)."""
-    lines = ["# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.", "vllm:num_requests_running 3"]
+    lines = [
+        "# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.",
+        "vllm:num_requests_running 3",
+    ]
     for engine, (drafts, drafted, accepted, *positions) in enumerate(engines):
         labels = f'engine="{engine}",model_name="{model}"'
-        for name, value in (("drafts", drafts), ("draft_tokens", drafted), ("accepted_tokens", accepted)):
+        for name, value in (
+            ("drafts", drafts),
+            ("draft_tokens", drafted),
+            ("accepted_tokens", accepted),
+        ):
             lines.append(f"vllm:spec_decode_num_{name}{suffix}{{{labels}}} {value}")
             lines.append(f"vllm:spec_decode_num_{name}_created{{{labels}}} 1.7e+09")
         for at, value in enumerate(positions):
             name = f"vllm:spec_decode_num_accepted_tokens_per_pos{suffix}"
             lines.append(f'{name}{{{labels},position="{at}"}} {value}')
-            lines.append(f'{name.removesuffix("_total")}_created{{{labels},position="{at}"}} 1.7e+09')
+            lines.append(
+                f'{name.removesuffix("_total")}_created{{{labels},position="{at}"}} 1.7e+09'
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -44,7 +53,9 @@ def test_difference_summed_over_engines(files):
     assert summary.tokens_per_step == pytest.approx(1 + sum(summary.acceptance_by_depth)) == 2.4
     assert trace.level == 0 and trace.provenance.model == "llama"
     assert trace.provenance.extra == {"draft_tokens_per_draft": 3.0}
-    assert trace.provenance.notes == ("Level 0: no positions, so no replay; holds for the draft lengths in use only.")
+    assert trace.provenance.notes == (
+        "Level 0: no positions, so no replay; holds for the draft lengths in use only."
+    )
     assert trace.provenance.recorder_version == "vLLM Prometheus counters"
 
 
@@ -96,10 +107,26 @@ def test_counters_read_under_load_may_differ_by_a_few_steps(files):
         (scrape((0, 0, 0)), scrape(("+Inf", 1, 1)), "number >= 0"),
         (scrape((0, 0, 0)), scrape((-1, 1, 1)), "number >= 0"),
         (scrape((0, 0, 0)), scrape(("one", 1, 1)), "number >= 0"),
-        (scrape((0, 0, 0)), scrape((1, 1, 1)) + 'vllm:spec_decode_num_drafts_total{engine="0"\n', "sample"),
-        (scrape((0, 0, 0, 0)), scrape((1, 1, 1, 1)).replace('position="0"', 'position="x"'), "vanished"),
-        (scrape((0, 0, 0)), scrape((1, 1, 1, 1)).replace('position="0"', 'position="x"'), "position"),
-        (scrape((0, 0, 0)), scrape((1, 1, 1, 1)).replace('position="0"', 'position="99999"'), "position"),
+        (
+            scrape((0, 0, 0)),
+            scrape((1, 1, 1)) + 'vllm:spec_decode_num_drafts_total{engine="0"\n',
+            "sample",
+        ),
+        (
+            scrape((0, 0, 0, 0)),
+            scrape((1, 1, 1, 1)).replace('position="0"', 'position="x"'),
+            "vanished",
+        ),
+        (
+            scrape((0, 0, 0)),
+            scrape((1, 1, 1, 1)).replace('position="0"', 'position="x"'),
+            "position",
+        ),
+        (
+            scrape((0, 0, 0)),
+            scrape((1, 1, 1, 1)).replace('position="0"', 'position="99999"'),
+            "position",
+        ),
     ],
 )
 def test_refusals_name_a_file(files, before, after, rule):
@@ -114,9 +141,27 @@ def folder(tmp_path_factory):
 
 
 PIECES = st.sampled_from(
-    ["vllm:spec_decode_num_", "drafts", "accepted_tokens_per_pos", "_total", "{", "}", 'position="1"', '="', "\\", ",",
-     " ", "1", "9" * 30, "1e400", "-", "NaN", "\n", "é"]
-)  # fmt: skip
+    [
+        "vllm:spec_decode_num_",
+        "drafts",
+        "accepted_tokens_per_pos",
+        "_total",
+        "{",
+        "}",
+        'position="1"',
+        '="',
+        "\\",
+        ",",
+        " ",
+        "1",
+        "9" * 30,
+        "1e400",
+        "-",
+        "NaN",
+        "\n",
+        "é",
+    ]
+)
 
 
 @given(st.lists(PIECES, max_size=30).map("".join) | st.binary(max_size=40))

@@ -1,4 +1,5 @@
-"""vllm-log: every version's lines, drafts inferred from printed figures, batch sizes beside them."""
+"""vllm-log: every version's lines, drafts inferred from printed figures, batch sizes beside
+them."""
 
 import pytest
 from hypothesis import given
@@ -13,18 +14,19 @@ def window(drafts, kept, stamp="06-01 22:00:52"):
     accepted = sum(kept)
     rates = ", ".join(f"{count / drafts:.3f}" for count in kept)
     return (
-        f"(APIServer pid=1) INFO {stamp} [metrics.py:101] SpecDecoding metrics: "
-        f"Mean acceptance length: {1 + accepted / drafts:.2f}, Accepted throughput: 0.68 tokens/s, "
-        f"Drafted throughput: 0.80 tokens/s, Accepted: {accepted} tokens, Drafted: {drafts * len(kept)} tokens, "
-        f"Per-position acceptance rate: {rates}, "
-        f"Avg Draft acceptance rate: {100 * accepted / (drafts * len(kept)):.1f}%"
+        f"(APIServer pid=1) INFO {stamp} [metrics.py:101] SpecDecoding metrics: Mean acceptance"
+        f" length: {1 + accepted / drafts:.2f}, Accepted throughput: 0.68 tokens/s, Drafted"
+        f" throughput: 0.80 tokens/s, Accepted: {accepted} tokens, Drafted: {drafts * len(kept)}"
+        f" tokens, Per-position acceptance rate: {rates}, Avg Draft acceptance rate:"
+        f" {100 * accepted / (drafts * len(kept)):.1f}%"
     )
 
 
 def engine(running, stamp="06-01 22:00:52", number=0):
     return (
-        f"(APIServer pid=1) INFO {stamp} [loggers.py:271] Engine {number:03d}: Avg prompt throughput: 908.0 tokens/s, "
-        f"Avg generation throughput: 26.9 tokens/s, Running: {running} reqs, Waiting: 0 reqs, GPU KV cache usage: 0.4%"
+        f"(APIServer pid=1) INFO {stamp} [loggers.py:271] Engine {number:03d}: Avg prompt"
+        f" throughput: 908.0 tokens/s, Avg generation throughput: 26.9 tokens/s, Running: {running}"
+        " reqs, Waiting: 0 reqs, GPU KV cache usage: 0.4%"
     )
 
 
@@ -41,7 +43,10 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("log")
 
 
-@given(st.lists(st.lists(st.integers(0, 400), min_size=3, max_size=3), min_size=1, max_size=6), st.data())
+@given(
+    st.lists(st.lists(st.integers(0, 400), min_size=3, max_size=3), min_size=1, max_size=6),
+    st.data(),
+)
 def test_drafts_are_recovered_from_printed_figures(folder, kept, data):
     kept = [sorted(each, reverse=True) for each in kept]
     drafts = [each[0] + data.draw(st.integers(1, 300)) for each in kept]
@@ -49,7 +54,9 @@ def test_drafts_are_recovered_from_printed_figures(folder, kept, data):
     file.write_text("\n".join(map(window, drafts, kept)))
     summary = read(file).summary
     assert [each.drafts for each in summary.windows] == drafts
-    assert summary.accepted_tokens == sum(map(sum, kept)) and summary.draft_tokens == 3 * sum(drafts)
+    assert summary.accepted_tokens == sum(map(sum, kept)) and summary.draft_tokens == 3 * sum(
+        drafts
+    )
     true = [sum(each[depth] for each in kept) / sum(drafts) for depth in range(3)]
     assert summary.acceptance_by_depth == pytest.approx(true, abs=6e-4)
 
@@ -77,12 +84,20 @@ def test_batch_sizes_of_several_engines_and_by_time_stamp(tmp_path):
     lines = [engine(3), window(10, [6, 3]), engine(5, number=1), window(20, [9, 1])]
     assert batches(write(tmp_path, *lines)) == [3, 5]
     later = "06-02 09:00:00"
-    apart = [window(10, [6]), window(20, [9], later), window(30, [9], "07-01 00:00:00"), engine(7, later)]
+    apart = [
+        window(10, [6]),
+        window(20, [9], later),
+        window(30, [9], "07-01 00:00:00"),
+        engine(7, later),
+    ]
     assert batches(write(tmp_path, *apart)) == [None, 7, None]
 
 
 def test_without_lengths_drafts_are_unknown(tmp_path):
-    line = "SpecDecoding metrics: Draft acceptance rate: 50.0%, Accepted: 33 tokens, Drafted: 66 tokens"
+    line = (
+        "SpecDecoding metrics: Draft acceptance rate: 50.0%, Accepted: 33 tokens, Drafted: 66"
+        " tokens"
+    )
     summary = read(write(tmp_path, line)).summary
     assert (summary.drafts, summary.draft_tokens, summary.accepted_tokens) == (0, 66, 33)
     assert summary.tokens_per_step is None and summary.acceptance_by_depth == ()
@@ -95,7 +110,10 @@ def test_short_drafts_take_the_mean_length(tmp_path):
     """100 drafts with a single token and 50 with three: drafted / 3 would be wrong."""
     line = window(150, [90, 30, 15]).replace("Drafted: 450", "Drafted: 250")
     assert read(write(tmp_path, line)).summary.drafts == 150
-    rare = "Mean acceptance length: 1.00, Accepted: 0 tokens, Drafted: 30 tokens, Per-position acceptance rate: 0.000"
+    rare = (
+        "Mean acceptance length: 1.00, Accepted: 0 tokens, Drafted: 30 tokens, Per-position"
+        " acceptance rate: 0.000"
+    )
     assert read(write(tmp_path, f"SpecDecoding metrics: {rare}")).summary.drafts == 30
 
 
@@ -114,7 +132,9 @@ def test_windows_of_different_length_are_noted(tmp_path):
 
 
 def test_idle_windows_are_passed_over(tmp_path):
-    idle = "SpecDecoding metrics: Draft acceptance rate: nan%, Accepted: 0 tokens, Drafted: 0 tokens"
+    idle = (
+        "SpecDecoding metrics: Draft acceptance rate: nan%, Accepted: 0 tokens, Drafted: 0 tokens"
+    )
     assert len(read(write(tmp_path, idle, window(10, [8]))).summary.windows) == 1
     with pytest.raises(InputError, match=r"server\.log"):
         read(write(tmp_path, idle))
@@ -140,11 +160,27 @@ def test_refusals_name_the_file(tmp_path, line, rule):
 
 
 PIECES = st.sampled_from(
-    ["SpecDecoding metrics: ", "Speculative metrics: ", "Accepted: ", "Drafted: ", " tokens",
-     "Mean acceptance length: ",
-     "Per-position acceptance rate: ", "0.5, ", "1.9", "7", "9" * 20, "\n", "Running: 3 reqs", "06-01 22:00:52", "é",
-     "Avg generation throughput: ", "Number of speculative tokens: ", ", Number of accepted tokens: "]
-)  # fmt: skip
+    [
+        "SpecDecoding metrics: ",
+        "Speculative metrics: ",
+        "Accepted: ",
+        "Drafted: ",
+        " tokens",
+        "Mean acceptance length: ",
+        "Per-position acceptance rate: ",
+        "0.5, ",
+        "1.9",
+        "7",
+        "9" * 20,
+        "\n",
+        "Running: 3 reqs",
+        "06-01 22:00:52",
+        "é",
+        "Avg generation throughput: ",
+        "Number of speculative tokens: ",
+        ", Number of accepted tokens: ",
+    ]
+)
 
 
 @given(st.lists(PIECES, max_size=40).map("".join) | st.binary(max_size=60))

@@ -1,4 +1,5 @@
-"""What an engine runs, by its counters: draft length, batch, share of drafts; two engines and trees are refused."""
+"""What an engine runs, by its counters: draft length, batch, share of drafts; two engines and trees
+are refused."""
 
 import pytest
 
@@ -7,17 +8,24 @@ from traces.importers.engines.running import read_running
 from traces.kinds.summary import Summary
 
 VLLM = {
-    "spec_decode_num_drafts": 4200, "spec_decode_num_draft_tokens": 12600, "spec_decode_num_accepted_tokens": 6888,
-    "generation_tokens": 4200 + 6888 + 40, "request_success": 40, "prompt_tokens": 36000,
-    "iteration_tokens_total_count": 200, "request_time_per_output_token_seconds_sum": 0.8,
+    "spec_decode_num_drafts": 4200,
+    "spec_decode_num_draft_tokens": 12600,
+    "spec_decode_num_accepted_tokens": 6888,
+    "generation_tokens": 4200 + 6888 + 40,
+    "request_success": 40,
+    "prompt_tokens": 36000,
+    "iteration_tokens_total_count": 200,
+    "request_time_per_output_token_seconds_sum": 0.8,
     "request_time_per_output_token_seconds_count": 40,
-}  # fmt: skip
+}
 KEPT = (3150, 2184, 1554)
 
 
 def vllm(model="llama", positions=KEPT, **counts):
     label = f'engine="0",model_name="{model}"'
-    lines = [f"vllm:{name}_total{{{label}}} {value}" for name, value in ({**VLLM, **counts}).items()]
+    lines = [
+        f"vllm:{name}_total{{{label}}} {value}" for name, value in ({**VLLM, **counts}).items()
+    ]
     name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
     lines += [f'{name}{{{label},position="{at}"}} {kept}' for at, kept in enumerate(positions)]
     return "\n".join(lines).replace("_count_total", "_count").replace("_sum_total", "_sum") + "\n"
@@ -36,14 +44,21 @@ def files(tmp_path):
 
 def test_a_scrape_tells_length_batch_share_and_times(files):
     found = read_running(*files(vllm()))
-    assert (found.engine, found.draft_tokens, found.mean_draft_tokens, found.is_mixed) == ("vllm", 3, 3.0, False)
+    assert (found.engine, found.draft_tokens, found.mean_draft_tokens, found.is_mixed) == (
+        "vllm",
+        3,
+        3.0,
+        False,
+    )
     assert found.batch == 4200 / 200 and "iteration_tokens" in found.batch_from
     assert found.proposal_ratio == 1.0 and found.tpot_s == 0.02
     assert (found.prompt_tokens, found.output_tokens) == (900.0, (4200 + 6888 + 40) / 40)
 
 
 def test_two_scrapes_tell_what_lies_between(files):
-    later = {name: 2 * value for name, value in VLLM.items()} | {"generation_tokens": VLLM["generation_tokens"] + 16888}
+    later = {name: 2 * value for name, value in VLLM.items()} | {
+        "generation_tokens": VLLM["generation_tokens"] + 16888
+    }
     found = read_running(*files(vllm(), vllm(positions=[2 * kept for kept in KEPT], **later)))
     assert isinstance(found.summary, Summary) and found.summary.drafts == 4200
     assert found.batch == (16888 - 40 - 6888) / 200 and found.proposal_ratio == 4200 / 9960
@@ -56,17 +71,24 @@ def test_mixed_lengths_are_seen(files):
 
 def test_llama_cpp_states_its_batch(files):
     text = (
-        "llamacpp:n_decode_total 100\nllamacpp:n_busy_slots_per_decode 3.5\nllamacpp:tokens_predicted_total 700\n"
-        "llamacpp:tokens_predicted_seconds_total 7\nllamacpp:spec_decode_num_drafts_total 350\n"
-        "llamacpp:spec_decode_num_draft_tokens_total 1050\nllamacpp:spec_decode_num_accepted_tokens_total 350\n"
+        "llamacpp:n_decode_total 100\nllamacpp:n_busy_slots_per_decode"
+        " 3.5\nllamacpp:tokens_predicted_total 700\nllamacpp:tokens_predicted_seconds_total"
+        " 7\nllamacpp:spec_decode_num_drafts_total 350\nllamacpp:spec_decode_num_draft_tokens_total"
+        " 1050\nllamacpp:spec_decode_num_accepted_tokens_total 350\n"
     )
     found = read_running(*files(text))
-    assert (found.engine, found.batch, found.tpot_s, found.draft_tokens) == ("llama.cpp", 3.5, 0.01, 3)
+    assert (found.engine, found.batch, found.tpot_s, found.draft_tokens) == (
+        "llama.cpp",
+        3.5,
+        0.01,
+        3,
+    )
 
 
 SGLANG = (
-    "sglang:spec_verify_calls_total 1000\nsglang:generation_tokens_total 2900\nsglang:num_requests_total 100\n"
-    "sglang:spec_num_draft_tokens {nodes}\nsglang:spec_num_steps 3\nsglang:num_running_reqs 12\n"
+    "sglang:spec_verify_calls_total 1000\nsglang:generation_tokens_total"
+    " 2900\nsglang:num_requests_total 100\nsglang:spec_num_draft_tokens"
+    " {nodes}\nsglang:spec_num_steps 3\nsglang:num_running_reqs 12\n"
 )
 
 
@@ -110,5 +132,7 @@ def test_refusals_name_the_file(files, before, after, rule):
 
 def test_several_models_are_told_apart_by_who_is_served(files):
     both = vllm("llama") + vllm("qwen", spec_decode_num_drafts=4300)
-    assert read_running(*files(both), is_served=lambda label: label == "qwen").summary.drafts == 4300
+    assert (
+        read_running(*files(both), is_served=lambda label: label == "qwen").summary.drafts == 4300
+    )
     assert read_running(*files(both), model="llama").summary.drafts == 4200

@@ -14,9 +14,10 @@ VLLM = """(APIServer pid=1) INFO 07-07 09:29:14 [api_utils.py:273] non-default a
 """
 BEFORE = "INFO 02-20 00:01:02 kv_cache_utils.py:522] # GPU blocks: 127626\n"
 SGLANG = (
-    "[2025-12-18 22:43:05 TP0] KV Cache is allocated. #tokens: 60000, KV size: 0.13 GB, layout=(60001, 1, 576)\n"
-    "[2026-06-28 15:16:45] max_total_num_tokens=2086558, chunked_prefill_size=8192, max_prefill_tokens=16384, "
-    "max_running_requests=33, context_len=256000, available_gpu_mem=17.22 GB\n"
+    "[2025-12-18 22:43:05 TP0] KV Cache is allocated. #tokens: 60000, KV size: 0.13 GB,"
+    " layout=(60001, 1, 576)\n[2026-06-28 15:16:45] max_total_num_tokens=2086558,"
+    " chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=33,"
+    " context_len=256000, available_gpu_mem=17.22 GB\n"
 )
 TENSORRT = """[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 65, tokens per block=32, primary blocks=116617
 [TensorRT-LLM][INFO] Number of tokens per block: 32.
@@ -39,15 +40,37 @@ def told(tmp_path):
     [
         (VLLM, EngineFacts(cache_tokens=466_560, token_budget=2048, max_requests=64), 466_560),
         (BEFORE, EngineFacts(cache_blocks=127_626), 127_626 * 16),
-        (SGLANG, EngineFacts(cache_tokens=2_086_558, token_budget=8192, max_requests=33), 2_086_558),
-        (TENSORRT, EngineFacts(cache_tokens=3_731_744, cache_blocks=116_617, block_tokens=32), 3_731_744),
-        ({"kv_cache": {"num_gpu_blocks": 2500, "block_size": 32}, "resolved_config": {"scheduler_config": {
-            "max_num_seqs": 128, "max_num_batched_tokens": 2048}}},
-         EngineFacts(cache_blocks=2500, block_tokens=32, max_requests=128, token_budget=2048), 80_000),
-        ({"max_total_num_tokens": 5000, "chunked_prefill_size": -1, "internal_states": [{"max_running_requests": 7}]},
-         EngineFacts(cache_tokens=5000, max_requests=7), 5000),
+        (
+            SGLANG,
+            EngineFacts(cache_tokens=2_086_558, token_budget=8192, max_requests=33),
+            2_086_558,
+        ),
+        (
+            TENSORRT,
+            EngineFacts(cache_tokens=3_731_744, cache_blocks=116_617, block_tokens=32),
+            3_731_744,
+        ),
+        (
+            {
+                "kv_cache": {"num_gpu_blocks": 2500, "block_size": 32},
+                "resolved_config": {
+                    "scheduler_config": {"max_num_seqs": 128, "max_num_batched_tokens": 2048}
+                },
+            },
+            EngineFacts(cache_blocks=2500, block_tokens=32, max_requests=128, token_budget=2048),
+            80_000,
+        ),
+        (
+            {
+                "max_total_num_tokens": 5000,
+                "chunked_prefill_size": -1,
+                "internal_states": [{"max_running_requests": 7}],
+            },
+            EngineFacts(cache_tokens=5000, max_requests=7),
+            5000,
+        ),
     ],
-)  # fmt: skip
+)
 def test_lines_of_engines_are_read(told, text, facts, tokens):
     assert told(text) == facts
     assert facts.tokens(16) == tokens
@@ -67,9 +90,15 @@ def test_ranks_may_differ_by_blocks_and_starts_may_not(told):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "holds no line"), ("INFO all is well\n", "holds no line"), ({"num_gpu_blocks": 0}, "whole number"),
-     ({"num_gpu_blocks": "many"}, "whole number"), ({"max_num_seqs": True}, "whole number"), ("{", "must be JSON")],
-)  # fmt: skip
+    [
+        ("", "holds no line"),
+        ("INFO all is well\n", "holds no line"),
+        ({"num_gpu_blocks": 0}, "whole number"),
+        ({"num_gpu_blocks": "many"}, "whole number"),
+        ({"max_num_seqs": True}, "whole number"),
+        ("{", "must be JSON"),
+    ],
+)
 def test_what_tells_nothing_is_refused(told, text, said):
     with pytest.raises(InputError, match=said):
         told(text)

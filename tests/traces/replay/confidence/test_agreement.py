@@ -1,4 +1,5 @@
-"""How often a policy that was not recorded writes what one token a pass writes: estimates beside live runs."""
+"""How often a policy that was not recorded writes what one token a pass writes: estimates beside
+live runs."""
 
 import numpy as np
 import pytest
@@ -20,17 +21,24 @@ def shipped(name):
 
 @pytest.fixture(scope="module")
 def beside_live():
-    """Live shares, estimates, bounds of fourteen rules that no anchor followed, means over 32 of their prompts."""
+    """Live shares, estimates, bounds of fourteen rules that no anchor followed, means over 32 of
+    their prompts."""
     states, live = pooled(shipped("masked-names--plain")), shipped("masked-names-live--plain")
-    wrote = dict(zip(states.prompts, states.final_ids[states.run_of(states.policies[0])], strict=True))
+    wrote = dict(
+        zip(states.prompts, states.final_ids[states.run_of(states.policies[0])], strict=True)
+    )
     rows = []
     for place, policy in enumerate(live.policies):
         runs = np.flatnonzero(live.policy_of_run == place)
         names = [live.request_ids[run] for run in runs]
         found = replay_policy(states, policy, interval=False).agreement
         at = [states.prompts.index(name) for name in names]
-        true = np.mean([live.final_ids[run] == wrote[name] for run, name in zip(runs, names, strict=True)])
-        rows.append([true, *(share[at].mean() for share in (found.estimate, found.lower, found.upper))])
+        true = np.mean(
+            [live.final_ids[run] == wrote[name] for run, name in zip(runs, names, strict=True)]
+        )
+        rows.append(
+            [true, *(share[at].mean() for share in (found.estimate, found.lower, found.upper))]
+        )
     return np.array(rows)
 
 

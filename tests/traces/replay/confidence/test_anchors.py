@@ -1,4 +1,5 @@
-"""States of recordings: the bits say which cells there are, and memory follows cells and passes, not the canvas."""
+"""States of recordings: the bits say which cells there are, and memory follows cells and passes,
+not the canvas."""
 
 import tracemalloc
 
@@ -21,7 +22,11 @@ BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.7}, block_tokens=
 
 
 @settings(max_examples=20)
-@given(st.sets(st.sampled_from(EVERY_RULE), min_size=1, max_size=3), st.integers(1, 4), st.sampled_from([16, 80]))
+@given(
+    st.sets(st.sampled_from(EVERY_RULE), min_size=1, max_size=3),
+    st.integers(1, 4),
+    st.sampled_from([16, 80]),
+)
 def test_states_have_the_cells_of_their_passes(policies, prompts, length):
     """Cells are numbered as the trace has them, whatever the order of states."""
     trace = toy_trace(sorted(policies, key=lambda each: each.name), prompts=prompts, length=length)
@@ -49,7 +54,8 @@ def test_groups_change_nothing(monkeypatch, size):
 
 
 def test_memory_follows_cells_and_passes(monkeypatch):
-    """A cache that computes blocks of 8 in a canvas of 2048: 2 million positions of passes, 9 thousand cells."""
+    """A cache that computes blocks of 8 in a canvas of 2048: 2 million positions of passes, 9
+    thousand cells."""
     monkeypatch.setattr(confidence, "GROUP_POSITIONS", 1 << 14)
     trace = block_recording(2048)
     tracemalloc.start()
@@ -68,20 +74,34 @@ def block_recording(length):
     left = 8 - place % 8
     start = place // 8 * 8
     return ConfidenceTrace(
-        vocabulary=4, mask_id=3, canvas_tokens=length,
-        policies=(RefinePolicy(commit="static", block_tokens=8, cache="dual"),), request_ids=("one",),
-        policy_of_run=np.zeros(1, int), prompt_ids=np.array([1]), prompt_offsets=np.array([0, 1]),
-        final_ids=np.zeros((1, length), int), committed_at=place[None], step_offsets=np.array([0, length]),
-        forward=np.full(length, 2), block_start=start, block_end=start + 8, computed_tokens=np.full(length, 8),
-        cached_tokens=np.full(length, 8), top_ids=np.zeros(left.sum(), int), doubt=np.full(left.sum(), 0.5),
-    )  # fmt: skip
+        vocabulary=4,
+        mask_id=3,
+        canvas_tokens=length,
+        policies=(RefinePolicy(commit="static", block_tokens=8, cache="dual"),),
+        request_ids=("one",),
+        policy_of_run=np.zeros(1, int),
+        prompt_ids=np.array([1]),
+        prompt_offsets=np.array([0, 1]),
+        final_ids=np.zeros((1, length), int),
+        committed_at=place[None],
+        step_offsets=np.array([0, length]),
+        forward=np.full(length, 2),
+        block_start=start,
+        block_end=start + 8,
+        computed_tokens=np.full(length, 8),
+        cached_tokens=np.full(length, 8),
+        top_ids=np.zeros(left.sum(), int),
+        doubt=np.full(left.sum(), 0.5),
+    )
 
 
 def test_a_refusal_names_the_recording(tmp_path):
     path = tmp_path / "c.parquet"
     write_confidence(toy_trace([STATIC], entropy=None), path)
-    for policy, key in ((RefinePolicy(commit="entropy", block_tokens=8), "entropy"),
-                        (RefinePolicy(commit="threshold", block_tokens=6), "block_tokens")):  # fmt: skip
+    for policy, key in (
+        (RefinePolicy(commit="entropy", block_tokens=8), "entropy"),
+        (RefinePolicy(commit="threshold", block_tokens=6), "block_tokens"),
+    ):
         with pytest.raises(InputError) as caught:
             replay_policy(read_confidence(path), policy)
         assert (caught.value.file, caught.value.key) == (str(path), key)

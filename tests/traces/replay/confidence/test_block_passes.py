@@ -1,4 +1,5 @@
-"""Blocks of a replay: they are the recorded runs' own passes, and add up to what the replay counts."""
+"""Blocks of a replay: they are the recorded runs' own passes, and add up to what the replay
+counts."""
 
 from dataclasses import replace
 
@@ -26,10 +27,14 @@ def cached(root):
 
 
 def recorded(trace, policy):
-    """What every pass of the policy's runs committed, in the order of runs, and which block it was at."""
+    """What every pass of the policy's runs committed, in the order of runs, and which block it was
+    at."""
     place = trace.policies.index(policy)
     runs = np.flatnonzero(trace.policy_of_run == place)
-    commits = [np.bincount(trace.committed_at[run], minlength=trace.steps[run])[: trace.steps[run]] for run in runs]
+    commits = [
+        np.bincount(trace.committed_at[run], minlength=trace.steps[run])[: trace.steps[run]]
+        for run in runs
+    ]
     steps = np.concatenate([np.arange(*trace.step_offsets[run : run + 2]) for run in runs])
     return np.concatenate(commits), trace.block_start[steps]
 
@@ -47,13 +52,17 @@ def test_a_recorded_policy_is_walked_exactly(plain, cached):
 @pytest.mark.parametrize(
     "policy",
     [
-        RefinePolicy(commit="threshold", at={"confidence": 0.35}), RefinePolicy(commit="factor", block_tokens=16),
-        RefinePolicy(commit="doubling", block_tokens=64), RefinePolicy(commit="self_verified"),
-        RefinePolicy(commit="threshold", at={"confidence": 0.3}, delimiters=(3, 5), delimiter_confidence=0.1),
+        RefinePolicy(commit="threshold", at={"confidence": 0.35}),
+        RefinePolicy(commit="factor", block_tokens=16),
+        RefinePolicy(commit="doubling", block_tokens=64),
+        RefinePolicy(commit="self_verified"),
+        RefinePolicy(
+            commit="threshold", at={"confidence": 0.3}, delimiters=(3, 5), delimiter_confidence=0.1
+        ),
         RefinePolicy(commit="gap", at={"early": 2.0, "middle": 1.0, "late": 0.5}),
     ],
     ids=lambda policy: policy.name,
-)  # fmt: skip
+)
 def test_blocks_add_up_to_the_replay(plain, policy):
     walked = block_passes(plain, policy)
     replay = walked.replay
@@ -71,7 +80,8 @@ def test_confirmed_drafts_take_the_passes_that_are_counted(plain):
     runs = states.run_of(RefinePolicy(commit="static"))
     walked = block_passes(states, policy)
     np.testing.assert_array_equal(
-        np.bincount(walked.prompt, weights=walked.passes), self_verified_passes(states, runs, policy)
+        np.bincount(walked.prompt, weights=walked.passes),
+        self_verified_passes(states, runs, policy),
     )
     first = walked.pass_offsets[:-1][walked.begins]
     assert not walked.committed[first].any()  # nothing is drafted yet

@@ -15,8 +15,15 @@ BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.75}, block_tokens
 
 
 def test_recorded_policies_have_no_error_and_others_have_one_by_prompt():
-    recorded, between = replay_errors(toy_trace(ANCHORS, prompts=12), toy_trace([SURE, BETWEEN], prompts=12))
-    assert (recorded.how, recorded.signed, recorded.per_prompt, recorded.covered) == ("recorded", 0.0, 0.0, 1.0)
+    recorded, between = replay_errors(
+        toy_trace(ANCHORS, prompts=12), toy_trace([SURE, BETWEEN], prompts=12)
+    )
+    assert (recorded.how, recorded.signed, recorded.per_prompt, recorded.covered) == (
+        "recorded",
+        0.0,
+        0.0,
+        1.0,
+    )
     assert between.how == "nearest state" and abs(between.signed) <= between.per_prompt < 0.2
     assert 0.5 < between.covered <= 1.0
     assert recorded.spread == 0.0
@@ -29,7 +36,9 @@ def test_the_spread_of_paired_prompts_is_that_of_drawing_them_again():
     replayed, steps = replay_policy(anchors, BETWEEN).steps, live.steps
     rng = np.random.default_rng(0)
     drawn = [rng.integers(0, 40, 40) for _ in range(2000)]
-    assert error.spread == pytest.approx(np.std([replayed[d].sum() / steps[d].sum() for d in drawn]), rel=0.15)
+    assert error.spread == pytest.approx(
+        np.std([replayed[d].sum() / steps[d].sum() for d in drawn]), rel=0.15
+    )
 
 
 def test_other_prompts_are_compared_in_the_mean_with_their_spread():
@@ -45,7 +54,13 @@ def test_some_shared_prompts_are_refused():
 
 
 def test_a_policy_without_a_live_run_is_named():
-    live = dataclasses.replace(toy_trace([SURE], prompts=2), policies=(SURE, BETWEEN), file="live.parquet")
+    live = dataclasses.replace(
+        toy_trace([SURE], prompts=2), policies=(SURE, BETWEEN), file="live.parquet"
+    )
     with pytest.raises(InputError, match="a live run that took a pass") as caught:
         replay_errors(toy_trace(ANCHORS, prompts=2), live)
-    assert (caught.value.file, caught.value.key, caught.value.value) == ("live.parquet", "policies", BETWEEN.name)
+    assert (caught.value.file, caught.value.key, caught.value.value) == (
+        "live.parquet",
+        "policies",
+        BETWEEN.name,
+    )

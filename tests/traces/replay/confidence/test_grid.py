@@ -18,14 +18,28 @@ ANCHORS = [
     RefinePolicy(commit="entropy_bound", at={"bound": 0.4}, block_tokens=16),
 ]
 RULES = [
-    ("threshold", {"confidence": 0.5}), ("threshold", {"confidence": 0.0}), ("threshold", {"confidence": 1.0}),
-    ("factor", {"factor": 0.0}), ("factor", {"factor": 1.7}), ("factor", {"factor": 64.0}),
-    ("capped", {"confidence": 0.3, "tokens": 1}), ("capped", {"confidence": 0.3, "tokens": 3}),
-    ("neighbours", {"confidence": 0.7, "near_confidence": 0.2, "tokens": 2}), ("neighbours", {}),
-    ("entropy", {"entropy": 0.6}), ("entropy", {"entropy": 20.0}), ("in_order", {"entropy": 1.2, "per_token": 0.1}),
-    ("entropy_bound", {"bound": 1.5}), ("entropy_bound", {"bound": 0.0}), ("running_mean", {}), ("gap", {}),
-    ("static", {"tokens": 3}), ("doubling", {}), ("self_verified", {}), ("random", {"seed": 4}),
-]  # fmt: skip
+    ("threshold", {"confidence": 0.5}),
+    ("threshold", {"confidence": 0.0}),
+    ("threshold", {"confidence": 1.0}),
+    ("factor", {"factor": 0.0}),
+    ("factor", {"factor": 1.7}),
+    ("factor", {"factor": 64.0}),
+    ("capped", {"confidence": 0.3, "tokens": 1}),
+    ("capped", {"confidence": 0.3, "tokens": 3}),
+    ("neighbours", {"confidence": 0.7, "near_confidence": 0.2, "tokens": 2}),
+    ("neighbours", {}),
+    ("entropy", {"entropy": 0.6}),
+    ("entropy", {"entropy": 20.0}),
+    ("in_order", {"entropy": 1.2, "per_token": 0.1}),
+    ("entropy_bound", {"bound": 1.5}),
+    ("entropy_bound", {"bound": 0.0}),
+    ("running_mean", {}),
+    ("gap", {}),
+    ("static", {"tokens": 3}),
+    ("doubling", {}),
+    ("self_verified", {}),
+    ("random", {"seed": 4}),
+]
 
 
 def same(one, other):
@@ -33,7 +47,12 @@ def same(one, other):
     assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
     for name in ("estimate", "lower", "upper"):
         np.testing.assert_array_equal(getattr(one.agreement, name), getattr(other.agreement, name))
-    assert (one.policy, one.how, one.boldest, one.prompts) == (other.policy, other.how, other.boldest, other.prompts)
+    assert (one.policy, one.how, one.boldest, one.prompts) == (
+        other.policy,
+        other.how,
+        other.boldest,
+        other.prompts,
+    )
 
 
 @pytest.mark.heavy
@@ -43,9 +62,15 @@ def test_a_grid_answers_as_each_policy_alone(block, cache):
     anchors = pooled(
         toy_trace([replace(each, cache=cache) for each in ANCHORS], prompts=3, length=80)
         if cache == "none"
-        else toy_trace([replace(each, cache=cache, block_tokens=block) for each in ANCHORS], prompts=3, length=80)
+        else toy_trace(
+            [replace(each, cache=cache, block_tokens=block) for each in ANCHORS],
+            prompts=3,
+            length=80,
+        )
     )
-    policies = [RefinePolicy(commit=rule, at=at, block_tokens=block, cache=cache) for rule, at in RULES]
+    policies = [
+        RefinePolicy(commit=rule, at=at, block_tokens=block, cache=cache) for rule, at in RULES
+    ]
     found = replay_policies(anchors, policies)
     assert len(found) == len(policies)
     for policy, answer in zip(policies, found, strict=True):

@@ -1,4 +1,5 @@
-"""Passes of one prompt: a recorded run is shown as it was recorded, and any walk commits every position once."""
+"""Passes of one prompt: a recorded run is shown as it was recorded, and any walk commits every
+position once."""
 
 import numpy as np
 import pytest
@@ -20,15 +21,20 @@ def trace():
 def test_a_recorded_run_is_shown_cell_by_cell(trace, policy, prompt):
     found = prompt_passes(trace, policy, prompt)
     name = list(dict.fromkeys(trace.request_ids))[prompt]
-    run = next(at for at in range(trace.runs) if trace.request_ids[at] == name
-               and trace.policies[trace.policy_of_run[at]] == policy)  # fmt: skip
+    run = next(
+        at
+        for at in range(trace.runs)
+        if trace.request_ids[at] == name and trace.policies[trace.policy_of_run[at]] == policy
+    )
     assert found.is_recorded and found.prompt == name
     assert (found.committed_at == trace.committed_at[run]).all()
     assert len(found.confidence) == trace.steps[run]
     runs, step, position = trace.cells()
     mine = runs == run
     shown = np.full(found.confidence.shape, np.nan)
-    shown[step[mine] - trace.step_offsets[run], position[mine]] = 1 - trace.doubt[mine].astype(np.float32)
+    shown[step[mine] - trace.step_offsets[run], position[mine]] = 1 - trace.doubt[mine].astype(
+        np.float32
+    )
     np.testing.assert_allclose(found.confidence, shown, atol=1e-6)
 
 
@@ -40,7 +46,11 @@ def test_a_policy_that_was_not_recorded_takes_the_passes_of_its_replay(trace, co
     assert len(found.confidence) == replay.steps[1]
     committed = found.committed_at
     assert committed.max() < len(found.confidence), "every position is committed"
-    assert ((committed >= 0) & (found.start[committed] <= np.arange(32)) & (np.arange(32) < found.end[committed])).all()
+    assert (
+        (committed >= 0)
+        & (found.start[committed] <= np.arange(32))
+        & (np.arange(32) < found.end[committed])
+    ).all()
     before = np.arange(len(found.confidence))[:, None] <= committed[None, :]
     assert (np.isfinite(found.confidence) == before).all(), "a position is masked until its pass"
 

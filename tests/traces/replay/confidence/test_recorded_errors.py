@@ -39,14 +39,20 @@ def test_every_shipped_anchor_is_replayed_exactly(name):
 def errors(anchors):
     """Of rules that no anchor followed, on half of the anchors' prompts."""
     found = replay_errors(anchors, shipped("masked-names-live--plain"))
-    assert {error.policy.commit for error in found} == {"threshold", "factor", "entropy", "neighbours"}
+    assert {error.policy.commit for error in found} == {
+        "threshold",
+        "factor",
+        "entropy",
+        "neighbours",
+    }
     assert all(error.how == "nearest state" and error.prompts == 32 for error in found)
     return found
 
 
 @pytest.mark.heavy
 def test_live_passes_are_met_in_the_mean(errors):
-    """Within 2 % in the middle of all rules, 2.5 % up to 2.5 tokens a pass, and 7 % of rules that rewrite the text."""
+    """Within 2 % in the middle of all rules, 2.5 % up to 2.5 tokens a pass, and 7 % of rules that
+    rewrite the text."""
     assert np.median([abs(error.signed) for error in errors]) < 0.02
     for error in errors:
         bold = 64 / error.live_steps > 2.5
@@ -54,15 +60,19 @@ def test_live_passes_are_met_in_the_mean(errors):
 
 
 def test_live_passes_of_sure_rules_are_met_by_prompt(errors):
-    """Within 5 % per prompt up to 1.8 tokens a pass, and 12 % of bolder rules, whose text goes ways of its own."""
+    """Within 5 % per prompt up to 1.8 tokens a pass, and 12 % of bolder rules, whose text goes ways
+    of its own."""
     for error in errors:
         sure = 64 / error.live_steps < 1.8
         assert error.per_prompt < (0.05 if sure else 0.12), error.policy.name
     assert sum(64 / error.live_steps < 1.8 for error in errors) >= 4
 
 
-def test_states_that_are_told_by_tokens_as_much_as_by_positions_mislead_bold_rules(anchors, errors, monkeypatch):
-    """What weighs in the distance of states: with all differences alike, a bold rule is a tenth off in the mean."""
+def test_states_that_are_told_by_tokens_as_much_as_by_positions_mislead_bold_rules(
+    anchors, errors, monkeypatch
+):
+    """What weighs in the distance of states: with all differences alike, a bold rule is a tenth off
+    in the mean."""
     monkeypatch.setattr(walk, "nearest", all_alike)
     live = shipped("masked-names-live--plain")
     bold = RefinePolicy(commit="factor", at={"factor": 2.0})

@@ -1,4 +1,5 @@
-"""Rules that read earlier passes: what loops over positions commit, pass after pass, and what memory is for."""
+"""Rules that read earlier passes: what loops over positions commit, pass after pass, and what
+memory is for."""
 
 import dataclasses
 
@@ -23,19 +24,28 @@ def policies(draw):
     share = st.integers(0, 10).map(lambda n: n / 10)
     at = {"confidence": draw(share)}
     if commit == "credit":
-        at |= {"weight": draw(st.sampled_from([0.0, 0.7, 2.0])), "decay": draw(share), "power": draw(share)}
+        at |= {
+            "weight": draw(st.sampled_from([0.0, 0.7, 2.0])),
+            "decay": draw(share),
+            "power": draw(share),
+        }
     elif commit == "history":
         at["passes"] = draw(st.integers(1, 5))
     else:
-        at |= {"passes": draw(st.integers(1, 4)), "window": draw(st.integers(1, 4)), "reach_confidence": draw(share),
-               "spread": draw(st.sampled_from([0.0, 1.0, 3.0]))}  # fmt: skip
+        at |= {
+            "passes": draw(st.integers(1, 4)),
+            "window": draw(st.integers(1, 4)),
+            "reach_confidence": draw(share),
+            "spread": draw(st.sampled_from([0.0, 1.0, 3.0])),
+        }
     return RefinePolicy(commit=commit, at=at, block_tokens=draw(st.sampled_from([4, 12])))
 
 
 @settings(max_examples=150)
 @given(policies(), st.integers(0, 2**32 - 1))
 def test_many_canvases_commit_what_loops_over_each_commit(policy, seed):
-    """Three canvases of drawn probabilities and tokens that change from pass to pass, each at a block of its own."""
+    """Three canvases of drawn probabilities and tokens that change from pass to pass, each at a
+    block of its own."""
     draw = np.random.default_rng(seed)
     block, canvases = policy.block_tokens, 3
     masked = np.ones((canvases, LENGTH), dtype=bool)
@@ -48,15 +58,27 @@ def test_many_canvases_commit_what_loops_over_each_commit(policy, seed):
         ids = draw.integers(0, 2, masked.shape).astype(np.int32)
         place = np.arange(LENGTH)
         inside = masked & (place >= start[:, None]) & (place < start[:, None] + block)
-        found = committed(policy, Confidence(
-            masked=masked, open=inside, doubt=doubt, pass_of_block=passes.copy(), ids=ids, start=start.copy(),
-            block_confidence=np.full(canvases, np.nan), memory=memory,
-        ))  # fmt: skip
+        found = committed(
+            policy,
+            Confidence(
+                masked=masked,
+                open=inside,
+                doubt=doubt,
+                pass_of_block=passes.copy(),
+                ids=ids,
+                start=start.copy(),
+                block_confidence=np.full(canvases, np.nan),
+                memory=memory,
+            ),
+        )
         for row in range(canvases):
             if not masked[row].any():
                 assert not found[row].any()
                 continue
-            cells = {p: (int(ids[row, p]), float(doubt[row, p]), 0.0, 0.0) for p in np.flatnonzero(masked[row])}
+            cells = {
+                p: (int(ids[row, p]), float(doubt[row, p]), 0.0, 0.0)
+                for p in np.flatnonzero(masked[row])
+            }
             here = range(start[row], start[row] + block)
             wanted = chosen(policy, cells, here, passes[row], LENGTH, mine[row])
             assert np.flatnonzero(found[row]).tolist() == sorted(wanted)
@@ -67,20 +89,27 @@ def test_many_canvases_commit_what_loops_over_each_commit(policy, seed):
     assert not masked.any()
 
 
-@pytest.mark.parametrize("policy", [
-    RefinePolicy(commit="credit", at={"weight": 0.0, "confidence": 0.7}, block_tokens=8),
-    RefinePolicy(commit="history", at={"passes": 1, "confidence": 0.7}, block_tokens=8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "policy",
+    [
+        RefinePolicy(commit="credit", at={"weight": 0.0, "confidence": 0.7}, block_tokens=8),
+        RefinePolicy(commit="history", at={"passes": 1, "confidence": 0.7}, block_tokens=8),
+    ],
+)
 def test_without_memory_both_are_thresholds(policy):
     trace = toy_trace(ANCHORS, prompts=8)
     threshold = RefinePolicy(commit="threshold", at={"confidence": 0.7}, block_tokens=8)
-    assert replay_policy(trace, policy).steps.tolist() == replay_policy(trace, threshold).steps.tolist()
+    assert (
+        replay_policy(trace, policy).steps.tolist()
+        == replay_policy(trace, threshold).steps.tolist()
+    )
 
 
 @settings(max_examples=15)
 @given(st.floats(0.3, 0.99), st.integers(0, 9))
 def test_credit_never_takes_more_passes_where_tokens_never_change(confidence, seed):
-    """A toy whose tokens are fixed: credit raises every probability, so each pass commits all that a threshold does."""
+    """A toy whose tokens are fixed: credit raises every probability, so each pass commits all that
+    a threshold does."""
     toy = Toy(seed, 16)
     toy.other = toy.ids
     plain, raised = (
@@ -100,7 +129,8 @@ def test_slow_passes_come_first_and_spans_grow_from_the_left():
 
 
 def test_unrecorded_they_come_near_live_decoding():
-    """Over 40 toys; slow and fast phases, which leave the blocks' order of commits, are not among them."""
+    """Over 40 toys; slow and fast phases, which leave the blocks' order of commits, are not among
+    them."""
     trace = toy_trace(ANCHORS, prompts=40, length=32)
     for commit in ("credit", "history"):
         policy = RefinePolicy(commit=commit, at={"confidence": 0.8}, block_tokens=8)

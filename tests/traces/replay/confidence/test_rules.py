@@ -21,11 +21,17 @@ def state_of(cells, block, step, length):
     for place, said in cells.items():
         values[:, place] = said[1:]
     return Confidence(
-        masked=masked[None], open=(masked & np.isin(np.arange(length), list(block)))[None], doubt=values[:1],
-        entropy=values[1:2], logit_gap=values[2:], pass_of_block=np.array([step]), block_confidence=np.array([np.nan]),
+        masked=masked[None],
+        open=(masked & np.isin(np.arange(length), list(block)))[None],
+        doubt=values[:1],
+        entropy=values[1:2],
+        logit_gap=values[2:],
+        pass_of_block=np.array([step]),
+        block_confidence=np.array([np.nan]),
         priority=np.arange(length, dtype=np.float64)[None],
-        ids=np.array([[cells[p][0] if p in cells else -1 for p in range(length)]]), start=np.array([block[0]]),
-    )  # fmt: skip
+        ids=np.array([[cells[p][0] if p in cells else -1 for p in range(length)]]),
+        start=np.array([block[0]]),
+    )
 
 
 @st.composite
@@ -75,7 +81,10 @@ def test_a_canvas_without_open_positions_stays():
 def test_a_lower_threshold_commits_no_less(canvas, low, high):
     state = state_of(*canvas, 16)
     low, high = sorted((low, high))
-    more, less = (committed(RefinePolicy(commit="threshold", at={"confidence": each}), state) for each in (low, high))
+    more, less = (
+        committed(RefinePolicy(commit="threshold", at={"confidence": each}), state)
+        for each in (low, high)
+    )
     sure = state.open & (state.doubt <= np.float32(np.float16(1 - high)))
     assert not (sure & ~more).any() and not (sure & ~less).any()
 
@@ -89,7 +98,11 @@ def test_the_running_mean_follows_what_the_block_holds():
         assert np.flatnonzero(committed(policy, state)[0]).tolist() == wanted
 
 
-@given(st.sampled_from([1, 2, 4, 8, 16, 32]), st.integers(1, 40), st.sampled_from(["static", "doubling", "random"]))
+@given(
+    st.sampled_from([1, 2, 4, 8, 16, 32]),
+    st.integers(1, 40),
+    st.sampled_from(["static", "doubling", "random"]),
+)
 def test_passes_of_rules_by_count_are_those_of_a_block_times_blocks(blocks, tokens, commit):
     block = 32 // blocks
     policy = RefinePolicy(commit=commit, at={"tokens": tokens}, block_tokens=block)

@@ -1,4 +1,5 @@
-"""Replay of confidence: exact where it says so, near where it does not, refused where it cannot be."""
+"""Replay of confidence: exact where it says so, near where it does not, refused where it cannot
+be."""
 
 import dataclasses
 
@@ -31,7 +32,11 @@ def test_a_recorded_policy_is_replayed_exactly_among_any_others(policy):
     replay = replay_policy(trace, policy)
     mine = trace.policy_of_run == trace.policies.index(policy)
     assert replay.how == "recorded" and replay.is_exact
-    assert replay.steps.tolist() == trace.steps[mine].tolist() == live(policy, replay.prompts, 16)[0].tolist()
+    assert (
+        replay.steps.tolist()
+        == trace.steps[mine].tolist()
+        == live(policy, replay.prompts, 16)[0].tolist()
+    )
     assert replay.tokens.tolist() == trace.committed_tokens[mine].tolist()
     assert np.array_equal(replay.lower, replay.steps) and np.array_equal(replay.upper, replay.steps)
 
@@ -47,12 +52,17 @@ def test_rules_by_count_take_the_passes_of_live_decoding(tokens, block):
 
 @pytest.mark.heavy
 def test_unrecorded_policies_come_near_live_decoding():
-    """Over 40 toys, whose confidence moves with every commit nearby: less near than with a trained model."""
+    """Over 40 toys, whose confidence moves with every commit nearby: less near than with a trained
+    model."""
     anchors = pooled(toy_trace(ANCHORS, prompts=40, length=32))
     policies = [
         BETWEEN,
         RefinePolicy(commit="factor", at={"factor": 0.7}, block_tokens=8),
-        RefinePolicy(commit="neighbours", at={"confidence": 0.8, "near_confidence": 0.6, "tokens": 2}, block_tokens=8),
+        RefinePolicy(
+            commit="neighbours",
+            at={"confidence": 0.8, "near_confidence": 0.6, "tokens": 2},
+            block_tokens=8,
+        ),
         RefinePolicy(commit="entropy", at={"entropy": 0.7}, block_tokens=8),
     ]
     for policy in policies:
@@ -109,7 +119,12 @@ def drafted_passes(name, drafts, block=8, length=16):
 
 
 def test_a_rule_with_delimiters_and_one_of_the_whole_canvas_are_replayed():
-    ends = RefinePolicy(commit="threshold", at={"confidence": 0.9}, block_tokens=8, delimiters=tuple(range(0, 30, 3)))
+    ends = RefinePolicy(
+        commit="threshold",
+        at={"confidence": 0.9},
+        block_tokens=8,
+        delimiters=tuple(range(0, 30, 3)),
+    )
     replay = replay_policy(toy_trace(ANCHORS, prompts=5), ends)
     assert replay.tokens.tolist() == [16] * 5 and (replay.steps >= 2).all()
     sure = RefinePolicy(commit="gap", at={"early": 0, "middle": 0, "late": 0}, block_tokens=8)
@@ -128,7 +143,11 @@ def test_what_cannot_be_replayed_is_refused_by_name():
         ("commit", toy_trace([SURE]), RefinePolicy(commit="self_verified", block_tokens=8)),
         ("mask_id", [trace, dataclasses.replace(trace, vocabulary=33)], None),
         ("request_ids", [trace, trace], BETWEEN),
-        ("model", [trace, dataclasses.replace(trace, provenance=Provenance(model="other"))], BETWEEN),
+        (
+            "model",
+            [trace, dataclasses.replace(trace, provenance=Provenance(model="other"))],
+            BETWEEN,
+        ),
         ("traces", [], BETWEEN),
     ):
         with pytest.raises(InputError) as caught:
@@ -140,8 +159,12 @@ def test_what_cannot_be_replayed_is_refused_by_name():
 
 def test_another_mask_is_refused():
     trace, masks = toy_trace([STATIC]), toy_trace([SURE])
-    changed = dataclasses.replace(masks, mask_id=29, final_ids=np.where(masks.final_ids == 29, 28, masks.final_ids),
-                                  top_ids=np.where(masks.top_ids == 29, 28, masks.top_ids))  # fmt: skip
+    changed = dataclasses.replace(
+        masks,
+        mask_id=29,
+        final_ids=np.where(masks.final_ids == 29, 28, masks.final_ids),
+        top_ids=np.where(masks.top_ids == 29, 28, masks.top_ids),
+    )
     with pytest.raises(InputError) as caught:
         replay_policy([trace, changed], BETWEEN)
     assert caught.value.key == "mask_id"

@@ -8,14 +8,24 @@ if TYPE_CHECKING:
 
 
 def calibrate_here(
-    device: str | None, *, model: str | None, threads: int, budget: str, results: Path, resume: bool, base: str | None,
-    out: Path | None, json: bool, quiet: bool,
-) -> None:  # fmt: skip
+    device: str | None,
+    *,
+    model: str | None,
+    threads: int,
+    budget: str,
+    results: Path,
+    resume: bool,
+    base: str | None,
+    out: Path | None,
+    json: bool,
+    quiet: bool,
+) -> None:
     """Measure, fit and print.
 
     Args:
         device: torch device; None: the GPU where torch sees one, else the CPU.
-        model: shipped model whose shapes are measured; None: SmolLM2-135M on a CPU, Llama-3.1-8B on a GPU.
+        model: shipped model whose shapes are measured; None: SmolLM2-135M on a CPU, Llama-3.1-8B on
+            a GPU.
         threads: CPU threads.
         budget: wall time in words.
         results: folder for the rows and the profile.
@@ -29,7 +39,10 @@ def calibrate_here(
         InputError: bad options, or too little was measured.
     """
     from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
-    from app.cli.verbs.machine.calibration.profile_file import check_profile_file, write_profile_file
+    from app.cli.verbs.machine.calibration.profile_file import (
+        check_profile_file,
+        write_profile_file,
+    )
     from app.cli.verbs.machine.campaign import seconds
     from real_runs.calibration.device import calibrate_device
 
@@ -38,21 +51,37 @@ def calibrate_here(
     check_profile_file(out)
 
     found = calibrate_device(
-        out=results, device=device or _default(), model=model, threads=threads, budget_s=limit_s, base=base,
-        resume=resume, progress=progress_lines(quiet),
-    )  # fmt: skip
+        out=results,
+        device=device or _default(),
+        model=model,
+        threads=threads,
+        budget_s=limit_s,
+        base=base,
+        resume=resume,
+        progress=progress_lines(quiet),
+    )
     write_profile_file(found.device, out)
     profile = out or found.profile
     if json:
-        emit_json({
-            "inputs": {"here": device, "model": model, "threads": threads, "budget_s": limit_s},
-            "device": found.device.name, "profile": str(profile), "trace": str(found.trace), "seconds": found.seconds,
-            "operations": dict(found.scores), "passes": found.passes,
-        })  # fmt: skip
+        emit_json(
+            {
+                "inputs": {"here": device, "model": model, "threads": threads, "budget_s": limit_s},
+                "device": found.device.name,
+                "profile": str(profile),
+                "trace": str(found.trace),
+                "seconds": found.seconds,
+                "operations": dict(found.scores),
+                "passes": found.passes,
+            }
+        )
     elif not quiet:
         columns = ["what", "rows", "fitted", "scored", "median", "p90"]
-        print_table(f"{found.device.title}, fitted in {found.seconds:.0f} s", columns, _lines(found),
-                    caption="errors are |predicted / measured - 1|; 0 fitted: constants kept")  # fmt: skip
+        print_table(
+            f"{found.device.title}, fitted in {found.seconds:.0f} s",
+            columns,
+            _lines(found),
+            caption="errors are |predicted / measured - 1|; 0 fitted: constants kept",
+        )
         say(f"profile in {profile}, rows in {found.trace}")
 
 
@@ -64,6 +93,12 @@ def _default() -> str:
 
 def _lines(calibration: "DeviceCalibration") -> list[list[str]]:
     p = calibration.passes
-    every = [(name, s.rows, s.rows_fitted, s.rows_scored, s.median, s.p90) for name, s in calibration.scores.items()]
+    every = [
+        (name, s.rows, s.rows_fitted, s.rows_scored, s.median, s.p90)
+        for name, s in calibration.scores.items()
+    ]
     every.append(("whole passes", p.rows, p.rows_fitted, p.rows_scored, p.median, p.p90))
-    return [[name, *map(str, counts), f"{median:.1%}", f"{p90:.1%}"] for name, *counts, median, p90 in every]
+    return [
+        [name, *map(str, counts), f"{median:.1%}", f"{p90:.1%}"]
+        for name, *counts, median, p90 in every
+    ]
