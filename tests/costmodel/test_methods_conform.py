@@ -47,7 +47,6 @@ def test_a_file_holds_one_constant_and_nothing_else(slug):
     assert all(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign) for node in body[1:])
     assigned = [node for node in body if isinstance(node, ast.Assign)]
     assert [node.targets[0].id for node in assigned] == ["METHOD"]
-    assert len(source.splitlines()) <= 60
     assert FILES[slug].parent.name in (load_method(slug).group.replace(" ", "_"), "methods")
 
 
