@@ -72,7 +72,7 @@ UNUSUAL_WORDS = {
     "found": "a noun for what it is",
     "shop": "store",
     "later": "deferred",
-    "ahead": "prefetch, during verification",
+    "ahead": "beforehand, during verification",
     "board": "component",
     "chance": "probability",
 }

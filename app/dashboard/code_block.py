@@ -15,12 +15,7 @@ def code_block(text: str) -> None:
     Args:
         text: of a command line or a file.
     """
-    st.html(code_html(text))
-
-
-def code_html(text: str) -> str:
-    """A text as it is, with a button that copies it."""
-    return (
+    st.html(
         f'<div class="rooftree-code"><pre><code>{html.escape(text)}</code></pre>'
         '<button type="button">Copy</button></div>'
     )

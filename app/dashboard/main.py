@@ -12,7 +12,7 @@ from typing import TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.dashboard import chart_component, prefetch
+from app.dashboard import chart_component
 from app.dashboard.answer import Answer, Change, EngineStart
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import asked
@@ -20,6 +20,7 @@ from app.dashboard.controls.widgets import moved, set_widgets
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
+from app.dashboard.waiting import waited
 from app.dashboard.wording import OWN_RECORDING, TITLES, WHAT_IT_IS, plain, said
 from hardware_profiles.errors import RooftreeError
 
@@ -30,12 +31,10 @@ MOST_MESSAGES = 3  # of a link
 def page() -> None:
     """Draw the page of the state."""
     st.set_page_config(page_title="rooftree", layout="wide", initial_sidebar_state="auto")
-    prefetch.cancel()
     chosen = _chosen()
     state, wrong = _state()
-    before = st.session_state.get("state")
     state = asked(replace(state, page=chosen))
-    if before not in (None, state):
+    if st.session_state.get("state") not in (None, state):
         wrong = st.session_state["wrong"] = []
     query = address(state)
     st.session_state.update(state=state, link=query)
@@ -51,7 +50,6 @@ def page() -> None:
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
         _show(answer, state)
-    prefetch.start(prefetch.further(before or state, state) or prefetch.neighbours(state), answered)
 
 
 def _chosen() -> str:
@@ -214,7 +212,7 @@ def _show(answer: Answer, state: State) -> None:
     with below:
         rest = later if answer.own_file else lambda: completed(state)
         # a look at the session lets Streamlit begin the next question
-        deferred = _guarded(lambda: prefetch.waited(rest, lambda: st.session_state["state"]))
+        deferred = _guarded(lambda: waited(rest, lambda: st.session_state["state"]))
         if deferred is None:
             return
         if deferred.cards or deferred.tables:

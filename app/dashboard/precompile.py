@@ -1,35 +1,21 @@
-"""Is the replay of masked blocks compiled before somebody asks for it?
+"""Compiles the replay of masked blocks before somebody asks for it.
 
 The first replay after an installation compiles for some fifteen seconds; what it makes is kept on
 disk. A process of its own, which waits for everything else, does so when the server starts. Leaves
-out whose turn it is afterwards.
+out who asks for it.
 """
 
 import contextlib
 import os
 import subprocess
-from pathlib import Path
-
-from traces import replay
-
-_SOURCE = Path(replay.__path__[0]) / "confidence" / "compiled_grid.py"
-_LOOP = "walk_prompt"
 
 
-def is_compiled(source: Path = _SOURCE) -> bool:
-    """Whether the compiled loop lies beside its source, and is not older."""
-    kept = list((source.parent / "__pycache__").glob(f"{source.stem}.{_LOOP}-*.nbc"))
-    return bool(kept) and max(each.stat().st_mtime for each in kept) >= source.stat().st_mtime
-
-
-def compiling(python: str) -> "subprocess.Popen[bytes] | None":
-    """Start compiling in a process of its own; None where that was done.
+def compiling(python: str) -> "subprocess.Popen[bytes]":
+    """Start compiling in a process of its own; what was compiled before is loaded, in seconds.
 
     Args:
         python: interpreter.
     """
-    if is_compiled():
-        return None
     words = [python, "-P", "-m", "app.dashboard.precompile"]
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

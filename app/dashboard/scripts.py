@@ -4,7 +4,6 @@ A module of its own: Streamlit runs the dashboard's script again at every change
 it.
 """
 
-import hashlib
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,8 +16,3 @@ it."""
 def component_source(kind: str) -> str:
     """The script (`js`) or style (`css`) of the component that draws answers."""
     return Path(__file__).with_name(f"chart_component.{kind}").read_text(encoding="utf-8")
-
-
-def component_address() -> str:
-    """Of the component's script, relative to every page; another one for another script."""
-    return f"answer-{hashlib.sha256(component_source('js').encode()).hexdigest()[:12]}.js"

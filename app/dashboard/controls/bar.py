@@ -11,7 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.controls.widgets import ask, is_possible, read, wanted
+from app.dashboard.controls.widgets import ask, read, wanted
 from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
 from app.dashboard.state import State
 from app.dashboard.uploads.session import held_recording, uploaded
@@ -98,15 +98,6 @@ def summary(state: State) -> str:
 def beside(state: State) -> list[str]:
     """The fields that a page asks for in the rows under the bar."""
     return [name for name in INLINE.get(state.page, ()) if _stands_alone(name, state)]
-
-
-def are_possible(state: State) -> bool:
-    """Whether the page's controls hold the question as it is; they correct what a link may say and
-    no control can.
-    """
-    groups = {**QUESTION, **BEHIND.get(state.page, {})}
-    grouped = (name for names in groups.values() for name in names if _grouped(name, state))
-    return all(is_possible(name, state) for name in (*grouped, *beside(state)))
 
 
 def _turn() -> None:

@@ -114,14 +114,6 @@ def wanted(name: str, state: State) -> bool:
     return True
 
 
-def is_possible(name: str, state: State) -> bool:
-    """Whether a field's widget can hold the state's value."""
-    value = getattr(state, name)
-    if name == "against":
-        return bool(";".join(against_of(value)) == value)
-    return name in TYPED or FIELDS[name].type is not str or value in _choices(name, state)
-
-
 def label_of(name: str, page: str) -> str:
     """What a field is called on a page: some compare every draft length up to the one that is asked
     for.

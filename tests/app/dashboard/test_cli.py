@@ -14,9 +14,8 @@ import pytest
 
 from app.cli.main import main
 from app.cli.verbs.dashboard import server_settings
-from app.dashboard.pages import answered
-from app.dashboard.precompile import compile_replays, is_compiled
-from app.dashboard.state import PAGES, State
+from app.dashboard.precompile import compile_replays
+from app.dashboard.state import State
 from hardware_profiles.errors import InputError
 from traces.replay.confidence.compiled_grid import walk_prompt
 
@@ -42,29 +41,14 @@ def test_the_scripts_are_there():
     assert SCRIPT.is_file() and plotly_file().is_file()
 
 
-@pytest.mark.parametrize(
-    ("compiled", "left_out"), [(True, {"serving"}), (False, {"serving", "diffusion"})]
-)
-def test_a_server_begins_with_the_questions_of_its_pages(monkeypatch, compiled, left_out):
+def test_a_server_answers_the_first_page_before_it_listens(monkeypatch):
     pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
-    from app.dashboard import prefetch, serve
+    from app.dashboard import main, serve
 
-    started = []
-    monkeypatch.setattr(serve, "begin", lambda path, query: started.append((path, query)))
-    monkeypatch.setattr(
-        prefetch,
-        "start",
-        lambda questions, answer, *, idle: started.append((questions, answer, idle)),
-    )
-    monkeypatch.setattr("app.dashboard.precompile.is_compiled", lambda: compiled)
+    questions = []
+    monkeypatch.setattr(main, "answered", questions.append)
     serve.prepare()
-    written, (questions, answer, idle) = started
-    assert written == ("", {}), (
-        "what a first visitor reads is written before anything else is loaded"
-    )
-    assert questions == [State()], "what a first visitor sees, whom nothing else keeps waiting"
-    assert {each.page for each in idle} == {*PAGES} - left_out - {"run"}
-    assert answer is answered, "what is drawn below the charts would keep a first visitor waiting"
+    assert questions == [State()], "what a first visitor sees"
 
 
 @pytest.mark.parametrize("host", ["example.org", "", "--help", "1.2.3"])
@@ -127,20 +111,6 @@ def test_the_server_ends_with_the_command(tmp_path, number):
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), 1)
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-def test_what_was_compiled_is_not_again(tmp_path):
-    source, kept = (
-        tmp_path / "compiled_grid.py",
-        tmp_path / "__pycache__" / "compiled_grid.walk_prompt-27.py311.1.nbc",
-    )
-    source.write_text("")
-    assert not is_compiled(source)
-    kept.parent.mkdir()
-    kept.write_bytes(b"")
-    assert is_compiled(source)
-    os.utime(kept, (0, 0))
-    assert not is_compiled(source), "the source has changed since"
 
 
 def test_compiling_covers_what_a_search_runs():
