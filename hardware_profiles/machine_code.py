@@ -1,30 +1,33 @@
-"""How is the machine code of a function kept on disk, so that no other version's is ever run in its
-place?
+"""Where is the machine code of compiled functions kept, so that no other version's is ever run?
 
-On its own numba keeps an index a function, which names files by their number and is read before it
-is known whose it is. After an upgrade in place, with a cache that two versions share, or after a
-process was killed between index and file, the number leads to another version's code, or the index
-names modules that are no longer there. Here a file's name is the digest of all that its code was
-made from. Leaves out what is compiled.
+numba keeps the code of a function by the file that the function stands in, though code of functions
+that it calls is part of it. Its cache folder (`numba.config.CACHE_DIR`) is therefore named here by
+a digest of all sources, so that another version has another folder. Leaves out what is compiled.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from hardware_profiles.errors import RooftreeError
-from hardware_profiles.whole_file import whole_file
-
+MOST_FOLDERS = 32
+"""Kept of those that nobody has opened for an hour; those opened since then stay in any case."""
+LEAST_FREE_BYTES = 64 << 20
+"""On the disk; numba ends where code that it writes finds no room."""
+_IN_USE_S = 3600.0
 _DIGITS = 20
-_UNUSED_S = (
-    30 * 86400.0
-)  # after which another version's code is removed where this one's is written
+_SETTING = Lock()
+"""Held while numba's setting is ours: decorators may run in several threads."""
 
 
 def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -43,85 +46,88 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
         ... def doubled(x):
         ...     return 2 * x
     """
-    from numba import njit
+    options = {"no_cfunc_wrapper": True, **options}  # nobody calls it from C
 
     def cached(function: Callable[..., Any]) -> Any:
-        dispatcher = njit(no_cfunc_wrapper=True, **options)(function)  # nobody calls it from C
-        try:
-            dispatcher.enable_caching()
-        except (
-            RuntimeError,
-            OSError,
-        ):  # neither the package's folder nor the user's can be written
-            return dispatcher
-        caching = dispatcher._cache
-        folder, base = Path(caching.cache_path), caching._impl.filename_base
-        caching._cache_file = _CodeFiles(folder, base, _sources(str(Path(file).parent)), options)
-        return dispatcher
+        from numba import config, njit
+
+        with _SETTING:
+            before = config.CACHE_DIR
+            folder = code_folder(str(Path(file).parent), before)
+            if folder is None:
+                return njit(**options)(function)
+            # numba does not tell code apart by the options that it was made with
+            config.CACHE_DIR = str(folder / _digest(_options_text(options)))
+            try:
+                return njit(cache=True, **options)(function)
+            finally:
+                config.CACHE_DIR = before
 
     return cached
 
 
-class _CodeFiles:
-    """Kept code of one function; stands in for numba's index.
+@cache
+def code_folder(sources: str, chosen: str) -> Path | None:
+    """The folder for machine code made from sources as they are now; older ones are removed.
 
     Args:
-        folder: where it is kept.
-        base: of the files' names: the function's name, line and Python version.
-        sources: digest of what it was made from.
-        options: that it was made with.
+        sources: folder of the sources.
+        chosen: the user's `NUMBA_CACHE_DIR`; empty: the user's folder for caches.
+
+    Returns:
+        A folder that can be written; None where there is none, or the disk is full.
     """
-
-    def __init__(self, folder: Path, base: str, sources: str, options: dict[str, Any]) -> None:
-        self.folder, self.base, self.sources = folder, base, sources
-        self.options = sorted(
-            (name, sorted(of) if isinstance(of, set) else of) for name, of in options.items()
-        )
-
-    def load(self, key: Any) -> Any:
-        """The code for types and a processor; None where there is none that can be read."""
-        import pickle
-
-        # a damaged file may raise anything at all, and making the code anew is always right
-        with suppress(Exception):
-            known, code = pickle.loads(self._path(key).read_bytes())
-            if known == key:
-                return code
+    try:
+        root = Path(chosen or _user_caches()) / "rooftree-code"
+        folder = root / f"{Path(sources).name}-{source_digest(sources)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        tempfile.TemporaryFile(dir=folder).close()
+        if shutil.disk_usage(folder).free < LEAST_FREE_BYTES:
+            return None
+    except (OSError, RuntimeError):  # no such right, or no home folder
         return None
-
-    def save(self, key: Any, code: Any) -> None:
-        """Keep code; a disk that is full or read-only is no reason to end."""
-        from numba.core.serialize import dumps
-
-        with suppress(OSError, RooftreeError), whole_file(self._path(key)) as part:
-            part.write_bytes(dumps((key, code)))
-            self._remove_unused()
-
-    def flush(self) -> None:
-        """Forget all code of these sources."""
-        for path in self.folder.glob(f"{self.base}.{self.sources}.*.nbc"):
-            path.unlink(missing_ok=True)
-
-    def _path(self, key: Any) -> Path:
-        name = hashlib.sha256(repr((key, self.options)).encode()).hexdigest()[:_DIGITS]
-        return self.folder / f"{self.base}.{self.sources}.{name}.nbc"
-
-    def _remove_unused(self) -> None:
-        for path in self.folder.glob(f"{self.base}.*.nb[ci]"):
-            with suppress(OSError):
-                if self.sources not in path.name and path.stat().st_mtime < time.time() - _UNUSED_S:
-                    path.unlink()
+    _remove_unused(root)
+    return folder
 
 
-@cache
-def _sources(folder: str) -> str:
-    """Digest of numba's release and of every file of Python in and below a folder, names
-    included.
+def source_digest(folder: str) -> str:
+    """Digest of Python's and numba's release and of every file of Python in and below a folder,
+    names included.
     """
     import numba
 
-    digest = hashlib.sha256(numba.__version__.encode())
+    parts = [f"{sys.version} {numba.__version__}".encode()]
     for path in sorted(Path(folder).rglob("*.py")):
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(folder).as_posix()} {len(content)} ".encode() + content)
-    return digest.hexdigest()[:_DIGITS]
+        name = path.relative_to(folder).as_posix()
+        parts += [f"{name} {len(content)} ".encode(), content]
+    return _digest(b"".join(parts))
+
+
+def _user_caches() -> Path:
+    """Where a user's programs keep what they can make again."""
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        if os.environ.get(name):
+            return Path(os.environ[name])
+    return Path.home() / ".cache"
+
+
+def _options_text(options: dict[str, Any]) -> bytes:
+    plain = {
+        name: sorted(value) if isinstance(value, set) else value for name, value in options.items()
+    }
+    return repr(sorted(plain.items())).encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]
+
+
+def _remove_unused(root: Path) -> None:
+    """Remove the folders opened longest ago. Whoever still runs their code has it in memory."""
+    with suppress(OSError):  # another process may be removing the same ones
+        opened = sorted(((path.stat().st_mtime, path) for path in root.iterdir()), reverse=True)
+        for opened_s, path in opened[MOST_FOLDERS:]:
+            if opened_s < time.time() - _IN_USE_S:
+                shutil.rmtree(path, ignore_errors=True)

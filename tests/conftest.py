@@ -1,17 +1,13 @@
 """Fixtures shared by every folder: reference data, a seeded generator, a clean environment; and
 what tests cost."""
 
-import compileall
-import gc
 import os
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 
 EXAMPLES = 30  # what a property that states its number has in mind
@@ -133,43 +129,6 @@ def pytest_ignore_collect(collection_path, config):
         )
         return None if inside else True
     return None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session):
-    """What collecting makes stays until the end: whoever looks for garbage there finds none and
-    takes long."""
-    gc.disable()
-    try:
-        _compiled_ahead(session.config)
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def _compiled_ahead(config):
-    """Of the modules that nobody compiled yet each worker compiles a share, and finds what the
-    others did."""
-    if (
-        not hasattr(config, "workerinput")
-        or sys.dont_write_bytecode
-        or config.getoption("assertmode") != "rewrite"
-    ):
-        return
-    mine = slice(
-        int(config.workerinput["workerid"].removeprefix("gw")),
-        None,
-        config.workerinput["workercount"],
-    )
-    for folder in ("hardware_profiles", "traces", "costmodel", "simulator", "real_runs", "app"):
-        for path in sorted((ROOT / folder).rglob("*.py"))[mine]:
-            compileall.compile_file(path, quiet=2)
-    for path in sorted((ROOT / "tests").rglob("test_*.py"))[mine]:
-        cached = rewrite.get_cache_dir(path) / (path.stem + rewrite.PYC_TAIL)
-        if not cached.exists() and rewrite.try_makedirs(cached.parent):
-            stat, code = rewrite._rewrite_test(path, config)
-            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, stat, cached)
 
 
 def pytest_collection_modifyitems(config, items):

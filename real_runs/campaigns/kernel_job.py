@@ -7,7 +7,6 @@ there every few seconds. Leaves out the process around it (`job_process`) and th
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -125,8 +124,6 @@ def run_job(
             write_kernels(trace(swept), part)
             last = time.monotonic()
 
-    gc.collect()
-    gc.freeze()  # capturing a graph collects garbage; what is loaded by now is none
     capture = job.graph and not isinstance(job, StepsJob)  # a step brings its own graph along
     effort = Effort(
         repeats=job.repeats, budget_s=job.budget_s, graph=capture, longest_call_s=job.longest_call_s

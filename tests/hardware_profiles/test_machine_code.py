@@ -1,4 +1,4 @@
-"""Kept machine code is that of the very sources, types and numba that ask for it, or it is made
+"""Kept machine code is that of the very sources, options and numba that ask for it, or it is made
 anew."""
 
 import importlib
@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from hardware_profiles import machine_code
-from hardware_profiles.machine_code import cached_njit
+from hardware_profiles.machine_code import cached_njit, code_folder, source_digest
 
 FIRST, SECOND = "x * 3 + 10", "x * 7 + 20"
 CODE = """
@@ -19,6 +19,14 @@ import sys
 from walks.outer import outer
 print(outer(int(sys.argv[1])), sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values()))
 """
+
+
+@pytest.fixture(autouse=True)
+def opened_anew():
+    """As in a process that has opened no folder yet."""
+    code_folder.cache_clear()
+    yield
+    code_folder.cache_clear()
 
 
 def write_version(package, formula):
@@ -39,28 +47,33 @@ def write_version(package, formula):
             os.utime(file, (1_700_000_000, 1_700_000_000))
 
 
+def environment(kept):
+    return {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(kept),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """A package at one place, and what it answers to a number, with the cache's hits and misses."""
     kept, package = tmp_path / "kept", tmp_path / "site" / "walks"
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(kept))
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(kept))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(package.parent)
 
     def asks(number, version, process=False):
         write_version(package, version)
         if process:
-            about = {
-                **os.environ,
-                "NUMBA_CACHE_DIR": str(kept),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTHONPATH": os.pathsep.join(sys.path),
-            }
             words = [sys.executable, "-c", CODE, str(number)]
-            done = subprocess.run(words, env=about, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                words, env=environment(kept), capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr
             return tuple(map(int, done.stdout.split()))
-        machine_code._sources.cache_clear()
+        code_folder.cache_clear()
         outer = imported_anew()
         return (
             outer(number),
@@ -68,7 +81,7 @@ def installed(tmp_path, monkeypatch):
             sum(outer.stats.cache_misses.values()),
         )
 
-    yield SimpleNamespace(kept=kept, asks=asks)
+    yield SimpleNamespace(kept=kept, asks=asks, package=package)
     forget()
 
 
@@ -100,77 +113,100 @@ def test_two_versions_share_a_cache_and_never_run_each_others_code(installed):
 
 
 @pytest.mark.heavy
-def test_what_is_damaged_or_left_by_another_release_is_made_anew(installed):
+def test_what_is_half_written_or_left_by_another_release_is_made_anew(installed):
     installed.asks(2, FIRST)
-    first = files(installed.kept)
-    for file in first:
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    for file in files(installed.kept):  # as after a kill between numba's index and the code
+        if file.suffix == ".nbc":
+            file.unlink()
     assert installed.asks(2, FIRST) == (17, 0, 1)
-    # an index that names a module which is no longer there, as numba's own would be found after an
-    # upgrade
-    gone = b"cwalks.gone\nThing\n."
-    for file in first:
-        file.write_bytes(gone)
-        file.with_name(
-            f"{file.name.split('.')[0]}.py{sys.version_info[0]}{sys.version_info[1]}.nbi"
-        ).write_bytes(gone)
-    assert installed.asks(2, FIRST) == (17, 0, 1)
+    # an index that names a module which is no longer there, where numba alone would look for it
+    beside = installed.kept / "walks_left"
+    beside.mkdir()
+    (beside / "outer.outer-3.py311.nbi").write_bytes(b"cwalks.gone\nThing\n.")
     assert installed.asks(2, FIRST) == (17, 1, 0)
 
 
 @pytest.mark.heavy
-def test_code_for_other_types_is_another_file_and_is_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+def test_processes_that_begin_together_share_a_cache(installed):
+    write_version(installed.package, FIRST)
+    words = [sys.executable, "-c", CODE, "2"]
+    begun = [
+        subprocess.Popen(words, env=environment(installed.kept), stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert [process.communicate()[0].split()[0] for process in begun] == ["17"] * 3
+    assert installed.asks(2, FIRST) == (17, 1, 0)
+
+
+def test_code_for_other_types_stands_beside(tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     added = cached_njit(__file__)(add)
     assert added(1, 2) == 3 and added(1.5, 2.0) == 3.5
-    whole, real = files(tmp_path)
     again = cached_njit(__file__)(add)
     assert again(1, 2) == 3 and again(1.5, 2.0) == 3.5 and sum(again.stats.cache_hits.values()) == 2
-    content = whole.read_bytes()
-    whole.write_bytes(real.read_bytes())  # a name that two keys share would look so
-    real.write_bytes(content)
-    third = cached_njit(__file__)(add)
-    assert third(1, 2) == 3 and third(1.5, 2.0) == 3.5 and sum(third.stats.cache_hits.values()) == 0
 
 
-@pytest.mark.parametrize("failing", ["nowhere", "full"])
+@pytest.mark.parametrize("failing", ["nowhere", "read-only", "full", "homeless"])
 def test_what_cannot_be_kept_still_runs(tmp_path, monkeypatch, failing):
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    """And leaves nothing beside the sources, where no digest would tell versions apart."""
+    beside = files(Path(__file__).parent)
     if failing == "nowhere":
-        monkeypatch.setattr("numba.core.caching.CacheImpl._locator_classes", [])
+        (tmp_path / "file").write_bytes(b"")
+        monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "file"))
+    elif failing == "read-only":
+        monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    elif failing == "full":
+        monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=1 << 20))
     else:
-        monkeypatch.setattr(Path, "write_bytes", full)
+        for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr("numba.config.CACHE_DIR", "")
+        monkeypatch.setattr(Path, "home", homeless)
     added = cached_njit(__file__)(add)
     assert added(1, 2) == 3
-    assert not files(tmp_path)
+    assert not [file for file in files(tmp_path) if file.suffix in {".nbi", ".nbc"}]
+    assert files(Path(__file__).parent) == beside
 
 
-def test_code_of_other_versions_is_removed_once_nobody_has_made_it_for_a_month(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
-    cached_njit(__file__)(add)(1, 2)
-    (mine,) = files(tmp_path)
-    base = mine.name.rsplit(".", 3)[0]
-    old, new = (
-        mine.with_name(f"{base}.{'0' * 20}.{'1' * 20}.nbc"),
-        mine.with_name(f"{base}.{'2' * 20}.{'1' * 20}.nbc"),
-    )
-    for file in (old, new):
-        file.write_bytes(b"")
-    os.utime(old, (0, 0))
-    os.utime(mine, (0, 0))
-    cached_njit(__file__)(add)(1.0, 2.0)
-    left = files(tmp_path)
-    assert old not in left and new in left and mine in left and len(left) == 3
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"])
+def test_code_goes_to_the_users_folder_for_caches(tmp_path, monkeypatch, variable):
+    """A read-only installation has its code there as well."""
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    folder = code_folder(str(Path(machine_code.__file__).parent), "")
+    assert folder is not None and folder.is_relative_to(tmp_path) and folder.is_dir()
 
 
-def test_any_file_beside_or_below_is_part_of_what_code_is_made_from(tmp_path):
-    def digest():
-        machine_code._sources.cache_clear()
-        return machine_code._sources(str(tmp_path))
+def test_numbas_own_setting_stays_the_users(tmp_path, monkeypatch):
+    from numba import config
 
-    seen = {digest()}
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    cached_njit(__file__)(add)
+    assert str(tmp_path) == config.CACHE_DIR
+    with pytest.raises(TypeError):
+        cached_njit(__file__)("no function")
+    assert str(tmp_path) == config.CACHE_DIR
+
+
+def test_the_oldest_folders_are_removed_and_none_that_is_in_use(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_code, "MOST_FOLDERS", 3)
+    root = tmp_path / "rooftree-code"
+    for number in range(6):
+        (root / f"old-{number}").mkdir(parents=True)
+        (root / f"old-{number}" / "code.nbc").write_bytes(b"")
+        os.utime(root / f"old-{number}", (number, number))
+    for name in ("used", "used-too", "used-as-well"):
+        (root / name).mkdir()
+    folder = code_folder(str(Path(machine_code.__file__).parent), str(tmp_path))
+    left = {path.name for path in root.iterdir()}
+    assert left == {"used", "used-too", "used-as-well", folder.name}
+
+
+def test_any_file_beside_or_below_is_part_of_what_code_is_made_from(tmp_path, monkeypatch):
+    seen = {source_digest(str(tmp_path))}
     for name, text in (
         ("a.py", "1"),
         ("a.py", "2"),
@@ -180,17 +216,23 @@ def test_any_file_beside_or_below_is_part_of_what_code_is_made_from(tmp_path):
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-        seen.add(digest())
+        seen.add(source_digest(str(tmp_path)))
     (tmp_path / "notes.md").write_text("x")
-    assert len(seen) == 6 and digest() in seen
+    assert len(seen) == 6 and source_digest(str(tmp_path)) in seen
+    monkeypatch.setattr("numba.__version__", "0.0.0")
+    assert source_digest(str(tmp_path)) not in seen
 
 
 def add(a, b):
     return a + b
 
 
-def full(*_):
-    raise OSError(28, "No space left on device")
+def refused(**_):
+    raise PermissionError(13, "Permission denied")
+
+
+def homeless():
+    raise RuntimeError("Could not determine home directory.")
 
 
 @pytest.mark.heavy
@@ -203,4 +245,4 @@ def test_what_was_made_with_other_options_is_other_code(tmp_path, monkeypatch):
     assert cached_njit(__file__, error_model="numpy")(inverse)(0.0) == float("inf")
     with pytest.raises(ZeroDivisionError):
         cached_njit(__file__, error_model="python")(inverse)(0.0)
-    assert len(files(tmp_path)) == 2
+    assert len([file for file in files(tmp_path) if file.suffix == ".nbc"]) == 2

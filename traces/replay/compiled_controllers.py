@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.machine_code import cached_njit
-from traces.replay.compiled_walks import Counts
+from traces.replay.walk_loops import Counts
 
 Lengths = NDArray[np.int64]
 PROBE_EVERY = 64  # steps after which the goodput controller drafts although it seems not to pay

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.machine_code import cached_njit
-from traces.replay.compiled_walks import Counts
+from traces.replay.walk_loops import Counts
 
 Floats = NDArray[np.float64]
 

@@ -167,9 +167,7 @@ def walk_policy(trace: AcceptanceTrace, policy: TreePolicy) -> tuple[Replay, Pic
     steps, proposed, drafted = walk_limited_chain(
         picked.emitted, picked.nodes, trace.offsets, first, MAX_NODES
     )
-    starts = np.empty(trace.positions, dtype=np.int64)
-    count = chain_starts(picked.emitted, picked.nodes, trace.offsets, first, MAX_NODES, starts)
-    at = starts[:count]
+    at = chain_starts(picked.emitted, picked.nodes, trace.offsets, first, MAX_NODES)
     replay = Replay(
         draft_tokens=policy.nodes,
         tokens=np.maximum(trace.output_tokens - first, 0),

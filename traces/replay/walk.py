@@ -22,7 +22,6 @@ from traces.kinds.tree import Tree
 from traces.replay.walk_loops import Counts, chain_starts, walk_chain, walk_limited_chain, walk_tree
 
 _NO_LIMIT = np.zeros(0, dtype=np.int16)
-_NO_STARTS = np.zeros(0, dtype=np.int64)
 _LONGEST = int(np.iinfo(np.int16).max) - 1
 
 
@@ -169,7 +168,7 @@ def replay_tree(trace: AcceptanceTrace, tree: Tree) -> Replay:
     Raises:
         InputError: no ranks; the tree uses ranks or levels that were not recorded.
     """
-    steps, hits, proposed, drafted = _walk_tree(trace, tree, _NO_STARTS)
+    steps, hits, proposed, drafted, _ = _walk_tree(trace, tree)
     if trace.drafted is None:
         proposed, drafted = _without_drafted(trace, steps, hits, tree.draft_tokens)
     return Replay(
@@ -195,19 +194,14 @@ def step_starts(trace: AcceptanceTrace, shape: int | Tree) -> Counts:
     Raises:
         InputError: as `replay_chain` and `replay_tree`.
     """
-    found = np.empty(trace.positions, dtype=np.int64)
     if isinstance(shape, Tree):
-        steps = int(_walk_tree(trace, shape, found)[0].sum())
-        return found[:steps].copy()
+        return _walk_tree(trace, shape)[-1]
     trace.require(1, "finding where the steps of a chain start")
     assert trace.emitted is not None
     limit = _NO_LIMIT if trace.drafted is None else trace.drafted
     length = min(_chain_length(shape), _LONGEST)
     _check_policy(trace, length)
-    steps = chain_starts(
-        trace.emitted, limit, trace.offsets, trace.first_step_position, length, found
-    )
-    return found[:steps].copy()
+    return chain_starts(trace.emitted, limit, trace.offsets, trace.first_step_position, length)
 
 
 def child_offsets(tree: Tree, width: int) -> NDArray[np.int32]:
@@ -280,9 +274,7 @@ def check_tree(trace: AcceptanceTrace, tree: Tree) -> NDArray[np.int32]:
     return child_offsets(tree, trace.rank_width)
 
 
-def _walk_tree(
-    trace: AcceptanceTrace, tree: Tree, starts: Counts
-) -> tuple[Counts, Counts, Counts, Counts]:
+def _walk_tree(trace: AcceptanceTrace, tree: Tree) -> tuple[Counts, Counts, Counts, Counts, Counts]:
     table = check_tree(trace, tree)
     assert trace.rank is not None
     return walk_tree(
@@ -293,5 +285,4 @@ def _walk_tree(
         trace.first_step_position,
         table,
         np.cumsum((0, *tree.level_widths()), dtype=np.int64),
-        starts,
     )

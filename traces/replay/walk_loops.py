@@ -1,13 +1,10 @@
-"""The loops of replay: one pass over recorded positions, step by step.
+"""The loops of replay: which steps are taken over recorded positions, and what they count.
 
-Texts of ordinary length are walked side by side, a step of all of them at a time, which loads no
-compiler; longer ones by compiled loops (`compiled_walks`), as are all once those are loaded. Counts
-are the same. Leaves out checks and meaning: `traces.replay.walk` hands in what it has verified.
+From every position follows where the next step starts. From the positions at which texts start, the
+1st, 2nd, 4th, 8th next positions and so on reach all steps, so that a text of a million tokens
+takes twenty passes of numpy and no compiler. Leaves out checks and meaning: `traces.replay.walk`
+hands in what it has verified.
 """
-
-import sys
-from collections.abc import Iterator
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +14,6 @@ from traces.kinds.arrays import IntArray
 Counts = NDArray[np.int64]
 Lengths = NDArray[np.int16]
 
-_COMPILED = "traces.replay.compiled_walks"
-_LONGEST_TOKENS = 16_384
-"""Of a text; beyond that the compiler is loaded in less time than its steps take one after
-another."""
-
 
 def walk_chain(
     emitted: Lengths, offsets: Counts, first: int, draft_tokens: int
@@ -29,16 +21,8 @@ def walk_chain(
     """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes
     K.
     """
-    if compiled := _compiled(offsets):
-        found: tuple[Counts, Counts] = compiled.walk_chain(emitted, offsets, first, draft_tokens)
-        return found
-    steps, hits = _zeros(2, offsets)
-    for live, at, place in _side_by_side(offsets, first):
-        here = emitted[place]
-        steps[live] += 1
-        hits[live] += here > 1
-        at[live] += np.minimum(here, draft_tokens + 1)
-    return steps, hits
+    starts = _starts(np.minimum(emitted, np.int64(draft_tokens + 1)), offsets, first)
+    return _counts(starts, offsets), _sums(emitted[starts] > 1, starts, offsets)
 
 
 def walk_limited_chain(
@@ -47,38 +31,23 @@ def walk_limited_chain(
     """Steps, steps with a proposal and draft tokens per request; a step proposes min(K,
     drafted).
     """
-    if compiled := _compiled(offsets):
-        found: tuple[Counts, Counts, Counts] = compiled.walk_limited_chain(
-            emitted, drafted, offsets, first, draft_tokens
-        )
-        return found
-    steps, proposed, total = _zeros(3, offsets)
-    for live, at, place in _side_by_side(offsets, first):
-        draft = np.minimum(drafted[place], draft_tokens)
-        steps[live] += 1
-        proposed[live] += draft > 0
-        total[live] += draft
-        at[live] += np.minimum(emitted[place], draft + 1)
-    return steps, proposed, total
+    draft = np.minimum(drafted, np.int64(draft_tokens))
+    starts = _starts(np.minimum(emitted, draft + 1), offsets, first)
+    taken = draft[starts]
+    return (
+        _counts(starts, offsets),
+        _sums(taken > 0, starts, offsets),
+        _sums(taken, starts, offsets),
+    )
 
 
 def chain_starts(
-    emitted: Lengths,
-    drafted: Lengths,
-    offsets: Counts,
-    first: int,
-    draft_tokens: int,
-    starts: Counts,
-) -> int:
-    """Write the positions at which the steps of a chain start; an empty `drafted` sets no limit."""
-    if compiled := _compiled(offsets):
-        return int(compiled.chain_starts(emitted, drafted, offsets, first, draft_tokens, starts))
-    places = []
-    for live, at, place in _side_by_side(offsets, first):
-        places.append(place)
-        draft = np.minimum(drafted[place], draft_tokens) if drafted.size else draft_tokens
-        at[live] += np.minimum(emitted[place], draft + 1)
-    return _write(places, starts)
+    emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int
+) -> Counts:
+    """The positions at which the steps of a chain start; an empty `drafted` sets no limit."""
+    most = np.int64(draft_tokens)
+    draft = np.minimum(drafted, most) if drafted.size else most
+    return _starts(np.minimum(emitted, draft + 1), offsets, first)
 
 
 def walk_tree(
@@ -89,36 +58,27 @@ def walk_tree(
     first: int,
     table: NDArray[np.int32],
     below: Counts,
-    starts: Counts,
-) -> tuple[Counts, Counts, Counts, Counts]:
+) -> tuple[Counts, Counts, Counts, Counts, Counts]:
     """Steps, steps in which a draft token matched, steps with a proposal and draft tokens per
-    request.
+    request; and the positions at which steps start.
 
-    `below[d]` counts the draft tokens on levels 1..d. The last two are 0 where `drafted` is empty
-    (no limit). The positions at which steps start go into `starts`, unless that is empty.
+    `below[d]` counts the draft tokens on levels 1..d. Proposals and draft tokens are 0 where
+    `drafted` is empty (no limit).
     """
-    if compiled := _compiled(offsets):
-        found: tuple[Counts, Counts, Counts, Counts] = compiled.walk_tree(
-            rank, stride, drafted, offsets, first, table, below, starts
-        )
-        return found
-    steps, hits, proposed, total = _zeros(4, offsets)
-    levels, ends, places = below.size - 1, offsets[1:], []
-    for live, at, place in _side_by_side(offsets, first):
-        places.append(place)
-        most = np.minimum(levels, ends[live] - place)
-        if drafted.size:
-            cut = np.minimum(levels, drafted[place])
-            proposed[live] += cut > 0
-            total[live] += below[cut]
-            most = np.minimum(most, cut)
-        accepted = _descend(rank, place * stride, table, most)
-        steps[live] += 1
-        hits[live] += accepted > 0
-        at[live] += accepted + 1
-    if starts.size:
-        _write(places, starts)
-    return steps, hits, proposed, total
+    positions = np.arange(offsets[-1])
+    levels = below.size - 1
+    most = np.minimum(levels, _ends(offsets) - positions)
+    cut = np.minimum(levels, drafted)
+    if drafted.size:
+        most = np.minimum(most, cut)
+    accepted = _descend(rank, positions * stride, table, most)
+    starts = _starts(accepted + 1, offsets, first)
+    steps, hits = _counts(starts, offsets), _sums(accepted[starts] > 0, starts, offsets)
+    if not drafted.size:
+        return steps, hits, np.zeros_like(steps), np.zeros_like(steps), starts
+    taken = cut[starts]
+    proposed, total = _sums(taken > 0, starts, offsets), _sums(below[taken], starts, offsets)
+    return steps, hits, proposed, total, starts
 
 
 def _descend(rank: IntArray, at: Counts, table: NDArray[np.int32], most: Counts) -> Counts:
@@ -126,41 +86,51 @@ def _descend(rank: IntArray, at: Counts, table: NDArray[np.int32], most: Counts)
     rank.
     """
     accepted = np.zeros_like(at)
-    node, open_ = np.ones_like(at), np.flatnonzero(most > 0)
-    while open_.size:
-        node[open_] = table[node[open_] + rank[at[open_] + accepted[open_]]]
-        open_ = open_[node[open_] > 0]
-        accepted[open_] += 1
-        open_ = open_[accepted[open_] < most[open_]]
+    live = np.flatnonzero(most > 0)
+    node = np.ones(live.size, dtype=np.int32)
+    level = 0
+    while live.size:
+        node = table[node + rank[at[live] + level]]
+        level += 1
+        accepted[live[node > 0]] = level
+        deeper = (node > 0) & (most[live] > level)
+        live, node = live[deeper], node[deeper]
     return accepted
 
 
-def _side_by_side(offsets: Counts, first: int) -> Iterator[tuple[Counts, Counts, Counts]]:
-    """Texts that have not ended, where all texts stand, to be moved on by the caller, and where
-    those stand.
-    """
-    at, ends = offsets[:-1] + first, offsets[1:]
-    live = np.flatnonzero(at < ends)
-    while live.size:
-        yield live, at, at[live]
-        live = live[at[live] < ends[live]]
+def _starts(lengths: IntArray, offsets: Counts, first: int) -> Counts:
+    """Where steps start, increasing, if a step at a position were as long as `lengths` says."""
+    end = int(offsets[-1])
+    following = np.arange(end + 1)
+    following[:-1] += lengths
+    following[:-1][following[:-1] >= _ends(offsets)] = end  # past a text's last position
+    begin = offsets[:-1] + first
+    reached = begin[begin < offsets[1:]]
+    is_start = np.zeros(end, dtype=np.bool_)
+    while reached.size:
+        is_start[reached] = True
+        reached = np.flatnonzero(is_start)
+        further = following[reached]
+        further = further[further < end]
+        if not further.size:
+            break
+        reached = further
+        following = following[following]
+    return np.flatnonzero(is_start)
 
 
-def _zeros(count: int, offsets: Counts) -> tuple[Counts, ...]:
-    return tuple(np.zeros(offsets.size - 1, dtype=np.int64) for _ in range(count))
+def _ends(offsets: Counts) -> Counts:
+    """Where the text of every position ends."""
+    return np.repeat(offsets[1:], np.diff(offsets))
 
 
-def _write(places: list[Counts], starts: Counts) -> int:
-    """Write positions of steps in the order of the text; how many they are."""
-    found = np.sort(np.concatenate(places)) if places else np.empty(0, dtype=np.int64)
-    starts[: found.size] = found
-    return found.size
+def _counts(starts: Counts, offsets: Counts) -> Counts:
+    """Steps of every text."""
+    return np.diff(np.searchsorted(starts, offsets))
 
 
-def _compiled(offsets: Counts) -> ModuleType | None:
-    """The compiled loops, where they are loaded or worth loading."""
-    if _COMPILED in sys.modules or np.diff(offsets).max(initial=0) > _LONGEST_TOKENS:
-        from traces.replay import compiled_walks
-
-        return compiled_walks
-    return None
+def _sums(values: NDArray[np.generic], starts: Counts, offsets: Counts) -> Counts:
+    """Sums over the steps of every text."""
+    total = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+    sums: Counts = np.diff(total[np.searchsorted(starts, offsets)])
+    return sums
