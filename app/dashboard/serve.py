@@ -27,10 +27,10 @@ IMMUTABLE = {
 
 def prepare() -> None:
     """Load what the script loads and answer the first page's own question, before anybody asks."""
-    from app.dashboard import main
+    from app.dashboard import main, pages  # noqa: F401  # the script itself runs in every session
     from app.dashboard.state import State
 
-    main.answered(State())
+    pages.answered(State())
 
 
 @asynccontextmanager

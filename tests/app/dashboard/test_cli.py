@@ -43,10 +43,10 @@ def test_the_scripts_are_there():
 
 def test_a_server_answers_the_first_page_before_it_listens(monkeypatch):
     pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
-    from app.dashboard import main, serve
+    from app.dashboard import pages, serve
 
     questions = []
-    monkeypatch.setattr(main, "answered", questions.append)
+    monkeypatch.setattr(pages, "answered", questions.append)
     serve.prepare()
     assert questions == [State()], "what a first visitor sees"
 
