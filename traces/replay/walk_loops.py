@@ -98,7 +98,7 @@ def _descend(rank: IntArray, at: Counts, table: NDArray[np.int32], most: Counts)
     return accepted
 
 
-def _starts(lengths: IntArray, offsets: Counts, first: int) -> Counts:
+def _starts(lengths: IntArray | Counts, offsets: Counts, first: int) -> Counts:
     """Where steps start, increasing, if a step at a position were as long as `lengths` says."""
     end = int(offsets[-1])
     following = np.arange(end + 1)
