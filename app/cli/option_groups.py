@@ -30,6 +30,7 @@ from app.cli.options import (
     Engine,
     EngineLog,
     ExitLayer,
+    Fidelity,
     HostWeights,
     KvDtype,
     MatchRate,
@@ -44,10 +45,11 @@ from app.cli.options import (
     TokensPerStep,
     Users,
 )
+from app.cli.question.planned import ContextGroup, Data, Expert, Pipeline
 
 
 @dataclass(frozen=True, kw_only=True)
-class Formats:
+class EngineFormats:
     """The engine and the number formats, whatever the device."""
 
     as_family: AsFamily = None  # becomes part of the model's name as soon as that is read
@@ -55,6 +57,28 @@ class Formats:
     dtype: Dtype = None
     kv_dtype: KvDtype = None
     draft_dtype: DraftDtype = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployed(EngineFormats):
+    """The whole deployment of a scenario, whose other keys `--set` reaches."""
+
+    device: Device = "h100-sxm"
+    tp: TensorParallel = 1
+    pp: Pipeline = 1
+    ep: Expert = 1
+    dp: Data = 1
+    cp: ContextGroup = 1
+    split_verify: SplitVerify = None
+    shared_prefix: SharedPrefix = 0
+    host_weights: HostWeights = 0.0
+    fidelity: Fidelity = "calibrated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formats(EngineFormats):
+    """What goes over the numbers of a device and an engine, beside them."""
+
     overrides: Overrides = None
     engine_log: EngineLog = None
 
@@ -129,6 +153,11 @@ class Requests:
             "requests.prompt_tokens": self.prompt_tokens,
             "requests.output_tokens": self.output_tokens,
         }
+
+
+def names_in(group: type) -> list[str]:
+    """Parameters of the options of a group."""
+    return [option.name for option in fields(group)]
 
 
 def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,7 +26,7 @@ Config = Annotated[
         ),
     ),
 ]
-_FIELDS: Mapping[str, str] = {
+FIELDS: Mapping[str, str] = {
     "draft": "draft_model",
     "exit_layer": "exit_layers",
     "draft_passes": "draft_passes",
@@ -35,7 +35,7 @@ _FIELDS: Mapping[str, str] = {
     "match_rate": "match_rate",
     "trace": "trace",
 }
-_NAMES: Mapping[str, str] = {
+DEPLOYMENT_FIELDS: Mapping[str, str] = {
     "model": "model",
     "device": "device",
     "engine": "engine",
@@ -54,6 +54,7 @@ _NAMES: Mapping[str, str] = {
     "host_weights": "host_weights_ratio",
     "overrides": "overrides",
 }
+"""Field of a deployment, and key of a scenario's section, by parameter of the verbs."""
 
 
 def given_options(running: typer.Context) -> dict[str, Any]:
@@ -108,9 +109,11 @@ def with_options(
     from app.cli.question.refining import refined_by
 
     names = {
-        field: _name_value(name, options[name]) for name, field in _NAMES.items() if name in options
+        field: _name_value(name, options[name])
+        for name, field in DEPLOYMENT_FIELDS.items()
+        if name in options
     }
-    changes = {field: options[name] for name, field in _FIELDS.items() if name in options}
+    changes = {field: options[name] for name, field in FIELDS.items() if name in options}
     if options.get("method"):
         slug = method_slug(options["method"], "--method")
         if slug != base.method:

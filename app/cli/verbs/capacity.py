@@ -56,10 +56,12 @@ def capacity(
     accepted: Accepted,
     rate: Annotated[float | None, typer.Option("--rate", help="Requests per second.")] = None,
     prompt: Annotated[
-        float | None, typer.Option("--prompt", help="Mean prompt length, tokens.")
+        float | None,
+        typer.Option("--prompt-tokens", "--prompt", help="Mean prompt length, tokens."),
     ] = None,
     output: Annotated[
-        float | None, typer.Option("--output", help="Mean output length, tokens.")
+        float | None,
+        typer.Option("--output-tokens", "--output", help="Mean output length, tokens."),
     ] = None,
     requests: Annotated[
         Path | None,
@@ -261,11 +263,15 @@ def _load(
 
     if requests is not None:
         if prompt is not None or output is not None:
-            raise InputError("--requests has its own lengths; leave out --prompt and --output")
+            raise InputError(
+                "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
+            )
         lengths = {"prompts": PROMPTS} if full else {}
         return load_of_requests(read_requests(requests), requests_per_s=rate, **lengths)
     if rate is None or prompt is None or output is None:
-        raise InputError("--rate, --prompt and --output are needed, or --requests FILE")
+        raise InputError(
+            "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE"
+        )
     return load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
 
 

@@ -106,6 +106,7 @@ def predict(
     prompt: Annotated[
         float | None,
         typer.Option(
+            "--prompt-tokens",
             "--prompt",
             min=1.0,
             help="Mean prompt tokens: speedup of throughput too, beside that of a step.",
@@ -113,7 +114,12 @@ def predict(
     ] = None,
     output: Annotated[
         float | None,
-        typer.Option("--output", min=1.0, help="Mean output tokens; goes with --prompt."),
+        typer.Option(
+            "--output-tokens",
+            "--output",
+            min=1.0,
+            help="Mean output tokens; goes with --prompt-tokens.",
+        ),
     ] = None,
     explain: Annotated[
         bool,
@@ -255,13 +261,13 @@ def _whole(
     if prompt is not None and output is not None:
         return prompt, output
     if prompt is not None or output is not None:
-        raise InputError("--prompt and --output go together")
+        raise InputError("--prompt-tokens and --output-tokens go together")
     if not include_prefill:
         return None
     if source is None or source.positions is None:
         raise InputError(
-            "--include-prefill takes its lengths from a --trace of recorded requests; or --prompt,"
-            " --output"
+            "--include-prefill takes its lengths from a --trace of recorded requests; or"
+            " --prompt-tokens, --output-tokens"
         )
     found = source.positions
     return max(float(found.prompt_tokens.mean()), 1.0), float(found.output_tokens.mean())

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.option_groups import Accepted, Refining, Requests, grouped
+from app.cli.option_groups import (
+    Accepted,
+    Deployed,
+    Drafting,
+    Refining,
+    Requests,
+    grouped,
+    names_in,
+)
 from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
 from app.cli.question.accepted import acceptance_values, draft_lengths
-from app.cli.question.asked import Config
+from app.cli.question.asked import DEPLOYMENT_FIELDS, Config, given_options
 from app.cli.question.scenarios import asked_scenario
 
 if TYPE_CHECKING:
@@ -21,6 +29,10 @@ if TYPE_CHECKING:
     from simulator.scenario.file import ScenarioFile
 
 MOST_SEEDS = 1000
+_DEPLOYMENT = {
+    name: f"--{name.replace('_', '-')}" for name in names_in(Deployed) if name in DEPLOYMENT_FIELDS
+}
+_DRAFTING = {name: f"--{name.replace('_', '-')}" for name in names_in(Drafting)}
 _OPTIONS = {
     "requests.file": "--requests",
     "requests.rate_per_s": "--rate",
@@ -29,8 +41,8 @@ _OPTIONS = {
     "requests.prompt_tokens": "--prompt-tokens",
     "requests.output_tokens": "--output-tokens",
     "deployment.model": "--model",
-    "deployment.device": "--device",
-    "deployment.engine": "--engine",
+    **{f"deployment.{DEPLOYMENT_FIELDS[name]}": option for name, option in _DEPLOYMENT.items()},
+    **{f"speculation.{name}": option for name, option in _DRAFTING.items()},
     "speculation.draft_tokens": "--draft-tokens",
     "speculation.method": "--method",
     "slo.ttft_s": "--slo-ttft",
@@ -40,6 +52,9 @@ _OPTIONS = {
 
 @grouped
 def simulate(
+    running: typer.Context,
+    placed: Deployed,
+    drafting: Drafting,
     accepted: Accepted,
     refining: Refining,
     asked: Requests,
@@ -50,26 +65,6 @@ def simulate(
             autocompletion=completion.models,
             callback=read_model,
             help="Shipped name (see `models`), Hugging Face id or path of a config.json.",
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            autocompletion=completion.devices,
-            help="Shipped name (see `devices`) or a TOML file. Default: h100-sxm.",
-        ),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            help=(
-                "Engine whose overheads and scheduler defaults apply: vllm, sglang, tensorrt-llm,"
-                " llama.cpp, "
-                "transformers or none. Default: vllm."
-            ),
-            autocompletion=completion.engines,
         ),
     ] = None,
     trace: Annotated[
@@ -233,8 +228,7 @@ def simulate(
     named = {
         **asked.named,
         "deployment.model": model,
-        "deployment.device": device,
-        "deployment.engine": engine,
+        **_deployed(given_options(running)),
         "speculation.draft_tokens": length,
         "speculation.method": method,
         **acceptance_values(accepted, trace, length, model, config, assigned=assigned or ()),
@@ -316,6 +310,16 @@ def simulate(
         csv=csv,
         rows=[{"name": each.name, "metrics": each.metrics} for each in cases] + ["load"],
     )
+
+
+def _deployed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of a scenario for the options of deployment and drafter that stand on the command line."""
+    deployment = {
+        f"deployment.{DEPLOYMENT_FIELDS[name]}": given[name]
+        for name in _DEPLOYMENT
+        if name in given
+    }
+    return deployment | {f"speculation.{name}": given[name] for name in _DRAFTING if name in given}
 
 
 def _only_beside(named: Mapping[str, Any], others: Mapping[str, Any]) -> None:

@@ -1,0 +1,82 @@
+"""The same thing has the same name in every verb."""
+
+import pytest
+
+from app.cli.main import command, main
+from app.cli.option_groups import Deployed, Drafting, names_in
+from app.cli.question.asked import DEPLOYMENT_FIELDS
+from hardware_profiles.errors import InputError
+
+VALUES = {
+    "device": "l4",
+    "engine": "sglang",
+    "dtype": "fp8",
+    "kv_dtype": "fp8",
+    "draft_dtype": "fp8",
+    "tp": 2,
+    "pp": 2,
+    "ep": 2,
+    "dp": 2,
+    "cp": 2,
+    "split_verify": False,
+    "shared_prefix": 64,
+    "host_weights": 0.5,
+    "fidelity": "datasheet",
+    "draft": "llama-3.2-1b",
+    "draft_passes": 3,
+    "draft_bytes": 1e9,
+    "draft_name": "mine",
+    "exit_layer": 4,
+}
+
+
+def words(name, value):
+    option = name.replace("_", "-")
+    if value is False:
+        return [f"--no-{option}"]
+    return [f"--{option}", str(value)]
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The sections that `simulate` reads from words, before they are checked against each other."""
+    read = []
+
+    def checked(sections, file=None):
+        read.append(sections)
+        raise InputError("stops here")
+
+    monkeypatch.setattr("simulator.scenario.file.checked_scenario", checked)
+
+    def ask(*options):
+        assert main(["simulate", "--model", "llama-3.1-8b", "--rate", "1", *options]) == 2
+        return read.pop()
+
+    return ask
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_simulate_takes_what_predict_takes_and_means_the_key(name, written, capsys):
+    section, key = (
+        ("deployment", DEPLOYMENT_FIELDS[name])
+        if name in DEPLOYMENT_FIELDS and name in names_in(Deployed)
+        else ("speculation", name)
+    )
+    named = written(*words(name, VALUES[name]))
+    assert named[section][key] == VALUES[name]
+    assigned = written("--set", f"{section}.{key}={str(VALUES[name]).lower()}")
+    assert str(assigned[section][key]).lower() == str(named[section][key]).lower()
+    assert named != written(), "an option that nothing reads"
+    capsys.readouterr()
+
+
+def test_every_option_of_the_groups_is_tried():
+    assert {*VALUES} == {*names_in(Deployed), *names_in(Drafting)} - {"as_family"}
+
+
+@pytest.mark.parametrize("verb", ["predict", "capacity"])
+@pytest.mark.parametrize("length", ["prompt", "output"])
+def test_lengths_have_the_name_that_simulate_has(verb, length):
+    options = [option for each in command().commands[verb].params for option in each.opts]
+    assert f"--{length}-tokens" in options
+    assert f"--{length}" in options, "the name of earlier versions"
