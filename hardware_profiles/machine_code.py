@@ -40,11 +40,6 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
 
     Returns:
         A decorator that makes numba's dispatcher of a function.
-
-    Example:
-        >>> @cached_njit(__file__, nogil=True)
-        ... def doubled(x):
-        ...     return 2 * x
     """
     options = {"no_cfunc_wrapper": True, **options}  # nobody calls it from C
 

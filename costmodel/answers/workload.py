@@ -204,11 +204,13 @@ def load_of_requests(
         rate = (trace.requests - 1) / span
     prompt, output = trace.prompt_tokens.astype(np.float64), trace.output_tokens.astype(np.float64)
     prompts = 1 if prompt.min() == prompt.max() else prompts
-    places = (np.arange(prompts) + 0.5) / prompts
-    shape = np.quantile(prompt, places)
+    # every length stands for an equal share of the requests and is that share's mean
+    below = np.concatenate(([0.0], np.cumsum(np.sort(prompt)))) / prompt.size
+    shares = np.linspace(0.0, prompt.size, prompts + 1)
+    lengths = prompts * np.diff(np.interp(shares, np.arange(prompt.size + 1), below))
     return Load(
         requests_per_s=rate,
-        prompt_tokens=tuple(float(x) for x in shape * (prompt.mean() / shape.mean())),
+        prompt_tokens=tuple(np.clip(lengths, prompt.min(), prompt.max()).tolist()),
         output_tokens=float(output.mean()),
         decode_context=float((output * (prompt + output / 2.0)).sum() / output.sum()),
         longest_context=float((output * (prompt + output)).sum() / output.sum()),

@@ -41,7 +41,8 @@ def test_recorded_prompts_keep_their_mean_and_order(prompt, output, rate):
         trace(np.arange(len(prompt)), prompt, [output] * len(prompt)), requests_per_s=rate
     )
     assert load.mean_prompt_tokens == pytest.approx(np.mean(prompt))
-    assert list(load.prompt_tokens) == sorted(load.prompt_tokens)
+    assert list(load.prompt_tokens) == pytest.approx(sorted(load.prompt_tokens), rel=1e-12)
+    assert min(prompt) <= load.prompt_tokens[0] and load.prompt_tokens[-1] <= max(prompt)
     assert load.requests_per_s == rate
 
 

@@ -260,7 +260,7 @@ def test_the_same_twice(rooftree):
         ),
         (("--device", "h100-sx"), "unknown device 'h100-sx'; nearest: h100-sxm"),
         (("--engine", "vlm"), "unknown engine 'vlm'"),
-        (("--requests", "missing.parquet"), "leave out --prompt and --output"),
+        (("--requests", "missing.parquet"), "leave out --prompt-tokens and --output-tokens"),
     ],
 )
 def test_bad_input_ends_in_one_line(rooftree, words, said):
@@ -273,7 +273,7 @@ def test_a_load_must_be_whole(rooftree):
     done = rooftree("capacity", "--model", "llama-3.1-8b", "--rate", "3")
     assert (
         done.code == 2
-        and "--rate, --prompt and --output are needed, or --requests FILE" in done.err
+        and "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE" in done.err
     )
     missing = rooftree("capacity", "--model", "llama-3.1-8b", "--requests", "missing.parquet")
     assert missing.code == 2 and "missing.parquet" in missing.err
