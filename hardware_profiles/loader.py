@@ -28,12 +28,12 @@ from hardware_profiles.profile import (
     OPERATIONS,
     Constants,
     Device,
-    Provenance,
+    NumberProvenance,
 )
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
 
 if TYPE_CHECKING:
-    from hardware_profiles.schema import DeviceFile, Group
+    from hardware_profiles.schema import ConstantGroup, DeviceFile
 
 DATA = Path(__file__).parent / "data"
 MAX_FILE_BYTES = MIB
@@ -168,7 +168,7 @@ def _device(file: "DeviceFile", path: Path) -> Device:
     given = {name: each for name, each in scalars.items() if each is not None}
     given |= {f"peak_flops_per_s.{dtype}": each for dtype, each in peaks.items()}
     provenance = {
-        name: Provenance(kind=each.kind, source=each.source) for name, each in given.items()
+        name: NumberProvenance(kind=each.kind, source=each.source) for name, each in given.items()
     }
     ancestry = _ancestry(file, path)
     constants, origins = _constants(ancestry)
@@ -216,16 +216,16 @@ class _Read:
     """
 
     group: FormatGroup
-    origins: dict[str, Provenance]
+    origins: dict[str, NumberProvenance]
 
 
-def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Provenance]]:
+def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, NumberProvenance]]:
     """The constants of the first file, its own or a relative's, with where each comes from."""
     values: dict[str, Any] = {}
     residuals: dict[str, float] = {}
     regimes: dict[str, tuple[Regime, ...]] = {}
     corrections: dict[str, Correction] = {}
-    origins: dict[str, Provenance] = {}
+    origins: dict[str, NumberProvenance] = {}
     mistakes: list[InputError] = []
     for operation in OPERATIONS:
         try:
@@ -254,12 +254,12 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
 
 def _formats(
     ancestry: list["DeviceFile"],
-) -> tuple[dict[str, dict[str, FormatGroup]], dict[str, Provenance]]:
+) -> tuple[dict[str, dict[str, FormatGroup]], dict[str, NumberProvenance]]:
     """The groups of narrow formats that the device computes in, its own or a relative's, by format
     and operation.
     """
     found: dict[str, dict[str, FormatGroup]] = {}
-    origins: dict[str, Provenance] = {}
+    origins: dict[str, NumberProvenance] = {}
     for dtype in FORMATS:
         for operation in FORMAT_OPERATIONS:
             computes = dtype in WEIGHT_FORMATS or getattr(ancestry[0].peak, dtype) is not None
@@ -302,14 +302,14 @@ def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Rea
     return _Read(group=read, origins=sources)
 
 
-def _table(file: "DeviceFile", table: str) -> dict[str, "Group | None"]:
+def _table(file: "DeviceFile", table: str) -> dict[str, "ConstantGroup | None"]:
     """The groups of `constants`, or of one of the `formats`, by operation."""
     dtype = table.partition(".")[2]
     entry = getattr(file.formats, dtype) if dtype else file.constants
     return {name: getattr(entry, name, None) for name in OPERATIONS} if entry is not None else {}
 
 
-def _parts(group: "Group", path: str) -> tuple[tuple[Regime, ...], Correction | None]:
+def _parts(group: "ConstantGroup", path: str) -> tuple[tuple[Regime, ...], Correction | None]:
     """Regimes and correction of a group, as the cost model knows them."""
     try:
         regimes = tuple(parse_regime(line) for line in group.regimes)
@@ -349,12 +349,12 @@ def _rescaled(
     }
 
 
-def _carried_over(origin: Provenance, owner: str, factor: float) -> Provenance:
+def _carried_over(origin: NumberProvenance, owner: str, factor: float) -> NumberProvenance:
     note = (
         f"carried over from {owner} (tile times by peak per processor, interval {factor:g} times as"
         " wide)"
     )
-    return Provenance(kind="assumed", source=f"{note}; there: {origin.source}")
+    return NumberProvenance(kind="assumed", source=f"{note}; there: {origin.source}")
 
 
 def _tails(operation: str) -> list[str]:
@@ -365,7 +365,7 @@ def _tails(operation: str) -> list[str]:
     ]
 
 
-def _wrong_keys(operation: str, group: "Group", path: str) -> list[InputError]:
+def _wrong_keys(operation: str, group: "ConstantGroup", path: str) -> list[InputError]:
     """Keys of a group that its operation does not have, or those that are missing."""
     written = [_written(tail) for tail in _tails(operation)]
     given = group.__pydantic_extra__
@@ -380,21 +380,23 @@ def _wrong_keys(operation: str, group: "Group", path: str) -> list[InputError]:
 
 
 def _group(
-    operation: str, group: "Group", table: str
-) -> tuple[dict[str, float], dict[str, Provenance], float]:
+    operation: str, group: "ConstantGroup", table: str
+) -> tuple[dict[str, float], dict[str, NumberProvenance], float]:
     """Constants by name, provenance by dotted name, and the residual, of one group of a file."""
     written = {_written(tail): tail for tail in _tails(operation)}
     given = group.__pydantic_extra__
     values: dict[str, float] = {}
-    origins: dict[str, Provenance] = {}
+    origins: dict[str, NumberProvenance] = {}
     for key, tail in written.items():
         entry = given.get(key, NEUTRAL.get(f"{operation}_{tail}", 0.0))
         number = entry if isinstance(entry, int | float) else entry.value
         where = group if isinstance(entry, int | float) else entry
         values[f"{operation}_{tail}"] = number * MICRO if key.endswith("_us") else number
-        origins[f"{table}.{operation}_{tail}"] = Provenance(kind=where.kind, source=where.source)
+        origins[f"{table}.{operation}_{tail}"] = NumberProvenance(
+            kind=where.kind, source=where.source
+        )
     kind, source = group.residual.kind or group.kind, group.residual.source or group.source
-    origins[f"{table}.residual_ratio.{operation}"] = Provenance(kind=kind, source=source)
+    origins[f"{table}.residual_ratio.{operation}"] = NumberProvenance(kind=kind, source=source)
     return values, origins, group.residual.interval_ratio
 
 

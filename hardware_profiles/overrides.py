@@ -17,7 +17,7 @@ from hardware_profiles.profile import (
     OPERATIONS,
     Constants,
     Device,
-    Provenance,
+    NumberProvenance,
 )
 
 SOURCE = "set on the command line"
@@ -69,7 +69,7 @@ def _settable() -> Iterator[str]:
 
 
 def _changed(device: Device, name: str, number: float) -> Device:
-    provenance = {**device.provenance, name: Provenance(kind="assumed", source=SOURCE)}
+    provenance = {**device.provenance, name: NumberProvenance(kind="assumed", source=SOURCE)}
     head, _, tail = name.partition(".")
     changes: dict[str, Any] = {head: number}
     if head == "peak_flops_per_s":

@@ -47,7 +47,7 @@ OPERATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Provenance:
+class NumberProvenance:
     """Where a number comes from.
 
     Attributes:
@@ -343,7 +343,7 @@ class Device:
     link_devices: int | None = field(default=None, metadata={"range": (2, 1_000_000)})
     direct_devices: int | None = field(default=None, metadata={"range": (1, 1_000_000)})
     constants: Constants
-    provenance: Mapping[str, Provenance]
+    provenance: Mapping[str, NumberProvenance]
     calibrated: bool
     constants_from: str
     driver_names: tuple[str, ...] = ()

@@ -182,7 +182,7 @@ class SourcedConstant(_FileModel):
     source: Text
 
 
-class Group(BaseModel):
+class ConstantGroup(BaseModel):
     """The constants of one operation; their keys are those of `Constants` without the operation's
     name.
     """
@@ -202,29 +202,29 @@ class ConstantsFile(_FileModel):
 
     like: Name | None = None
     widening: Factor | None = None
-    gemm: Group | None = None
-    attention: Group | None = None
-    verify: Group | None = None
-    unsplit: Group | None = None
-    context: Group | None = None
-    mla: Group | None = None
-    moe: Group | None = None
-    prefill: Group | None = None
-    elementwise: Group | None = None
-    sampler: Group | None = None
-    allreduce: Group | None = None
-    trtllm: Group | None = None
-    nccl: Group | None = None
-    host: Group | None = None
+    gemm: ConstantGroup | None = None
+    attention: ConstantGroup | None = None
+    verify: ConstantGroup | None = None
+    unsplit: ConstantGroup | None = None
+    context: ConstantGroup | None = None
+    mla: ConstantGroup | None = None
+    moe: ConstantGroup | None = None
+    prefill: ConstantGroup | None = None
+    elementwise: ConstantGroup | None = None
+    sampler: ConstantGroup | None = None
+    allreduce: ConstantGroup | None = None
+    trtllm: ConstantGroup | None = None
+    nccl: ConstantGroup | None = None
+    host: ConstantGroup | None = None
 
 
 class FormatFile(_FileModel):
     """Fitted constants of one number format, by operation."""
 
-    gemm: Group | None = None
-    mla: Group | None = None
-    moe: Group | None = None
-    prefill: Group | None = None
+    gemm: ConstantGroup | None = None
+    mla: ConstantGroup | None = None
+    moe: ConstantGroup | None = None
+    prefill: ConstantGroup | None = None
 
 
 class FormatsFile(_FileModel):

@@ -12,7 +12,7 @@ from pathlib import Path
 from hardware_profiles.fitted.regime_lines import regime_line
 from hardware_profiles.fitted.residuals import Regime
 from hardware_profiles.loader import SCALARS
-from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, Provenance
+from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, NumberProvenance
 from hardware_profiles.units import MICRO, TERA
 from hardware_profiles.whole_file import whole_file
 
@@ -89,7 +89,7 @@ def _regimes(regimes: Sequence[Regime]) -> Iterator[str]:
         yield "]"
 
 
-def _constant(device: Device, name: str, tail: str, common: Provenance) -> str:
+def _constant(device: Device, name: str, tail: str, common: NumberProvenance) -> str:
     number = float(getattr(device.constants, name))
     key, scaled = (f"{tail[:-2]}_us", number / MICRO) if tail.endswith("_s") else (tail, number)
     origin = device.provenance[f"constants.{name}"]
@@ -98,7 +98,7 @@ def _constant(device: Device, name: str, tail: str, common: Provenance) -> str:
     return f"{key} = {{ value = {scaled!r}, {_origin(origin)} }}"
 
 
-def _origin(provenance: Provenance) -> str:
+def _origin(provenance: NumberProvenance) -> str:
     return f"kind = {_quoted(provenance.kind)}, source = {_quoted(provenance.source)}"
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from real_runs.kernels.probes import PROBES, Finding
+from real_runs.kernels.probes import PROBES, ProbeResult
 
 LIMIT_S = 40.0  # torch alone takes several to import from a cold disk
 _MODULE = "real_runs.kernels.probes"
@@ -24,8 +24,8 @@ def examine(
     *,
     probes: Sequence[str] | None = None,
     limit_s: float = LIMIT_S,
-    progress: Callable[[Finding], None] = lambda finding: None,
-) -> list[Finding]:
+    progress: Callable[[ProbeResult], None] = lambda finding: None,
+) -> list[ProbeResult]:
     """Run every probe.
 
     Args:
@@ -42,7 +42,7 @@ def examine(
     return found
 
 
-def _asked(name: str, device: str, limit_s: float) -> Finding:
+def _asked(name: str, device: str, limit_s: float) -> ProbeResult:
     root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
     asked = json.dumps({"probe": name, "device": device})
@@ -58,7 +58,7 @@ def _asked(name: str, device: str, limit_s: float) -> Finding:
         )
     except subprocess.TimeoutExpired:
         detail = f"did not end within {limit_s:g} s"
-        return Finding(
+        return ProbeResult(
             probe=name,
             state="wrong",
             detail=detail,
@@ -68,13 +68,13 @@ def _asked(name: str, device: str, limit_s: float) -> Finding:
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         last = (done.stderr.strip().splitlines() or ["nothing was written"])[-1][:300]
-        return Finding(
+        return ProbeResult(
             probe=name,
             state="wrong",
             detail=f"ended with {done.returncode}: {last}",
             advice="report it",
         )
-    return Finding(**json.loads(lines[-1]))
+    return ProbeResult(**json.loads(lines[-1]))
 
 
-__all__ = ["LIMIT_S", "Finding", "examine"]
+__all__ = ["LIMIT_S", "ProbeResult", "examine"]

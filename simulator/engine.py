@@ -29,7 +29,14 @@ from simulator.loop.iteration import advance
 from simulator.loop.options import Scenario
 from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import ENDINGS, FAILED, FINISHED, Workload
-from simulator.loop.state import COUNTERS, Limits, Requests, new_limits, new_prefixes, new_requests
+from simulator.loop.state import (
+    COUNTERS,
+    Requests,
+    SchedulerLimits,
+    new_limits,
+    new_prefixes,
+    new_requests,
+)
 from simulator.loop.step_time import StepTimer
 from simulator.loop.tables import Tables
 from simulator.results.metrics import SimulationResult
@@ -214,7 +221,7 @@ def _prompt_pool(scenario: Scenario, generator: np.random.Generator, *, machine:
 
 
 def _tables(
-    scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: object
+    scenario: Scenario, timer: StepTimer, limits: SchedulerLimits, draft_timer: object
 ) -> Tables | None:
     """Tables that cover a scenario, if all its timers have them."""
     if not isinstance(timer, TabledTimer) or not (

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costmodel.answers.breakeven import BreakEven, PayingBatches
-from costmodel.answers.capacity import Plan
+from costmodel.answers.capacity import CapacityPlan
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
 from costmodel.answers.explain import Explanation, OperationShare
@@ -111,7 +111,7 @@ def paying_batches(batches: PayingBatches, draft_tokens: int) -> Json:
     }
 
 
-def capacity_plan(plan: Plan) -> Json:
+def capacity_plan(plan: CapacityPlan) -> Json:
     """One row of `capacity`."""
     space, acceptance = plan.room, plan.acceptance
     spread = power_model(plan.setting.device).spread_ratio

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.held_out.comparison import Comparison
-    from costmodel.optimizers.held_out.half import Draft
+    from costmodel.optimizers.held_out.comparison import PolicyComparison
+    from costmodel.optimizers.held_out.half import HeldOutDraft
 
 Row = dict[str, Any]
 
@@ -67,7 +67,7 @@ def held_out_rows(
     return [_row(each, source.method, model) for each in found]
 
 
-def _row(compared: Comparison, method: str, model: str) -> Row:
+def _row(compared: PolicyComparison, method: str, model: str) -> Row:
     """One batch: what each policy does, ours first, and by how much ours is faster."""
     policies = []
     for outcome in (compared.ours, *compared.published):
@@ -102,7 +102,7 @@ def _row(compared: Comparison, method: str, model: str) -> Row:
     }
 
 
-def _words(draft: Draft) -> str:
+def _words(draft: HeldOutDraft) -> str:
     """What a step drafts, in a few words."""
     from traces.kinds.state_trees import StateTrees
     from traces.kinds.tree import Tree

@@ -60,7 +60,7 @@ class EngineFormats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deployed(EngineFormats):
+class DeploymentOptions(EngineFormats):
     """The whole deployment of a scenario, whose other keys `--set` reaches."""
 
     device: Device = "h100-sxm"
@@ -76,7 +76,7 @@ class Deployed(EngineFormats):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Formats(EngineFormats):
+class FormatOptions(EngineFormats):
     """What goes over the numbers of a device and an engine, beside them."""
 
     overrides: Overrides = None
@@ -84,7 +84,7 @@ class Formats(EngineFormats):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed(Formats):
+class PlacedOptions(FormatOptions):
     """One device or tensor-parallel group beside them."""
 
     device: Device = "h100-sxm"
@@ -93,7 +93,7 @@ class Placed(Formats):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored(Placed):
+class StoredOptions(PlacedOptions):
     """What of the cache and the weights lies elsewhere, too."""
 
     shared_prefix: SharedPrefix = 0
@@ -101,7 +101,7 @@ class Stored(Placed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drafting:
+class DraftingOptions:
     """The drafter: a model, an exit, or the cost of an unpublished one."""
 
     draft: Draft = None
@@ -112,7 +112,7 @@ class Drafting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accepted:
+class AcceptanceOptions:
     """What is accepted of the drafts, other than by a trace of its own option."""
 
     acceptance: Acceptance = None
@@ -122,7 +122,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refining:
+class RefiningOptions:
     """How a method that refines masked blocks commits them, in place of its own rule."""
 
     commit: Commit = None
@@ -132,7 +132,7 @@ class Refining:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requests:
+class RequestOptions:
     """The requests of a load: recorded, or drawn by arrivals or users."""
 
     requests: RequestFile = None

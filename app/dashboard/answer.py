@@ -1,6 +1,6 @@
 """What does a page of the dashboard show, whatever draws it?
 
-An `Answer` holds words, numbers, figures in Plotly's JSON form, tables and files. Leaves out
+An `PageAnswer` holds words, numbers, figures in Plotly's JSON form, tables and files. Leaves out
 Streamlit.
 """
 
@@ -19,12 +19,12 @@ from hardware_profiles.errors import InputError
 from traces.library import recordings, trace_name
 
 __all__ = [
-    "Answer",
     "Card",
     "Change",
     "DeferredAnswer",
     "EngineStart",
     "Figure",
+    "PageAnswer",
     "Row",
     "lower",
     "options",
@@ -105,7 +105,7 @@ class DeferredAnswer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class PageAnswer:
     """One page's answer.
 
     Args:

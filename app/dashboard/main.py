@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component
-from app.dashboard.answer import Answer, Change, EngineStart
+from app.dashboard.answer import Change, EngineStart, PageAnswer
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import asked
 from app.dashboard.controls.widgets import moved, set_widgets
@@ -115,7 +115,7 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
     return None
 
 
-def _answer(state: State) -> Answer | None:
+def _answer(state: State) -> PageAnswer | None:
     if state.page == "trace":
         # the bar draws the place for a file where the drafter is known by one
         if state.known_by == "upload":
@@ -139,7 +139,7 @@ def _answer(state: State) -> Answer | None:
     return answered(state)
 
 
-def _served(state: State) -> Answer | None:
+def _served(state: State) -> PageAnswer | None:
     """A simulation, started by a button; the last one stays while its question does."""
     known = st.session_state.get("served")
     if st.button("Run the simulation"):
@@ -161,7 +161,7 @@ def _served(state: State) -> Answer | None:
     if known is None or known[0] != state:
         st.info("Press the button to simulate this load with speculation and without.")
         return None
-    answer: Answer = known[1]
+    answer: PageAnswer = known[1]
     return answer
 
 
@@ -173,7 +173,7 @@ def _error_badge(state: State) -> None:
         st.markdown(f"{plain(badge_words(state))} [{MORE}]({link})")
 
 
-def _show(answer: Answer, state: State) -> None:
+def _show(answer: PageAnswer, state: State) -> None:
     """Words and charts first, then what takes longer, in its place between them."""
     query = json.dumps(address(state))
     chart_component.show(
@@ -249,7 +249,7 @@ def _change(change: Change) -> None:
     st.session_state["next"] = with_values(st.session_state["state"], dict(change.values))
 
 
-def _configuration(answer: Answer, state: State) -> bytes:
+def _configuration(answer: PageAnswer, state: State) -> bytes:
     body = {
         "schema": 1,
         "state": asdict(state),

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib import import_module
 from threading import RLock
 
-from app.dashboard.answer import Answer, DeferredAnswer
+from app.dashboard.answer import DeferredAnswer, PageAnswer
 from app.dashboard.state import State, with_values
 
 CACHED_ANSWERS = 512
@@ -48,7 +48,7 @@ ASKED = {
 """What pages ask that leave out parts of the question; the others ask all of it."""
 
 
-def answered(state: State) -> Answer:
+def answered(state: State) -> PageAnswer:
     """The answer of a page that needs nothing but its state; of a session's own recording it is not
     kept.
 
@@ -90,10 +90,10 @@ def _turn(state: State) -> RLock:
     return _turns[hash(state) % len(_turns)]
 
 
-def _answered(state: State) -> Answer:
+def _answered(state: State) -> PageAnswer:
     if state.page != "validation":
         place = f"app.dashboard.answers.{state.page}{'.page' * (state.page in FOLDERS)}"
-        answer: Answer = getattr(import_module(place), f"answer_{state.page}")(state)
+        answer: PageAnswer = getattr(import_module(place), f"answer_{state.page}")(state)
         return answer
     from app.dashboard.answers.validation.page import answer_validation
 

@@ -32,7 +32,7 @@ DRAFTED = ("method", "known_by", "acceptance_ratio", "rates", "trace", "upload",
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class PageQuestion:
     """What the bar asks.
 
     Args:
@@ -51,13 +51,13 @@ class Question:
     context: int
 
 
-def read_question(state: State) -> Question:
+def read_question(state: State) -> PageQuestion:
     """The question of a state.
 
     Raises:
         InputError: a drafter that cannot be, or a recording of a session that is not there.
     """
-    return Question(
+    return PageQuestion(
         configuration=DecodingConfiguration(
             method=PLAIN,
             draft_model=state.draft or None,

@@ -25,7 +25,7 @@ _TAIL = 0.001  # distributions are drawn to the last request in a thousand
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Case:
+class SimulationCase:
     """One simulation among those of a page.
 
     Args:
@@ -55,7 +55,7 @@ class LoadPoint:
 
 
 def write_simulation_page(
-    cases: Sequence[Case], load: Sequence[LoadPoint], path: Path, *, title: str
+    cases: Sequence[SimulationCase], load: Sequence[LoadPoint], path: Path, *, title: str
 ) -> None:
     """Write figures and tables of simulations.
 
@@ -184,7 +184,7 @@ def histogram_shares(waits: Histogram) -> tuple[list[float], list[float]]:
     return (LEAST_S * np.exp(used * WIDTH)).tolist(), below[used].tolist()
 
 
-def _distributions(cases: Sequence[Case]) -> list[tuple[str, str, str, Figure]]:
+def _distributions(cases: Sequence[SimulationCase]) -> list[tuple[str, str, str, Figure]]:
     drawn = []
     for key, heading, unit, scale, log in (
         ("ttft", "Time to first token", "s", 1.0, True),
@@ -216,7 +216,7 @@ def _distributions(cases: Sequence[Case]) -> list[tuple[str, str, str, Figure]]:
     return drawn
 
 
-def _over_time(cases: Sequence[Case]) -> list[tuple[str, str, str, Figure]]:
+def _over_time(cases: Sequence[SimulationCase]) -> list[tuple[str, str, str, Figure]]:
     running, waiting, used = [], [], []
     for place, case in enumerate(cases):
         for number, series in enumerate(case.result.series):
@@ -346,7 +346,7 @@ def _figure(
     return framed(lines, across, up, showlegend=len(lines) > 1)
 
 
-def _tiles(case: Case) -> str:
+def _tiles(case: SimulationCase) -> str:
     m = case.metrics
     shown: tuple[tuple[str, str, str], ...] = (
         ("TTFT", f"{digits(m['ttft_s']['mean'])} s", f"p99 {digits(m['ttft_s']['p99'])} s"),
@@ -378,7 +378,7 @@ def _tiles(case: Case) -> str:
     return f'<dl class="tiles">{cells}</dl>'
 
 
-def _case_table(cases: Sequence[Case]) -> str:
+def _case_table(cases: Sequence[SimulationCase]) -> str:
     head = (
         "case",
         "TTFT mean, s",

@@ -34,7 +34,7 @@ UTILISATION = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Plan:
+class CapacityPlan:
     """What a load needs on one kind of device with one configuration.
 
     Args:
@@ -95,7 +95,7 @@ def plan(
     utilisation: float = UTILISATION,
     most_batch: int | None = None,
     token_budget: int | None = None,
-) -> Plan:
+) -> CapacityPlan:
     """The fewest replicas for a load, with the best of several configurations.
 
     Example:
@@ -225,7 +225,7 @@ def _plan(
     generator: np.random.Generator,
     utilisation: float,
     most: int,
-) -> Plan:
+) -> CapacityPlan:
     a, space, curve, at, replicas = best.acceptance, best.space, best.curve, best.at, best.replicas
     share = load.requests_per_s / replicas  # requests per second of one replica
     places = curve.batch[-1:]
@@ -250,7 +250,7 @@ def _plan(
         if device.price_usd_per_hour is None
         else device.price_usd_per_hour * replicas * devices
     )
-    return Plan(
+    return CapacityPlan(
         setting=setting,
         acceptance=a,
         room=space,

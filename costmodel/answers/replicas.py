@@ -19,7 +19,7 @@ from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array, Number
 
 
-class Speeds(NamedTuple):
+class ReplicaSpeeds(NamedTuple):
     """A busy replica: requests that it finishes per second, and mean times; arrays that
     broadcast.
     """
@@ -69,7 +69,7 @@ def replica_curve(
 
 
 def curve_of(
-    setting: Setting, batch: Array, step_s: Array, prompts: Prompts, speeds: Speeds
+    setting: Setting, batch: Array, step_s: Array, prompts: Prompts, speeds: ReplicaSpeeds
 ) -> Curve:
     """The curve of a replica whose speeds are known.
 
@@ -165,7 +165,7 @@ def replica_speeds(
     *,
     output_tokens: float,
     tokens_per_step: Number,
-) -> Speeds:
+) -> ReplicaSpeeds:
     """Rate and mean times of a busy replica with so many requests in flight, at most those of
     `most_sharing`.
 
@@ -194,7 +194,7 @@ def replica_speeds(
         residual_ratio=0.0,
     )
     ttft = np.where(sharing > 1.0, np.maximum(among, prompt), prompts.alone_s)
-    return Speeds(rate, tpot, np.broadcast_to(ttft, np.shape(rate)))
+    return ReplicaSpeeds(rate, tpot, np.broadcast_to(ttft, np.shape(rate)))
 
 
 def _alone_s(setting: Setting, length: float, drafts: bool, room: Array) -> Array:

@@ -17,7 +17,7 @@ from costmodel.engines.record.overhead import Overhead
 from costmodel.passes.kernels.regimes import log_bounds, place
 from costmodel.passes.ops import Array
 from hardware_profiles.fitted.residuals import Residuals
-from hardware_profiles.profile import Device, Provenance
+from hardware_profiles.profile import Device, NumberProvenance
 
 COVERAGE = 0.8
 HALF_WIDTH_SIGMA = 1.2815515655446004  # standard normal quantile at 0.9
@@ -195,15 +195,15 @@ def dominant_terms(
     return sorted(spread.items(), key=lambda item: -item[1])
 
 
-def term_source(term: str, device: Device, overhead: Overhead) -> Provenance:
+def term_source(term: str, device: Device, overhead: Overhead) -> NumberProvenance:
     """Where the spread of a term of `dominant_terms` comes from: measured on this device, carried
     over, or assumed.
     """
     if term == "overhead":
         assumed = overhead.source.startswith("ASSUMED")
-        return Provenance(kind="assumed" if assumed else "measured", source=overhead.source)
+        return NumberProvenance(kind="assumed" if assumed else "measured", source=overhead.source)
     name = _family(term.rsplit(" ", 1)[-1])
-    nothing = Provenance(kind="assumed", source=f"no profile states how far {name} errs")
+    nothing = NumberProvenance(kind="assumed", source=f"no profile states how far {name} errs")
     return device.provenance.get(f"constants.residual_ratio.{name}", nothing)
 
 

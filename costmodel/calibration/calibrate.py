@@ -20,7 +20,7 @@ from costmodel.passes.kernels.timing import Timing
 from costmodel.passes.ops import Array, Mask
 from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.profile import OPERATIONS, Device, Provenance
+from hardware_profiles.profile import OPERATIONS, Device, NumberProvenance
 
 COLD_RATIO = 1.5  # bytes touched over the last-level cache, from which a row counts as cold
 COLD_OPERATIONS = ("gemm", "attention_generation", "mla_generation", "moe")
@@ -38,7 +38,7 @@ IMPOSSIBLE_RATIO = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Score:
+class CalibrationScore:
     """How far predictions stand from measurements.
 
     Attributes:
@@ -67,7 +67,7 @@ class Score:
     coverage: float
     width_ratio: float
     form: str = ""
-    parts: Mapping[str, "Score"] = field(default_factory=dict)
+    parts: Mapping[str, "CalibrationScore"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +75,7 @@ class Calibration:
     """Scores by operation, and the device they belong to: fitted, or as it was given."""
 
     device: Device
-    scores: Mapping[str, Score]
+    scores: Mapping[str, CalibrationScore]
 
 
 def calibrate(
@@ -198,7 +198,7 @@ def set_aside(rows: Measurements, seed: int, share: float = FITTED_SHARE) -> Mas
 
 def _operation(
     device: Device, rows: Measurements, *, fit: bool, dtype: str, seed: int, share: float
-) -> tuple[Device, Score]:
+) -> tuple[Device, CalibrationScore]:
     matrices = expert_matrices(device, rows, dtype=dtype)
     kept = usable(device, rows, dtype=dtype)
     used, layers = rows.select(kept), None if matrices is None else matrices[kept]
@@ -228,7 +228,7 @@ def _operation(
     timing = predicted(fresh, np.ones(len(used), dtype=bool))
     bounds = bounds_by_row(fresh.constants, used, timing, form)
 
-    def score_of(which: Mask, rows_of: int, used_rows: int, fitted_rows: int) -> Score:
+    def score_of(which: Mask, rows_of: int, used_rows: int, fitted_rows: int) -> CalibrationScore:
         return _score(
             used,
             timing,
@@ -349,13 +349,13 @@ def _score(
     rows: int,
     used_rows: int,
     fitted_rows: int,
-) -> Score:
+) -> CalibrationScore:
     measured, predicted = used.seconds[which], timing.seconds[which]
     nothing = not len(measured)
     error, residual = np.abs(predicted / measured - 1.0), np.abs(measured / predicted - 1.0)
     held = interval(used.seconds, timing, bounds, which)
     middle = np.nan if nothing else float(np.median(residual))
-    return Score(
+    return CalibrationScore(
         rows=rows,
         rows_used=used_rows,
         rows_fitted=fitted_rows,
@@ -369,13 +369,17 @@ def _score(
 
 
 def _with_sources(
-    fresh: Device, before: Device, rows: Measurements, score: Score, values: Mapping[str, float]
+    fresh: Device,
+    before: Device,
+    rows: Measurements,
+    score: CalibrationScore,
+    values: Mapping[str, float],
 ) -> Device:
     """The device with the provenance of what was fitted."""
     origins = dict(before.provenance)
     for group in _groups(values):
         part = score.parts.get({"allreduce": "vllm"}.get(group, group), score)
-        origin = Provenance(kind="measured", source=_source(rows, part))
+        origin = NumberProvenance(kind="measured", source=_source(rows, part))
         assert group in OPERATIONS
         for name in (
             *(name for name in values if name.startswith(f"{group}_")),
@@ -388,7 +392,7 @@ def _with_sources(
     )
 
 
-def _source(rows: Measurements, score: Score) -> str:
+def _source(rows: Measurements, score: CalibrationScore) -> str:
     names = ", ".join(each.replace("\\", "/").rsplit("/", 1)[-1] for each in rows.file.split(", "))
     errors = f"median error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
     text = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hardware_profiles.fitted.formats import FORMAT_OPERATIONS, FORMATS, FormatGroup
-from hardware_profiles.profile import CONSTANT_NAMES, Device, Provenance
+from hardware_profiles.profile import CONSTANT_NAMES, Device, NumberProvenance
 
 
 def with_format(before: Device, dtype: str, fitted: Device) -> Device:
@@ -22,7 +22,7 @@ def with_format(before: Device, dtype: str, fitted: Device) -> Device:
     if dtype not in FORMATS:
         return fitted
     groups: dict[str, FormatGroup] = dict(before.formats.get(dtype, {}))
-    origins: dict[str, Provenance] = dict(fitted.provenance)
+    origins: dict[str, NumberProvenance] = dict(fitted.provenance)
     kept: dict[str, Any] = {}
     was = before.in_format(dtype).constants
     for operation in FORMAT_OPERATIONS:

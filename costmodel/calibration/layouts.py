@@ -117,7 +117,7 @@ class Reader:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class TableLayout:
     """A layout: its name, the columns that identify it, and what they mean."""
 
     name: str
@@ -380,28 +380,30 @@ def _columns(text: str) -> frozenset[str]:
 
 
 LAYOUTS = (
-    Layout(name="products", columns=_columns("dtype m n k us"), measurements=_products),
-    Layout(
+    TableLayout(name="products", columns=_columns("dtype m n k us"), measurements=_products),
+    TableLayout(
         name="decode attention",
         columns=_columns("d hq hkv b ctx us"),
         measurements=_decode_attention,
     ),
-    Layout(
+    TableLayout(
         name="prompt attention", columns=_columns("d hq hkv b s us"), measurements=_prompt_attention
     ),
-    Layout(name="latent attention", columns=_columns("kv hq_local b ctx us"), measurements=_latent),
-    Layout(
+    TableLayout(
+        name="latent attention", columns=_columns("kv hq_local b ctx us"), measurements=_latent
+    ),
+    TableLayout(
         name="expert layers",
         columns=_columns("dtype h f topk E tp dist t us"),
         measurements=_expert_layers,
     ),
-    Layout(name="all-reduce", columns=_columns("tp elems bytes us"), measurements=_reductions),
-    Layout(
+    TableLayout(name="all-reduce", columns=_columns("tp elems bytes us"), measurements=_reductions),
+    TableLayout(
         name="collectives",
         columns=_columns("network collective num_workers devices_per_node size_bytes time_ms"),
         measurements=_collectives,
     ),
-    Layout(
+    TableLayout(
         name="attention by chunk",
         columns=_columns(
             "tp n_embd n_q_head n_kv_head is_prefill batch_size prefill_chunk kv_len"
@@ -409,17 +411,17 @@ LAYOUTS = (
         ),
         measurements=_chunks,
     ),
-    Layout(
+    TableLayout(
         name="attention of mixed batches",
         columns=_columns("tp prefill_chunk kv_prefill n_decode kv_decode time_us"),
         measurements=_mixed_batches,
     ),
-    Layout(
+    TableLayout(
         name="layers by token",
         columns=_columns("tp layer tokens time_us"),
         measurements=lambda r: _layers(r, "tokens"),
     ),
-    Layout(
+    TableLayout(
         name="layers by sequence",
         columns=_columns("tp layer sequences time_us"),
         measurements=lambda r: _layers(r, "sequences"),

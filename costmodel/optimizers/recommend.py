@@ -48,7 +48,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class ComparedDrafters:
     """What competes, before a batch is asked about.
 
     Args:
@@ -63,7 +63,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recommendation(Comparison):
+class Recommendation(ComparedDrafters):
     """What to run: what competed, searched over batches and contexts.
 
     Args:
@@ -187,7 +187,7 @@ def compare(
     match_rate: float | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Comparison:
+) -> ComparedDrafters:
     """Replay every drafter and cost it where it is asked about; what is best of it,
     `recommend_among` says.
 
@@ -224,11 +224,11 @@ def compare(
         contenders.append(
             Contender(configuration=asked, setting=setting, candidates=candidates, source=index)
         )
-    return Comparison(question=known, sources=sources, contenders=contenders)
+    return ComparedDrafters(question=known, sources=sources, contenders=contenders)
 
 
 def recommend_among(
-    compared: Comparison | Recommendation,
+    compared: ComparedDrafters | Recommendation,
     *,
     batches: Sequence[int],
     contexts: Sequence[int],

@@ -14,7 +14,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engine_library import load_engine
 from costmodel.method import Draft, Method
-from costmodel.published.reading.names import Named, engine_of, model_of, offloaded_cache
+from costmodel.published.reading.names import ReadName, engine_of, model_of, offloaded_cache
 from costmodel.published.reading.stated import StatedDraftCost
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
@@ -121,7 +121,7 @@ def device_of(row: PublishedRow) -> tuple[str, int, str]:
 
 
 def _names(
-    row: PublishedRow, model: str, engine: Named, device: str, count: int
+    row: PublishedRow, model: str, engine: ReadName, device: str, count: int
 ) -> tuple[DeploymentNames, list[str]]:
     """The deployment by names."""
     remarks, overrides = [], []

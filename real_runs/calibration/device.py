@@ -21,7 +21,7 @@ from costmodel.calibration.own_trace import trace_measurements
 from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
-from hardware_profiles.profile import Device, Provenance
+from hardware_profiles.profile import Device, NumberProvenance
 from hardware_profiles.whole_file import make_folder, whole_file
 from hardware_profiles.writer import write_device
 from real_runs.calibration.operations import OperationScore, fit_operations
@@ -326,10 +326,12 @@ def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
         )
     threads = f"{about.threads} thread" + ("s" if about.threads > 1 else "")
     bandwidth, peak = max(moved), float(np.max(rates))
-    timed = Provenance(kind="measured", source=f"timed with {threads}, torch {about.torch}")
+    timed = NumberProvenance(kind="measured", source=f"timed with {threads}, torch {about.torch}")
     own = ("bandwidth_bytes_per_s", "cache_bytes", "processors", f"peak_flops_per_s.{dtype}")
     origins = dict(near.provenance) | dict.fromkeys(own, timed)
-    half = Provenance(kind="assumed", source="memory of the same machine, at half the rate timed")
+    half = NumberProvenance(
+        kind="assumed", source="memory of the same machine, at half the rate timed"
+    )
     origins |= dict.fromkeys(("host_link_bytes_per_s", "link_bytes_per_s"), half)
     kept = {dtype: peak} | {
         name: value * peak / near.peak_flops_per_s.get(dtype, peak)
@@ -339,7 +341,7 @@ def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
     for name in kept:
         if name != dtype:
             source = f"the ratio of {near.name} to its {dtype}, times what was timed in {dtype}"
-            origins[f"peak_flops_per_s.{name}"] = Provenance(kind="assumed", source=source)
+            origins[f"peak_flops_per_s.{name}"] = NumberProvenance(kind="assumed", source=source)
     origins = {
         name: each
         for name, each in origins.items()

@@ -17,7 +17,7 @@ from costmodel.calibration.measurements import Measurements, together
 from costmodel.calibration.parameters import GROUPS, Parameter
 from costmodel.calibration.timing import timed
 from costmodel.passes.ops import Array
-from hardware_profiles.profile import Device, Provenance
+from hardware_profiles.profile import Device, NumberProvenance
 
 # of a trace, the group of constants behind each, and the constants that are distinguished
 OPERATIONS = {
@@ -189,7 +189,7 @@ def _with_sources(device: Device, score: OperationScore, group: str) -> Device:
         f" {score.rows_scored} rows median error {score.median:.1%}, ninetieth percentile"
         f" {score.p90:.1%}"
     )
-    origin = Provenance(kind="measured", source=source)
+    origin = NumberProvenance(kind="measured", source=source)
     origins, residuals = dict(device.provenance), dict(device.constants.residual_ratio)
     for name in origins:
         if name.startswith(f"constants.{group}_"):

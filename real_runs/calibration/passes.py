@@ -20,7 +20,7 @@ from costmodel.calibration.parameters import Parameter
 from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.ops import Array
 from costmodel.passes.precision import precision
-from hardware_profiles.profile import Device, Provenance
+from hardware_profiles.profile import Device, NumberProvenance
 from hardware_profiles.units import MICRO
 from traces.storage.kernels import KernelRow
 
@@ -144,7 +144,7 @@ def _with_sources(device: Device, score: PassScore, values: dict[str, float]) ->
         f"fitted to {score.rows_fitted} of {score.rows_used} whole passes; on the others median"
         f" error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
     )
-    origin = Provenance(kind="measured", source=source)
+    origin = NumberProvenance(kind="measured", source=source)
     origins, residuals = dict(device.provenance), dict(device.constants.residual_ratio)
     for name in values:
         origins[f"constants.{name}"] = origin

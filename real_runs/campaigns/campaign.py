@@ -25,7 +25,7 @@ from real_runs.campaigns.file import Campaign, digest, read_campaign
 from real_runs.campaigns.job_process import ROWS, STATE, perform, work_folder
 from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob, ServeJob
 from real_runs.campaigns.measures import measures
-from real_runs.campaigns.process import Stop, locked, run_child, stopping
+from real_runs.campaigns.process import StopSignal, locked, run_child, stopping
 from real_runs.campaigns.recording_job import trace_files
 from real_runs.campaigns.results import (
     SUMMARY,
@@ -99,7 +99,7 @@ class _Call:
     isolate: bool
     command: str
     started: float
-    stop: Stop
+    stop: StopSignal
     lock: int | None
     begun: frozenset[str]  # jobs of an earlier call that were cut, with the same parameters
 

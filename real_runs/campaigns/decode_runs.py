@@ -22,7 +22,7 @@ from hardware_profiles.errors import InputError
 from real_runs.campaigns.decode_table import PLAIN, DecodeRun, DecodeTable
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.jobs import DecodeJob
-from real_runs.campaigns.shapes import Configuration
+from real_runs.campaigns.shapes import CampaignConfiguration
 from real_runs.decoding.dynamic_tree import DynamicPolicy, speculate_dynamic
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampled import speculate_sampled
@@ -35,7 +35,7 @@ from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import Prompt, PromptSet, prompt_set, read_prompts
-from real_runs.recording.drafter_registry import Drafter, Target, drafter
+from real_runs.recording.drafter_registry import LoopDrafter, Target, drafter
 from real_runs.recording.log import RecordingLog
 
 RECORDER = "rooftree-decode 1"
@@ -98,7 +98,7 @@ def run_decode(
 def _make_missing(
     target: Target,
     job: DecodeJob,
-    drafters: dict[str, Drafter],
+    drafters: dict[str, LoopDrafter],
     log: RecordingLog,
     deadline: float,
     should_stop: Callable[[], bool],
@@ -139,8 +139,8 @@ def _order(job: DecodeJob, prompts: PromptSet) -> list[tuple[int, Prompt, str, i
 def _run(
     target: Target,
     job: DecodeJob,
-    configuration: Configuration | None,
-    drafters: dict[str, Drafter],
+    configuration: CampaignConfiguration | None,
+    drafters: dict[str, LoopDrafter],
     prompt: Prompt,
 ) -> dict[str, Any]:
     """One request under one configuration, None for plain; JSON values of `DecodeRun`."""
@@ -193,8 +193,8 @@ def _run(
 def _speculated(
     target: Target,
     job: DecodeJob,
-    configuration: Configuration,
-    source: Drafter,
+    configuration: CampaignConfiguration,
+    source: LoopDrafter,
     ids: list[int],
     sampler: Sampler,
 ) -> SpeculativeRun:
@@ -251,14 +251,14 @@ def _now(device: torch.device) -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def _warm_up(target: Target, job: DecodeJob, drafters: dict[str, Drafter]) -> None:
+def _warm_up(target: Target, job: DecodeJob, drafters: dict[str, LoopDrafter]) -> None:
     """A few tokens with every configuration, so that first calls are in no run."""
     short = job.model_copy(update={"max_new_tokens": min(_WARM_TOKENS, job.max_new_tokens)})
     for configuration in (None, *job.configurations):
         _run(target, short, configuration, drafters, target.prompts.prompts[0])
 
 
-def _check_shape(configuration: Configuration, source: Drafter) -> None:
+def _check_shape(configuration: CampaignConfiguration, source: LoopDrafter) -> None:
     rule = ""
     if configuration.dynamic_tree is not None or configuration.verifier is not None:
         if configuration.verifier is not None:

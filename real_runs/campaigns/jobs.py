@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from hardware_profiles.errors import InputError
-from real_runs.campaigns.shapes import Closed, Configuration, Name
+from real_runs.campaigns.shapes import CampaignConfiguration, Closed, Name
 from real_runs.recording.options import RecordOptions
 
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
@@ -256,14 +256,14 @@ class DecodeJob(ModelJob):
     """
 
     kind: Literal["decode"]
-    configurations: Annotated[list[Configuration], Field(min_length=1, max_length=32)]
+    configurations: Annotated[list[CampaignConfiguration], Field(min_length=1, max_length=32)]
     kinds: Annotated[list[str], Field(min_length=1, max_length=32)] | None = None
     rounds: int = Field(default=2, ge=1, le=100)
     temperature: float = Field(default=0.0, ge=0, lt=100)
 
     @field_validator("configurations")
     @classmethod
-    def _distinct(cls, given: list[Configuration]) -> list[Configuration]:
+    def _distinct(cls, given: list[CampaignConfiguration]) -> list[CampaignConfiguration]:
         names = [each.name for each in given]
         if len(set(names)) < len(names):
             raise ValueError("configuration names must be unique")

@@ -30,7 +30,7 @@ _LOG_BYTES = 1 << 20
 
 
 @dataclass(kw_only=True, slots=True)
-class Stop:
+class StopSignal:
     """Set by SIGTERM or SIGINT while a campaign runs."""
 
     signals: list[int] = field(default_factory=list)
@@ -46,7 +46,7 @@ def run_child(
     module: str,
     title: str,
     limit_s: float,
-    stop: Stop,
+    stop: StopSignal,
     lock: int | None,
 ) -> None:
     """Run a module in a child process with JSON on its standard input.
@@ -91,7 +91,7 @@ def run_child(
         raise RuntimeError(f"ended with {child.returncode}: {_last_line(log_path)}")
 
 
-def await_child(child: subprocess.Popen[bytes], deadline: float, stop: Stop) -> None:
+def await_child(child: subprocess.Popen[bytes], deadline: float, stop: StopSignal) -> None:
     """Wait for a child; after the deadline or a stop it has `GRACE_S` to end by itself.
 
     Raises:
@@ -144,11 +144,11 @@ def locked(folder: Path) -> Iterator[int | None]:
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
+def stopping() -> Iterator[StopSignal]:
     """Turn SIGTERM and SIGINT into a flag while the block runs; a second one ends the process as
     usual.
     """
-    stop = Stop()
+    stop = StopSignal()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

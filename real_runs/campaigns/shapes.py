@@ -63,7 +63,7 @@ class DynamicShape(Closed):
         return self
 
 
-class Configuration(Closed):
+class CampaignConfiguration(Closed):
     """One way to decode: a drafter with a chain of `draft_tokens`, a static `tree` or a
     `dynamic_tree`.
 
@@ -88,7 +88,7 @@ class Configuration(Closed):
     draft_temperature: float = Field(default=1.0, gt=0, lt=100)
 
     @model_validator(mode="after")
-    def _one_shape(self) -> Configuration:
+    def _one_shape(self) -> CampaignConfiguration:
         if (
             sum(shape is not None for shape in (self.draft_tokens, self.tree, self.dynamic_tree))
             != 1

@@ -19,7 +19,7 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.drafting import Proposer
 from real_runs.decoding.generate import limits_of_batch
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, Judge, SpeculativeRun, matching
+from real_runs.decoding.speculative import DraftedTokens, Judge, SpeculativeRun, matching
 from real_runs.decoding.stopping import StopRule
 from real_runs.decoding.tree import TreeLayout, ancestors
 from real_runs.decoding.tree_speculative import best_first_rows, level_ordered
@@ -201,7 +201,7 @@ def speculate_batch(
         accepted = []
         for row, draft, logits in zip(rows, drafts, result.logits, strict=True):
             none_there = [-1] * (tree.draft_tokens - len(draft))  # no answer equals it
-            asked = Draft(tokens=[row.known[-1], *draft, *none_there], layout=layout)
+            asked = DraftedTokens(tokens=[row.known[-1], *draft, *none_there], layout=layout)
             path, tokens = row.judge(asked, logits, len(row.known) - row.prompt_tokens)
             accepted.append(path)
             row.drafted.append(len(draft))
@@ -219,7 +219,7 @@ def _prefilled(model: Llama, rows: Sequence[_Row], *, most: int) -> KVCache:
     cache.commit(lengths)
     assert result.logits is not None
     for row, logits in zip(rows, result.logits, strict=True):
-        row.take(row.judge(Draft(tokens=row.known[-1:]), logits, 0)[1])
+        row.take(row.judge(DraftedTokens(tokens=row.known[-1:]), logits, 0)[1])
     return cache
 
 

@@ -27,7 +27,7 @@ import torch
 from hardware_profiles.errors import InputError
 from real_runs.decoding.drafting import NodeReader, watcher_of
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, SpeculativeRun, decode, matching
+from real_runs.decoding.speculative import DraftedTokens, SpeculativeRun, decode, matching
 from real_runs.decoding.tree import TreeLayout
 from real_runs.decoding.tree_speculative import best_first_rows
 from real_runs.models.cache import KVCache
@@ -220,9 +220,9 @@ def speculate_dynamic(
         InputError: a prompt that does not fit.
     """
 
-    def draft(known: Sequence[int], cache: KVCache) -> Draft:
+    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
         tree = draft_tree(reader, known, cache, policy)
-        return Draft(
+        return DraftedTokens(
             tokens=tree.tokens, layout=TreeLayout(tree.parents, len(known) - 1, model.device)
         )
 

@@ -17,14 +17,14 @@ import torch
 from hardware_profiles.errors import InputError
 from real_runs.decoding.drafting import NodeReader, watcher_of
 from real_runs.decoding.generate import check_room
-from real_runs.decoding.speculative import Draft, Judge, SpeculativeRun, decode
+from real_runs.decoding.speculative import DraftedTokens, Judge, SpeculativeRun, decode
 from real_runs.decoding.tree import TreeLayout
 from real_runs.decoding.tree_speculative import best_first, level_ordered
 from real_runs.decoding.verifiers import (
     Draws,
+    NodeVerdict,
     Row,
     Rule,
-    Verdict,
     Verifier,
     best_path,
     best_path_rows,
@@ -101,11 +101,11 @@ def _drafting(
     draws: Draws,
     temperature: float,
     generator: np.random.Generator,
-) -> Callable[[Sequence[int], KVCache], Draft]:
+) -> Callable[[Sequence[int], KVCache], DraftedTokens]:
     """Draft a tree level by level, with one reading of the drafter for each."""
     bounds = [(0, 1), *pairwise(accumulate(tree.level_widths(), initial=1))]
 
-    def draft(known: Sequence[int], cache: KVCache) -> Draft:
+    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
         tokens, rows, root = [known[-1]], dict[int, Row](), len(known) - 1
         positions, mask = layout.positions(root), layout.mask(root)
         for start, stop in bounds[:-1]:
@@ -129,7 +129,7 @@ def _drafting(
                 else:
                     rows[node] = distribution(row, temperature)
                     tokens += candidates(rows[node], count, generator, distinct=draws == "distinct")
-        return Draft(tokens=tokens, layout=layout, rows=rows)
+        return DraftedTokens(tokens=tokens, layout=layout, rows=rows)
 
     return draft
 
@@ -140,7 +140,9 @@ def judging(verifier: Verifier, temperature: float, generator: np.random.Generat
         return _judging_blocks(temperature, generator)
     rule = verifier.rule
 
-    def judge(draft: Draft, logits: torch.Tensor, first: int) -> tuple[list[int], list[int]]:
+    def judge(
+        draft: DraftedTokens, logits: torch.Tensor, first: int
+    ) -> tuple[list[int], list[int]]:
         taken = _longest(draft, rule, logits, temperature) if verifier.longest else None
         path = [0]
         while True:
@@ -209,13 +211,15 @@ def _check(
 
 
 def _verdict(
-    draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float, node: int
-) -> Verdict:
+    draft: DraftedTokens, rule: Rule, logits: torch.Tensor, temperature: float, node: int
+) -> NodeVerdict:
     asked = [draft.tokens[child] for child in draft.children(node)]
     return rule(distribution(logits[node], temperature), draft.rows.get(node), asked)
 
 
-def _stays(children: Sequence[int], verdict: Verdict, generator: np.random.Generator) -> int | None:
+def _stays(
+    children: Sequence[int], verdict: NodeVerdict, generator: np.random.Generator
+) -> int | None:
     candidates = zip(children, verdict.accept, strict=True)
     return next(
         (child for child, probability in candidates if generator.random() < probability), None
@@ -223,7 +227,7 @@ def _stays(children: Sequence[int], verdict: Verdict, generator: np.random.Gener
 
 
 def _longest(
-    draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float
+    draft: DraftedTokens, rule: Rule, logits: torch.Tensor, temperature: float
 ) -> list[int | None]:
     """By node, the child on the longest path of nodes that stay; of equal ones the first."""
     reach, best = [0] * len(draft.tokens), list[int | None]([None] * len(draft.tokens))
@@ -236,7 +240,9 @@ def _longest(
 
 
 def _judging_blocks(temperature: float, generator: np.random.Generator) -> Judge:
-    def judge(draft: Draft, logits: torch.Tensor, first: int) -> tuple[list[int], list[int]]:
+    def judge(
+        draft: DraftedTokens, logits: torch.Tensor, first: int
+    ) -> tuple[list[int], list[int]]:
         targets = [distribution(row, temperature) for row in logits]
         paths = [_descended(draft, node) for node in draft.children(0)] or [[0]]
         tokens = [[draft.tokens[node] for node in path[1:]] for path in paths]
@@ -255,7 +261,7 @@ def _judging_blocks(temperature: float, generator: np.random.Generator) -> Judge
     return judge
 
 
-def _descended(draft: Draft, node: int) -> list[int]:
+def _descended(draft: DraftedTokens, node: int) -> list[int]:
     """Root, node and its only descendants."""
     path = [0, node]
     while below := draft.children(path[-1]):

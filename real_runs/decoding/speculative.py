@@ -46,7 +46,7 @@ class SpeculativeRun:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class DraftedTokens:
     """What the target is asked to check in one step.
 
     Attributes:
@@ -67,7 +67,7 @@ class Draft:
         return [node + 1] if node + 1 < len(self.tokens) else []
 
 
-Judge = Callable[[Draft, torch.Tensor, int], tuple[list[int], list[int]]]
+Judge = Callable[[DraftedTokens, torch.Tensor, int], tuple[list[int], list[int]]]
 """A draft, the target's logits [T, vocabulary] after its nodes, output position of the token after
 the root -> the accepted path, root first, and the tokens emitted, as many as it has nodes."""
 
@@ -79,7 +79,9 @@ def matching(sampler: Sampler) -> Judge:
     The target answers only where the walk comes by: nodes beside the path cost no draw.
     """
 
-    def judge(draft: Draft, logits: torch.Tensor, first: int) -> tuple[list[int], list[int]]:
+    def judge(
+        draft: DraftedTokens, logits: torch.Tensor, first: int
+    ) -> tuple[list[int], list[int]]:
         greedy = logits.argmax(dim=-1).tolist() if sampler.temperature == 0 else None
         path, tokens = [0], list[int]()
         while True:
@@ -103,7 +105,7 @@ def matching(sampler: Sampler) -> Judge:
 def decode(
     model: Llama,
     prompt: Sequence[int],
-    draft: Callable[[Sequence[int], KVCache], Draft],
+    draft: Callable[[Sequence[int], KVCache], DraftedTokens],
     judge: Judge,
     *,
     slots: int,
@@ -136,7 +138,7 @@ def decode(
     result = model.forward(prompt, cache, logits="all" if learn else "last", capture=capture)
     cache.commit(len(prompt))
     assert result.logits is not None
-    known = [*prompt, *judge(Draft(tokens=prompt[-1:]), result.logits[0, -1:], 0)[1]]
+    known = [*prompt, *judge(DraftedTokens(tokens=prompt[-1:]), result.logits[0, -1:], 0)[1]]
     _show(watcher, learn, prompt, result.logits[0], result.hidden, range(len(prompt)))
     ended = stop.after(known[-1])
     drafted: list[int] = []
@@ -196,8 +198,8 @@ def speculate(
         timed: measure the phases of every step.
     """
 
-    def draft(known: Sequence[int], cache: KVCache) -> Draft:
-        return Draft(tokens=[known[-1], *propose(known, cache, draft_tokens)])
+    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
+        return DraftedTokens(tokens=[known[-1], *propose(known, cache, draft_tokens)])
 
     return decode(
         model,

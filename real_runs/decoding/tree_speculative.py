@@ -18,7 +18,7 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.drafting import Learner, NodeReader, TreeProposer, watcher_of
 from real_runs.decoding.generate import check_room
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, SpeculativeRun, decode, matching
+from real_runs.decoding.speculative import DraftedTokens, SpeculativeRun, decode, matching
 from real_runs.decoding.tree import TreeLayout
 from real_runs.models.bridge import Bridge
 from real_runs.models.cache import KVCache
@@ -179,8 +179,8 @@ def speculate_tree(
     tree = level_ordered(tree, model.config.vocabulary)
     layout = TreeLayout(tree.parents, len(prompt) + max_new_tokens, model.device)
 
-    def draft(known: Sequence[int], cache: KVCache) -> Draft:
-        return Draft(tokens=propose(known, cache, tree), layout=layout)
+    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
+        return DraftedTokens(tokens=propose(known, cache, tree), layout=layout)
 
     return decode(
         model,

@@ -33,7 +33,7 @@ Draws = Literal["independent", "distinct", "largest"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class NodeVerdict:
     """What a rule says of the candidates below one node.
 
     Attributes:
@@ -47,7 +47,7 @@ class Verdict:
     residual: Row
 
 
-Rule = Callable[[Row, Row | None, Sequence[int]], Verdict]
+Rule = Callable[[Row, Row | None, Sequence[int]], NodeVerdict]
 """Target's distribution, the drafter's (None for deterministic drafts), candidate ids in the order
 drawn."""
 
@@ -78,7 +78,7 @@ class Verifier:
 
 def rejection(
     target: Row, drafter: Row | None, candidates: Sequence[int], *, distinct: bool
-) -> Verdict:
+) -> NodeVerdict:
     """Rounds of rejection: accept with min(1, p/q), else p becomes the normalised positive part of
     p - q.
 
@@ -98,10 +98,10 @@ def rejection(
         target = normalised(np.maximum(target - drafter, 0.0), target)
         if distinct:
             drafter = normalised(without(drafter, token), drafter)
-    return Verdict(accept=tuple(accept), residual=target)
+    return NodeVerdict(accept=tuple(accept), residual=target)
 
 
-def fixed_candidates(target: Row, drafter: Row | None, candidates: Sequence[int]) -> Verdict:
+def fixed_candidates(target: Row, drafter: Row | None, candidates: Sequence[int]) -> NodeVerdict:
     """Candidates that were not drawn, q = 1: accept with p, else p loses the candidate and is
     normalised.
     """
@@ -109,7 +109,7 @@ def fixed_candidates(target: Row, drafter: Row | None, candidates: Sequence[int]
     for token in candidates:
         accept.append(float(target[token]))
         target = normalised(without(target, token), target)
-    return Verdict(accept=tuple(accept), residual=target)
+    return NodeVerdict(accept=tuple(accept), residual=target)
 
 
 def typical(
@@ -119,7 +119,7 @@ def typical(
     *,
     posterior_threshold: float,
     entropy_factor: float,
-) -> Verdict:
+) -> NodeVerdict:
     """Accept what is likely enough: p above the least of a threshold and a share of exp(-entropy).
 
     The token that follows is the target's likeliest. Not the target's distribution: the likeliest
@@ -137,12 +137,12 @@ def typical(
         posterior_threshold, entropy_factor * float(np.exp((positive * np.log(positive)).sum()))
     )
     accept = tuple(float(target[token] > least) for token in candidates)
-    return Verdict(accept=accept, residual=one_hot(int(target.argmax()), target.size))
+    return NodeVerdict(accept=accept, residual=one_hot(int(target.argmax()), target.size))
 
 
 def near_match(
     target: Row, drafter: Row | None, candidates: Sequence[int], *, ratio: float
-) -> Verdict:
+) -> NodeVerdict:
     """Accept what is nearly as likely as the target's likeliest token, which follows. Not the
     target's distribution.
 
@@ -156,7 +156,7 @@ def near_match(
     accept = tuple(
         float(target[token] > 0 and target[token] >= ratio * target[best]) for token in candidates
     )
-    return Verdict(accept=accept, residual=one_hot(best, target.size))
+    return NodeVerdict(accept=accept, residual=one_hot(best, target.size))
 
 
 VERIFIERS: Mapping[str, Verifier] = {

@@ -22,7 +22,13 @@ import torch
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, SpeculativeRun, agreeing_run, decode, matching
+from real_runs.decoding.speculative import (
+    DraftedTokens,
+    SpeculativeRun,
+    agreeing_run,
+    decode,
+    matching,
+)
 from real_runs.drafters.prompt_lookup import LookupLengths
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
@@ -79,12 +85,12 @@ class JacobiDraft:
         self._answers: list[int] = []
         self._known = 0
 
-    def draft(self, known: Sequence[int], cache: KVCache) -> Draft:
+    def draft(self, known: Sequence[int], cache: KVCache) -> DraftedTokens:
         """The tokens of the next pass."""
         if self._answers:
             self._window.advance(self._answers, len(known) - self._known)
         self._known = len(known)
-        return Draft(tokens=[known[-1], *self._window.guesses])
+        return DraftedTokens(tokens=[known[-1], *self._window.guesses])
 
     def learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
         """Take what the target says after every guess; a prefill carries none."""

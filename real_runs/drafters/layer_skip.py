@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge
 from real_runs.drafters.early_exit import RANK_WIDTH
-from real_runs.models.attention import Seen
+from real_runs.models.attention import VisibleSlots
 from real_runs.models.bridge import Bridge
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.llama import Llama
@@ -75,7 +75,7 @@ class GapLlama(Llama):
         *,
         start: int | Slots,
         rotation: Angles,
-        mask: Seen,
+        mask: VisibleSlots,
     ) -> torch.Tensor:
         if index == self._gap and self._bridge is not None:
             crossed = self._bridge(x)

@@ -25,7 +25,13 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, SpeculativeRun, agreeing_run, decode, matching
+from real_runs.decoding.speculative import (
+    DraftedTokens,
+    SpeculativeRun,
+    agreeing_run,
+    decode,
+    matching,
+)
 from real_runs.decoding.tree import TreeLayout, ancestors, node_depths
 from real_runs.drafters.prompt_lookup import LookupLengths
 from real_runs.models.cache import KVCache
@@ -156,7 +162,7 @@ class LookaheadDraft:
         self._known = 0
         self.drafted: list[int] = []
 
-    def draft(self, known: Sequence[int], cache: KVCache) -> Draft:
+    def draft(self, known: Sequence[int], cache: KVCache) -> DraftedTokens:
         """The tokens of the next pass."""
         if self._answers:
             self._pool.advance(self._answers, len(known) - self._known)
@@ -172,7 +178,7 @@ class LookaheadDraft:
             [child for child in below if child < verified] for below in layout.children
         ]
         self.drafted.append(self._sizes.ngram - 1 if guesses else 0)
-        return Draft(tokens=[*tokens, *self._pool.rows.flatten().tolist()], layout=layout)
+        return DraftedTokens(tokens=[*tokens, *self._pool.rows.flatten().tolist()], layout=layout)
 
     def learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
         """Take what the target says after the last row; a prefill carries no window."""

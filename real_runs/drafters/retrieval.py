@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, SpeculativeRun, decode, matching
+from real_runs.decoding.speculative import DraftedTokens, SpeculativeRun, decode, matching
 from real_runs.decoding.tree import TreeLayout
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
@@ -236,12 +236,12 @@ def speculate_retrieved(
         InputError: a prompt that does not fit.
     """
 
-    def draft(known: Sequence[int], cache: KVCache) -> Draft:
+    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
         tree = store.retrieve(known, nodes=nodes, depth=depth)
         layout = TreeLayout(
             [-1, *(parent + 1 for parent in tree.parents)], len(known) - 1, model.device
         )
-        return Draft(tokens=[known[-1], *tree.tokens], layout=layout)
+        return DraftedTokens(tokens=[known[-1], *tree.tokens], layout=layout)
 
     return decode(
         model, prompt, draft, matching(sampler), slots=nodes, max_new_tokens=max_new_tokens

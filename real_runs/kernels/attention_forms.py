@@ -29,7 +29,7 @@ from real_runs.kernels.timing import Call
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class PreparedCall:
     """A call, how its answer becomes [b, n, heads, d], and the parts that we split the cache into
     (0: not we).
     """
@@ -54,7 +54,7 @@ class Form:
         module: importable module that it needs; "" for torch alone.
     """
 
-    prepare: Callable[[AttentionOperands], Prepared]
+    prepare: Callable[[AttentionOperands], PreparedCall]
     devices: tuple[str, ...] = ("cuda",)
     layout: Layout = "tokens"
     packed: bool = False
@@ -89,15 +89,15 @@ def _installed(module: str) -> bool:
         return False
 
 
-def _flash(operands: AttentionOperands) -> Prepared:
+def _flash(operands: AttentionOperands) -> PreparedCall:
     """Dense FlashAttention-2 of torch, causal against the end of the keys."""
     key, value = (each.transpose(1, 2) for each in operands.by_token())
     query = operands.query.transpose(1, 2)
     call = partial(torch.ops.aten._scaled_dot_product_flash_attention, query, key, value, 0.0, True)
-    return Prepared(call=call, answer=lambda found: found[0].transpose(1, 2))
+    return PreparedCall(call=call, answer=lambda found: found[0].transpose(1, 2))
 
 
-def _flash_varlen(operands: AttentionOperands) -> Prepared:
+def _flash_varlen(operands: AttentionOperands) -> PreparedCall:
     """FlashAttention-2 of torch over ragged requests, the form that serving engines call and that
     does not split.
     """
@@ -118,10 +118,10 @@ def _flash_varlen(operands: AttentionOperands) -> Prepared:
         True,
         False,
     )
-    return Prepared(call=call, answer=lambda found: found[0].view(operands.query.shape))
+    return PreparedCall(call=call, answer=lambda found: found[0].view(operands.query.shape))
 
 
-def _sdpa(backend: SDPBackend, packed: bool, operands: AttentionOperands) -> Prepared:
+def _sdpa(backend: SDPBackend, packed: bool, operands: AttentionOperands) -> PreparedCall:
     """`scaled_dot_product_attention` with an additive mask over all keys."""
     s = operands.shape
     key, value = (each.transpose(1, 2) for each in operands.by_token())
@@ -134,12 +134,12 @@ def _sdpa(backend: SDPBackend, packed: bool, operands: AttentionOperands) -> Pre
                 query, key, value, attn_mask=mask, enable_gqa=not packed
             )
 
-    return Prepared(
+    return PreparedCall(
         call=call, answer=operands.unpacked if packed else lambda found: found.transpose(1, 2)
     )
 
 
-def _sdpa_square(backend: SDPBackend, operands: AttentionOperands) -> Prepared:
+def _sdpa_square(backend: SDPBackend, operands: AttentionOperands) -> PreparedCall:
     """`scaled_dot_product_attention` with its own causal flag, which is aligned to the first key:
     no prefix.
     """
@@ -152,19 +152,19 @@ def _sdpa_square(backend: SDPBackend, operands: AttentionOperands) -> Prepared:
                 query, key, value, is_causal=True, enable_gqa=True
             )
 
-    return Prepared(call=call, answer=lambda found: found.transpose(1, 2))
+    return PreparedCall(call=call, answer=lambda found: found.transpose(1, 2))
 
 
-def _split(part: split.Partial, parts: int | None, operands: AttentionOperands) -> Prepared:
+def _split(part: split.Partial, parts: int | None, operands: AttentionOperands) -> PreparedCall:
     """Our split of the cache around a kernel without a mask; None: parts that fill the device."""
     count = parts or split.parts_to_fill(operands.shape, processors(operands.query.device.type))
     count = split.equal_parts(operands.shape.context, count)
-    return Prepared(
+    return PreparedCall(
         call=split.split_call(operands, part, count), answer=operands.unpacked, splits=count
     )
 
 
-def _flex(operands: AttentionOperands) -> Prepared:
+def _flex(operands: AttentionOperands) -> PreparedCall:
     """Compiled FlexAttention with the mask as a score modification."""
     s = operands.shape
     key, value = (each.transpose(1, 2) for each in operands.by_token())
@@ -178,7 +178,7 @@ def _flex(operands: AttentionOperands) -> Prepared:
         return torch.where((new < 0) | visible[row, new.clamp(min=0)], value, -float("inf"))
 
     call = partial(_compiled_flex(), query, key, value, score_mod=score, enable_gqa=True)
-    return Prepared(call=call, answer=lambda found: found.transpose(1, 2))
+    return PreparedCall(call=call, answer=lambda found: found.transpose(1, 2))
 
 
 @cache
@@ -190,7 +190,7 @@ def _compiled_flex() -> Callable[..., torch.Tensor]:
     return compiled
 
 
-def _flash_attn(module: str, operands: AttentionOperands) -> Prepared:
+def _flash_attn(module: str, operands: AttentionOperands) -> PreparedCall:
     """The flash-attn package over a cache, splits by its own heuristic."""
     s = operands.shape
     library = importlib.import_module(module)
@@ -204,10 +204,12 @@ def _flash_attn(module: str, operands: AttentionOperands) -> Prepared:
         cache_seqlens=lengths,
         causal=True,
     )
-    return Prepared(call=call, answer=lambda found: found[0] if isinstance(found, tuple) else found)
+    return PreparedCall(
+        call=call, answer=lambda found: found[0] if isinstance(found, tuple) else found
+    )
 
 
-def _vllm_flash_attn(operands: AttentionOperands) -> Prepared:
+def _vllm_flash_attn(operands: AttentionOperands) -> PreparedCall:
     """FlashAttention 3 as vLLM builds and calls it: ragged queries, a paged cache, planned before
     the clock runs.
     """
@@ -245,10 +247,10 @@ def _vllm_flash_attn(operands: AttentionOperands) -> Prepared:
         scheduler_metadata=plan,
         fa_version=3,
     )
-    return Prepared(call=call, answer=lambda found: found.view(operands.query.shape))
+    return PreparedCall(call=call, answer=lambda found: found.view(operands.query.shape))
 
 
-def _flashinfer(operands: AttentionOperands) -> Prepared:
+def _flashinfer(operands: AttentionOperands) -> PreparedCall:
     """FlashInfer's paged prefill wrapper, planned before the clock runs."""
     s = operands.shape
     library = importlib.import_module("flashinfer")
@@ -275,7 +277,7 @@ def _flashinfer(operands: AttentionOperands) -> Prepared:
     )
     query = operands.query.view(-1, s.heads, s.head_dim)
     call = partial(wrapper.run, query, operands.by_page())
-    return Prepared(call=call, answer=lambda found: found.view(operands.query.shape))
+    return PreparedCall(call=call, answer=lambda found: found.view(operands.query.shape))
 
 
 @cache

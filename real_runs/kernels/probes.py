@@ -40,7 +40,7 @@ _EFFORT = Effort(repeats=9, budget_s=0.1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class ProbeResult:
     """What a probe found.
 
     Attributes:
@@ -58,17 +58,17 @@ class Finding:
     seconds: float = 0.0
 
 
-Probe = Callable[[torch.device], Finding]
+Probe = Callable[[torch.device], ProbeResult]
 
 
-def identity(place: torch.device) -> Finding:
+def identity(place: torch.device) -> ProbeResult:
     """Name, profile, driver, clocks and libraries."""
     title, profile = device_title(place), profile_here(place)
     driver, clocks = driver_and_clocks(place)
     detail = f"{title}, driver {driver or 'unknown'}, torch {torch.__version__}; {clocks}"
     if profile:
-        return Finding(probe="identity", state="ok", detail=f"{detail}; profile {profile}")
-    return Finding(
+        return ProbeResult(probe="identity", state="ok", detail=f"{detail}; profile {profile}")
+    return ProbeResult(
         probe="identity",
         state="absent",
         detail=f"{detail}; no profile",
@@ -76,7 +76,7 @@ def identity(place: torch.device) -> Finding:
     )
 
 
-def roofs(place: torch.device) -> Finding:
+def roofs(place: torch.device) -> ProbeResult:
     """A copy and a square product against the datasheet."""
     here = machine(str(place), "bf16")
     found = (
@@ -84,7 +84,9 @@ def roofs(place: torch.device) -> Finding:
         f" {here.gemm_flops_per_s / TERA:.0f} TFLOP/s"
     )
     if not here.profile:
-        return Finding(probe="roofs", state="ok", detail=f"{found}; no datasheet to compare with")
+        return ProbeResult(
+            probe="roofs", state="ok", detail=f"{found}; no datasheet to compare with"
+        )
     known = load_device(here.profile)
     shares = (
         here.copy_bytes_per_s / known.bandwidth_bytes_per_s,
@@ -92,23 +94,23 @@ def roofs(place: torch.device) -> Finding:
     )
     detail = f"{found}: {shares[0]:.0%} and {shares[1]:.0%} of {known.name}"
     if max(shares) > MOST_SHARE:
-        return Finding(
+        return ProbeResult(
             probe="roofs",
             state="wrong",
             detail=detail,
             advice="the card is another one: name its --base",
         )
     if min(shares) < LEAST_SHARE:
-        return Finding(
+        return ProbeResult(
             probe="roofs",
             state="slow",
             detail=detail,
             advice="look for other work, a power limit or heat on the card",
         )
-    return Finding(probe="roofs", state="ok", detail=detail)
+    return ProbeResult(probe="roofs", state="ok", detail=detail)
 
 
-def clock(place: torch.device) -> Finding:
+def clock(place: torch.device) -> ProbeResult:
     """Whether cold takes longer than hot, and one call as long as each of sixteen."""
     here = machine(str(place), "bf16")
     width = max(
@@ -124,35 +126,35 @@ def clock(place: torch.device) -> Finding:
     cold, four = _timed(calls, place, flush), _timed(calls[:4], place, flush)
     detail = f"hot {hot / MICRO:.1f}, cold {cold / MICRO:.1f}, of four {four / MICRO:.1f} µs"
     if place.type == "cuda" and not (cold > 1.1 * hot and 0.7 < four / cold < 1.5):
-        return Finding(
+        return ProbeResult(
             probe="clock",
             state="wrong",
             detail=detail,
             advice="caches are not evicted: report this card",
         )
-    return Finding(probe="clock", state="ok", detail=detail)
+    return ProbeResult(probe="clock", state="ok", detail=detail)
 
 
-def capture(place: torch.device) -> Finding:
+def capture(place: torch.device) -> ProbeResult:
     """A graph is captured, what cannot be is refused, and both work after that."""
     if place.type != "cuda":
-        return Finding(probe="capture", state="absent", detail=f"{place.type} has no graphs")
+        return ProbeResult(probe="capture", state="absent", detail=f"{place.type} has no graphs")
     numbers = torch.ones(256, device=place)
     found = measure({"host": [lambda: numbers.sum().item()]}, place, _EFFORT)["host"]
     after = _timed([lambda: numbers + 1], place, None)
     drawn = float(torch.empty(64, device=place).normal_(generator=drawing(place)).abs().sum())
     detail = f"a read by the host is refused; a launch in a graph takes {after / MICRO:.1f} µs"
     if not isinstance(found, CaptureError) or not drawn > 0:
-        return Finding(
+        return ProbeResult(
             probe="capture",
             state="wrong",
             detail=f"a read by the host gave {found}",
             advice="report it",
         )
-    return Finding(probe="capture", state="ok", detail=detail)
+    return ProbeResult(probe="capture", state="ok", detail=detail)
 
 
-def attention(place: torch.device) -> Finding:
+def attention(place: torch.device) -> ProbeResult:
     """Every form against the exact answer at small shapes, with the seconds that its first calls
     took.
     """
@@ -174,13 +176,13 @@ def attention(place: torch.device) -> Finding:
     detail = f"right: {', '.join(right) or 'none'}; absent: {', '.join(absent) or 'none'}"
     if wrong or not right:
         advice = "the forms named are left out of campaigns"
-        return Finding(
+        return ProbeResult(
             probe="attention", state="wrong", detail="; ".join([*wrong, detail]), advice=advice
         )
-    return Finding(probe="attention", state="ok", detail=detail)
+    return ProbeResult(probe="attention", state="ok", detail=detail)
 
 
-def passes(place: torch.device) -> Finding:
+def passes(place: torch.device) -> ProbeResult:
     """Two layers at an 8B shape, a chain and a tree, against torch's plain attention."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -212,13 +214,13 @@ def passes(place: torch.device) -> Finding:
         errors[name] = float((fixed.replay() - exact).norm() / exact.norm())
     detail = ", ".join(f"{name} {error:.2%} off" for name, error in errors.items())
     if not max(errors.values()) < _PASS_TOLERANCE:
-        return Finding(
+        return ProbeResult(
             probe="passes", state="wrong", detail=detail, advice="times of passes here mean nothing"
         )
-    return Finding(probe="passes", state="ok", detail=detail)
+    return ProbeResult(probe="passes", state="ok", detail=detail)
 
 
-def products(place: torch.device) -> Finding:
+def products(place: torch.device) -> ProbeResult:
     """Grouped experts and eight-bit products, which check themselves."""
     hidden, layer = moe.expert_layer(_EXPERTS)
     grouped = moe.moe_cases(hidden, layer, place, "bf16", rows=[4], routings=["balanced"])[0]
@@ -233,13 +235,13 @@ def products(place: torch.device) -> Finding:
                 f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:120]}"
             )
     if faults:
-        return Finding(
+        return ProbeResult(
             probe="products",
             state="absent",
             detail="; ".join(faults),
             advice="campaigns leave them out",
         )
-    return Finding(probe="products", state="ok", detail=" and ".join(cases))
+    return ProbeResult(probe="products", state="ok", detail=" and ".join(cases))
 
 
 PROBES: Mapping[str, Probe] = {
@@ -253,7 +255,7 @@ PROBES: Mapping[str, Probe] = {
 }
 
 
-def probed(name: str, device: str) -> Finding:
+def probed(name: str, device: str) -> ProbeResult:
     """Run a probe; what it raises is a finding."""
     began = time.perf_counter()
     try:
@@ -261,7 +263,7 @@ def probed(name: str, device: str) -> Finding:
     except Exception as error:
         lines = str(error).strip().splitlines()
         detail = f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
-        found = Finding(
+        found = ProbeResult(
             probe=name, state="wrong", detail=detail, advice="report this with the lines above"
         )
     return replace(found, seconds=round(time.perf_counter() - began, 2))

@@ -21,7 +21,7 @@ from real_runs.models.rotary import Angles, rotated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Seen:
+class VisibleSlots:
     """Which slots the tokens of a pass see.
 
     Attributes:
@@ -171,7 +171,7 @@ class GroupedAttention:
         *,
         start: int | Slots,
         angles: Angles,
-        seen: Seen,
+        seen: VisibleSlots,
         residual: torch.Tensor | None,
     ) -> torch.Tensor:
         """Attention of layer `index` for [B, T, width]; writes the cache; adds `residual`."""

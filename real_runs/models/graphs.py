@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from hardware_profiles.errors import InputError
-from real_runs.models.attention import Seen, stacked, visible_slots, within_window
+from real_runs.models.attention import VisibleSlots, stacked, visible_slots, within_window
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.llama import Llama
 from real_runs.models.prefix_attention import runs_flash, tail_bias
@@ -150,13 +150,15 @@ class StaticPass:
             x = model._layer(index, x, self.cache, start=place, rotation=angles, mask=seen)
         return model.head(x)
 
-    def _seen(self) -> Seen:
+    def _seen(self) -> VisibleSlots:
         model, slots = self.model, self.slots
         group = model.config.heads // model.config.kv_heads
         if self.settled and runs_flash(model.device, model.dtype) and model.attends_plainly:
             if self.chain:
-                return Seen(chain=True)
-            return Seen(settled=self.settled, tail=tail_bias(self._among, group, model.dtype))
+                return VisibleSlots(chain=True)
+            return VisibleSlots(
+                settled=self.settled, tail=tail_bias(self._among, group, model.dtype)
+            )
         visible = visible_slots(self._starts, self._among, slots)
         windows: dict[int, torch.Tensor | None] = {
             window: stacked(
@@ -164,7 +166,7 @@ class StaticPass:
             )
             for window in model.windows
         }
-        return Seen(full=stacked(visible, group), windows=windows)
+        return VisibleSlots(full=stacked(visible, group), windows=windows)
 
     def _capture(self) -> None:
         """Capture the pass; the warm-up before it writes the same slots with the same values."""

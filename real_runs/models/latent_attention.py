@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from costmodel.architectures.attention import Attention
-from real_runs.models.attention import Seen, attended
+from real_runs.models.attention import VisibleSlots, attended
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.projection import Projection
 from real_runs.models.rotary import Angles, rotated
@@ -60,7 +60,7 @@ class LatentAttention:
         *,
         start: int | Slots,
         angles: Angles,
-        seen: Seen,
+        seen: VisibleSlots,
         residual: torch.Tensor | None,
     ) -> torch.Tensor:
         """Attention of layer `index` for [B, T, width]; writes the cache; adds `residual`."""

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from costmodel.architectures.architecture import Block, FeedForward
 from costmodel.architectures.attention import Attention
-from real_runs.models.attention import GroupedAttention, Seen
+from real_runs.models.attention import GroupedAttention, VisibleSlots
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.config import LlamaConfig
 from real_runs.models.feed_forward import Dense, Experts
@@ -42,7 +42,7 @@ class Norm:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Layer:
+class ModelLayer:
     """One layer: attention and feed-forward, each behind a norm and perhaps before another.
 
     Attributes:
@@ -71,7 +71,7 @@ class Layer:
         *,
         start: int | Slots,
         angles: Angles,
-        seen: Seen,
+        seen: VisibleSlots,
     ) -> torch.Tensor:
         """The layer's result [B, T, width] as layer `index` of the cache."""
         added = x if self.after_attention is None else None
@@ -126,7 +126,7 @@ class Layer:
         return self.feed_forward.down.weight
 
 
-def layer_of(config: LlamaConfig, index: int, tensors: Tensors) -> Layer:
+def layer_of(config: LlamaConfig, index: int, tensors: Tensors) -> ModelLayer:
     """The layer that tensors named `model.layers.{index}.…` make up."""
     at, block, eps = f"model.layers.{index}.", config.block(index), config.norm_eps
     own = {name.removeprefix(at): tensor for name, tensor in tensors.items() if name.startswith(at)}
@@ -135,7 +135,7 @@ def layer_of(config: LlamaConfig, index: int, tensors: Tensors) -> Layer:
         return Norm(weight=own[f"{name}.weight"], bias=own.get(f"{name}.bias"), eps=eps)
 
     four = block.norms == 4
-    return Layer(
+    return ModelLayer(
         attention=_attention(block.attention, own, eps, rotates=not config.learned_positions),
         feed_forward=_feed_forward(block.feed_forward, own),
         before_attention=norm("input_layernorm"),

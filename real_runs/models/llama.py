@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from hardware_profiles.errors import InputError
-from real_runs.models.attention import Seen, stacked, visible_slots, within_window
+from real_runs.models.attention import VisibleSlots, stacked, visible_slots, within_window
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.config import LlamaConfig
 from real_runs.models.layers import Norm, layer_of
@@ -171,7 +171,7 @@ class Llama:
         *,
         start: int | Slots,
         rotation: Angles,
-        mask: Seen,
+        mask: VisibleSlots,
     ) -> torch.Tensor:
         return self._layers[index](index, x, cache, start=start, angles=rotation, seen=mask)
 
@@ -225,7 +225,7 @@ class Llama:
 
     def _seen(
         self, starts: Sequence[int], count: int, places: torch.Tensor, mask: torch.Tensor | None
-    ) -> Seen:
+    ) -> VisibleSlots:
         """Masks of a pass, for layers with and without windows."""
         stop, equal = max(starts) + count, min(starts) == max(starts)
         shapes = [(len(starts), count, stop), *([(count, stop), (1, count, stop)] if equal else [])]
@@ -238,7 +238,7 @@ class Llama:
         windows = [window for window in self.windows if window < stop]
         full = None if mask is None else mask.to(self.device).view(-1, count, stop)
         if equal and mask is None and self.attends_plainly and runs_flash(self.device, self.dtype):
-            return Seen(chain=True)
+            return VisibleSlots(chain=True)
         if full is None and (count > 1 or not equal):
             causal = torch.ones(1, count, count, dtype=torch.bool, device=self.device).tril()
             full = visible_slots(self._first(starts), causal, stop)
@@ -248,4 +248,4 @@ class Llama:
         for window in windows:
             near = within_window(self._first(starts), places.to(self.device), stop, window)
             by_window[window] = stacked(near if full is None else near & full, group)
-        return Seen(full=everywhere, windows=by_window)
+        return VisibleSlots(full=everywhere, windows=by_window)

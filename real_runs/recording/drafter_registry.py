@@ -98,7 +98,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drafter:
+class LoopDrafter:
     """A drafter as decoding loops need it; what it makes serves one request.
 
     Attributes:
@@ -116,10 +116,10 @@ class Drafter:
     reader: Callable[[], NodeReader] | None = None
 
 
-Maker = Callable[[Target], Drafter]
+Maker = Callable[[Target], LoopDrafter]
 
 
-def drafter(name: str, target: Target) -> Drafter:
+def drafter(name: str, target: Target) -> LoopDrafter:
     """The drafter of a name for a target, fitted where it has to be.
 
     Args:
@@ -140,29 +140,29 @@ def drafter_names() -> list[str]:
     return list(_MAKERS)
 
 
-def _prompt_lookup(target: Target) -> Drafter:
+def _prompt_lookup(target: Target) -> LoopDrafter:
     sizes = target.options.ngram_sizes
-    return Drafter(
+    return LoopDrafter(
         title=f"prompt lookup, n-grams of {'/'.join(map(str, sizes))}",
         chain=partial(PromptLookup, sizes),
     )
 
 
-def _suffix_automaton(target: Target) -> Drafter:
+def _suffix_automaton(target: Target) -> LoopDrafter:
     least = target.options.least_match
-    return Drafter(
+    return LoopDrafter(
         title=f"suffix automaton, matches of {least} or more",
         chain=partial(SuffixAutomaton, least_match=least),
     )
 
 
-def _token_recycling(target: Target) -> Drafter:
-    return Drafter(
+def _token_recycling(target: Target) -> LoopDrafter:
+    return LoopDrafter(
         title="token recycling", tree=partial(TokenRecycling, target.model.config.vocabulary)
     )
 
 
-def _early_exit(target: Target) -> Drafter:
+def _early_exit(target: Target) -> LoopDrafter:
     from real_runs.decoding.tree_speculative import EarlyExitReader, by_levels
 
     model, options = target.model, target.options
@@ -170,7 +170,7 @@ def _early_exit(target: Target) -> Drafter:
     recipe = FitRecipe(exit_layer=layer, **_recipe(target))
     fit = partial(fit_bridge, model, exit_layer=layer, ridge=options.ridge)
     bridge = _fitted(target, f"exit{layer}-bridge.safetensors", recipe, fit)
-    return Drafter(
+    return LoopDrafter(
         title=f"early exit after {layer} of {model.config.layers} layers",
         chain=lambda: EarlyExit(model, bridge),
         tree=lambda: by_levels(EarlyExitReader(model, bridge)),
@@ -178,11 +178,11 @@ def _early_exit(target: Target) -> Drafter:
     )
 
 
-def _layer_skip(target: Target) -> Drafter:
+def _layer_skip(target: Target) -> LoopDrafter:
     from real_runs.decoding.tree_speculative import by_levels
 
     shorter, (start, stop) = _shorter(target), _gap(target)
-    return Drafter(
+    return LoopDrafter(
         title=f"layers {start} to {stop - 1} of {target.model.config.layers} skipped",
         chain=lambda: LayerSkip(shorter),
         tree=lambda: by_levels(LayerSkip(shorter)),
@@ -206,48 +206,48 @@ def _shorter(target: Target) -> GapLlama:
     return GapLlama(model, start=start, stop=stop, bridge=bridge)
 
 
-def _feature_head(target: Target) -> Drafter:
+def _feature_head(target: Target) -> LoopDrafter:
     head, _ = target.heads.feature_head()
     return _read(
         "one-layer head over the target's states", lambda: FeatureHeadReader(target.model, head)
     )
 
 
-def _medusa_heads(target: Target) -> Drafter:
+def _medusa_heads(target: Target) -> LoopDrafter:
     heads, _ = target.heads.medusa_heads()
     return _read(f"{heads.heads} independent heads", lambda: MedusaReader(target.model, heads))
 
 
-def _hydra_heads(target: Target) -> Drafter:
+def _hydra_heads(target: Target) -> LoopDrafter:
     heads, _ = target.heads.hydra_heads()
     return _read(
         f"{heads.heads} heads that read drafted tokens", lambda: HydraReader(target.model, heads)
     )
 
 
-def _rest(target: Target) -> Drafter:
+def _rest(target: Target) -> LoopDrafter:
     store = TextStore(target.heads.texts()[0])
-    return Drafter(title=f"store of {len(store):,} tokens", chain=lambda: RetrievedChain(store))
+    return LoopDrafter(title=f"store of {len(store):,} tokens", chain=lambda: RetrievedChain(store))
 
 
-def _cascade(target: Target) -> Drafter:
+def _cascade(target: Target) -> LoopDrafter:
     shorter, inner = _shorter(target), target.options.cascade_tokens[1]
-    return Drafter(
+    return LoopDrafter(
         title=f"{shorter.config.layers} of the layers, drafted for by prompt lookup",
         chain=lambda: Cascade(shorter, inner_tokens=inner, sizes=target.options.ngram_sizes),
     )
 
 
-def _draft_model(target: Target) -> Drafter:
+def _draft_model(target: Target) -> LoopDrafter:
     """The model of `draft_model` where one is named, else one made out of the target."""
     path = target.options.draft_model
     draft = load_draft_model(path, target.model) if path else target.heads.draft_model()[0]
     return _read(f"draft model of {draft.config.layers} layers", lambda: DraftModelReader(draft))
 
 
-def _read(title: str, reader: Callable[[], NodeReader]) -> Drafter:
+def _read(title: str, reader: Callable[[], NodeReader]) -> LoopDrafter:
     """A drafter of chains and trees that reads its own nodes."""
-    return Drafter(
+    return LoopDrafter(
         title=title, chain=lambda: Chain(reader()), tree=lambda: _by_levels(reader()), reader=reader
     )
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from hardware_profiles.errors import InputError
-from real_runs.servers.client import Answer, Completion
+from real_runs.servers.client import Completion, StreamedAnswer
 from real_runs.servers.identify import Server
 from real_runs.servers.session import run_requests
 
@@ -110,7 +110,7 @@ def slot_options(server: Server, slot: int) -> dict[str, Any]:
     return {"id_slot": slot, "cache_prompt": True} if server.kind == "llama.cpp" else {}
 
 
-def whole_answers(server: Server, requests: Sequence[Completion]) -> list[Answer]:
+def whole_answers(server: Server, requests: Sequence[Completion]) -> list[StreamedAnswer]:
     """Answers to requests that are sent at the same time.
 
     Raises:
@@ -132,7 +132,7 @@ def whole_answers(server: Server, requests: Sequence[Completion]) -> list[Answer
     return answers
 
 
-def _tokens_after(answer: Answer, moment_s: float) -> float:
+def _tokens_after(answer: StreamedAnswer, moment_s: float) -> float:
     """Tokens that arrived after a moment; where events hold several tokens, in proportion to
     events.
     """
@@ -140,7 +140,7 @@ def _tokens_after(answer: Answer, moment_s: float) -> float:
     return answer.output_tokens * sum(each > moment_s for each in times) / len(times)
 
 
-def _steps(answer: Answer) -> int:
+def _steps(answer: StreamedAnswer) -> int:
     """Steps after the first token: tokens without those of accepted drafts, or events where none
     are counted.
     """
@@ -149,7 +149,7 @@ def _steps(answer: Answer) -> int:
     return answer.output_tokens - 1 - _timed(answer, "draft_n_accepted")
 
 
-def _timed(answer: Answer, key: str) -> int:
+def _timed(answer: StreamedAnswer, key: str) -> int:
     """A count of the server's own timings; 0 where it states none."""
     value = (answer.timings or {}).get(key, 0)
     return value if type(value) is int and 0 <= value <= answer.output_tokens * 64 else 0

@@ -43,7 +43,7 @@ class Completion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class StreamedAnswer:
     """What came back; times are seconds on `time.monotonic`'s clock, which processes of one machine
     share.
 
@@ -89,7 +89,7 @@ async def complete(
     due_s: float | None = None,
     patience: Patience | None = None,
     reading: asyncio.Lock | None = None,
-) -> Answer:
+) -> StreamedAnswer:
     """Send one completion and wait for its end.
 
     Args:
@@ -121,7 +121,7 @@ async def complete(
     if error is None and count is None:
         error = "the server does not say how many tokens it generated"
     times = events.token_times_s
-    return Answer(
+    return StreamedAnswer(
         due_s=reply.sent_s if due_s is None else due_s,
         sent_s=reply.sent_s,
         first_token_s=times[0] if times else None,

@@ -25,7 +25,7 @@ from hardware_profiles.errors import InputError, RooftreeError
 from hardware_profiles.whole_file import make_folder, whole_file
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.acceptance import acceptance_between
-from real_runs.servers.client import Answer, Completion
+from real_runs.servers.client import Completion, StreamedAnswer
 from real_runs.servers.counters import scrape
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
@@ -42,7 +42,7 @@ Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Load:
+class SentLoad:
     """What is sent where.
 
     Attributes:
@@ -141,7 +141,7 @@ class LoadResult:
     trace: AcceptanceTrace | None = None
 
 
-def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadResult:
+def run_load(load: SentLoad, tell: Tell = lambda what, done, total: None) -> LoadResult:
     """Send what is not answered yet; write `requests.parquet`, the counters before and after, and
     acceptance by them.
 
@@ -194,7 +194,7 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
     )
 
 
-def _send(load: Load, log: RecordingLog, errors: Counter[str], tell: Tell) -> None:
+def _send(load: SentLoad, log: RecordingLog, errors: Counter[str], tell: Tell) -> None:
     """Send what is missing; rows go to the disk in a thread of their own, so that no stream waits
     for it.
     """
@@ -208,7 +208,7 @@ def _send(load: Load, log: RecordingLog, errors: Counter[str], tell: Tell) -> No
     with ThreadPoolExecutor(max_workers=1) as writer:
         origin_s = time.monotonic() - gone_s
 
-        def keep(position: int, answer: Answer) -> None:
+        def keep(position: int, answer: StreamedAnswer) -> None:
             if answer.error is None:
                 written.append(
                     writer.submit(log.append, row_of(missing[position], answer, origin_s))
@@ -237,7 +237,7 @@ def _send(load: Load, log: RecordingLog, errors: Counter[str], tell: Tell) -> No
         each.result()
 
 
-def _write(load: Load, rows: list[dict[str, Any]]) -> None:
+def _write(load: SentLoad, rows: list[dict[str, Any]]) -> None:
     notes = (
         f"Measured on {load.server.kind} by rooftree load: {len(rows)} of {load.workload.requests}"
         " requests."
@@ -245,7 +245,7 @@ def _write(load: Load, rows: list[dict[str, Any]]) -> None:
     write_rows(rows, load.out / ROWS, model=load.server.model, engine=load.server.kind, notes=notes)
 
 
-def _write_counters(load: Load, name: str) -> None:
+def _write_counters(load: SentLoad, name: str) -> None:
     """Keep the engine's counters where it publishes some: acceptance and batches are read from
     them.
     """
@@ -255,7 +255,7 @@ def _write_counters(load: Load, name: str) -> None:
             part.write_text(text, encoding="utf-8")
 
 
-def _acceptance(load: Load, rows: list[dict[str, Any]]) -> AcceptanceTrace | None:
+def _acceptance(load: SentLoad, rows: list[dict[str, Any]]) -> AcceptanceTrace | None:
     """What the engine's counters say of drafts, with the share of steps that had one where the rows
     tell.
     """

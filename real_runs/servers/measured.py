@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hardware_profiles.units import MILLI
-from real_runs.servers.client import Answer
+from real_runs.servers.client import StreamedAnswer
 from simulator.results.metrics import distribution, known
 from traces.kinds.acceptance import RequestTrace
 from traces.kinds.provenance import Provenance
@@ -31,7 +31,7 @@ _COUNTS = ("cached_tokens", "draft_tokens", "accepted_tokens")
 _TIMES = ("sent_s", "scheduled_s", "first_token_s", "last_token_s")
 
 
-def row_of(request: int, answer: Answer, origin_s: float) -> dict[str, Any]:
+def row_of(request: int, answer: StreamedAnswer, origin_s: float) -> dict[str, Any]:
     """One answered request as JSON values.
 
     Args:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from hardware_profiles.errors import InputError
-from real_runs.servers.client import Answer, Completion, complete
+from real_runs.servers.client import Completion, StreamedAnswer, complete
 from real_runs.servers.event_loop import run
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server
@@ -31,8 +31,8 @@ def run_requests(
     most_at_once: int = MOST_AT_ONCE,
     patience: Patience | None = None,
     tell: Callable[[int, int], None] = lambda answered, under_way: None,
-    on_answer: Callable[[int, Answer], None] = lambda index, answer: None,
-) -> list[Answer]:
+    on_answer: Callable[[int, StreamedAnswer], None] = lambda index, answer: None,
+) -> list[StreamedAnswer]:
     """Send requests and wait for all answers.
 
     Args:
@@ -79,9 +79,9 @@ async def _run(
     think_s: float,
     patience: Patience | None,
     tell: Callable[[int, int], None],
-    on_answer: Callable[[int, Answer], None],
-) -> list[Answer]:
-    answers: dict[int, Answer] = {}
+    on_answer: Callable[[int, StreamedAnswer], None],
+) -> list[StreamedAnswer]:
+    answers: dict[int, StreamedAnswer] = {}
     failures: list[Exception] = []
     free, failed, reading = asyncio.Semaphore(most), asyncio.Event(), asyncio.Lock()
     loop, started_s = asyncio.get_running_loop(), time.monotonic()

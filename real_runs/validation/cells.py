@@ -30,7 +30,7 @@ _SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class ValidationCell:
     """Where configurations run beside each other.
 
     Attributes:
@@ -69,7 +69,7 @@ def make_cells(
     fitted_contexts: Sequence[int] = FITTED_CONTEXTS,
     batches: Sequence[int] = BATCHES,
     singles: int = 2,
-) -> tuple[list[Cell], PromptSet]:
+) -> tuple[list[ValidationCell], PromptSet]:
     """The cells of a validation, those to fit on first, and the prompts that they name.
 
     Args:
@@ -101,7 +101,13 @@ def make_cells(
                 for batch in batches:
                     ids = tuple(each.id for each in filled[: batch if batch > 1 else singles])
                     cells.append(
-                        Cell(phase=phase, kind=kind, context=context, batch=batch, prompts=ids)  # type: ignore[arg-type]
+                        ValidationCell(
+                            phase=phase,  # type: ignore[arg-type]
+                            kind=kind,
+                            context=context,
+                            batch=batch,
+                            prompts=ids,
+                        )
                     )
     return cells, prompt_set(f"validation of {prompts.title}", made)
 

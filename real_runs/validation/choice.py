@@ -14,7 +14,7 @@ import numpy as np
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.recommend import recommend
 from costmodel.passes.deployment import Deployment
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import FITTED_CHAINS, SINGLE_ONLY, Configuration
 from real_runs.validation.recordings import RECYCLING, Recordings, cell_traces
 
@@ -24,7 +24,7 @@ OFFERED_TREES = (4, 8, 16)
 
 def chosen_configuration(
     recordings: Recordings,
-    cell: Cell,
+    cell: ValidationCell,
     drafters: Sequence[str],
     *,
     deployment: Deployment,

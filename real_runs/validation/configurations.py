@@ -34,7 +34,7 @@ DRAFTERS_OF_METHODS = {
 SINGLE_ONLY = ("layer-skip", "token-recycling")  # drafters that serve one request at a time
 
 
-class Named(Protocol):
+class NamedConfiguration(Protocol):
     """What a spread and points know of a configuration."""
 
     @property
@@ -54,7 +54,7 @@ class Named(Protocol):
         """K of a chain, or draft tokens of the tree; the root never counts."""
 
 
-Some = TypeVar("Some", bound=Named)
+Some = TypeVar("Some", bound=NamedConfiguration)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,7 +56,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Replay:
+class LoadReplay:
     """One load, measured and simulated.
 
     Attributes:
@@ -121,7 +121,7 @@ def read_load(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def compared(name: str, rows: Sequence[Json], result: SimulationResult) -> Replay:
+def compared(name: str, rows: Sequence[Json], result: SimulationResult) -> LoadReplay:
     """A load beside its simulation.
 
     Args:
@@ -171,7 +171,7 @@ def compared(name: str, rows: Sequence[Json], result: SimulationResult) -> Repla
     }
     metrics["totals"] = {key: _beside(measured[key], simulated[key]) for key in COUNTED}
     pace = _pace(arrival, times)
-    return Replay(
+    return LoadReplay(
         name=name,
         requests=len(rows),
         rate_per_s=(len(rows) - 1) / span_s if span_s > 0.0 else None,
@@ -184,7 +184,7 @@ def compared(name: str, rows: Sequence[Json], result: SimulationResult) -> Repla
 
 def _pace(arrival_s: NDArray[Any], times: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """How the machine ran, by requests that met no other, and how the others come out at that pace:
-    see `Replay`.
+    see `LoadReplay`.
     """
     sides = [times[f"e2e_{side}_s"] for side in ("measured", "simulated")]
     alone = np.logical_and.reduce([_alone(arrival_s, spent_s) for spent_s in sides])
@@ -247,7 +247,7 @@ def _notes(rows: Sequence[Json], result: SimulationResult) -> tuple[str, ...]:
 
 
 def write_replays(
-    folder: Path, replays: Iterable[Replay], *, inputs: Json, earlier: Path | None = None
+    folder: Path, replays: Iterable[LoadReplay], *, inputs: Json, earlier: Path | None = None
 ) -> Json:
     """Write `replay.json` and `replay.parquet`; loads that were written earlier stay, unless they
     have the same name.
@@ -299,7 +299,7 @@ def write_replays(
     return report
 
 
-def _table(replay: Replay) -> pa.Table:
+def _table(replay: LoadReplay) -> pa.Table:
     columns = {"load": pa.array([replay.name] * replay.requests, pa.string())}
     columns |= {name: pa.array(values, from_pandas=True) for name, values in replay.times.items()}
     return pa.table(columns)

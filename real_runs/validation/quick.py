@@ -16,7 +16,7 @@ from typing import Any
 from hardware_profiles.errors import InputError
 from real_runs.calibration.device import calibrate_device, fit_results
 from real_runs.campaigns.campaign import CampaignReport, run_campaign
-from real_runs.gpu_doctor import Finding, examine
+from real_runs.gpu_doctor import ProbeResult, examine
 from real_runs.models.device import checked_device
 from real_runs.validation.replayed import validate_replayed
 from real_runs.validation.validate import Validation
@@ -26,7 +26,7 @@ KERNELS_S, PASSES_S, CALIBRATION_S = 540.0, 360.0, 300.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class QuickPlan:
     """What is run, and how long each part may take.
 
     Attributes:
@@ -59,7 +59,7 @@ class QuickReport:
         validation: predicted beside measured.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ProbeResult, ...]
     campaigns: Mapping[str, CampaignReport]
     profile: Path
     validation: Validation
@@ -87,8 +87,8 @@ def validate_quickly(
     device: str = "cuda",
     base: str | None = None,
     resume: bool = False,
-    plan: Plan | None = None,
-    probe: Callable[..., Sequence[Finding]] = examine,
+    plan: QuickPlan | None = None,
+    probe: Callable[..., Sequence[ProbeResult]] = examine,
     tell: Callable[[str], None] = lambda text: None,
 ) -> QuickReport:
     """Measure, fit, predict and compare.
@@ -106,7 +106,7 @@ def validate_quickly(
         InputError: no GPU, a folder that holds results, a probe that found wrong numbers, or too
             little was measured.
     """
-    plan = plan or Plan()
+    plan = plan or QuickPlan()
     if device.startswith("cpu"):
         rule = "must be a GPU; `calibrate` and `validate` without --quick measure a processor"
         raise InputError(rule, key="--device", value=device)
@@ -143,7 +143,7 @@ def validate_quickly(
 
 def _profile(
     out: Path,
-    plan: Plan,
+    plan: QuickPlan,
     *,
     device: str,
     base: str | None,

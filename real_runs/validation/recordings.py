@@ -18,7 +18,7 @@ import numpy as np
 from real_runs.prompt_set import PromptSet, prompt_set
 from real_runs.recording.options import Progress, RecordOptions
 from real_runs.recording.record import record
-from real_runs.validation.cells import Cell, write_prompts
+from real_runs.validation.cells import ValidationCell, write_prompts
 from real_runs.validation.configurations import (
     FITTED_RECYCLING_NODES,
     RECYCLING_NODES,
@@ -65,7 +65,7 @@ class Recordings:
 def make_recordings(
     options: RecordOptions,
     prompts: PromptSet,
-    cells: Sequence[Cell],
+    cells: Sequence[ValidationCell],
     *,
     tell: Tell = lambda text: None,
 ) -> Recordings:
@@ -113,7 +113,7 @@ def share_fits(recorded: Path, folder: Path) -> None:
 
 
 def cell_traces(
-    recordings: Recordings, cell: Cell, drafters: Sequence[str], folder: Path
+    recordings: Recordings, cell: ValidationCell, drafters: Sequence[str], folder: Path
 ) -> dict[str, Path]:
     """Traces of the prompts of one cell alone, as files that `optimize` reads, by drafter."""
     folder.mkdir(parents=True, exist_ok=True)

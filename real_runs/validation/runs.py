@@ -26,13 +26,13 @@ from real_runs.decoding.tree_speculative import speculate_tree
 from real_runs.drafters.early_exit import EarlyExit
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
-from real_runs.recording.drafter_registry import Drafter, Target, drafter
+from real_runs.recording.drafter_registry import LoopDrafter, Target, drafter
 from real_runs.recording.log import RecordingLog
-from real_runs.validation.cells import Cell
-from real_runs.validation.configurations import PLAIN, Configuration, Named, Some
+from real_runs.validation.cells import ValidationCell
+from real_runs.validation.configurations import PLAIN, Configuration, NamedConfiguration, Some
 from real_runs.validation.timed_model import TimedDraft, TimedModel, now
 
-Ran_contra = TypeVar("Ran_contra", bound=Named, contravariant=True)
+Ran_contra = TypeVar("Ran_contra", bound=NamedConfiguration, contravariant=True)
 _PROBE_CONTEXT, _PROBES = 128, 3
 _WARM_TOKENS = 4
 
@@ -139,7 +139,7 @@ class Bench:
     def __init__(self, target: Target, *, max_new_tokens: int) -> None:
         self.target, self.max_new_tokens = target, max_new_tokens
         self.model = TimedModel(target.model)
-        self._drafters: dict[str, Drafter] = {}
+        self._drafters: dict[str, LoopDrafter] = {}
         self._probe = target.model.new_cache(_PROBE_CONTEXT + 1)
         self._probe.keys.normal_()
         self._probe.values.normal_()
@@ -260,7 +260,7 @@ class Bench:
 
 def make_runs(
     bench: Runs[Some],
-    plan: Sequence[tuple[Cell, Sequence[Some]]],
+    plan: Sequence[tuple[ValidationCell, Sequence[Some]]],
     log: RecordingLog,
     *,
     rounds: int,

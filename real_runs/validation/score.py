@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from real_runs.validation.cells import Cell
-from real_runs.validation.configurations import Named
+from real_runs.validation.cells import ValidationCell
+from real_runs.validation.configurations import NamedConfiguration
 from real_runs.validation.predict import PredictedRun
 from real_runs.validation.runs import Run
 
@@ -81,7 +81,7 @@ class Regret:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Summary:
+class ErrorSummary:
     """Errors over points: |predicted / measured - 1|."""
 
     configurations: int
@@ -97,8 +97,8 @@ class Summary:
 
 
 def score_point(
-    cell: Cell,
-    configuration: Named,
+    cell: ValidationCell,
+    configuration: NamedConfiguration,
     groups: Mapping[tuple[str, ...], tuple[Sequence[Run], PredictedRun]],
     *,
     spread_ratio: float,
@@ -193,7 +193,7 @@ def regrets(points: Sequence[Point]) -> list[Regret]:
     return found
 
 
-def summary(points: Sequence[Point]) -> Summary:
+def summary(points: Sequence[Point]) -> ErrorSummary:
     """Over all points, at least one."""
     errors = np.array([point.error_ratio for point in points])
     lost = [each.regret_ratio for each in regrets(points)]
@@ -204,7 +204,7 @@ def summary(points: Sequence[Point]) -> Summary:
             np.median([abs(point.predicted[name] / point.measured[name] - 1.0) for point in points])
         )
 
-    return Summary(
+    return ErrorSummary(
         configurations=len(points),
         median_error_ratio=float(np.median(np.abs(errors))),
         p90_error_ratio=float(np.quantile(np.abs(errors), 0.9)),

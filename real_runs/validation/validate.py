@@ -32,7 +32,13 @@ from real_runs.prompt_set import read_prompts
 from real_runs.recording.drafter_registry import Target
 from real_runs.recording.log import RecordingLog
 from real_runs.recording.options import RecordOptions
-from real_runs.validation.cells import BATCHES, FITTED_CONTEXTS, SCORED_CONTEXTS, Cell, make_cells
+from real_runs.validation.cells import (
+    BATCHES,
+    FITTED_CONTEXTS,
+    SCORED_CONTEXTS,
+    ValidationCell,
+    make_cells,
+)
 from real_runs.validation.choice import chosen_configuration
 from real_runs.validation.configurations import (
     FITTED_RECYCLING_NODES,
@@ -50,9 +56,9 @@ from real_runs.validation.recordings import Recordings, make_recordings, share_f
 from real_runs.validation.rounds import pooled, probe_correlation, steadied, undisturbed
 from real_runs.validation.runs import Bench, Run, make_runs
 from real_runs.validation.score import (
+    ErrorSummary,
     Point,
     Regret,
-    Summary,
     breakdown,
     regrets,
     score_point,
@@ -65,7 +71,7 @@ DRAFTERS = ("prompt-lookup", "suffix-automaton", "early-exit", "layer-skip", "to
 LAYER_SKIP_CONTEXT = 512  # it reads the prompt anew in every run
 RECORDER = "rooftree-validate 1"
 Tell = Callable[[str], None]
-Plan = list[tuple[Cell, list[Configuration]]]
+Plan = list[tuple[ValidationCell, list[Configuration]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +143,7 @@ class Validation:
 
     points: tuple[Point, ...]
     regrets: tuple[Regret, ...]
-    summary: Summary
+    summary: ErrorSummary
     costs: LoopCosts
     missing: int
     left_out: tuple[str, ...]
@@ -273,7 +279,7 @@ def _record_options(options: ValidateOptions, out: Path) -> RecordOptions:
     )
 
 
-def _target(options: ValidateOptions) -> tuple[Target, list[Cell]]:
+def _target(options: ValidateOptions) -> tuple[Target, list[ValidationCell]]:
     import torch
 
     from real_runs.models.device import checked_device
@@ -307,7 +313,10 @@ def _target(options: ValidateOptions) -> tuple[Target, list[Cell]]:
 
 
 def _plan(
-    options: ValidateOptions, cells: Sequence[Cell], recordings: Recordings, deployment: Deployment
+    options: ValidateOptions,
+    cells: Sequence[ValidationCell],
+    recordings: Recordings,
+    deployment: Deployment,
 ) -> tuple[Plan, dict[str, Configuration]]:
     """Configurations of every cell, and what was chosen for the scored ones."""
     plan: Plan = []
@@ -351,7 +360,7 @@ def _plan(
 
 
 def _stated(
-    options: ValidateOptions, cell: Cell, able: Sequence[str], recordings: Recordings
+    options: ValidateOptions, cell: ValidationCell, able: Sequence[str], recordings: Recordings
 ) -> Configuration | None:
     """The configuration that was asked for, where a cell can run it; None: `optimize` chooses."""
     if options.chosen is None:
@@ -364,7 +373,7 @@ def _stated(
 
 
 def _recorded(
-    pool: Sequence[Configuration], recordings: Recordings, cell: Cell
+    pool: Sequence[Configuration], recordings: Recordings, cell: ValidationCell
 ) -> list[Configuration]:
     return [each for each in pool if recordings.places(each, cell.prompts) is not None]
 
@@ -479,7 +488,7 @@ def _scored(
     )
 
 
-def _unfit(deployment: Deployment, cell: Cell, runs: Sequence[Run]) -> str:
+def _unfit(deployment: Deployment, cell: ValidationCell, runs: Sequence[Run]) -> str:
     """Why a configuration of a cell is not scored; "" where it is."""
     if {run.prompts for run in runs} != set(cell.groups):
         return "no undisturbed run of every prompt"

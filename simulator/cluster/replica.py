@@ -28,7 +28,14 @@ from simulator.loop.passes import (
 )
 from simulator.loop.scheduling.split import line_up, next_pass
 from simulator.loop.scheduling.waiting import receive_all
-from simulator.loop.state import Limits, Prefixes, Requests, Small, new_buffers, new_replica
+from simulator.loop.state import (
+    Prefixes,
+    Requests,
+    SchedulerLimits,
+    Small,
+    new_buffers,
+    new_replica,
+)
 from simulator.loop.step_time import DraftTimer, StepTimer
 from simulator.loop.tables import Tables, no_tables
 from simulator.results.metrics import Series
@@ -54,7 +61,7 @@ class Pool(NamedTuple):
 
     requests: Requests
     prefixes: Prefixes
-    limits: Limits
+    limits: SchedulerLimits
     drafts: Drafts
     tables: Tables | None
     timer: StepTimer

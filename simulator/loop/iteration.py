@@ -28,7 +28,7 @@ from simulator.loop.scheduling.kv_cache import (
 from simulator.loop.scheduling.scheduler import compose, leave
 from simulator.loop.scheduling.split import is_one_pass
 from simulator.loop.scheduling.waiting import dequeue, end_request, enqueue
-from simulator.loop.state import MOST_SAMPLES, Buffers, Limits, Prefixes, Replica, Requests
+from simulator.loop.state import MOST_SAMPLES, Buffers, Prefixes, Replica, Requests, SchedulerLimits
 from simulator.loop.tables import Tables, target_seconds
 
 COMPOSED, PAUSED, DONE, COUNTED = range(4)
@@ -36,7 +36,9 @@ REMEMBERED = 0.2  # weight of the latest step in the time per token that admissi
 
 
 @compiled
-def next_arrival_s(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits) -> float:
+def next_arrival_s(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits
+) -> float:
     """When the next request is known to reach the replica; infinity: none is."""
     if replica.taken < min(replica.sent, limits.users + replica.ended):
         return float(requests[buffers.inbox[replica.taken]].ready_s)
@@ -45,7 +47,7 @@ def next_arrival_s(replica: Replica, buffers: Buffers, requests: Requests, limit
 
 @compiled
 def _take_in(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, latest_s: float
+    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, latest_s: float
 ) -> None:
     """Queue what has arrived by `latest_s`; what can never fit is rejected."""
     while next_arrival_s(replica, buffers, requests, limits) <= latest_s:
@@ -59,7 +61,7 @@ def _take_in(
 
 
 @compiled
-def _sample(replica: Replica, buffers: Buffers, limits: Limits) -> None:
+def _sample(replica: Replica, buffers: Buffers, limits: SchedulerLimits) -> None:
     """Note the state after every so many iterations; when the room is used up, after twice as
     many.
     """
@@ -114,7 +116,7 @@ def _step(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     r: int,
     watched: bool,
@@ -143,7 +145,7 @@ def settle(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
 ) -> None:
     """End the iteration: emit, deliver, let finished requests go."""
@@ -209,7 +211,7 @@ def _fail(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     everybody: bool,
 ) -> None:
     """Give up the first request, or all of them: those that have not been sent yet too."""
@@ -239,7 +241,7 @@ def begin(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     t: Tables,
     until: float,
@@ -290,7 +292,7 @@ def begin(
 
 
 @compiled
-def _queue_moves(limits: Limits) -> bool:
+def _queue_moves(limits: SchedulerLimits) -> bool:
     """Whether a queue can change although nobody comes or goes: by limits of time, or after a wait
     for company.
     """
@@ -300,7 +302,7 @@ def _queue_moves(limits: Limits) -> bool:
 
 
 @compiled
-def _look_between(replica: Replica, limits: Limits, done: int) -> None:
+def _look_between(replica: Replica, limits: SchedulerLimits, done: int) -> None:
     """The scheduler looks for new requests between so many decoding iterations, and finds none."""
     unseen = replica.unseen if replica.unseen < limits.receive_iterations else 0
     replica.unseen = (unseen + done - 1) % limits.receive_iterations + 1
@@ -308,7 +310,12 @@ def _look_between(replica: Replica, limits: Limits, done: int) -> None:
 
 @compiled
 def _steady_run(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, t: Tables, until: float
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: SchedulerLimits,
+    t: Tables,
+    until: float,
 ) -> None:
     """Advance iterations in which everybody who runs decodes one token and nobody comes or goes."""
     running = buffers.running
@@ -377,7 +384,7 @@ def advance(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     t: Tables,
     until: float,

@@ -17,7 +17,7 @@ from simulator.loop.decoders.drafting import accepted_tokens
 from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.request import DECODING
 from simulator.loop.scheduling.split import split_seconds
-from simulator.loop.state import Buffers, Limits, Replica, Requests
+from simulator.loop.state import Buffers, Replica, Requests, SchedulerLimits
 from simulator.loop.tables import (
     Tables,
     device_seconds,
@@ -172,7 +172,12 @@ def _whole_pass_seconds(replica: Replica, buffers: Buffers, d: Drafts, t: Tables
 
 @compiled
 def tabled_seconds(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, t: Tables
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: SchedulerLimits,
+    d: Drafts,
+    t: Tables,
 ) -> float:
     """Seconds of the composed iteration by the tables."""
     if d.parts > 1:

@@ -21,7 +21,7 @@ from simulator.loop.iteration import COMPOSED, COUNTED, DONE, begin, next_arriva
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.rank_time import IDLE_TOKENS
 from simulator.loop.scheduling.waiting import receive
-from simulator.loop.state import Buffers, Limits, Prefixes, Real, Replica, Requests, Whole
+from simulator.loop.state import Buffers, Prefixes, Real, Replica, Requests, SchedulerLimits, Whole
 from simulator.loop.tables import Tables, between
 
 IN_TURN, FEWEST, REPORTED = range(3)
@@ -33,7 +33,7 @@ Replicas = tuple[Replica, ...]
 Arrays = tuple[Buffers, ...]
 
 
-class Front(NamedTuple):
+class RankFront(NamedTuple):
     """What the front end of ranks remembers, in arrays that compiled code writes.
 
     Args:
@@ -59,9 +59,9 @@ class Front(NamedTuple):
 
 def new_front(
     requests: int, ranks: int, *, users: int | None, think_s: float, router: int
-) -> Front:
+) -> RankFront:
     """A front end that has sent nothing."""
-    return Front(
+    return RankFront(
         numbers=np.zeros(3, np.int64),
         times=np.zeros(4),
         counts=np.zeros(6 * ranks, np.int64),
@@ -74,7 +74,7 @@ def new_front(
 
 
 @compiled
-def _choose(front: Front, replicas: Replicas, at_s: float) -> int:
+def _choose(front: RankFront, replicas: Replicas, at_s: float) -> int:
     ranks = len(replicas)
     if front.router == IN_TURN:
         return int(front.numbers[0] % ranks)
@@ -98,7 +98,7 @@ def _choose(front: Front, replicas: Replicas, at_s: float) -> int:
 
 
 @compiled
-def _next_sent_s(front: Front, requests: Requests) -> float:
+def _next_sent_s(front: RankFront, requests: Requests) -> float:
     """When the next request is sent, as far as is known."""
     r = front.numbers[0]
     if r == len(requests) or r >= front.users + front.numbers[1]:
@@ -110,11 +110,11 @@ def _next_sent_s(front: Front, requests: Requests) -> float:
 
 @compiled
 def _send(
-    front: Front,
+    front: RankFront,
     replicas: Replicas,
     buffers: Arrays,
     requests: Requests,
-    limits: Limits,
+    limits: SchedulerLimits,
     before_s: float,
 ) -> None:
     """Send what is due before a time."""
@@ -134,7 +134,7 @@ def _send(
 
 
 @compiled
-def _note_ends(front: Front, replicas: Replicas) -> None:
+def _note_ends(front: RankFront, replicas: Replicas) -> None:
     for i in range(len(replicas)):
         while front.noted[i] < replicas[i].ended:
             front.noted[i] += 1
@@ -143,7 +143,7 @@ def _note_ends(front: Front, replicas: Replicas) -> None:
 
 
 @compiled
-def _report(front: Front, replicas: Replicas, now: float) -> None:
+def _report(front: RankFront, replicas: Replicas, now: float) -> None:
     """An iteration has ended; a report in between told how it was before."""
     ranks = len(replicas)
     crossed_s = int(now / REPORT_S) * REPORT_S
@@ -161,12 +161,12 @@ def _report(front: Front, replicas: Replicas, now: float) -> None:
 
 @compiled
 def begin_together(
-    front: Front,
+    front: RankFront,
     replicas: Replicas,
     buffers: Arrays,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     t: Tables,
 ) -> int:
@@ -204,7 +204,7 @@ def begin_together(
 
 
 @compiled
-def start_together(front: Front, replicas: Replicas, buffers: Arrays, seconds: float) -> None:
+def start_together(front: RankFront, replicas: Replicas, buffers: Arrays, seconds: float) -> None:
     """The composed iteration begins; `seconds` hold whatever moves to and from the host."""
     front.times[3] = front.times[0]
     for i in range(len(replicas)):
@@ -217,12 +217,12 @@ def start_together(front: Front, replicas: Replicas, buffers: Arrays, seconds: f
 
 @compiled
 def settle_together(
-    front: Front,
+    front: RankFront,
     replicas: Replicas,
     buffers: Arrays,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     seconds: float,
 ) -> None:
@@ -239,12 +239,12 @@ def settle_together(
 
 @compiled
 def advance_together(
-    front: Front,
+    front: RankFront,
     replicas: Replicas,
     buffers: Arrays,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     t: Tables,
     by_mean_s: Real,

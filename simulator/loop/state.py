@@ -249,7 +249,7 @@ class Prefixes(NamedTuple):
     entries: int  # different shared blocks
 
 
-class Limits(NamedTuple):
+class SchedulerLimits(NamedTuple):
     """`SchedulerOptions` in numbers, with infinity for what has no limit."""
 
     token_budget: int
@@ -374,7 +374,7 @@ def new_limits(
     users: bool,
     sequences: int = 1,
     canvas: int = 0,
-) -> Limits:
+) -> SchedulerLimits:
     """Options in numbers; `users`: the closed loop is kept by the replica itself."""
 
     def or_never(limit: float | None) -> float:
@@ -386,7 +386,7 @@ def new_limits(
             rows, int((workload.prompt_tokens.astype(np.int64) + workload.output_tokens).max())
         )
     # plain numbers of one type each: compiled code is made once per combination of types
-    return Limits(
+    return SchedulerLimits(
         token_budget=int(options.token_budget),
         max_requests=int(options.max_requests),
         chunked=bool(options.chunked_prefill),
@@ -420,7 +420,7 @@ def new_limits(
     )
 
 
-def new_replica(limits: Limits, *, machine: bool) -> Replica:
+def new_replica(limits: SchedulerLimits, *, machine: bool) -> Replica:
     """An engine that has seen nothing; a record for machine code, or the object that Python reads
     faster.
     """
@@ -434,7 +434,7 @@ def new_replica(limits: Limits, *, machine: bool) -> Replica:
 
 
 def new_buffers(
-    limits: Limits,
+    limits: SchedulerLimits,
     prefixes: Prefixes,
     inbox: int,
     *,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.answers.joint.simulated import Run, Simulations, Traffic
+from app.answers.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.optimizers.joint.search import joint_search
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
 
@@ -22,7 +22,7 @@ def test_simulated_designs_agree_with_the_law(changes):
     assert designs
     for design in designs:
         run = Simulations(asked, TRAFFIC).run(design, [0, 1])
-        assert isinstance(run, Run), run
+        assert isinstance(run, DesignRun), run
         assert 0.88 <= sum(run.ratios) / len(run.ratios) <= 1.04
         if (
             not asked.rate_stated

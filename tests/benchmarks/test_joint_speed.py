@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.answers.joint.answer import joint_answer
-from app.answers.joint.simulated import Run, Simulations, Traffic
+from app.answers.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.default_drafters import default_drafters
@@ -72,6 +72,6 @@ def test_short_simulations(benchmark, cpu_s, aim):
     def runs():
         return [Simulations(asked, TRAFFIC).run(design, range(3)) for design in designs]
 
-    assert all(isinstance(run, Run) for run in benchmark.pedantic(runs, rounds=1))
+    assert all(isinstance(run, DesignRun) for run in benchmark.pedantic(runs, rounds=1))
     each = cpu_s(runs, rounds=1) / (3 * len(designs))
     aim(f"CPU s of 1,000 short simulations, from {3 * len(designs)}", 1000 * each, most=60)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from app.answers.sweep.evaluate import Evaluation
+from app.answers.sweep.evaluate import SweepEvaluation
 from app.answers.sweep.file import Sweep, SweepFile
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.named_drafters import drafter_source
@@ -29,7 +29,7 @@ BATCHES, CONTEXTS = (
 
 def computed(**lists):
     """Every row of a sweep, by an evaluation that has remembered nothing."""
-    evaluation = Evaluation(
+    evaluation = SweepEvaluation(
         Sweep(lists=SweepFile(models=MODELS, devices=DEVICES, **lists), folder=Path()), 0
     )
     return sum(evaluation.shard(shard).num_rows for shard in range(evaluation.cells.shards))
@@ -131,7 +131,7 @@ def test_memory_of_a_shard(benchmark, aim):
         batches=(*range(1, 33),),
         contexts=(*range(1, 161),),
     )
-    evaluation = Evaluation(Sweep(lists=lists, folder=Path()), 0)
+    evaluation = SweepEvaluation(Sweep(lists=lists, folder=Path()), 0)
     benchmark.pedantic(evaluation.shard, args=(0,), rounds=1)
     tracemalloc.start()
     assert evaluation.shard(1).num_rows == 512

@@ -61,7 +61,7 @@ def undone(monkeypatch):
 
     for name in (
         "real_runs.models.loading.weights.load_weights",
-        "app.answers.sweep.evaluate.Evaluation.shard",
+        "app.answers.sweep.evaluate.SweepEvaluation.shard",
         "costmodel.optimizers.recommend.recommend",
         "real_runs.kernels.timing.measure",
     ):
@@ -203,7 +203,7 @@ def test_a_sweep_keeps_its_shards(small_disk, tmp_path, capfd, monkeypatch):
     def computed_again(*_):
         raise AssertionError("a shard was computed again")
 
-    monkeypatch.setattr("app.answers.sweep.evaluate.Evaluation.shard", computed_again)
+    monkeypatch.setattr("app.answers.sweep.evaluate.SweepEvaluation.shard", computed_again)
     assert main([*words, str(out), "--resume"]) == 0
     assert out.read_bytes() == (tmp_path / "cells.parquet").read_bytes()
 

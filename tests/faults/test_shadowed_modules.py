@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from real_runs.campaigns.process import Stop, run_child
+from real_runs.campaigns.process import StopSignal, run_child
 
 PACKAGES = ("app", "costmodel", "hardware_profiles", "real_runs", "simulator", "traces")
 
@@ -23,7 +23,13 @@ def among_shadows(tmp_path, monkeypatch):
 
 def test_a_job_imports_what_is_installed(among_shadows):
     run_child(
-        {"a": 1}, among_shadows, module="json.tool", title="t", limit_s=60, stop=Stop(), lock=None
+        {"a": 1},
+        among_shadows,
+        module="json.tool",
+        title="t",
+        limit_s=60,
+        stop=StopSignal(),
+        lock=None,
     )  # a module of Python's own, which imports the name that is shadowed
     log = (among_shadows / "log.txt").read_text()
     assert json.loads(log.removeprefix("== t\n")) == {"a": 1}

@@ -280,7 +280,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.requests = np.zeros(40, dtype=s.REQUEST)
         self.requests["key"] = np.random.default_rng(1).permutation(40)
         limits, none = (
-            s.Limits(*[0] * len(s.Limits._fields)),
+            s.SchedulerLimits(*[0] * len(s.SchedulerLimits._fields)),
             s.Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 0),
         )
         self.replica, self.buffers = (

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.joint.simulated import Run, Simulations, Traffic
+from app.answers.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits
-from costmodel.optimizers.joint.comparison import Comparison, compare_designs
+from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
 from costmodel.optimizers.joint.search import (
     Design,
@@ -49,7 +49,7 @@ class Finalist:
     """
 
     design: Design
-    run: Run | None
+    run: DesignRun | None
     reason: str = ""
 
     @property
@@ -91,7 +91,7 @@ class JointAnswer:
     optimum: JointOptimum
     finalists: Sequence[Finalist]
     front: Sequence[Finalist]
-    comparison: Comparison
+    comparison: DesignComparison
     simulations: int
 
 

@@ -50,7 +50,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class DesignRun:
     """Simulations of one design.
 
     Args:
@@ -78,7 +78,7 @@ class Run:
 
 
 class _Seen(NamedTuple):
-    """One simulation: what `Run` says of several, and times as limits take them."""
+    """One simulation: what `DesignRun` says of several, and times as limits take them."""
 
     ratio: float
     tokens_per_s: float
@@ -110,7 +110,7 @@ class Simulations:
         """That were run."""
         return len(self._results)
 
-    def run(self, design: Design, seeds: Sequence[int]) -> Run | str:
+    def run(self, design: Design, seeds: Sequence[int]) -> DesignRun | str:
         """Simulations of one replica of a design, or why there are none.
 
         Args:
@@ -129,7 +129,7 @@ class Simulations:
             met = bool(slo.met(ttft_s=np.asarray(mean.ttft_s), tpot_s=np.asarray(mean.tpot_s)))
         else:
             met = not slo.limited or mean.good_ratio >= slo.share_ratio
-        return Run(
+        return DesignRun(
             ratios=ratios,
             tokens_per_s=mean.tokens_per_s,
             tpot_s=mean.tpot_s,

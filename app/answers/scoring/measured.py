@@ -30,7 +30,7 @@ _BANDS = (4, 16, 64, 256)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
+class ComparedTime:
     """A measured time beside its answer.
 
     Args:
@@ -58,7 +58,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measurement:
+class PublishedMeasurement:
     """A measurement, however many rows hold it.
 
     Args:
@@ -72,12 +72,12 @@ class Measurement:
 
     ids: tuple[str, ...]
     place: Mapping[str, str]
-    tpot: Compared | None
-    ttft: Compared | None
+    tpot: ComparedTime | None
+    ttft: ComparedTime | None
     reason: str | None
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
-    def compared(self, quantity: str) -> Compared | None:
+    def compared(self, quantity: str) -> ComparedTime | None:
         """What was measured of `tpot` or `ttft`, where there is an answer to compare with; else
         None.
         """
@@ -87,7 +87,7 @@ class Measurement:
 
 def measurements(
     records: Sequence[Record], answers: Sequence[RowAnswer]
-) -> tuple[list[Measurement], dict[str, int]]:
+) -> tuple[list[PublishedMeasurement], dict[str, int]]:
     """Every measurement of a table with its answer, in order of appearance, and rows that hold
     none, by reason.
 
@@ -187,7 +187,7 @@ def _key(record: Record, times: Mapping[str, float | None], index: int) -> tuple
 
 def _measurement(
     records: Sequence[Record], answers: Sequence[RowAnswer], times: Mapping[str, float | None]
-) -> Measurement:
+) -> PublishedMeasurement:
     answered = [a for a in answers if a.reason is None]
     first = next((i for i, a in enumerate(answers) if a.reason is None), 0)
     pairs = {
@@ -202,7 +202,7 @@ def _measurement(
         shares[quantity] = (
             {part: value / total for part, value in seconds.items()} if total > 0 else {}
         )
-    return Measurement(
+    return PublishedMeasurement(
         ids=tuple(a.id for a in answers),
         place=_place(records[first]),
         tpot=pairs["tpot"],
@@ -212,12 +212,12 @@ def _measurement(
     )
 
 
-def _compared(measured_ms: float, quantity: str, answered: Sequence[RowAnswer]) -> Compared:
+def _compared(measured_ms: float, quantity: str, answered: Sequence[RowAnswer]) -> ComparedTime:
     values = [
         v for a in answered if (v := getattr(a, f"{quantity}_ms")) is not None and math.isfinite(v)
     ]
     bounds = [b for a in answered if (b := getattr(a, f"{quantity}_ms_interval")) is not None]
-    return Compared(
+    return ComparedTime(
         measured_ms=measured_ms,
         predicted_ms=median(values) if values else None,
         interval_ms=(median(b[0] for b in bounds), median(b[1] for b in bounds))

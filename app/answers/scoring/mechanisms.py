@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.scoring.measured import Compared, Measurement
+from app.answers.scoring.measured import ComparedTime, PublishedMeasurement
 from app.answers.scoring.summaries import SLICES
 
 Json = dict[str, Any]
@@ -22,7 +22,7 @@ _NAMED = 8  # values of slices
 _LEAST = 5  # measurements of a value of a slice that is named
 
 
-def parts(measured: Sequence[Measurement], quantity: str) -> list[Json]:
+def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[Json]:
     """What each part takes of the predicted time, and which factor on it alone would bring answers
     nearest.
 
@@ -67,7 +67,7 @@ def parts(measured: Sequence[Measurement], quantity: str) -> list[Json]:
     return sorted(rows, key=lambda row: row["log_error"])
 
 
-def gathered(measured: Sequence[Measurement], quantity: str) -> list[Json]:
+def gathered(measured: Sequence[PublishedMeasurement], quantity: str) -> list[Json]:
     """Values of slices that hold more of the error than of the measurements, the largest surplus
     first.
 
@@ -82,7 +82,7 @@ def gathered(measured: Sequence[Measurement], quantity: str) -> list[Json]:
         return []
     rows = []
     for name in SLICES:
-        values: dict[str, list[tuple[Measurement, Compared]]] = {}
+        values: dict[str, list[tuple[PublishedMeasurement, ComparedTime]]] = {}
         for m, pair in compared:
             values.setdefault(m.place[name], []).append((m, pair))
         rows += [_gathered(name, value, own, total, len(compared)) for value, own in values.items()]
@@ -93,7 +93,7 @@ def gathered(measured: Sequence[Measurement], quantity: str) -> list[Json]:
     return [row | _blamed(row, [m for m, _ in compared], quantity) for row in rows[:_NAMED]]
 
 
-def _blamed(row: Json, compared: Sequence[Measurement], quantity: str) -> Json:
+def _blamed(row: Json, compared: Sequence[PublishedMeasurement], quantity: str) -> Json:
     """The most helpful part in one value of a slice."""
     found = parts([m for m in compared if m.place[row["slice"]] == row["value"]], quantity)
     return {
@@ -102,14 +102,14 @@ def _blamed(row: Json, compared: Sequence[Measurement], quantity: str) -> Json:
     }
 
 
-def _off(pair: Compared) -> float:
+def _off(pair: ComparedTime) -> float:
     return float(abs(np.log1p(pair.error_ratio)))
 
 
 def _gathered(
     name: str,
     value: str,
-    own: Sequence[tuple[Measurement, Compared]],
+    own: Sequence[tuple[PublishedMeasurement, ComparedTime]],
     total: float,
     measurements: int,
 ) -> Json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.answers.scoring.measured import QUANTITIES, Compared, Measurement
+from app.answers.scoring.measured import QUANTITIES, ComparedTime, PublishedMeasurement
 from app.answers.scoring.mechanisms import gathered, parts
 from app.answers.scoring.summaries import Predicted, beside, slices, summary
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def scored(
-    measured: Sequence[Measurement],
+    measured: Sequence[PublishedMeasurement],
     unusable: dict[str, int],
     inputs: Json,
     *,
@@ -53,7 +53,7 @@ def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _row(m: Measurement) -> Json:
+def _row(m: PublishedMeasurement) -> Json:
     """A measurement with its answer; times in milliseconds."""
     row: Json = {"ids": list(m.ids), **m.place, "reason": m.reason}
     for quantity, pair in (("tpot", m.tpot), ("ttft", m.ttft)):
@@ -63,7 +63,7 @@ def _row(m: Measurement) -> Json:
     return row
 
 
-def _times(quantity: str, pair: Compared | None) -> Json:
+def _times(quantity: str, pair: ComparedTime | None) -> Json:
     return {
         f"measured_{quantity}_ms": None if pair is None else pair.measured_ms,
         f"{quantity}_ms": None if pair is None else pair.predicted_ms,

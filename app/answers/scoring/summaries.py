@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.scoring.measured import QUANTITIES, Compared, Measurement
+from app.answers.scoring.measured import QUANTITIES, ComparedTime, PublishedMeasurement
 
 SLICES = (
     "engine",
@@ -29,14 +29,16 @@ Json = dict[str, Any]
 Predicted = Mapping[str, Mapping[str, float]]
 
 
-def errors(pairs: Sequence[Compared]) -> Json | None:
+def errors(pairs: Sequence[ComparedTime]) -> Json | None:
     """Errors of answers; None where there is nothing to compare.
 
     `bias_ratio` is the median of predicted over measured, minus one; the others are of its size
     without the sign. `width_ratio` is the median of the interval's upper over its lower end.
 
     Example:
-        >>> found = errors([Compared(measured_ms=10.0, predicted_ms=p, interval_ms=(8.0, 10.5)) for p in (9.0, 12.0)])
+        >>> low = ComparedTime(measured_ms=10.0, predicted_ms=9.0, interval_ms=(8.0, 10.5))
+        >>> high = ComparedTime(measured_ms=10.0, predicted_ms=12.0, interval_ms=(8.0, 10.5))
+        >>> found = errors([low, high])
         >>> found["measurements"], round(found["bias_ratio"], 3), round(found["mean_error_ratio"], 3)
         (2, 0.05, 0.15)
         >>> found["coverage_ratio"], found["width_ratio"]
@@ -62,7 +64,7 @@ def errors(pairs: Sequence[Compared]) -> Json | None:
     }
 
 
-def summary(measured: Sequence[Measurement]) -> Json:
+def summary(measured: Sequence[PublishedMeasurement]) -> Json:
     """Counts of measurements and their errors by quantity."""
     return {
         "measurements": len(measured),
@@ -71,13 +73,13 @@ def summary(measured: Sequence[Measurement]) -> Json:
     }
 
 
-def slices(measured: Sequence[Measurement]) -> list[Json]:
+def slices(measured: Sequence[PublishedMeasurement]) -> list[Json]:
     """A summary for every value of every slice, values with more measurements first; overall is the
     first row.
     """
     rows: list[Json] = [{"slice": "all", "value": "all", **summary(measured)}]
     for name in SLICES:
-        values: dict[str, list[Measurement]] = {}
+        values: dict[str, list[PublishedMeasurement]] = {}
         for m in measured:
             values.setdefault(m.place[name], []).append(m)
         ordered = sorted(values.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -85,7 +87,7 @@ def slices(measured: Sequence[Measurement]) -> list[Json]:
     return rows
 
 
-def beside(measured: Sequence[Measurement], other: Predicted) -> list[Json]:
+def beside(measured: Sequence[PublishedMeasurement], other: Predicted) -> list[Json]:
     """Slices of the measurements that both answer, each with the other's errors under `baseline`.
 
     Args:
@@ -104,20 +106,20 @@ def beside(measured: Sequence[Measurement], other: Predicted) -> list[Json]:
     ]
 
 
-def _of_other(m: Measurement, other: Predicted) -> Measurement | None:
+def _of_other(m: PublishedMeasurement, other: Predicted) -> PublishedMeasurement | None:
     """The measurement with the other's answers, the median over its rows; None where it answers
     none of them.
     """
-    pairs: dict[str, Compared | None] = {}
+    pairs: dict[str, ComparedTime | None] = {}
     for quantity, own in (("tpot", m.tpot), ("ttft", m.ttft)):
         values = [v for each in m.ids if (v := other.get(each, {}).get(quantity)) is not None]
         pairs[quantity] = (
             None
             if own is None or not values
-            else Compared(measured_ms=own.measured_ms, predicted_ms=float(np.median(values)))
+            else ComparedTime(measured_ms=own.measured_ms, predicted_ms=float(np.median(values)))
         )
     if not any(pairs.values()):
         return None
-    return Measurement(
+    return PublishedMeasurement(
         ids=m.ids, place=m.place, tpot=pairs["tpot"], ttft=pairs["ttft"], reason=None
     )

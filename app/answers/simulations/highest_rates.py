@@ -54,7 +54,7 @@ Point = Callable[[float], LoadPoint]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class ServingVariant:
     """One way to serve.
 
     Args:
@@ -104,7 +104,7 @@ class HighestRate:
 
 def settings_of(
     base: Prepared, lengths: Sequence[int], variants: Sequence[Variant]
-) -> list[Setting]:
+) -> list[ServingVariant]:
     """A setting for every draft length, else for every variant; one that cannot be has its reason.
 
     Args:
@@ -118,7 +118,7 @@ def settings_of(
     if not lengths:
         plain = autoregressive(base)
         return [
-            Setting(
+            ServingVariant(
                 name=name, prepared=plain if name == "autoregressive" else base, changes=changes
             )
             for name, changes in variants
@@ -133,10 +133,10 @@ def settings_of(
     for length in lengths:
         name = f"K={length}" if length else "off"
         try:
-            found.append(Setting(name=name, prepared=_drafting(base, length)))
+            found.append(ServingVariant(name=name, prepared=_drafting(base, length)))
         except RooftreeError as error:
             first = first or error
-            found.append(Setting(name=name, reason=str(error)))
+            found.append(ServingVariant(name=name, reason=str(error)))
     if first is not None and all(setting.prepared is None for setting in found):
         raise first
     return found
@@ -151,7 +151,7 @@ def _drafting(base: Prepared, length: int) -> Prepared:
     return prepare(base.written.model_copy(update={"speculation": speculation}))
 
 
-def points_of(setting: Setting, share: float, seed: int, report: Report) -> Point:
+def points_of(setting: ServingVariant, share: float, seed: int, report: Report) -> Point:
     """What a setting does at a rate, in runs that are long enough to say so; each rate is looked at
     once.
 
@@ -225,7 +225,7 @@ def highest_rate(at: Point, start: float) -> tuple[LoadPoint | None, LoadPoint |
 
 
 def highest_rates(
-    settings: Sequence[Setting],
+    settings: Sequence[ServingVariant],
     rates: Sequence[float],
     share: float,
     seeds: Sequence[int],

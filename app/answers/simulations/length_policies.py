@@ -54,7 +54,7 @@ Score = Callable[[Mapping[str, Any]], float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
+class PolicyOutcome:
     """One policy over all seeds.
 
     Args:
@@ -89,7 +89,7 @@ def policy_names(text: str) -> list[str]:
 
 def compared_policies(
     prepared: Prepared, names: Sequence[str], seeds: Sequence[int], report: Report
-) -> tuple[list[Compared], dict[str, Any]]:
+) -> tuple[list[PolicyOutcome], dict[str, Any]]:
     """Every policy on the same requests, seed by seed.
 
     Args:
@@ -139,7 +139,7 @@ def compared_policies(
         notes.append("ours: nothing is drafted at any batch, so no drafter is loaded")
     by = "1 / mean time per token" if by_user else "tokens per second"
     about = {"schedule": [list(row) for row in schedule], "by": by, "notes": notes}
-    return [Compared(name=name, metrics=tuple(found[name])) for name in names], about
+    return [PolicyOutcome(name=name, metrics=tuple(found[name])) for name in names], about
 
 
 def score_of(metrics: Mapping[str, Any], *, by_user: bool) -> float:
@@ -213,7 +213,7 @@ def batch_grid(most: int) -> list[int]:
     return found
 
 
-def rows_of(compared: Sequence[Compared]) -> list[dict[str, Any]]:
+def rows_of(compared: Sequence[PolicyOutcome]) -> list[dict[str, Any]]:
     """One row a policy: means over seeds, and ratios to others seed by seed with 80 % intervals.
 
     Args:

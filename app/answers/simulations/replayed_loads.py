@@ -13,7 +13,7 @@ from pathlib import Path
 from app.answers.simulations.runs import Report, prepared_of
 from hardware_profiles.errors import InputError
 from real_runs.servers.load import ROWS
-from real_runs.validation.load_replay import Replay, compared, load_file, read_load
+from real_runs.validation.load_replay import LoadReplay, compared, load_file, read_load
 from simulator.engine import simulate
 from simulator.scenario.file import ScenarioFile
 
@@ -37,7 +37,7 @@ def load_names(paths: Sequence[Path]) -> dict[str, Path]:
 
 def replayed(
     written: ScenarioFile, loads: dict[str, Path], seed: int, report: Report
-) -> tuple[list[Replay], list[str]]:
+) -> tuple[list[LoadReplay], list[str]]:
     """Every load beside its simulation, and what was assumed.
 
     Args:
@@ -49,7 +49,7 @@ def replayed(
     Raises:
         InputError: a file that holds no load, or a scenario that does not fit its requests.
     """
-    found: list[Replay] = []
+    found: list[LoadReplay] = []
     notes: dict[str, None] = {}
     for name, file in loads.items():
         rows = read_load(file)

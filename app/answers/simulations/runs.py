@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from app.reports.simulation_page import Case, LoadPoint
+from app.reports.simulation_page import LoadPoint, SimulationCase
 from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.engine import simulate
 from simulator.loop.options import Scenario
@@ -86,7 +86,7 @@ def prepared_of(written: ScenarioFile) -> Prepared:
 
 def run_cases(
     prepared: Prepared, variants: Sequence[Variant], seed: int, report: Report
-) -> list[Case]:
+) -> list[SimulationCase]:
     """The scenario and its variants, all on the same requests.
 
     Args:
@@ -100,7 +100,7 @@ def run_cases(
         own = autoregressive(prepared) if name == AUTOREGRESSIVE else prepared
         scenario = with_whole_prompts(own.scenario(seed, **changes), changes)
         result = simulate(scenario, progress=_progress(report, name))
-        cases.append(Case(name=name, result=result, metrics=summary(own, result)))
+        cases.append(SimulationCase(name=name, result=result, metrics=summary(own, result)))
     return cases
 
 

@@ -21,7 +21,7 @@ PLAIN = "plain-decoding"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class CellGroup:
     """Cells that differ in batch and context alone.
 
     Args:
@@ -85,14 +85,14 @@ class Cells:
         """Pieces that are computed at once."""
         return self.groups * self._pieces if self._pieces > 1 else -(-self.groups // self._together)
 
-    def group(self, index: int) -> Group:
+    def group(self, index: int) -> CellGroup:
         """A group by its place; the drafter changes fastest."""
         chosen = []
         for axis in reversed(self._axes):
             index, at = divmod(index, len(axis))
             chosen.append(axis[at])
         (drafter, recorded), tensor_parallel, engine, device, model = chosen
-        return Group(
+        return CellGroup(
             model=model,
             device=device,
             engine=engine,
@@ -105,7 +105,7 @@ class Cells:
         """Cells of a shard."""
         return sum(len(batches) for _, batches, _ in self.blocks(shard))
 
-    def blocks(self, shard: int) -> Iterator[tuple[Group, list[int], list[int]]]:
+    def blocks(self, shard: int) -> Iterator[tuple[CellGroup, list[int], list[int]]]:
         """Groups of a shard, each with the batch and the context of every cell, in the order of
         rows.
         """

@@ -24,7 +24,7 @@ from app.answers.sweep.worker import PART
 from hardware_profiles.errors import InputError, RooftreeError
 
 if TYPE_CHECKING:
-    from app.answers.sweep.evaluate import Evaluation
+    from app.answers.sweep.evaluate import SweepEvaluation
 
 MOST_TRIES = 3  # times that a shard is begun again where its process or its node dies
 QUEUED = 4  # shards that are asked for at once, a processor of the cluster
@@ -106,9 +106,9 @@ def shard_stream(question: str, shard: int) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _evaluation(question: str) -> Evaluation:
+def _evaluation(question: str) -> SweepEvaluation:
     """What a process of a node remembers of one sweep."""
-    from app.answers.sweep.evaluate import Evaluation
+    from app.answers.sweep.evaluate import SweepEvaluation
 
     asked = json.loads(question)
     sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
@@ -118,7 +118,7 @@ def _evaluation(question: str) -> Evaluation:
             " this machine"
         )
         raise InputError(rule, key="a node of --ray")
-    return Evaluation(sweep, asked["seed"])
+    return SweepEvaluation(sweep, asked["seed"])
 
 
 def _stream(ray: Any, ready: Any, shard: int) -> bytes:

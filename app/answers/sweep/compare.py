@@ -24,7 +24,7 @@ _SAID = ("feasible", "reason", "topology", "draft_tokens", *RATES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class SweepComparison:
     """What lies between two sweeps.
 
     Args:
@@ -42,7 +42,7 @@ class Comparison:
     same: int
 
 
-def compare(old: Path, new: Path, *, threshold: float) -> Comparison:
+def compare(old: Path, new: Path, *, threshold: float) -> SweepComparison:
     """Compare two sweeps cell by cell.
 
     Args:
@@ -77,7 +77,7 @@ def compare(old: Path, new: Path, *, threshold: float) -> Comparison:
     moved = both.take(pa.array(order)).to_pylist()
     for row, place in zip(moved, order.tolist(), strict=True):
         row |= {f"{name}_change_ratio": _finite(change[place]) for name, change in changes.items()}
-    return Comparison(
+    return SweepComparison(
         moved=_sorted(moved, sizes[order]),
         appeared=_listed(alone[0]),
         disappeared=_listed(alone[1]),

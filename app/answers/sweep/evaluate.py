@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.answers.sweep.cells import PLAIN, Cells, Group
+from app.answers.sweep.cells import PLAIN, CellGroup, Cells
 from app.answers.sweep.file import Sweep, recorded_source
 from app.answers.sweep.table import table_of
 from costmodel.answers.estimate import estimate, intervals, needed_bytes, step_cost
@@ -55,7 +55,7 @@ class _Prepared(NamedTuple):
         return self.contender.setting
 
 
-class Evaluation:
+class SweepEvaluation:
     """Answers the cells of one sweep; what they share is computed once.
 
     Args:
@@ -73,7 +73,7 @@ class Evaluation:
         """The rows of a shard."""
         return table_of([row for block in self.cells.blocks(shard) for row in self.rows(*block)])
 
-    def rows(self, group: Group, batches: Sequence[int], contexts: Sequence[int]) -> list[Row]:
+    def rows(self, group: CellGroup, batches: Sequence[int], contexts: Sequence[int]) -> list[Row]:
         """A row for each batch with its context.
 
         Args:
@@ -96,7 +96,7 @@ class Evaluation:
             return [{**key, "feasible": False, "reason": str(error)} for key in keys]
         return [key | answer for key, answer in zip(keys, found, strict=True)]
 
-    def _prepare(self, group: Group) -> _Prepared:
+    def _prepare(self, group: CellGroup) -> _Prepared:
         where = self._sweep.place
         names = DeploymentNames(
             model=where(group.model),

@@ -39,7 +39,7 @@ Report = Callable[[int, int], None]
 
 
 @dataclass(kw_only=True)
-class Summary:
+class SweepSummary:
     """What a sweep found.
 
     Args:
@@ -81,7 +81,7 @@ def run_sweep(
     resume: bool = False,
     ray: str | None = None,
     report: Report = lambda done, total: None,
-) -> Summary:
+) -> SweepSummary:
     """Answer every cell of a sweep, and write one row a cell.
 
     Args:
@@ -103,7 +103,7 @@ def run_sweep(
     cells, digest = Cells(sweep), sweep.digest(seed)
     parts = out.with_name(f"{out.name}.parts")
     if resume and not parts.exists() and _is_whole(out, digest):
-        summary = Summary(workers=0)
+        summary = SweepSummary(workers=0)
         _join(_tables([out]), schema(_metadata(sweep, digest, seed)), None, csv_file, summary)
         return summary
     _begin(parts, digest, resume=resume)
@@ -111,7 +111,7 @@ def run_sweep(
         files = [parts / PART.format(shard) for shard in range(cells.shards)]
         left = [shard for shard, file in enumerate(files) if not _holds(file, cells.size(shard))]
         waiting = sum(map(cells.size, left))
-        summary = Summary(
+        summary = SweepSummary(
             workers=max(min(workers or min(cores(), waiting // CELLS_A_PROCESS), len(left)), 1)
         )
         done = cells.count - waiting
@@ -137,10 +137,10 @@ def _computed(
             asked_of(sweep, seed) | {"parts": str(parts)}, left, workers
         )
         return
-    from app.answers.sweep.evaluate import Evaluation
+    from app.answers.sweep.evaluate import SweepEvaluation
     from traces.storage.parquet_files import write_parquet
 
-    evaluation = Evaluation(sweep, seed)
+    evaluation = SweepEvaluation(sweep, seed)
     for shard in left:
         write_parquet(evaluation.shard(shard), parts / PART.format(shard))
         yield shard
@@ -218,7 +218,7 @@ def _join(
     form: pa.Schema,
     out: Path | None,
     csv_file: Path | None,
-    summary: Summary,
+    summary: SweepSummary,
 ) -> None:
     """Write rows as one Parquet file and as comma-separated values, and count them; only some
     thousands are held.

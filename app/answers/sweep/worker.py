@@ -29,12 +29,12 @@ def asked_of(sweep: Sweep, seed: int) -> dict[str, Any]:
 def main() -> int:
     """Compute the shards that are named on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep decides what an interrupt means
-    from app.answers.sweep.evaluate import Evaluation
+    from app.answers.sweep.evaluate import SweepEvaluation
     from traces.storage.parquet_files import write_parquet
 
     asked = json.loads(sys.stdin.readline())
     sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
-    evaluation, parts = Evaluation(sweep, asked["seed"]), Path(asked["parts"])
+    evaluation, parts = SweepEvaluation(sweep, asked["seed"]), Path(asked["parts"])
     for line in sys.stdin:
         try:
             write_parquet(evaluation.shard(int(line)), parts / PART.format(int(line)))

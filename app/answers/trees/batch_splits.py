@@ -32,7 +32,7 @@ Vectors = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Batch:
+class VerifiedBatch:
     """Requests that are verified together.
 
     Args:
@@ -47,7 +47,7 @@ class Batch:
 
 def recorded_batch(
     trace: AcceptanceTrace, requests: int, depth: int, width: int, seed: int
-) -> Batch:
+) -> VerifiedBatch:
     """Requests of a recording, drawn without repeats.
 
     Args:
@@ -69,7 +69,7 @@ def recorded_batch(
     levels = max(min(depth, int(lengths.min()) - trace.first_step_position), 1)
     if trace.depth is not None:
         levels = min(levels, trace.depth)
-    return Batch(
+    return VerifiedBatch(
         vectors=np.stack([_counted(trace.select([each]), levels, width) for each in drawn]),
         counted=lengths,
     )
@@ -87,7 +87,7 @@ def _counted(request: AcceptanceTrace, depth: int, width: int) -> Vectors:
     return sibling_vectors(request, siblings, depth)
 
 
-def read_survivals(path: Path, depth: int) -> Batch:
+def read_survivals(path: Path, depth: int) -> VerifiedBatch:
     """Requests of a JSON list of survival vectors: P(first d draft tokens kept), d = 1, 2, ..., a
     list a request.
 
@@ -122,7 +122,7 @@ def read_survivals(path: Path, depth: int) -> Batch:
             )
         own = _conditional(values[:depth])
         vectors[place, : len(own)] = own
-    return Batch(vectors=vectors)
+    return VerifiedBatch(vectors=vectors)
 
 
 def _conditional(survival: Vectors) -> Vectors:
@@ -132,7 +132,7 @@ def _conditional(survival: Vectors) -> Vectors:
     return rates[:, None]
 
 
-def split_rows(batch: Batch, budgets: Sequence[int], seed: int) -> list[dict[str, Any]]:
+def split_rows(batch: VerifiedBatch, budgets: Sequence[int], seed: int) -> list[dict[str, Any]]:
     """The best split of every budget, beside as many nodes for each.
 
     Args:
@@ -190,7 +190,7 @@ def _compared(gains: Vectors, total: int) -> tuple[Any, float]:
     return split, len(gains) + float(within.sum())
 
 
-def _equal_batches(batch: Batch, seed: int) -> list[Vectors]:
+def _equal_batches(batch: VerifiedBatch, seed: int) -> list[Vectors]:
     """Batches of requests that are all alike, each counted on as many positions as the recorded
     ones.
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.option_groups import Accepted
+from app.cli.option_groups import AcceptanceOptions
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -25,7 +25,7 @@ OTHERWISE = "speculative-decoding"
 
 
 def named_sources(
-    accepted: Accepted,
+    accepted: AcceptanceOptions,
     traces: Sequence[Path],
     *,
     method: str = "",
@@ -101,7 +101,11 @@ def named_sources(
 
 
 def _masked_source(
-    file: Path, slug: str, accepted: Accepted, refine: "RefinePolicy | None", canvas: int | None
+    file: Path,
+    slug: str,
+    accepted: AcceptanceOptions,
+    refine: "RefinePolicy | None",
+    canvas: int | None,
 ) -> "Source":
     """The replay of a confidence trace, which knows no proposals."""
     from costmodel.optimizers.drafters.sources import confidence_source
@@ -114,7 +118,7 @@ def _masked_source(
 
 
 def _policy_source(
-    slug: str, refine: "RefinePolicy", accepted: Accepted, canvas: int | None
+    slug: str, refine: "RefinePolicy", accepted: AcceptanceOptions, canvas: int | None
 ) -> "Source":
     """A stated policy, with the tokens per pass that are stated beside it."""
     from costmodel.optimizers.drafters.sources import policy_source
@@ -142,7 +146,7 @@ def own_paced(slug: str) -> "list[Source]":
 
 
 def one_source(
-    accepted: Accepted,
+    accepted: AcceptanceOptions,
     trace: Path | None,
     *,
     method: str = "",
@@ -189,7 +193,7 @@ def one_source(
 
 
 def asked_source(
-    chosen: "DecodingConfiguration", accepted: Accepted, given: Mapping[str, Any]
+    chosen: "DecodingConfiguration", accepted: AcceptanceOptions, given: Mapping[str, Any]
 ) -> "tuple[DecodingConfiguration, Source | None]":
     """A configuration with the method of its drafter, and where the acceptance of that is known
     from.
@@ -260,7 +264,7 @@ def asked_source(
     return replace(chosen, **known | ({"trace": chosen.trace} if trace is not None else {})), source
 
 
-def _replays_masked(chosen: "DecodingConfiguration", accepted: Accepted) -> bool:
+def _replays_masked(chosen: "DecodingConfiguration", accepted: AcceptanceOptions) -> bool:
     """Whether a configuration names a confidence trace, and options state nothing in its place."""
     from traces.library import is_confidence, trace_file
 
@@ -271,7 +275,7 @@ def _replays_masked(chosen: "DecodingConfiguration", accepted: Accepted) -> bool
 
 
 def acceptance_values(
-    accepted: Accepted,
+    accepted: AcceptanceOptions,
     trace: str | None,
     draft_tokens: int | None,
     model: str | None,

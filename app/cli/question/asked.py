@@ -165,7 +165,7 @@ def _name_value(option: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drafts:
+class ComparedShapes:
     """What is compared: chains of several lengths, one static tree, or one tree built anew at every
     step.
 
@@ -202,7 +202,7 @@ class Drafts:
 
 def drafts_of(
     chosen: "DecodingConfiguration | None", options: Mapping[str, Any], batches: Sequence[int]
-) -> Drafts:
+) -> ComparedShapes:
     """What a configuration and the options beside it compare.
 
     Args:
@@ -229,7 +229,7 @@ def drafts_of(
     if chosen is None or shapes:
         lengths = options.get("draft_tokens", "0")
         tree = options.get("tree")
-        return Drafts(
+        return ComparedShapes(
             lengths=whole_numbers(lengths, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS),
             tree=None if tree is None else read_tree(tree),
             dynamic=dynamic_shape(options.get("dynamic_tree") or ""),
@@ -242,4 +242,6 @@ def drafts_of(
     dynamic = (
         None if numbers is not None and numbers.kind == "state_trees" else numbers
     )  # those follow from their size
-    return Drafts(lengths=lengths_here, tree=chosen.tree, dynamic=dynamic, stop=stop, chosen=chosen)
+    return ComparedShapes(
+        lengths=lengths_here, tree=chosen.tree, dynamic=dynamic, stop=stop, chosen=chosen
+    )

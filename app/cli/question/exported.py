@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.option_groups import Accepted
+from app.cli.option_groups import AcceptanceOptions
 from app.cli.options import MOST_DRAFT_TOKENS, DraftDtype, Dtype, KvDtype, Trace
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Started:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class ExportTarget:
     """Where it runs, in which formats and up to which limits."""
 
     tp: _Devices = None
@@ -113,7 +113,7 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imitated(Accepted):
+class Imitated(AcceptanceOptions):
     """Acceptance that the engine draws instead of verifying."""
 
     acceptance_by_depth: Annotated[
@@ -126,7 +126,7 @@ class Imitated(Accepted):
 
 
 def exported_configuration(
-    started: Started, served: Served, imitated: Imitated, *, synthetic: bool
+    started: Started, served: ExportTarget, imitated: Imitated, *, synthetic: bool
 ) -> "DecodingConfiguration":
     """The configuration that the options name.
 
@@ -234,7 +234,7 @@ def _ranges(text: str) -> tuple[tuple[int, int, int], ...]:
     return tuple((int(m[1]), int(m[2]), int(m[3])) for m in found if m is not None)
 
 
-def _placed(chosen: "DecodingConfiguration", served: Served) -> "DecodingConfiguration":
+def _placed(chosen: "DecodingConfiguration", served: ExportTarget) -> "DecodingConfiguration":
     """The configuration on the devices, in the formats and within the limits of the options."""
     from dataclasses import replace
 

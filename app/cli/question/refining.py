@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.cli.option_groups import Refining
+    from app.cli.option_groups import RefiningOptions
     from costmodel.configuration import DecodingConfiguration
     from traces.kinds.refine_policy import Cache, RefinePolicy
 
@@ -225,7 +225,7 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
     return False
 
 
-def refine_values(refining: "Refining", section: Any) -> dict[str, Any]:
+def refine_values(refining: "RefiningOptions", section: Any) -> dict[str, Any]:
     """Keys of a scenario for what options say of masked blocks; the file's stand where they say
     nothing.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.option_groups import Refining
+from app.cli.option_groups import RefiningOptions
 from app.cli.question.accepted import KNOWN_BY
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def asked_scenario(
     assigned: Iterable[str],
     file: Path | None,
     config: Path | None,
-    refining: Refining,
+    refining: RefiningOptions,
     *,
     options: Mapping[str, str],
 ) -> "tuple[ScenarioFile, list[str]]":

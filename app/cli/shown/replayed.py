@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from real_runs.validation.load_replay import Replay
+    from real_runs.validation.load_replay import LoadReplay
 
 _SHOWN = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole answer"}
 
 
-def load_object(replay: "Replay") -> dict[str, Any]:
+def load_object(replay: "LoadReplay") -> dict[str, Any]:
     """A load and its simulation as JSON values, without the times of single requests."""
     return {
         "name": replay.name,
@@ -23,7 +23,7 @@ def load_object(replay: "Replay") -> dict[str, Any]:
     }
 
 
-def print_replays(replays: "Sequence[Replay]", notes: Sequence[str]) -> None:
+def print_replays(replays: "Sequence[LoadReplay]", notes: Sequence[str]) -> None:
     """Print a table of every load and what was assumed."""
     from app.cli.formatting import plain, time_unit
     from app.cli.output import print_table, say

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from app.cli.formatting import TimeUnit
     from app.cli.output import Answered
-    from app.reports.simulation_page import Case, LoadPoint
+    from app.reports.simulation_page import LoadPoint, SimulationCase
 
 _TIMES = (
     ("ttft_s", "mean"),
@@ -94,7 +94,7 @@ def print_schema(*, json: bool) -> "Answered":
 
 
 def print_cases(
-    cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[str, Any], title: str
+    cases: "list[SimulationCase]", points: "list[LoadPoint]", answer: Mapping[str, Any], title: str
 ) -> None:
     """Print a table of cases, one over load, and what is known beyond them.
 

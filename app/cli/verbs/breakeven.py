@@ -18,7 +18,13 @@ from app.cli.cells import (
     say_marked,
     several,
 )
-from app.cli.option_groups import Accepted, Drafting, Placed, Refining, grouped
+from app.cli.option_groups import (
+    AcceptanceOptions,
+    DraftingOptions,
+    PlacedOptions,
+    RefiningOptions,
+    grouped,
+)
 from app.cli.options import (
     Batch,
     Context,
@@ -58,10 +64,10 @@ if TYPE_CHECKING:
 @grouped
 def breakeven(
     model: Model,
-    placed: Placed,
-    drafting: Drafting,
-    accepted: Accepted,
-    refining: Refining,
+    placed: PlacedOptions,
+    drafting: DraftingOptions,
+    accepted: AcceptanceOptions,
+    refining: RefiningOptions,
     method: MethodOrTraces = "",
     trace: Trace = None,
     tree: TreeFile = None,

@@ -17,7 +17,7 @@ from app.cli.cells import (
     say_marked,
     several,
 )
-from app.cli.option_groups import Accepted
+from app.cli.option_groups import AcceptanceOptions
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class BreakevenQuestion:
     """What is asked of every model, device and engine.
 
     Args:
@@ -50,7 +50,7 @@ class Asked:
 
 def breakeven_refining(
     options: Mapping[str, Any],
-    accepted: Accepted,
+    accepted: AcceptanceOptions,
     trace: Path | None,
     shape: Mapping[str, Any],
     deliver_as: Mapping[str, Any],
@@ -74,7 +74,7 @@ def breakeven_refining(
         key: value for key, value in options.items() if key not in ("batch", "context", "seed")
     }
     base, source = _question(placed, accepted, trace, shape)
-    about = Asked(
+    about = BreakevenQuestion(
         base=base,
         source=source,
         batches=whole_numbers(options["batch"], "--batch", least=1),
@@ -91,7 +91,10 @@ def breakeven_refining(
 
 
 def _question(
-    options: Mapping[str, Any], accepted: Accepted, trace: Path | None, shape: Mapping[str, Any]
+    options: Mapping[str, Any],
+    accepted: AcceptanceOptions,
+    trace: Path | None,
+    shape: Mapping[str, Any],
 ) -> "tuple[DecodingConfiguration, Source | None]":
     """The configuration of a method that refines masked blocks, and where its pace is known from.
 
@@ -135,7 +138,10 @@ def _question(
 
 
 def _answered(
-    asked: Asked, cells: Sequence[Mapping[str, str]], inputs: Row, deliver_as: Mapping[str, Any]
+    asked: BreakevenQuestion,
+    cells: Sequence[Mapping[str, str]],
+    inputs: Row,
+    deliver_as: Mapping[str, Any],
 ) -> Answered:
     """Answer for every cell, batch and context.
 
@@ -185,7 +191,7 @@ def _answered(
     return delivered
 
 
-def _pace(setting: "Setting", asked: Asked) -> "Acceptance":
+def _pace(setting: "Setting", asked: BreakevenQuestion) -> "Acceptance":
     """At the known tokens per pass, or the entry's where only memory is asked for."""
     from costmodel.laws.own_pace import own_pace
 
@@ -195,7 +201,12 @@ def _pace(setting: "Setting", asked: Asked) -> "Acceptance":
 
 
 def _point(
-    one: "DecodingConfiguration", setting: "Setting", asked: Asked, *, batch: int, context: int
+    one: "DecodingConfiguration",
+    setting: "Setting",
+    asked: BreakevenQuestion,
+    *,
+    batch: int,
+    context: int,
 ) -> Row:
     """The break-even of a cell, or its mark where it does not fit."""
     import numpy as np
@@ -243,7 +254,7 @@ def _point(
     }
 
 
-def _paying(setting: "Setting", asked: Asked, context: int) -> Row:
+def _paying(setting: "Setting", asked: BreakevenQuestion, context: int) -> Row:
     """At which batches the known pace pays at a context."""
     import numpy as np
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
-from app.cli.option_groups import Accepted, Drafting, Formats, grouped
+from app.cli.option_groups import AcceptanceOptions, DraftingOptions, FormatOptions, grouped
 from app.cli.options import (
     Csv,
     Json,
@@ -36,7 +36,7 @@ from app.cli.question.planned import Data, Expert, Pipeline
 from app.cli.verbs.capacity_joint import full_plans, is_full
 
 if TYPE_CHECKING:
-    from costmodel.answers.capacity import Plan
+    from costmodel.answers.capacity import CapacityPlan
     from costmodel.answers.estimate import Setting
     from costmodel.answers.workload import Limits, Load
     from costmodel.configuration import DecodingConfiguration
@@ -51,9 +51,9 @@ _SEARCHED = ("layout", "dtype", "kv_dtype", "batch_cap", "token_budget")
 @grouped
 def capacity(
     model: Model,
-    formats: Formats,
-    drafting: Drafting,
-    accepted: Accepted,
+    formats: FormatOptions,
+    drafting: DraftingOptions,
+    accepted: AcceptanceOptions,
     rate: Annotated[float | None, typer.Option("--rate", help="Requests per second.")] = None,
     prompt: Annotated[
         float | None,
@@ -235,7 +235,7 @@ def capacity(
 
 
 def _drafter(
-    base: "DecodingConfiguration", drafting: Drafting, source: "Source | None"
+    base: "DecodingConfiguration", drafting: DraftingOptions, source: "Source | None"
 ) -> dict[str, Any]:
     """What drafts, by fields of a configuration: as options say, else as what is accepted does."""
     from costmodel.optimizers.drafters.competing import carried, competing
@@ -343,7 +343,7 @@ def _row(
     if isinstance(setting, str):
         return row | {"feasible": False, "reason": setting}
 
-    def planned(at: "Setting") -> "Plan":
+    def planned(at: "Setting") -> "CapacityPlan":
         return plan(
             at,
             acceptances,

@@ -11,7 +11,7 @@ import typer
 from app.cli.option_groups import grouped
 from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
-from app.cli.question.exported import Imitated, Served, Started, exported_configuration
+from app.cli.question.exported import ExportTarget, Imitated, Started, exported_configuration
 
 if TYPE_CHECKING:
     from app.exporters.result import ExportResult
@@ -31,7 +31,7 @@ def export(
         ),
     ],
     started: Started,
-    served: Served,
+    served: ExportTarget,
     imitated: Imitated,
     engine_version: Annotated[
         str | None, typer.Option("--engine-version", help="Version to write for.")

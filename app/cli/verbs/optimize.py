@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.option_groups import Accepted, Drafting, Refining, Stored, grouped
+from app.cli.option_groups import (
+    AcceptanceOptions,
+    DraftingOptions,
+    RefiningOptions,
+    StoredOptions,
+    grouped,
+)
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
     Batch,
@@ -50,10 +56,10 @@ DEFAULT_OUT = Path("rooftree-out")
 
 @grouped
 def optimize(
-    placed: Stored,
-    drafting: Drafting,
-    accepted: Accepted,
-    refining: Refining,
+    placed: StoredOptions,
+    drafting: DraftingOptions,
+    accepted: AcceptanceOptions,
+    refining: RefiningOptions,
     joint: Joint,
     after: Annotated[
         Path | None,
@@ -176,10 +182,10 @@ def optimize(
         options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
         return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
     if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
-        from app.cli.verbs.optimize_joint import Drafts, full_search
+        from app.cli.verbs.optimize_joint import DraftSources, full_search
 
         lengths = draft_lengths(draft_tokens, least=1)
-        sources = Drafts(method=method, trace=trace or (), lengths=lengths, trees=tree_nodes)
+        sources = DraftSources(method=method, trace=trace or (), lengths=lengths, trees=tree_nodes)
         asks = {**given, "model": model, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "seed": seed}
         return full_search(joint, asks, accepted, sources, deliver_as)
     contexts, lengths = (
@@ -296,7 +302,7 @@ _REPEATED = (
 
 
 def _sources(
-    answers: "list[Recommendation]", scraped: Sequence[Path], accepted: Accepted
+    answers: "list[Recommendation]", scraped: Sequence[Path], accepted: AcceptanceOptions
 ) -> dict[str, Any]:
     """What acceptance is known from, as the answer repeats it."""
     traces = (source.path for answer in answers for source in answer.sources)

@@ -15,7 +15,7 @@ from app.cli.output import Answered
 if TYPE_CHECKING:
     from app.answers.deployables import Deployable
     from app.answers.joint.simulated import Traffic
-    from app.cli.option_groups import Accepted
+    from app.cli.option_groups import AcceptanceOptions
     from costmodel.answers.workload import Load
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.drafters.sources import Source
@@ -126,7 +126,7 @@ class Joint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drafts:
+class DraftSources:
     """What is drafted: the method, traces and shapes that options name."""
 
     method: str
@@ -138,8 +138,8 @@ class Drafts:
 def full_search(
     joint: Joint,
     given: Mapping[str, Any],
-    accepted: "Accepted",
-    drafts: Drafts,
+    accepted: "AcceptanceOptions",
+    drafts: DraftSources,
     shown: Mapping[str, Any],
 ) -> Answered:
     """Answer `--search full`.
@@ -201,7 +201,7 @@ def full_search(
 
 
 def joint_question(
-    joint: Joint, given: Mapping[str, Any], accepted: "Accepted", drafts: Drafts
+    joint: Joint, given: Mapping[str, Any], accepted: "AcceptanceOptions", drafts: DraftSources
 ) -> "tuple[JointQuestion, Traffic]":
     """What is asked, and the requests that designs are simulated with.
 
@@ -259,7 +259,7 @@ def joint_question(
 
 
 def _drafters(
-    given: Mapping[str, Any], accepted: "Accepted", drafts: Drafts
+    given: Mapping[str, Any], accepted: "AcceptanceOptions", drafts: DraftSources
 ) -> "tuple[DecodingConfiguration, Sequence[Source]]":
     """The question on one device and its drafters."""
     from app.cli.question.accepted import named_sources

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.option_groups import Accepted, Refining
+from app.cli.option_groups import AcceptanceOptions, RefiningOptions
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ REFUSED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RefiningQuestion:
     """What a search is asked, beside models and devices.
 
     Args:
@@ -45,14 +45,14 @@ class Asked:
 
     method: str
     traces: Sequence[Path]
-    refining: Refining
+    refining: RefiningOptions
     batches: list[int]
     contexts: list[int]
     floor: float
     seed: int
 
 
-def refuse_drafting(given: Mapping[str, Any], accepted: Accepted) -> None:
+def refuse_drafting(given: Mapping[str, Any], accepted: AcceptanceOptions) -> None:
     """Refuse options that belong to drafts which are verified.
 
     Raises:
@@ -74,7 +74,7 @@ def refuse_drafting(given: Mapping[str, Any], accepted: Accepted) -> None:
 
 def optimize_refining(
     options: Mapping[str, Any],
-    refining: Refining,
+    refining: RefiningOptions,
     traces: Sequence[Path],
     floor: float | None,
     deliver_as: Row,
@@ -100,7 +100,7 @@ def optimize_refining(
         "method": method_slug(options["method"], "--method"),
         "model": options["model"] or DEFAULT_MASKED_MODEL,
     }
-    about = Asked(
+    about = RefiningQuestion(
         method=options["method"],
         traces=traces,
         refining=refining,
@@ -120,7 +120,7 @@ def optimize_refining(
 
 
 def _searched(
-    asked: Asked,
+    asked: RefiningQuestion,
     cells: "Sequence[tuple[dict[str, str], DecodingConfiguration]]",
     inputs: Row,
     deliver_as: Row,
@@ -231,7 +231,7 @@ def _recorded(paths: Sequence[Path]) -> "tuple[dict[str, Anchors], dict[str, str
     }
 
 
-def _policies(asked: Asked, recorded: "Mapping[str, Anchors]") -> "list[RefinePolicy]":
+def _policies(asked: RefiningQuestion, recorded: "Mapping[str, Anchors]") -> "list[RefinePolicy]":
     """The policies that options state, and the usual ones of what they leave open.
 
     Raises:

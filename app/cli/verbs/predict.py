@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from app.cli.cells import cells_of, marked, require_one, runnable
-from app.cli.option_groups import Accepted, Drafting, Refining, Stored, grouped
+from app.cli.option_groups import (
+    AcceptanceOptions,
+    DraftingOptions,
+    RefiningOptions,
+    StoredOptions,
+    grouped,
+)
 from app.cli.options import (
     Batch,
     Context,
@@ -32,7 +38,7 @@ from app.cli.question.planned import ContextGroup, Data, Expert, Pipeline
 
 if TYPE_CHECKING:
     from app.answers.feasible import Settings
-    from app.cli.question.asked import Drafts
+    from app.cli.question.asked import ComparedShapes
     from costmodel.answers.estimate import Setting
     from costmodel.answers.steps.step import StepCost
     from costmodel.configuration import DecodingConfiguration
@@ -70,10 +76,10 @@ class _Cell(NamedTuple):
 @grouped
 def predict(
     running: typer.Context,
-    placed: Stored,
-    drafting: Drafting,
-    accepted: Accepted,
-    refining: Refining,
+    placed: StoredOptions,
+    drafting: DraftingOptions,
+    accepted: AcceptanceOptions,
+    refining: RefiningOptions,
     model: Model = "",
     table: Annotated[
         Path | None,
@@ -226,7 +232,7 @@ def _rows(
     asked: "DecodingConfiguration",
     setting: "Setting | str",
     configurations: "Sequence[Acceptance]",
-    drafts: "Drafts",
+    drafts: "ComparedShapes",
     grid: tuple[Sequence[int], Sequence[int]],
     wanted: _Wanted,
 ) -> list[dict[str, Any]]:
@@ -333,7 +339,7 @@ def _drafts(
     given: Mapping[str, Any],
     batches: list[int],
     source: "Source | None",
-) -> "Drafts":
+) -> "ComparedShapes":
     """What is compared: as a file and options say, else the usual lengths within what is known of
     the drafter.
 
@@ -355,7 +361,7 @@ def _drafts(
 
 def _configurations(
     source: "Source | None",
-    drafts: "Drafts",
+    drafts: "ComparedShapes",
     seed: int,
     grid: "tuple[Setting, list[int], list[int]]",
 ) -> "list[Acceptance]":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.option_groups import Placed, grouped
+from app.cli.option_groups import PlacedOptions, grouped
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
     Batch,
@@ -38,7 +38,7 @@ _OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context", "splits")
 @grouped
 def replay(
     running: typer.Context,
-    placed: Placed,
+    placed: PlacedOptions,
     trace: Annotated[
         Path,
         typer.Argument(help="Acceptance trace: Parquet, position JSON, or a shipped one by name."),
@@ -229,7 +229,7 @@ def _refuse_speeds(given: dict[str, Any]) -> None:
 def _held_out(
     trace: Path,
     given: dict[str, Any],
-    placed: Placed,
+    placed: PlacedOptions,
     batch: str,
     context: int,
     match_rate: float | None,

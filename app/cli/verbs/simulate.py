@@ -10,11 +10,11 @@ import typer
 
 from app.cli import completion
 from app.cli.option_groups import (
-    Accepted,
-    Deployed,
-    Drafting,
-    Refining,
-    Requests,
+    AcceptanceOptions,
+    DeploymentOptions,
+    DraftingOptions,
+    RefiningOptions,
+    RequestOptions,
     grouped,
     names_in,
 )
@@ -25,14 +25,16 @@ from app.cli.question.asked import DEPLOYMENT_FIELDS, Config, given_options
 from app.cli.question.scenarios import asked_scenario
 
 if TYPE_CHECKING:
-    from app.reports.simulation_page import Case, LoadPoint
+    from app.reports.simulation_page import LoadPoint, SimulationCase
     from simulator.scenario.file import ScenarioFile
 
 MOST_SEEDS = 1000
 _DEPLOYMENT = {
-    name: f"--{name.replace('_', '-')}" for name in names_in(Deployed) if name in DEPLOYMENT_FIELDS
+    name: f"--{name.replace('_', '-')}"
+    for name in names_in(DeploymentOptions)
+    if name in DEPLOYMENT_FIELDS
 }
-_DRAFTING = {name: f"--{name.replace('_', '-')}" for name in names_in(Drafting)}
+_DRAFTING = {name: f"--{name.replace('_', '-')}" for name in names_in(DraftingOptions)}
 _OPTIONS = {
     "requests.file": "--requests",
     "requests.rate_per_s": "--rate",
@@ -53,11 +55,11 @@ _OPTIONS = {
 @grouped
 def simulate(
     running: typer.Context,
-    placed: Deployed,
-    drafting: Drafting,
-    accepted: Accepted,
-    refining: Refining,
-    asked: Requests,
+    placed: DeploymentOptions,
+    drafting: DraftingOptions,
+    accepted: AcceptanceOptions,
+    refining: RefiningOptions,
+    asked: RequestOptions,
     model: Annotated[
         str | None,
         typer.Option(
@@ -507,7 +509,7 @@ def _run(
     seeds: range,
     *,
     quiet: bool,
-) -> "tuple[dict[str, Any], list[Case], list[LoadPoint]]":
+) -> "tuple[dict[str, Any], list[SimulationCase], list[LoadPoint]]":
     """The answer, its cases and its loads."""
     from app.answers.simulations.runs import over_seeds, prepared_of, run_cases, run_loads
     from app.cli.progress import counting
@@ -536,7 +538,7 @@ def _run(
 
 
 def _write_files(
-    cases: "list[Case]",
+    cases: "list[SimulationCase]",
     points: "list[LoadPoint]",
     per_request: Path | None,
     timeline: Path | None,

@@ -13,7 +13,7 @@ from app.cli.options import Csv, Json, Quiet, Seed
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
-    from app.answers.sweep.compare import Comparison
+    from app.answers.sweep.compare import SweepComparison
 
 DEFAULT_THRESHOLD = 0.01
 _SHOWN = 20  # cells of each kind on the screen
@@ -168,7 +168,7 @@ def _compared(
     )
 
 
-def _show_compared(result: "Comparison", threshold: float) -> None:
+def _show_compared(result: "SweepComparison", threshold: float) -> None:
     from app.cli.output import print_table, say
 
     say(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.option_groups import Accepted, Drafting, Placed, grouped
+from app.cli.option_groups import AcceptanceOptions, DraftingOptions, PlacedOptions, grouped
 from app.cli.options import Batch, Context, Csv, Json, Model, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
 from app.cli.question.accepted import is_rates
@@ -31,9 +31,9 @@ METHOD_HELP = (
 @grouped
 def tree(
     running: typer.Context,
-    accepted: Accepted,
-    placed: Placed,
-    drafting: Drafting,
+    accepted: AcceptanceOptions,
+    placed: PlacedOptions,
+    drafting: DraftingOptions,
     model: Model = "",
     method: Annotated[
         str, typer.Option("--method", help=METHOD_HELP, autocompletion=completion.methods)
@@ -211,7 +211,7 @@ def _rows(
 
 def _split(
     text: str,
-    accepted: Accepted,
+    accepted: AcceptanceOptions,
     budgets: list[int],
     depth: int,
     refused: dict[str, Any],
@@ -261,7 +261,7 @@ def _split(
     )
 
 
-def _prompted(method: str, accepted: Accepted) -> "Method | None":
+def _prompted(method: str, accepted: AcceptanceOptions) -> "Method | None":
     """The entry that options name, where its trees carry prompt tokens; None for every other.
 
     Raises:
@@ -276,7 +276,7 @@ def _prompted(method: str, accepted: Accepted) -> "Method | None":
 
 
 def _known(
-    accepted: Accepted, depth: int, width: int, method: str
+    accepted: AcceptanceOptions, depth: int, width: int, method: str
 ) -> "tuple[AcceptanceTrace | AcceptanceVectors, str, str, str]":
     """A recording with ranks, or sibling vectors; what it is called, what is assumed of it, and who
     drafts.

@@ -20,7 +20,7 @@ from app.dashboard.state import State, command, milliseconds, sold_devices
 from app.dashboard.wording import as_words, said
 from app.figures.charts import PALETTE, digits, framed
 from app.figures.labels import label_places
-from costmodel.answers.capacity import Plan, plan
+from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.energy import step_draw, usd_per_million
 from costmodel.answers.estimate import estimate
 from costmodel.answers.workload import Limits, load_of_means
@@ -221,7 +221,7 @@ def plan_row(
         output_tokens=state.output_tokens,
     )
     slo = Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms))
-    found: list[tuple[Layout, Plan]] = []
+    found: list[tuple[Layout, CapacityPlan]] = []
     reasons: list[str] = []
     for layout, a in product(map(_tensor, TENSOR), chains):
         at = layout.on(asked)

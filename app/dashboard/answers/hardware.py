@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from app.answers.explanations import explanation, roofs_of
-from app.dashboard.answer import Answer, Card, DeferredAnswer, options, scenario, setting_of
+from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, options, scenario, setting_of
 from app.dashboard.answers.every_device import (
     device_rows,
     limit_words,
@@ -69,7 +69,7 @@ LOADED = (
 PRICED = (*CONFIGURED, "slo_tpot_ms", "seed", "device")
 
 
-def answer_hardware(state: State) -> Answer:
+def answer_hardware(state: State) -> PageAnswer:
     """The changed device beside itself, the other device and all devices.
 
     Raises:
@@ -91,7 +91,7 @@ def answer_hardware(state: State) -> Answer:
     )
     other = _described(replace(_everywhere_state(state), device=state.other_device))
     beside += [_shown(state.other_device, other)]
-    return Answer(
+    return PageAnswer(
         headline=(
             f"{title}: {digits(here['tokens_per_s'])} tokens/s at batch {state.batch:,}, "
             f"limited by {here['limit']}"

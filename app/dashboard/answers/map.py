@@ -11,7 +11,15 @@ from itertools import pairwise
 import numpy as np
 
 from app.answers.feasible import change_words
-from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, options, scenario, setting_of
+from app.dashboard.answer import (
+    Card,
+    DeferredAnswer,
+    Figure,
+    PageAnswer,
+    options,
+    scenario,
+    setting_of,
+)
 from app.dashboard.answers.chains import chains_of
 from app.dashboard.answers.unmet import MISSED, missed, nearest
 from app.dashboard.changes import asked_by
@@ -42,7 +50,7 @@ DRAWS = 200
 EMPTY = {True: "does not fit memory", False: "does not fit, or misses the limits"}
 
 
-def answer_map(state: State) -> Answer:
+def answer_map(state: State) -> PageAnswer:
     """The map of the first drafter, and the cut through it at the state's batch and context.
 
     Raises:
@@ -89,7 +97,7 @@ def answer_map(state: State) -> Answer:
         f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that"
         f" {'fit' if free else 'hold'}, at most {digits(float(np.nanmax(speedup)))}×"
     )
-    return Answer(
+    return PageAnswer(
         headline=f"{_point_words(method, cut, state, unmet)}; {said}",
         command=command(["predict"], options(asked) | changed),
         numbers=_at(setting, cut or [_plain(setting, state)], state, unmet),
@@ -146,10 +154,10 @@ def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: L
     )
 
 
-def _nowhere(state: State, unmet: Unmet | None, line: str) -> Answer:
+def _nowhere(state: State, unmet: Unmet | None, line: str) -> PageAnswer:
     """The answer where no point of the map holds."""
     said = f"Batch {state.batch:,} holds" if unmet is None else _missed_words(state, unmet)
-    return Answer(
+    return PageAnswer(
         headline=f"{said}; no batch and context of the map does",
         command=line,
         deferred=None if unmet is None else lambda: _instead(state, unmet),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from app.dashboard.answer import Answer, Card, Row, options, scenario, setting_of
+from app.dashboard.answer import Card, PageAnswer, Row, options, scenario, setting_of
 from app.dashboard.answers.chains import chains_of
 from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command, milliseconds
@@ -33,7 +33,7 @@ MOST_ROWS = 14
 LARGE_BATCHES = (1536, 2048, 3072, 4096, 6144, 8192)  # of layouts with many copies
 
 
-def answer_pareto(state: State) -> Answer:
+def answer_pareto(state: State) -> PageAnswer:
     """Every layout of the model, and the state's own point among them.
 
     Raises:
@@ -56,7 +56,7 @@ def answer_pareto(state: State) -> Answer:
     ).device.price_usd_per_hour
     as_command = _commands(state, asked)
     figure = pareto_figure(points, front, mine, least_user_tokens_per_s=least, command=as_command)
-    return Answer(
+    return PageAnswer(
         headline=_headline(state, mine, best, least),
         command=as_command(mine or best or front[0]),
         numbers=_numbers(mine or best, best, price),

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from app.answers.simulations.runs import run_cases
-from app.dashboard.answer import Answer, Card, Figure, scenario, shown_path, trace_path
+from app.dashboard.answer import Card, Figure, PageAnswer, scenario, shown_path, trace_path
 from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command, milliseconds
 from app.figures.charts import DASHES, PALETTE, digits, framed
-from app.reports.simulation_page import Case, shares
+from app.reports.simulation_page import SimulationCase, shares
 from hardware_profiles.units import MILLI
 from simulator.results.steady import SteadyWindow, steady_window
 from simulator.scenario.build import Prepared, prepare
@@ -26,7 +26,7 @@ LOADS = (0.5, 1.0, 2.0)  # of the asked rate
 MOST_POINTS = 400
 
 
-def answer_serving(state: State, report: Report) -> Answer:
+def answer_serving(state: State, report: Report) -> PageAnswer:
     """Simulate the load with speculation and without, at half, once and twice the rate.
 
     Args:
@@ -39,7 +39,7 @@ def answer_serving(state: State, report: Report) -> Answer:
         InfeasibleError: the model does not fit.
     """
     words, speculation = _speculation(state)
-    cases: list[Case] = []
+    cases: list[SimulationCase] = []
     windows: list[SteadyWindow] = []
     load: dict[str, list[tuple[float, float | None]]] = {}
     done, whole = 0, 2 * len(LOADS)
@@ -62,7 +62,7 @@ def answer_serving(state: State, report: Report) -> Answer:
             load[label].append((state.rate * share, window.goodput_per_s))
             done += 1
     first, plain = windows
-    return Answer(
+    return PageAnswer(
         headline=_headline(state, first, plain),
         command=_command(state),
         numbers=[
@@ -91,7 +91,7 @@ def answer_serving(state: State, report: Report) -> Answer:
     )
 
 
-def _window(state: State, case: Case) -> SteadyWindow:
+def _window(state: State, case: SimulationCase) -> SteadyWindow:
     limits = {
         "slo_ttft_s": milliseconds(state.slo_ttft_ms),
         "slo_tpot_s": milliseconds(state.slo_tpot_ms),
@@ -107,7 +107,7 @@ def _counted(window: SteadyWindow) -> str:
     )
 
 
-def _growing(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[str]:
+def _growing(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -> list[str]:
     """What is not sustained: with more requests these would wait longer."""
     return [
         f"{case.name}: requests in flight grow from {window.in_flight[0]:,} to"
@@ -211,7 +211,9 @@ def _ms(seconds: float | None) -> str:
     return "none finished" if seconds is None else f"{digits(seconds / MILLI)} ms"
 
 
-def _rows(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[dict[str, object]]:
+def _rows(
+    cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]
+) -> list[dict[str, object]]:
     """Every number of the first case beside that of the second, which is the baseline."""
     titles = (
         "time to first token",
@@ -238,7 +240,7 @@ def _rows(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[dict[s
 
 
 def _cards(
-    cases: list[Case],
+    cases: list[SimulationCase],
     windows: Sequence[SteadyWindow],
     load: dict[str, list[tuple[float, float | None]]],
 ) -> list[Card]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.exporters.checkpoints import target_checkpoint
 from costmodel.engine_library import load_refining
-from costmodel.engines.record.refining import Refining, RuleForm, Setting, Value
+from costmodel.engines.record.refining import EngineSetting, Refining, RuleForm, Value
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
@@ -186,7 +186,7 @@ class Program:
         return self.checked(values, self.record.keys[group])
 
     def checked(
-        self, values: Mapping[str, Value], known: Mapping[str, Setting]
+        self, values: Mapping[str, Value], known: Mapping[str, EngineSetting]
     ) -> dict[str, Value]:
         """The values that are not None, each of which the release takes.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Written(Protocol):
+class WrittenAnswer(Protocol):
     """An answer, which stands where a question takes a file."""
 
     def to_json(self) -> dict[str, Any]:
@@ -35,7 +35,7 @@ Option = (
     | float
     | bool
     | os.PathLike[str]
-    | Written
+    | WrittenAnswer
     | Iterable[str | float | os.PathLike[str]]
     | Mapping[str, Any]
     | None
@@ -125,7 +125,7 @@ def _values(value: Option, *, several: bool) -> list[str]:
         ]
     if isinstance(value, str | os.PathLike):
         return [os.fspath(value)]
-    if isinstance(value, Written):
+    if isinstance(value, WrittenAnswer):
         return [str(_file(value))]
     if isinstance(value, Iterable):
         each = [word for item in value for word in _values(item, several=several)]
@@ -140,7 +140,7 @@ def listed(lists: Option) -> Option:
     return _written(lists)
 
 
-def _file(answer: Written) -> Path:
+def _file(answer: WrittenAnswer) -> Path:
     return _written(answer.to_json())
 
 

@@ -24,7 +24,7 @@ _TYPES: Mapping[Kind, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class EngineSetting:
     """One flag of a command line, or one key of a file or constructor.
 
     Args:
@@ -109,8 +109,8 @@ class Refining:
     stops: tuple[Stop, ...]
     stop_rule: str
     models: tuple[str, ...]
-    settings: Mapping[str, Setting]
-    keys: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
+    settings: Mapping[str, EngineSetting]
+    keys: Mapping[str, Mapping[str, EngineSetting]] = field(default_factory=dict)
     parallel: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 Python's.
 """
 
-from costmodel.engines.record.refining import Refining, RuleForm, Setting
+from costmodel.engines.record.refining import EngineSetting, Refining, RuleForm
 
 TOKEN_IDS = {"llada": (126_336, 126_081), "llada2_moe": (156_895, 156_892)}
 """The mask's id and the end of text, by `model_type`: defaults of its decoders, and of LLaDA's
@@ -27,37 +27,37 @@ REFINING = Refining(
     stop_rule="",
     models=("llada", "llada2_moe"),
     settings={
-        "model": Setting(kind="text"),
-        "model_type": Setting(kind="text", default="llada2"),
-        "num_gpus": Setting(kind="int"),
-        "dp_size": Setting(kind="int", default=1),
-        "tpep_size": Setting(kind="int"),
-        "backend": Setting(kind="text", default="sglang", choices=("sglang", "vllm")),
+        "model": EngineSetting(kind="text"),
+        "model_type": EngineSetting(kind="text", default="llada2"),
+        "num_gpus": EngineSetting(kind="int"),
+        "dp_size": EngineSetting(kind="int", default=1),
+        "tpep_size": EngineSetting(kind="int"),
+        "backend": EngineSetting(kind="text", default="sglang", choices=("sglang", "vllm")),
     },
     keys={
         "SamplingParams": {
-            "threshold": Setting(kind="float", default=0.9),
-            "low_threshold": Setting(kind="float", default=0.6),
-            "cache": Setting(kind="text", default="dual", choices=("", "prefix", "dual")),
-            "temperature": Setting(kind="float", default=0.0),
-            "early_stop": Setting(kind="bool", default=True),
-            "cont_weight": Setting(kind="float", default=0.3),
-            "prefix_look": Setting(kind="int", default=16),
-            "after_look": Setting(kind="int", default=16),
-            "warmup_steps": Setting(kind="int", default=4),
-            "mask_id": Setting(kind="int", default=156895),
-            "eos_id": Setting(kind="int", default=156892),
-            "parallel_decoding": Setting(
+            "threshold": EngineSetting(kind="float", default=0.9),
+            "low_threshold": EngineSetting(kind="float", default=0.6),
+            "cache": EngineSetting(kind="text", default="dual", choices=("", "prefix", "dual")),
+            "temperature": EngineSetting(kind="float", default=0.0),
+            "early_stop": EngineSetting(kind="bool", default=True),
+            "cont_weight": EngineSetting(kind="float", default=0.3),
+            "prefix_look": EngineSetting(kind="int", default=16),
+            "after_look": EngineSetting(kind="int", default=16),
+            "warmup_steps": EngineSetting(kind="int", default=4),
+            "mask_id": EngineSetting(kind="int", default=156895),
+            "eos_id": EngineSetting(kind="int", default=156892),
+            "parallel_decoding": EngineSetting(
                 kind="text", default="threshold", choices=("threshold", "hierarchy")
             ),
-            "use_credit": Setting(kind="bool", default=False),
-            "use_bd": Setting(kind="bool", default=True),
-            "max_length": Setting(kind="int", default=4096),
-            "mini_batch_size": Setting(kind="int", default=1, first="b813f32"),
+            "use_credit": EngineSetting(kind="bool", default=False),
+            "use_bd": EngineSetting(kind="bool", default=True),
+            "max_length": EngineSetting(kind="int", default=4096),
+            "mini_batch_size": EngineSetting(kind="int", default=1, first="b813f32"),
         },
         "generate": {
-            "gen_length": Setting(kind="int", default=128),
-            "block_length": Setting(kind="int", default=128),
+            "gen_length": EngineSetting(kind="int", default=128),
+            "block_length": EngineSetting(kind="int", default=128),
         },
     },
     parallel=("tensor", "data"),

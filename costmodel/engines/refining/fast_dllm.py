@@ -2,7 +2,7 @@
 caches.
 """
 
-from costmodel.engines.record.refining import Refining, RuleForm, Setting
+from costmodel.engines.record.refining import EngineSetting, Refining, RuleForm
 
 REFINING = Refining(
     name="fast-dllm",
@@ -35,25 +35,25 @@ REFINING = Refining(
     stop_rule="fills the whole canvas and cuts the text afterwards",
     models=("llada",),
     settings={
-        "--model": Setting(kind="text", choices=("llada_dist",)),
-        "--tasks": Setting(kind="text"),
-        "--model_args": Setting(kind="text"),
+        "--model": EngineSetting(kind="text", choices=("llada_dist",)),
+        "--tasks": EngineSetting(kind="text"),
+        "--model_args": EngineSetting(kind="text"),
     },
     keys={
         "model_args": {
-            "model_path": Setting(kind="text", default=""),
-            "gen_length": Setting(kind="int", default=1024),
-            "steps": Setting(kind="int", default=1024),
-            "block_length": Setting(kind="int", default=1024),
-            "remasking": Setting(
+            "model_path": EngineSetting(kind="text", default=""),
+            "gen_length": EngineSetting(kind="int", default=1024),
+            "steps": EngineSetting(kind="int", default=1024),
+            "block_length": EngineSetting(kind="int", default=1024),
+            "remasking": EngineSetting(
                 kind="text", default="low_confidence", choices=("low_confidence", "random")
             ),
-            "threshold": Setting(kind="float"),
-            "factor": Setting(kind="float", first="9980433"),
-            "use_cache": Setting(kind="bool", default=False),
-            "dual_cache": Setting(kind="bool", default=False),
-            "batch_size": Setting(kind="int", default=32, first="9980433"),
-            "show_speed": Setting(kind="bool", default=False),
+            "threshold": EngineSetting(kind="float"),
+            "factor": EngineSetting(kind="float", first="9980433"),
+            "use_cache": EngineSetting(kind="bool", default=False),
+            "dual_cache": EngineSetting(kind="bool", default=False),
+            "batch_size": EngineSetting(kind="int", default=32, first="9980433"),
+            "show_speed": EngineSetting(kind="bool", default=False),
         }
     },
     parallel=(),

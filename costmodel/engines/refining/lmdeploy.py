@@ -2,7 +2,7 @@
 finished.
 """
 
-from costmodel.engines.record.refining import Refining, RuleForm, Setting
+from costmodel.engines.record.refining import EngineSetting, Refining, RuleForm
 
 _STRATEGIES = ("low_confidence_dynamic", "low_confidence_static", "sequential")
 
@@ -29,34 +29,40 @@ REFINING = Refining(
     stop_rule="",
     models=("sdar", "sdar_moe"),
     settings={
-        "--backend": Setting(kind="text", default="turbomind", choices=("pytorch", "turbomind")),
-        "--dtype": Setting(kind="text", default="auto", choices=("auto", "float16", "bfloat16")),
-        "--tp": Setting(kind="int", default=1),
-        "--session-len": Setting(kind="int"),
-        "--max-batch-size": Setting(kind="int"),
-        "--max-prefill-token-num": Setting(kind="int", default=8192),
-        "--quant-policy": Setting(kind="int", default=0),
-        "--dllm-block-length": Setting(kind="int"),  # of the checkpoint, else 4
-        "--dllm-unmasking-strategy": Setting(
+        "--backend": EngineSetting(
+            kind="text", default="turbomind", choices=("pytorch", "turbomind")
+        ),
+        "--dtype": EngineSetting(
+            kind="text", default="auto", choices=("auto", "float16", "bfloat16")
+        ),
+        "--tp": EngineSetting(kind="int", default=1),
+        "--session-len": EngineSetting(kind="int"),
+        "--max-batch-size": EngineSetting(kind="int"),
+        "--max-prefill-token-num": EngineSetting(kind="int", default=8192),
+        "--quant-policy": EngineSetting(kind="int", default=0),
+        "--dllm-block-length": EngineSetting(kind="int"),  # of the checkpoint, else 4
+        "--dllm-unmasking-strategy": EngineSetting(
             kind="text", default="low_confidence_dynamic", choices=_STRATEGIES
         ),
-        "--dllm-denoising-steps": Setting(kind="int"),  # the block's length
-        "--dllm-confidence-threshold": Setting(kind="float", default=0.85),
+        "--dllm-denoising-steps": EngineSetting(kind="int"),  # the block's length
+        "--dllm-confidence-threshold": EngineSetting(kind="float", default=0.85),
     },
     keys={
         "PytorchEngineConfig": {
-            "dtype": Setting(kind="text", default="auto", choices=("auto", "float16", "bfloat16")),
-            "tp": Setting(kind="int", default=1),
-            "session_len": Setting(kind="int"),
-            "max_batch_size": Setting(kind="int"),
-            "max_prefill_token_num": Setting(kind="int", default=8192),
-            "quant_policy": Setting(kind="int", default=0),
-            "dllm_block_length": Setting(kind="int"),
-            "dllm_unmasking_strategy": Setting(
+            "dtype": EngineSetting(
+                kind="text", default="auto", choices=("auto", "float16", "bfloat16")
+            ),
+            "tp": EngineSetting(kind="int", default=1),
+            "session_len": EngineSetting(kind="int"),
+            "max_batch_size": EngineSetting(kind="int"),
+            "max_prefill_token_num": EngineSetting(kind="int", default=8192),
+            "quant_policy": EngineSetting(kind="int", default=0),
+            "dllm_block_length": EngineSetting(kind="int"),
+            "dllm_unmasking_strategy": EngineSetting(
                 kind="text", default="low_confidence_dynamic", choices=_STRATEGIES
             ),
-            "dllm_denoising_steps": Setting(kind="int"),
-            "dllm_confidence_threshold": Setting(kind="float", default=0.85),
+            "dllm_denoising_steps": EngineSetting(kind="int"),
+            "dllm_confidence_threshold": EngineSetting(kind="float", default=0.85),
         }
     },
     parallel=("tensor",),

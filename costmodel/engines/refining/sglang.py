@@ -2,7 +2,7 @@
 finished.
 """
 
-from costmodel.engines.record.refining import Refining, RuleForm, Setting
+from costmodel.engines.record.refining import EngineSetting, Refining, RuleForm
 
 REFINING = Refining(
     name="sglang",
@@ -34,26 +34,26 @@ REFINING = Refining(
     stop_rule="",
     models=("llada2_moe", "sdar", "sdar_moe"),
     settings={
-        "--model-path": Setting(kind="text"),
-        "--dllm-algorithm": Setting(
+        "--model-path": EngineSetting(kind="text"),
+        "--dllm-algorithm": EngineSetting(
             kind="text",
             choices=("LowConfidence", "JointThreshold", "JointThresholdInDel", "Gemma4Renoise"),
         ),
-        "--dllm-algorithm-config": Setting(kind="text"),
-        "--max-running-requests": Setting(kind="int", default=1),
+        "--dllm-algorithm-config": EngineSetting(kind="text"),
+        "--max-running-requests": EngineSetting(kind="int", default=1),
     },
     keys={
         "LowConfidence": {
-            "block_size": Setting(kind="int"),  # of the checkpoint: 32 of LLaDA2, 4 of SDAR
-            "threshold": Setting(kind="float", default=0.95),
+            "block_size": EngineSetting(kind="int"),  # of the checkpoint: 32 of LLaDA2, 4 of SDAR
+            "threshold": EngineSetting(kind="float", default=0.95),
         },
         "JointThreshold": {
-            "block_size": Setting(kind="int"),
-            "threshold": Setting(kind="float", default=0.5),
-            "edit_threshold": Setting(kind="float", default=0),
-            "max_post_edit_steps": Setting(kind="int", default=16),
-            "penalty_lambda": Setting(kind="float", default=0),
-            "vectorized_decoding": Setting(kind="bool", default=False),
+            "block_size": EngineSetting(kind="int"),
+            "threshold": EngineSetting(kind="float", default=0.5),
+            "edit_threshold": EngineSetting(kind="float", default=0),
+            "max_post_edit_steps": EngineSetting(kind="int", default=16),
+            "penalty_lambda": EngineSetting(kind="float", default=0),
+            "vectorized_decoding": EngineSetting(kind="bool", default=False),
         },
     },
     parallel=("tensor", "expert", "nodes"),

@@ -16,7 +16,7 @@ import numpy as np
 
 from costmodel.answers.steps.setting import Setting
 from costmodel.optimizers.drafters.sources import Source
-from costmodel.optimizers.held_out.half import Costs, Draft, Half
+from costmodel.optimizers.held_out.half import Costs, Half, HeldOutDraft
 from costmodel.optimizers.held_out.policies import OURS, PUBLISHED, Policy
 from costmodel.optimizers.held_out.trees import split_halves
 from costmodel.passes.ops import Array
@@ -39,7 +39,7 @@ class Outcome:
     """
 
     policy: Policy
-    drafts: tuple[Draft, ...]
+    drafts: tuple[HeldOutDraft, ...]
     by_half: Array
     rates: Array
 
@@ -61,7 +61,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Comparison:
+class PolicyComparison:
     """Policies on one recording at one batch.
 
     Args:
@@ -136,7 +136,7 @@ def compare_policies(
     context: int,
     splits: int = SPLITS,
     seed: int = 0,
-) -> list[Comparison]:
+) -> list[PolicyComparison]:
     """Every policy on halves of a recording, at every batch.
 
     Args:
@@ -176,7 +176,7 @@ def compare_policies(
         published.sort(key=lambda outcome: -outcome.tokens_per_s)
         bounds = _oracles(halves[:2], place)
         found.append(
-            Comparison(
+            PolicyComparison(
                 batch=batch,
                 context=context,
                 ours=ours,

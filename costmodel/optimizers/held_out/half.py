@@ -37,7 +37,7 @@ MOST_NODES = 128
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class HeldOutDraft:
     """What a step drafts, as it can be run on any recording.
 
     Args:
@@ -108,8 +108,8 @@ class Half:
     trace: AcceptanceTrace
     costs: Costs
     seed: int = 0
-    _replayed: dict[tuple[Draft, int], Acceptance] = field(default_factory=dict)
-    _rates: dict[tuple[Draft, int], Array] = field(default_factory=dict)
+    _replayed: dict[tuple[HeldOutDraft, int], Acceptance] = field(default_factory=dict)
+    _rates: dict[tuple[HeldOutDraft, int], Array] = field(default_factory=dict)
 
     @property
     def method(self) -> Method:
@@ -145,7 +145,7 @@ class Half:
         return self.trace.level >= 2 and able and self.law.by_matching
 
     @cached_property
-    def searched(self) -> list[tuple[Draft, Array]]:
+    def searched(self) -> list[tuple[HeldOutDraft, Array]]:
         """What `optimize` compares on this half alone, and its tokens per second, [batches].
 
         Trees of recorded paths are scored on requests that did not choose them, so that none wins
@@ -162,7 +162,7 @@ class Half:
             / self.costs.seconds(found)
         )
         drafts = [
-            Draft(shape=each.tree or each.shape or each.draft_tokens, stop=each.stop)
+            HeldOutDraft(shape=each.tree or each.shape or each.draft_tokens, stop=each.stop)
             for each in found
         ]
         for draft, accepted, rate in zip(drafts, found, rates, strict=True):
@@ -172,7 +172,7 @@ class Half:
                 self._replayed[draft, 0], self._rates[draft, 0] = accepted, rate
         return list(zip(drafts, rates, strict=True))
 
-    def run(self, draft: Draft, place: int) -> Acceptance:
+    def run(self, draft: HeldOutDraft, place: int) -> Acceptance:
         """What a draft emits on this half, at the batch of that place.
 
         Raises:
@@ -183,7 +183,7 @@ class Half:
             self._replayed[key] = self._replay(draft, place)
         return self._replayed[key]
 
-    def rate(self, draft: Draft, place: int) -> float:
+    def rate(self, draft: HeldOutDraft, place: int) -> float:
         """Tokens per second of the batch of that place.
 
         Raises:
@@ -196,7 +196,7 @@ class Half:
             self._rates[key] = self.costs.batches * accepted.tokens_per_step / seconds
         return float(self._rates[key][place])
 
-    def _replay(self, draft: Draft, place: int) -> Acceptance:
+    def _replay(self, draft: HeldOutDraft, place: int) -> Acceptance:
         stop = draft.stop
         if isinstance(draft.shape, StateTrees):
             return recorded_acceptance(self.trace, draft.shape, None, self.method.shape)

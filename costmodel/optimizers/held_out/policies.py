@@ -14,7 +14,7 @@ import numpy as np
 from costmodel.method import Shape, Stop
 from costmodel.optimizers.candidates.state_candidates import SIZES, recorded_trees
 from costmodel.optimizers.candidates.static_candidates import TREE_DEPTH
-from costmodel.optimizers.held_out.half import MOST_NODES, Draft, Half
+from costmodel.optimizers.held_out.half import MOST_NODES, Half, HeldOutDraft
 from costmodel.optimizers.trees.greedy_tree import greedy_trees
 from costmodel.optimizers.trees.priced_tree import TreePrice, fastest_tree
 from costmodel.optimizers.trees.trace_tree import measured_vectors
@@ -32,7 +32,7 @@ STOPS = (
 )
 """Early stops that our own choice compares beside chains and trees."""
 
-Decides = Callable[[Half, int], Sequence[Draft]]
+Decides = Callable[[Half, int], Sequence[HeldOutDraft]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,14 +51,14 @@ class Policy:
     drafts: Decides
 
 
-def _fixed(*drafts: Draft) -> Decides:
+def _fixed(*drafts: HeldOutDraft) -> Decides:
     return lambda half, place: drafts
 
 
 def _dynamic(shape: Shape, stop: Stop | None = None) -> Decides:
     """A dynamic tree, cut to what was recorded of the drafter's trees."""
 
-    def drafts(half: Half, place: int) -> Sequence[Draft]:
+    def drafts(half: Half, place: int) -> Sequence[HeldOutDraft]:
         trees = half.trace.expansions
         if trees is None or not trees.size:
             return ()
@@ -68,34 +68,34 @@ def _dynamic(shape: Shape, stop: Stop | None = None) -> Decides:
             depth=min(shape.depth, trees.depth),
             width=min(shape.width, trees.width),
         )
-        return (Draft(shape=cut, stop=stop),)
+        return (HeldOutDraft(shape=cut, stop=stop),)
 
     return drafts
 
 
 def _stopped(most: int, stop: Stop) -> Decides:
-    def drafts(half: Half, place: int) -> Sequence[Draft]:
+    def drafts(half: Half, place: int) -> Sequence[HeldOutDraft]:
         if half.one_length is not None or (
             half.trace.level < 3 and stop.rule in ("probability", "product")
         ):
             return ()
-        return (Draft(shape=min(most, half.trace.depth or most), stop=stop),)
+        return (HeldOutDraft(shape=min(most, half.trace.depth or most), stop=stop),)
 
     return drafts
 
 
-def _medusa(half: Half, place: int) -> Sequence[Draft]:
+def _medusa(half: Half, place: int) -> Sequence[HeldOutDraft]:
     """The likeliest nodes, 63 of them whatever they cost."""
     if not half.drafts_trees:
         return ()
     vectors = _vectors(half, 64)
     for nodes in (64, 32, 16, 8):
         if (found := greedy_trees(vectors, [nodes])) is not None:
-            return (Draft(shape=found[0][0]),)
+            return (HeldOutDraft(shape=found[0][0]),)
     return ()
 
 
-def _sequoia(half: Half, place: int) -> Sequence[Draft]:
+def _sequoia(half: Half, place: int) -> Sequence[HeldOutDraft]:
     """Size and depth by a verify time per size and one draft time per level, whatever its width."""
     if not half.drafts_trees:
         return ()
@@ -107,7 +107,9 @@ def _sequoia(half: Half, place: int) -> Sequence[Draft]:
         draft_s=lambda widths: level_s * (len(widths) + 1),
     )
     return (
-        Draft(shape=fastest_tree(np.stack(_vectors(half, MOST_NODES)), plain, TREE_DEPTH + 1).tree),
+        HeldOutDraft(
+            shape=fastest_tree(np.stack(_vectors(half, MOST_NODES)), plain, TREE_DEPTH + 1).tree
+        ),
     )
 
 
@@ -117,14 +119,14 @@ def _vectors(half: Half, width: int) -> list[Array]:
     return [vectors[0]] * levels if len(vectors) == 1 else list(vectors)
 
 
-def _ours(half: Half, place: int) -> Sequence[Draft]:
+def _ours(half: Half, place: int) -> Sequence[HeldOutDraft]:
     """The fastest on this half of what `optimize` compares, early stops, and whatever a published
     policy would run.
     """
     if half.method.shape.kind == "state_trees" and half.trace.level >= 2:
         drafts = [
-            Draft(shape=0),
-            *(Draft(shape=recorded_trees(half.trace, half.method, size)) for size in SIZES),
+            HeldOutDraft(shape=0),
+            *(HeldOutDraft(shape=recorded_trees(half.trace, half.method, size)) for size in SIZES),
         ]
         return (max(drafts, key=lambda draft: half.rate(draft, place)),)
     rated = [(float(rates[place]), draft) for draft, rates in half.searched]
@@ -141,21 +143,21 @@ def _ours(half: Half, place: int) -> Sequence[Draft]:
     return (max(rated, key=lambda pair: pair[0])[1],)
 
 
-def _priced(half: Half, place: int) -> Draft:
+def _priced(half: Half, place: int) -> HeldOutDraft:
     """The fastest tree of the half's vectors, which are too few numbers to fit more than the
     drafter.
     """
     vectors = np.stack(_vectors(half, MOST_NODES))
-    return Draft(shape=fastest_tree(vectors, half.costs.price(place), TREE_DEPTH + 1).tree)
+    return HeldOutDraft(shape=fastest_tree(vectors, half.costs.price(place), TREE_DEPTH + 1).tree)
 
 
 _LIKELIEST = Shape(kind="dynamic_tree", nodes=60, depth=7, width=10, beam=10)
 
 OURS = Policy(name="rooftree", source="", drafts=_ours)
 PUBLISHED: tuple[Policy, ...] = (
-    Policy(name="no speculation", source="", drafts=_fixed(Draft(shape=0))),
-    Policy(name="K=3", source="vLLM's and SGLang's examples", drafts=_fixed(Draft(shape=3))),
-    Policy(name="K=5", source="vLLM's and SGLang's examples", drafts=_fixed(Draft(shape=5))),
+    Policy(name="no speculation", source="", drafts=_fixed(HeldOutDraft(shape=0))),
+    Policy(name="K=3", source="vLLM's and SGLang's examples", drafts=_fixed(HeldOutDraft(shape=3))),
+    Policy(name="K=5", source="vLLM's and SGLang's examples", drafts=_fixed(HeldOutDraft(shape=5))),
     Policy(name="Medusa, 63 nodes", source="arXiv:2401.10774", drafts=_medusa),
     Policy(name="Sequoia", source="arXiv:2402.12374", drafts=_sequoia),
     Policy(name="EAGLE-2, 60 nodes", source="arXiv:2406.16858", drafts=_dynamic(_LIKELIEST)),

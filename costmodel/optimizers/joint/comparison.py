@@ -28,7 +28,7 @@ _NAMES = (*OPERATIONS, "host")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Comparison:
+class DesignComparison:
     """Designs against each other; the first is the one that would be run.
 
     Args:
@@ -57,7 +57,7 @@ def compare_designs(
     seed: int = 0,
     simulated: Sequence[Sequence[float] | None] | None = None,
     draws: int = DRAWS,
-) -> Comparison:
+) -> DesignComparison:
     """Draw the objective of designs, and count.
 
     Args:
@@ -88,7 +88,7 @@ def compare_designs(
     beaten = np.mean(np.where(equal, 0.5, first > values), axis=1)
     beaten[0] = np.nan
     regret, mean = float(np.mean(best - first)), float(np.mean(first))
-    return Comparison(
+    return DesignComparison(
         draws=values,
         intervals=[(float(low), float(high)) for low, high in map(interval, values)],
         beaten_probability=beaten,

@@ -16,7 +16,7 @@ from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.fit import Room, rooms
 from costmodel.answers.loads import Curve, Loaded, least_replicas
 from costmodel.answers.replicas import (
-    Speeds,
+    ReplicaSpeeds,
     curve_of,
     most_sharing,
     replica_prompts,
@@ -87,7 +87,7 @@ class Evaluation:
     """
 
     node: Node
-    busy: Speeds
+    busy: ReplicaSpeeds
     seen: Loaded
     replicas: Array
     value: Array
@@ -175,7 +175,7 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
 
 
 def _under_load(
-    question: JointQuestion, node: Node, curve: Curve, busy: Speeds
+    question: JointQuestion, node: Node, curve: Curve, busy: ReplicaSpeeds
 ) -> tuple[Array, Mask, Loaded]:
     """Replicas that are run, whether they carry a stated rate, and what requests see."""
     held = question.most_devices // node.placement.layout.devices
@@ -206,7 +206,7 @@ def law(
     tokens_per_step: Array | None = None,
     slower: Number = 1.0,
     shapes: Sequence[Acceptance] | None = None,
-) -> tuple[Curve, Speeds]:
+) -> tuple[Curve, ReplicaSpeeds]:
     """What a replica does at every batch, and kept busy, never faster than its floor.
 
     Arrays broadcast to [shapes, budgets, batches].
@@ -246,7 +246,7 @@ def law(
         steps = load.output_tokens / tokens
         most = node.batch / (node.floor.stay_s(steps) * np.minimum(ratio, 1.0))
         least = node.floor.decode_s(steps) * np.minimum(ratio, 1.0) / load.output_tokens
-        speeds = Speeds(
+        speeds = ReplicaSpeeds(
             np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s
         )
     curve = curve_of(node.setting, node.batch, step_s * ratio, prompts, speeds)

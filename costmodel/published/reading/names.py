@@ -36,7 +36,7 @@ _FAMILY = re.compile(r"^(llama|codellama)(?=\d)", re.IGNORECASE)
 _VERSION = re.compile(r"-v\d+(\.\d+)?$", re.IGNORECASE)
 
 
-class Named(NamedTuple):
+class ReadName(NamedTuple):
     """What a name was read as, and what has to be said of that; empty for nothing."""
 
     name: str
@@ -95,7 +95,7 @@ def _plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold())
 
 
-def model_of(text: str) -> Named:
+def model_of(text: str) -> ReadName:
     """The shipped model that a target's or drafter's name stands for.
 
     Raises:
@@ -105,18 +105,18 @@ def model_of(text: str) -> Named:
     ('llama-2-7b', 'qwen2.5-32b')
     """
     found = _model_of(text.strip())
-    if isinstance(found, Named):
+    if isinstance(found, ReadName):
         return found
     raise UnknownNameError("model", text.strip()[:200], found)
 
 
 @lru_cache(maxsize=4096)
-def _model_of(wanted: str) -> Named | tuple[str, ...]:
+def _model_of(wanted: str) -> ReadName | tuple[str, ...]:
     """The shipped model of a name; the names that are known where none is that one's."""
     for name, found in _table()["models"].items():
         if name.casefold() == wanted.casefold():
             remark = f"{wanted} is priced as {found['model']}: {found['because']}"
-            return Named(found["model"], "" if found["because"] == "stated" else remark)
+            return ReadName(found["model"], "" if found["because"] == "stated" else remark)
     known: tuple[str, ...] = ()
     for each in _spellings(wanted):
         if each != wanted and any(
@@ -124,7 +124,7 @@ def _model_of(wanted: str) -> Named | tuple[str, ...]:
         ):
             return _model_of(each)
         try:
-            return Named(named_model(each).name, "")
+            return ReadName(named_model(each).name, "")
         except UnknownNameError as error:
             known = error.known
     return known
@@ -140,18 +140,18 @@ def _spellings(text: str) -> Iterator[str]:
         yield from dict.fromkeys((each, plain, spaced, _VERSION.sub("", spaced)))
 
 
-def engine_of(row: PublishedRow) -> Named:
+def engine_of(row: PublishedRow) -> ReadName:
     """The engine that a row was measured on: named by the row, else by what is known of its source,
     else none.
     """
     for text in (row.notes, f"{row.system} {row.draft} {row.baseline_unit}", row.source):
         found = [engine for word, engine in _ENGINE_WORDS.items() if word in text.casefold()]
         if found:
-            return Named(found[0], "")
+            return ReadName(found[0], "")
     for each in _table()["engines"]:
         if any(word.casefold() in row.source.casefold() for word in each["words"]):
-            return Named(each["engine"], "")
-    return Named(
+            return ReadName(each["engine"], "")
+    return ReadName(
         "none", "the source's engine is not known: passes alone, without any engine's overhead"
     )
 

@@ -35,7 +35,7 @@ from real_runs.calibration.server.fit import FitScore, fit_profile
 from real_runs.calibration.server.law import StepLaw, step_law
 from real_runs.calibration.server.measure import measure
 from real_runs.calibration.server.rows import accepted_token_s, prompt_intake_s, rows_of
-from real_runs.calibration.server.shapes import Plan, Sample
+from real_runs.calibration.server.shapes import RoundPlan, TimedSample
 from real_runs.models.loading.weights import find_model
 from real_runs.models.processor import cpu_title
 from real_runs.recording.log import RecordingLog
@@ -88,7 +88,7 @@ class ServerCalibration:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
+class CalibrationTarget:
     """What is measured.
 
     Attributes:
@@ -101,7 +101,7 @@ class Target:
     architecture: Architecture
     engine: str
     launch: Launch
-    plan: Plan
+    plan: RoundPlan
 
 
 def calibrate_server(
@@ -109,7 +109,7 @@ def calibrate_server(
     out: Path,
     server: str | None = None,
     model: str | None = None,
-    plan: Plan | None = None,
+    plan: RoundPlan | None = None,
     threads: int = 1,
     budget_s: float = 480.0,
     base: str | None = None,
@@ -140,7 +140,7 @@ def calibrate_server(
             or too little was measured.
     """
     started = time.monotonic()
-    chosen = plan or Plan.within(budget_s)
+    chosen = plan or RoundPlan.within(budget_s)
     target = (
         _running(server, model, chosen, own=plan)
         if server
@@ -168,7 +168,7 @@ def calibrate_server(
     return replace(found, seconds=time.monotonic() - started)
 
 
-def _started(model: str | None, plan: Plan, out: Path, threads: int) -> Target:
+def _started(model: str | None, plan: RoundPlan, out: Path, threads: int) -> CalibrationTarget:
     """llama.cpp, started for every draft length."""
     path = find_model(model).path
     if path.suffix.casefold() != ".gguf":
@@ -188,10 +188,14 @@ def _started(model: str | None, plan: Plan, out: Path, threads: int) -> Target:
             vocabulary=architecture.vocab,
         )
 
-    return Target(architecture=architecture, engine="llama.cpp", launch=launch, plan=plan)
+    return CalibrationTarget(
+        architecture=architecture, engine="llama.cpp", launch=launch, plan=plan
+    )
 
 
-def _running(url: str, model: str | None, usual: Plan, *, own: Plan | None) -> Target:
+def _running(
+    url: str, model: str | None, usual: RoundPlan, *, own: RoundPlan | None
+) -> CalibrationTarget:
     """A server that somebody else runs: its draft length is what it is, and is read off its
     answers.
     """
@@ -205,13 +209,13 @@ def _running(url: str, model: str | None, usual: Plan, *, own: Plan | None) -> T
     slots, room = client.server.slots or _USERS[-1], client.server.context or 1 << 20
     contexts = tuple(each for each in usual.contexts if each + _ROOM <= room)
     requests = tuple(each for each in _USERS if each <= slots)
-    plan = own or Plan(contexts=contexts, requests=requests, drafts=(0,))
+    plan = own or RoundPlan(contexts=contexts, requests=requests, drafts=(0,))
     engine = load_engine("none" if client.server.kind == "openai" else client.server.kind).name
 
     def launch(drafts: int, accepts: bool) -> AbstractContextManager[LiveClient]:
         return nullcontext(client)
 
-    return Target(architecture=architecture, engine=engine, launch=launch, plan=plan)
+    return CalibrationTarget(architecture=architecture, engine=engine, launch=launch, plan=plan)
 
 
 def _base(server: str | None, engine: str, threads: int) -> str:
@@ -225,8 +229,8 @@ def _base(server: str | None, engine: str, threads: int) -> str:
 
 
 def written(
-    samples: list[Sample],
-    target: Target,
+    samples: list[TimedSample],
+    target: CalibrationTarget,
     base: Device,
     out: Path,
     *,
@@ -284,7 +288,7 @@ def written(
 
 
 def _write_trace(
-    rows: list[KernelRow], place: Path, device: Device, target: Target, threads: int
+    rows: list[KernelRow], place: Path, device: Device, target: CalibrationTarget, threads: int
 ) -> None:
     """Write the rows beside those of other models that the trace holds already."""
     own = (target.architecture.name, target.architecture.layers)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from hardware_profiles.errors import InputError
 from real_runs.calibration.server.shapes import SENTENCE
 from real_runs.servers.address import Address
-from real_runs.servers.client import Answer, Completion
+from real_runs.servers.client import Completion, StreamedAnswer
 from real_runs.servers.exchange import exchange
 from real_runs.servers.identify import Server, identify
 from real_runs.servers.llama_cpp.launch import launched
@@ -42,7 +42,7 @@ class Client(Protocol):
         """Whether slots can be saved and restored."""
         ...
 
-    def ask(self, requests: Sequence[Completion]) -> list[Answer]:
+    def ask(self, requests: Sequence[Completion]) -> list[StreamedAnswer]:
         """The answers to requests that are sent at the same time."""
         ...
 
@@ -74,7 +74,7 @@ class LiveClient:
     sentence: tuple[int, ...]
     keeps: bool
 
-    def ask(self, requests: Sequence[Completion]) -> list[Answer]:
+    def ask(self, requests: Sequence[Completion]) -> list[StreamedAnswer]:
         """See `Client`."""
         return run_requests(self.server, requests, users=len(requests))
 

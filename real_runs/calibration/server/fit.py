@@ -24,7 +24,7 @@ from costmodel.passes.ops import Array
 from costmodel.passes.precision import Precision, main_format
 from hardware_profiles.errors import InputError
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS, FormatGroup
-from hardware_profiles.profile import CONSTANT_NAMES, Device, Provenance
+from hardware_profiles.profile import CONSTANT_NAMES, Device, NumberProvenance
 from traces.storage.kernels import KernelRow
 
 LEAST_ROWS = 6
@@ -153,7 +153,7 @@ def fit_profile(
         f"fitted to {score.rows_fitted} of {score.rows} passes and prompts of {about}; on the"
         f" others median error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
     )
-    origin = Provenance(kind="measured", source=source[:1000])
+    origin = NumberProvenance(kind="measured", source=source[:1000])
     spread = float(np.clip(np.quantile(residual, 0.8), _LEAST_RATIO, _MOST_RATIO))
     return _profile(base, fresh, form, origin, spread, name=name, about=about), score
 
@@ -212,7 +212,7 @@ def _profile(
     base: Device,
     fresh: Device,
     form: str,
-    origin: Provenance,
+    origin: NumberProvenance,
     spread: float,
     *,
     name: str,

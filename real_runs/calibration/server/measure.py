@@ -22,13 +22,13 @@ from real_runs.calibration.server.shapes import (
     DECODED,
     FRESH,
     STOP,
-    Plan,
-    Sample,
+    RoundPlan,
+    TimedSample,
     prompt_lengths,
     repeated,
 )
 from real_runs.recording.log import RecordingLog
-from real_runs.servers.client import Answer, Completion
+from real_runs.servers.client import Completion, StreamedAnswer
 
 PROMPTS = 0  # in the place of a context: the block of prompts
 _LEAST_STEPS = 3
@@ -39,14 +39,14 @@ _SAME_STEP_RATIO = 0.3  # of a step: tokens of several requests that arrive so c
 
 
 def measure(
-    plan: Plan,
+    plan: RoundPlan,
     launch: Launch,
     log: RecordingLog,
     *,
     budget_s: float,
     tell: Callable[[str], None] = lambda text: None,
     clock: Callable[[], float] = time.monotonic,
-) -> list[Sample]:
+) -> list[TimedSample]:
     """Ask for all shapes, in rounds.
 
     Args:
@@ -85,15 +85,15 @@ def measure(
     return _samples(log)
 
 
-def _blocks(plan: Plan, drafts: int, accepts: bool) -> tuple[int, ...]:
+def _blocks(plan: RoundPlan, drafts: int, accepts: bool) -> tuple[int, ...]:
     if accepts:
         return plan.contexts[:1]
     return plan.contexts if drafts else (PROMPTS, *plan.contexts)
 
 
 def _visit(
-    client: Client, plan: Plan, drafts: int, accepts: bool, todo: list[int]
-) -> Iterator[tuple[int, list[Sample]]]:
+    client: Client, plan: RoundPlan, drafts: int, accepts: bool, todo: list[int]
+) -> Iterator[tuple[int, list[TimedSample]]]:
     """The blocks of one start of a server, one after the other."""
     aligned = plan.aligned(len(client.sentence))
     contexts = dict(zip(plan.contexts, aligned.contexts, strict=False))
@@ -106,11 +106,11 @@ def _visit(
             yield context, _decoding(client, contexts[context], plan.requests, drafts)
 
 
-def _growing(client: Client, plan: Plan) -> list[Sample]:
+def _growing(client: Client, plan: RoundPlan) -> list[TimedSample]:
     """Prompts of one slot that grow piece by piece, kept at every context, and fresh ones in other
     slots.
     """
-    found: list[Sample] = []
+    found: list[TimedSample] = []
     for length in prompt_lengths(plan.contexts):
         found += _prompt(client, repeated(client.sentence, length), slot=0)
         if length in plan.contexts:
@@ -121,9 +121,9 @@ def _growing(client: Client, plan: Plan) -> list[Sample]:
     return found
 
 
-def _fresh(client: Client, plan: Plan) -> list[Sample]:
+def _fresh(client: Client, plan: RoundPlan) -> list[TimedSample]:
     """Prompts that the server cannot have cached: each begins with tokens of its own."""
-    found: list[Sample] = []
+    found: list[TimedSample] = []
     for length in sorted({*FRESH, *plan.contexts}):
         if length > max(plan.contexts):
             continue
@@ -133,13 +133,13 @@ def _fresh(client: Client, plan: Plan) -> list[Sample]:
     return found
 
 
-def _prompt(client: Client, prompt: tuple[int, ...], slot: int | None) -> list[Sample]:
+def _prompt(client: Client, prompt: tuple[int, ...], slot: int | None) -> list[TimedSample]:
     options = {} if slot is None else {"id_slot": slot}
     answer = client.ask([Completion(prompt=prompt, max_tokens=1, options=options)])[0]
     return _first_token(_whole(answer))
 
 
-def _first_token(answer: Answer) -> list[Sample]:
+def _first_token(answer: StreamedAnswer) -> list[TimedSample]:
     """The time to the first token, with what was computed for it."""
     cached = answer.cached_tokens or 0
     computed = answer.prompt_tokens - cached
@@ -147,15 +147,19 @@ def _first_token(answer: Answer) -> list[Sample]:
         return []
     part = "intake" if computed == 1 else "prompt"
     seconds = answer.first_token_s - answer.sent_s
-    return [Sample(part=part, requests=1, query_tokens=computed, context=cached, seconds=seconds)]
+    return [
+        TimedSample(part=part, requests=1, query_tokens=computed, context=cached, seconds=seconds)
+    ]
 
 
-def _decoding(client: Client, context: int, several: tuple[int, ...], drafts: int) -> list[Sample]:
+def _decoding(
+    client: Client, context: int, several: tuple[int, ...], drafts: int
+) -> list[TimedSample]:
     """Steps of one, two and more requests over the same number of cached tokens."""
     if client.keeps:
         for slot in range(max(several)):
             client.restore(slot, _name(context))
-    found: list[Sample] = []
+    found: list[TimedSample] = []
     for requests in several:
         asked = [_decode(client, context, user, drafts) for user in range(requests)]
         answers = [_whole(each) for each in client.ask(asked)]
@@ -166,7 +170,7 @@ def _decoding(client: Client, context: int, several: tuple[int, ...], drafts: in
     return found
 
 
-def _accepting(client: Client, context: int, drafts: int) -> list[Sample]:
+def _accepting(client: Client, context: int, drafts: int) -> list[TimedSample]:
     """Steps of one request whose drafts are all accepted: from the last token of a burst to that of
     the next.
     """
@@ -180,7 +184,7 @@ def _accepting(client: Client, context: int, drafts: int) -> list[Sample]:
     seconds = median(b - a for a, b in pairwise(answer.token_times_s[:: 1 + drafts]))
     middle = context + (tokens - 1 - drafts) // 2
     return [
-        Sample(
+        TimedSample(
             part="accepted", requests=1, query_tokens=1 + drafts, context=middle, seconds=seconds
         )
     ]
@@ -200,7 +204,7 @@ def _decode(client: Client, context: int, user: int, drafts: int) -> Completion:
     )
 
 
-def decoded(answers: list[Answer], drafts: int | None, context: int) -> Sample | None:
+def decoded(answers: list[StreamedAnswer], drafts: int | None, context: int) -> TimedSample | None:
     """The step of requests that decode together; None where they did not for long enough, or drafts
     were missing.
 
@@ -226,7 +230,7 @@ def decoded(answers: list[Answer], drafts: int | None, context: int) -> Sample |
         return None
     tokens = 1 + (drafts if drafts is not None else round(per_step))
     middle = context + (_STOPPED if drafts is not None else DECODED) // 2
-    return Sample(
+    return TimedSample(
         part="causal",
         requests=len(answers),
         query_tokens=tokens,
@@ -235,7 +239,7 @@ def decoded(answers: list[Answer], drafts: int | None, context: int) -> Sample |
     )
 
 
-def _drafted(answers: list[Answer]) -> float:
+def _drafted(answers: list[StreamedAnswer]) -> float:
     """Draft tokens per step of the requests, as llama.cpp states them; 0 where nothing is
     stated.
     """
@@ -247,7 +251,7 @@ def _drafted(answers: list[Answer]) -> float:
     return drafted / steps if steps else 0.0
 
 
-def _whole(answer: Answer) -> Answer:
+def _whole(answer: StreamedAnswer) -> StreamedAnswer:
     if answer.error is not None:
         raise InputError(f"a request was not answered: {answer.error}", key="--server")
     return answer
@@ -261,5 +265,5 @@ def _place(entry: Mapping[str, Any]) -> tuple[int, int, bool, int]:
     return entry["round"], entry["drafts"], entry["accepts"], entry["context"]
 
 
-def _samples(log: RecordingLog) -> list[Sample]:
-    return [Sample(**each) for entry in log.finished for each in entry["samples"]]
+def _samples(log: RecordingLog) -> list[TimedSample]:
+    return [TimedSample(**each) for entry in log.finished for each in entry["samples"]]

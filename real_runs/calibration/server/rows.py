@@ -21,7 +21,7 @@ from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import pass_cost
 from costmodel.passes.measured import PROMPT
 from costmodel.passes.precision import main_format
-from real_runs.calibration.server.shapes import Sample
+from real_runs.calibration.server.shapes import TimedSample
 from traces.storage.kernels import KernelRow
 
 
@@ -32,7 +32,7 @@ def faster_half(seconds: Sequence[float]) -> list[float]:
     return sorted(seconds)[: -(-len(seconds) // 2)]
 
 
-def prompt_intake_s(samples: Sequence[Sample]) -> float:
+def prompt_intake_s(samples: Sequence[TimedSample]) -> float:
     """What a prompt takes beyond its pass: parsing, choosing a slot, sampling and sending the first
     token.
 
@@ -56,7 +56,7 @@ def prompt_intake_s(samples: Sequence[Sample]) -> float:
     return max(0.0, median(faster_half(beyond)))
 
 
-def accepted_token_s(samples: Sequence[Sample]) -> float:
+def accepted_token_s(samples: Sequence[TimedSample]) -> float:
     """What an accepted draft token takes beside its place in the pass: sampling, detokenising and
     sending it.
 
@@ -82,7 +82,7 @@ def accepted_token_s(samples: Sequence[Sample]) -> float:
 
 
 def rows_of(
-    samples: Sequence[Sample], deployment: Deployment, *, intake_s: float
+    samples: Sequence[TimedSample], deployment: Deployment, *, intake_s: float
 ) -> list[KernelRow]:
     """Rows of a kernel trace, one per shape.
 

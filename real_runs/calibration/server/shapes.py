@@ -47,7 +47,7 @@ ACCEPTED_STEPS = 8  # of a run whose drafts are all accepted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class RoundPlan:
     """What is asked for in a round.
 
     Attributes:
@@ -93,7 +93,7 @@ class Plan:
         return runs
 
     @classmethod
-    def within(cls, budget_s: float) -> Plan:
+    def within(cls, budget_s: float) -> RoundPlan:
         """The plan of which a budget allows a round or more on one core of a server CPU with a
         model of 135M weights.
 
@@ -106,7 +106,7 @@ class Plan:
             return cls(contexts=CONTEXTS[:2], drafts=DRAFTS[:5])
         return cls() if budget_s < 1200.0 else cls(drafts=EVERY_DRAFT, requests=(1, 2, 3, 4))
 
-    def aligned(self, period: int) -> Plan:
+    def aligned(self, period: int) -> RoundPlan:
         """The plan with contexts of whole sentences, behind which a draft is always found.
 
         Args:
@@ -117,7 +117,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sample:
+class TimedSample:
     """One time that was seen.
 
     Attributes:

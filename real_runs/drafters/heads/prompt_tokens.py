@@ -20,7 +20,7 @@ from torch import nn
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import check_room
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, SpeculativeRun, decode, matching
+from real_runs.decoding.speculative import DraftedTokens, SpeculativeRun, decode, matching
 from real_runs.decoding.tree import TreeLayout
 from real_runs.decoding.tree_speculative import best_first_rows, level_ordered
 from real_runs.drafters.expansion import NodeBatch
@@ -162,7 +162,7 @@ class PromptDraft:
         self._states: torch.Tensor | None = None
         self._drafted = False
 
-    def draft(self, known: Sequence[int], cache: KVCache) -> Draft:
+    def draft(self, known: Sequence[int], cache: KVCache) -> DraftedTokens:
         """The tree with prompt tokens behind all of its nodes, which no walk enters."""
         tree, model = self._tree, self._model
         states = self._after_prefill(cache) if self._states is None else self._states
@@ -177,7 +177,7 @@ class PromptDraft:
             [child for child in below if child < tree.nodes] for below in layout.children
         ]
         self._drafted = True
-        return Draft(tokens=[*tokens, *model.prompt_ids * tree.nodes], layout=layout)
+        return DraftedTokens(tokens=[*tokens, *model.prompt_ids * tree.nodes], layout=layout)
 
     def watch(
         self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]

@@ -31,7 +31,7 @@ Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answered:
+class ServerAnswer:
     """One answer.
 
     Attributes:
@@ -63,7 +63,7 @@ class Answers:
     """
 
     setup: Mapping[str, Any]
-    requests: tuple[Answered, ...]
+    requests: tuple[ServerAnswer, ...]
 
 
 def record_answers(
@@ -224,8 +224,8 @@ def _answered(address: Address, prompt: Prompt, setup: Mapping[str, Any]) -> dic
     }
 
 
-def _read(entry: Mapping[str, Any], prompt: Prompt) -> Answered:
-    return Answered(
+def _read(entry: Mapping[str, Any], prompt: Prompt) -> ServerAnswer:
+    return ServerAnswer(
         request=prompt.id,
         kind=prompt.kind,
         prompt=tuple(entry["prompt"]),

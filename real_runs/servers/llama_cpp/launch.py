@@ -38,7 +38,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Running:
+class RunningServer:
     """A server that answers.
 
     Attributes:
@@ -63,7 +63,7 @@ def launched(
     threads: int = 1,
     cpu: int | None = None,
     wait_s: float = 60.0,
-) -> Iterator[Running]:
+) -> Iterator[RunningServer]:
     """A server that runs while the block does.
 
     Runs `binary`, else `llama-server` on the PATH, else the server inside the package `xllamacpp`.
@@ -112,7 +112,7 @@ def launched(
         )
     try:
         url = _answering(server, log, wait_s)
-        yield Running(url=url, pid=server.pid, command=command, log=log)
+        yield RunningServer(url=url, pid=server.pid, command=command, log=log)
     finally:
         _end(server)
 

@@ -18,8 +18,8 @@ from real_runs.drafters.prompt_lookup import LookupLengths
 from real_runs.prompt_set import PromptSet
 from real_runs.servers.address import Address
 from real_runs.servers.llama_cpp.answers import (
-    Answered,
     Answers,
+    ServerAnswer,
     Tell,
     ask,
     next_token,
@@ -106,7 +106,7 @@ def lookup_trace(
     """
     limits = {"most_tokens": answers.setup["max_new_tokens"], "context": answers.setup["context"]}
 
-    def lengths(answer: Answered) -> LookupLengths:
+    def lengths(answer: ServerAnswer) -> LookupLengths:
         return ngram_simple_lengths(
             answer.prompt, answer.output, size_n=size_n, size_m=size_m, **limits
         )

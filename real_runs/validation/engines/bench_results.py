@@ -50,7 +50,7 @@ class BenchRun:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class BenchComparison:
     """A run beside the nearest prediction; errors are predicted / measured - 1.
 
     Attributes:
@@ -99,7 +99,7 @@ def read_bench(path: Path) -> list[BenchRun]:
 
 def compare(
     runs: Sequence[BenchRun], prediction: Mapping[str, Any], *, file: str = ""
-) -> list[Comparison]:
+) -> list[BenchComparison]:
     """Every run beside the prediction at the nearest batch (by ratio), then the nearest context.
 
     Args:
@@ -120,7 +120,7 @@ def compare(
     return [_beside(run, every, file) for run in runs]
 
 
-def _beside(run: BenchRun, every: Sequence[Mapping[str, Any]], file: str) -> Comparison:
+def _beside(run: BenchRun, every: Sequence[Mapping[str, Any]], file: str) -> BenchComparison:
     if run.tpot_s is None:
         raise InputError("tells no time per output token", file=run.file, key=run.source)
 
@@ -144,7 +144,7 @@ def _beside(run: BenchRun, every: Sequence[Mapping[str, Any]], file: str) -> Com
         and all(isinstance(end, int | float) for end in interval)
     ):
         covered = interval[0] <= batch / run.tpot_s <= interval[1]
-    return Comparison(
+    return BenchComparison(
         run=run,
         batch=batch,
         context=_number(near, "context", file),

@@ -21,7 +21,7 @@ from real_runs.decoding.masked.drafts import self_verified
 from real_runs.decoding.masked.loop import said_of
 from real_runs.masked.network import MaskedModel
 from real_runs.masked.training import MaskedRecipe
-from real_runs.validation.masked.settings import Setting
+from real_runs.validation.masked.settings import CanvasSetting
 
 _PROBES = 3
 
@@ -50,7 +50,7 @@ class MaskedBench:
             found.append(time.perf_counter() - began)
         return found
 
-    def decoded(self, setting: Setting, prompts: Sequence[str]) -> BatchRun:
+    def decoded(self, setting: CanvasSetting, prompts: Sequence[str]) -> BatchRun:
         """Prompts decoded together."""
         windows = [self.prompts[name][: self.recipe.prompt_tokens].tolist() for name in prompts]
         sizes = {"canvas_tokens": self.recipe.canvas_tokens, "mask_id": self.recipe.corpus.mask_id}
@@ -59,7 +59,7 @@ class MaskedBench:
         return MaskedBatch(self.model, windows, **sizes).run(setting.policy, prompts)
 
     def run(
-        self, configuration: Setting, prompts: Sequence[str], *, limit: int | None = None
+        self, configuration: CanvasSetting, prompts: Sequence[str], *, limit: int | None = None
     ) -> dict[str, Any]:
         """Decode prompts once; JSON values of `Run` but for its place. A canvas has one length: no
         `limit` counts.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.masked.batch import counts, spans
-from real_runs.validation.masked.settings import Setting
+from real_runs.validation.masked.settings import CanvasSetting
 from real_runs.validation.predict import COVERAGE, PredictedRun
 from real_runs.validation.runs import Run
 from traces.kinds.refine_policy import RefinePolicy
@@ -118,7 +118,7 @@ class Foretold:
 def foretold(
     states: Anchors,
     plain: NDArray[np.int32],
-    setting: Setting,
+    setting: CanvasSetting,
     batch: int,
     costs: PassCosts,
     *,

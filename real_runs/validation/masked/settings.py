@@ -41,7 +41,7 @@ _FITTED_DRAFTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CanvasSetting:
     """One way to decode a canvas, as points of a validation know it.
 
     Attributes:
@@ -75,7 +75,7 @@ class Setting:
         return self.policy.block_tokens
 
 
-def scored_settings(batch: int, named: Sequence[RefinePolicy] = ()) -> list[Setting]:
+def scored_settings(batch: int, named: Sequence[RefinePolicy] = ()) -> list[CanvasSetting]:
     """What is run beside its prediction.
 
     Args:
@@ -90,11 +90,13 @@ def scored_settings(batch: int, named: Sequence[RefinePolicy] = ()) -> list[Sett
         for rule in (_STATIC, *_CACHED_RULES)
     ]
     made += [_setting(("self_verified", {"drafts": drafts})) for drafts in _DRAFTS if batch == 1]
-    made += [Setting(policy) for policy in named if batch == 1 or policy.commit != "self_verified"]
+    made += [
+        CanvasSetting(policy) for policy in named if batch == 1 or policy.commit != "self_verified"
+    ]
     return list(dict.fromkeys(made))
 
 
-def fitted_settings(batch: int, *, rules: bool) -> list[Setting]:
+def fitted_settings(batch: int, *, rules: bool) -> list[CanvasSetting]:
     """What costs are fitted on: all kinds of passes, and what every rule takes beside them.
 
     Args:
@@ -109,5 +111,5 @@ def fitted_settings(batch: int, *, rules: bool) -> list[Setting]:
     return made
 
 
-def _setting(rule: Rule, *, block: int = BLOCK_TOKENS, cache: Cache = "none") -> Setting:
-    return Setting(RefinePolicy(commit=rule[0], at=rule[1], block_tokens=block, cache=cache))
+def _setting(rule: Rule, *, block: int = BLOCK_TOKENS, cache: Cache = "none") -> CanvasSetting:
+    return CanvasSetting(RefinePolicy(commit=rule[0], at=rule[1], block_tokens=block, cache=cache))

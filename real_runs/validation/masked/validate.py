@@ -30,16 +30,16 @@ from real_runs.recording.log import RecordingLog
 from real_runs.recording.masked import MaskedRecording, record_masked, trace_path
 from real_runs.recording.options import Progress
 from real_runs.training import module_sha256
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.masked.bench import MaskedBench
 from real_runs.validation.masked.predict import Foretold, PassCosts, fit_costs, foretold
-from real_runs.validation.masked.settings import Setting, fitted_settings, scored_settings
+from real_runs.validation.masked.settings import CanvasSetting, fitted_settings, scored_settings
 from real_runs.validation.rounds import pooled, probe_correlation, steadied, undisturbed
 from real_runs.validation.runs import Run, make_runs
 from real_runs.validation.score import (
+    ErrorSummary,
     Point,
     Regret,
-    Summary,
     breakdown,
     regrets,
     score_point,
@@ -56,7 +56,7 @@ _FIT_PROMPTS = 12
 _DRAFTS = 4  # states that a forward confirms at most
 _LEAST_SHARE = 0.5  # of a cell's batches that must have run undisturbed
 _RECORDER = "rooftree-validate-masked 1"
-Plan = list[tuple[Cell, list[Setting]]]
+Plan = list[tuple[ValidationCell, list[CanvasSetting]]]
 Tell = Callable[[str], None]
 
 
@@ -114,7 +114,7 @@ class MaskedReport:
 
     points: tuple[Point, ...]
     regrets: tuple[Regret, ...]
-    summary: Summary
+    summary: ErrorSummary
     costs: PassCosts
     choices: tuple[Mapping[str, Any], ...]
     replays: tuple[Mapping[str, Any], ...]
@@ -238,7 +238,7 @@ def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
     scored, fitted = tuple(prompts[: options.prompts]), tuple(prompts[options.prompts :])
     plan: Plan = []
     for batch in range(1, max(*options.batches, _DRAFTS) + 1):
-        cell = Cell(
+        cell = ValidationCell(
             phase="fit",
             kind="fit",
             context=0,
@@ -247,7 +247,7 @@ def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
         )
         plan.append((cell, fitted_settings(batch, rules=batch in options.batches)))
     for batch in sorted(options.batches):
-        cell = Cell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
+        cell = ValidationCell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
         plan.append((cell, scored_settings(batch, options.named)))
     return plan
 
@@ -364,7 +364,7 @@ def _choices(
     of_name = {each.name: each for _, every in plan for each in every}
 
     @cache
-    def texts(cell: Cell, name: str) -> NDArray[np.int32]:
+    def texts(cell: ValidationCell, name: str) -> NDArray[np.int32]:
         return np.concatenate([bench.decoded(of_name[name], group).tokens for group in cell.groups])
 
     for cell, every in plan:

@@ -15,30 +15,30 @@ import numpy as np
 
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.recommend import recommend
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.servers.configurations import (
     DRAFT_TOKENS,
     NGRAM_FORMS,
-    Served,
+    ServerConfiguration,
     drafted,
     looked_up,
     plain,
 )
 from real_runs.validation.servers.predict import Predict
-from real_runs.validation.servers.recordings import Recorded
+from real_runs.validation.servers.recordings import KnownPrompts
 from traces.storage.acceptance_file import write_acceptance
 
 
 def chosen_for(
-    cell: Cell,
-    recorded: Recorded,
+    cell: ValidationCell,
+    recorded: KnownPrompts,
     asked: DecodingConfiguration,
     folder: Path,
     predict: Predict,
     *,
     draft: bool,
     seed: int,
-) -> Served:
+) -> ServerConfiguration:
     """The fastest configuration by the product's own optimiser.
 
     Args:
@@ -81,10 +81,12 @@ def chosen_for(
         ).winners[0]
         if best.topology != "off":
             found.append(
-                Served(chosen=replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens))
+                ServerConfiguration(
+                    chosen=replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens)
+                )
             )
 
-    def rate(served: Served) -> float:
+    def rate(served: ServerConfiguration) -> float:
         runs = [predict(served, group, ()).run for group in cell.groups]
         return sum(run.tokens for run in runs) / sum(run.decode_s for run in runs)
 

@@ -21,7 +21,7 @@ SYNTHETIC_ACCEPTANCE = (0.5, 0.8)  # of each token, given those before it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Served:
+class ServerConfiguration:
     """One way to start a server.
 
     Attributes:
@@ -64,14 +64,16 @@ class Served:
         return f"{called}-k{self.draft_tokens}{drawn}"
 
 
-def plain(asked: DecodingConfiguration) -> Served:
+def plain(asked: DecodingConfiguration) -> ServerConfiguration:
     """Plain decoding where a question asks."""
-    return Served(chosen=replace(asked, method="plain-decoding", draft_tokens=0, draft_model=None))
+    return ServerConfiguration(
+        chosen=replace(asked, method="plain-decoding", draft_tokens=0, draft_model=None)
+    )
 
 
-def looked_up(asked: DecodingConfiguration, size: int, draft_tokens: int) -> Served:
+def looked_up(asked: DecodingConfiguration, size: int, draft_tokens: int) -> ServerConfiguration:
     """Lookup of n-grams of one length; llama.cpp drafts nothing where K is shorter than that."""
-    return Served(
+    return ServerConfiguration(
         chosen=replace(
             asked,
             method=NGRAM,
@@ -83,12 +85,12 @@ def looked_up(asked: DecodingConfiguration, size: int, draft_tokens: int) -> Ser
     )
 
 
-def drafted(asked: DecodingConfiguration, draft_tokens: int) -> Served:
+def drafted(asked: DecodingConfiguration, draft_tokens: int) -> ServerConfiguration:
     """Drafts of the model that the question names."""
-    return Served(chosen=replace(asked, method=DRAFT, draft_tokens=draft_tokens))
+    return ServerConfiguration(chosen=replace(asked, method=DRAFT, draft_tokens=draft_tokens))
 
 
-def synthetic(chain: Served, acceptance: float) -> Served:
+def synthetic(chain: ServerConfiguration, acceptance: float) -> ServerConfiguration:
     """The same with drawn acceptance.
 
     Args:
@@ -96,4 +98,6 @@ def synthetic(chain: Served, acceptance: float) -> Served:
         acceptance: of each token, given that those before it were accepted, 0..1.
     """
     rates = tuple(acceptance**depth for depth in range(1, chain.draft_tokens + 1))
-    return Served(chosen=replace(chain.chosen, acceptance_by_depth=rates), synthetic=True)
+    return ServerConfiguration(
+        chosen=replace(chain.chosen, acceptance_by_depth=rates), synthetic=True
+    )

@@ -24,9 +24,9 @@ from real_runs.servers.address import Address
 from real_runs.servers.asking import FailedRunError, asked_together, slot_options, whole_answers
 from real_runs.servers.client import Completion
 from real_runs.servers.identify import Server, identify
-from real_runs.servers.llama_cpp.launch import Running, launched
-from real_runs.validation.cells import Cell
-from real_runs.validation.servers.configurations import DRAFT, Served
+from real_runs.servers.llama_cpp.launch import RunningServer, launched
+from real_runs.validation.cells import ValidationCell
+from real_runs.validation.servers.configurations import DRAFT, ServerConfiguration
 from real_runs.validation.servers.probe import probes
 from real_runs.validation.servers.slots import cache_folder, restore
 
@@ -38,13 +38,13 @@ REPEATS = (
 AGAIN = "again"
 FAILED = "failed"  # key of a run that a server failed, with the reason
 _PROBES_S = 0.4
-Plan = Sequence[tuple[Cell, Sequence[Served]]]
-Command = Callable[[Served], Sequence[str]]
+Plan = Sequence[tuple[ValidationCell, Sequence[ServerConfiguration]]]
+Command = Callable[[ServerConfiguration], Sequence[str]]
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bench:
+class ServerBench:
     """What servers are started with, and what they are asked.
 
     Attributes:
@@ -67,7 +67,7 @@ class Bench:
     binary: Path | None = None
     cpu: int | None = None
 
-    def start(self, served: Served) -> AbstractContextManager[Running]:
+    def start(self, served: ServerConfiguration) -> AbstractContextManager[RunningServer]:
         """A server of a configuration, as a context: `launched` with the caches' folder."""
         caches = cache_folder(self.caches, served.chosen.max_batch or 1)
         arguments = [*self.command(served), "--slot-save-path", str(caches)]
@@ -75,11 +75,11 @@ class Bench:
             arguments, folder=self.folder, binary=self.binary, threads=self.threads, cpu=self.cpu
         )
 
-    def server(self, running: Running) -> Server:
+    def server(self, running: RunningServer) -> Server:
         """What answers there."""
         return identify(Address.parse(running.url))
 
-    def warmed(self, running: Running, slots: int) -> Server:
+    def warmed(self, running: RunningServer, slots: int) -> Server:
         """The server, each slot of which has decoded a little: code that runs for the first time is
         in no run.
         """
@@ -92,7 +92,9 @@ class Bench:
         whole_answers(server, asked)
         return server
 
-    def run(self, server: Server, pid: int, served: Served, group: Sequence[str]) -> dict[str, Any]:
+    def run(
+        self, server: Server, pid: int, served: ServerConfiguration, group: Sequence[str]
+    ) -> dict[str, Any]:
         """Decode a group of prompts, the fastest of `REPEATS` times; JSON values of `Run`, but for
         its place.
 
@@ -104,7 +106,7 @@ class Bench:
         return {**kept[0], AGAIN: kept[1:], "probe_s": median([*before, *probes()])}
 
     def _once(
-        self, server: Server, pid: int, served: Served, group: Sequence[str]
+        self, server: Server, pid: int, served: ServerConfiguration, group: Sequence[str]
     ) -> dict[str, Any]:
         prompts = [self.prompts[each] for each in group]
         if (
@@ -131,9 +133,9 @@ class Bench:
 class _Unit:
     """What one start of a server is for: a configuration, and where it runs."""
 
-    served: Served
+    served: ServerConfiguration
     slots: int
-    runs: tuple[tuple[Cell, tuple[str, ...]], ...]
+    runs: tuple[tuple[ValidationCell, tuple[str, ...]], ...]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -145,7 +147,7 @@ class _Log:
     finished: set[tuple[Any, ...]]
     longest_s: dict[str, float] = field(default_factory=dict)
 
-    def has_time_for(self, cell: Cell) -> bool:
+    def has_time_for(self, cell: ValidationCell) -> bool:
         """Whether a run like the longest of its cell ends before the deadline."""
         return time.monotonic() + self.longest_s.get(cell.name, 0.0) <= self.deadline
 
@@ -167,7 +169,7 @@ def processor_s(pid: int) -> float:
 
 
 def make_runs(
-    bench: Bench,
+    bench: ServerBench,
     plan: Plan,
     log: RecordingLog,
     *,
@@ -209,8 +211,8 @@ def make_runs(
 
 
 def _units(plan: Plan) -> list[_Unit]:
-    runs: dict[tuple[int, str], list[tuple[Cell, tuple[str, ...]]]] = {}
-    served: dict[tuple[int, str], Served] = {}
+    runs: dict[tuple[int, str], list[tuple[ValidationCell, tuple[str, ...]]]] = {}
+    served: dict[tuple[int, str], ServerConfiguration] = {}
     for cell, every in plan:
         for each in every:
             served.setdefault((cell.batch, each.name), each)
@@ -221,7 +223,11 @@ def _units(plan: Plan) -> list[_Unit]:
 
 
 def _start(
-    bench: Bench, unit: _Unit, left: Sequence[tuple[Cell, tuple[str, ...]]], turn: int, known: _Log
+    bench: ServerBench,
+    unit: _Unit,
+    left: Sequence[tuple[ValidationCell, tuple[str, ...]]],
+    turn: int,
+    known: _Log,
 ) -> None:
     """One server: its runs until all are made, the time is up, or it fails one, which is noted."""
     at = left[0]
@@ -242,7 +248,7 @@ def _start(
             known.note(_entry(unit, each, turn) | {FAILED: str(error)})
 
 
-def _entry(unit: _Unit, run: tuple[Cell, tuple[str, ...]], turn: int) -> dict[str, Any]:
+def _entry(unit: _Unit, run: tuple[ValidationCell, tuple[str, ...]], turn: int) -> dict[str, Any]:
     return {
         "cell": run[0].name,
         "configuration": unit.served.name,
@@ -251,7 +257,7 @@ def _entry(unit: _Unit, run: tuple[Cell, tuple[str, ...]], turn: int) -> dict[st
     }
 
 
-def _place(unit: _Unit, run: tuple[Cell, tuple[str, ...]], turn: int) -> tuple[Any, ...]:
+def _place(unit: _Unit, run: tuple[ValidationCell, tuple[str, ...]], turn: int) -> tuple[Any, ...]:
     return _key(_entry(unit, run, turn))
 
 

@@ -18,7 +18,7 @@ from real_runs.prompt_set import PromptSet
 from real_runs.servers.asking import repeating_prompt
 from real_runs.servers.identify import Server
 from real_runs.servers.llama_cpp.answers import ask
-from real_runs.validation.cells import Cell, make_cells
+from real_runs.validation.cells import ValidationCell, make_cells
 from real_runs.validation.configurations import spread
 from real_runs.validation.servers.configurations import (
     DRAFT_TOKENS,
@@ -26,7 +26,7 @@ from real_runs.validation.servers.configurations import (
     SYNTHETIC_ACCEPTANCE,
     SYNTHETIC_DRAFTS,
     SYNTHETIC_TOKENS,
-    Served,
+    ServerConfiguration,
     drafted,
     looked_up,
     plain,
@@ -60,7 +60,7 @@ class Wanted:
 
 def server_cells(
     server: Server, prompts: PromptSet, wanted: Wanted
-) -> tuple[list[Cell], dict[str, tuple[int, ...]]]:
+) -> tuple[list[ValidationCell], dict[str, tuple[int, ...]]]:
     """The cells, and the token ids of their prompts by name.
 
     Args:
@@ -85,7 +85,7 @@ def server_cells(
         for slot in range(max(wanted.slots)):
             ids[f"{SYNTHETIC}-{slot}"] = repeating_prompt(slot, SYNTHETIC_CONTEXT)
         cells += [
-            Cell(
+            ValidationCell(
                 phase="score",
                 kind=SYNTHETIC,
                 context=SYNTHETIC_CONTEXT,
@@ -98,11 +98,11 @@ def server_cells(
 
 
 def cell_plan(
-    cells: Sequence[Cell],
+    cells: Sequence[ValidationCell],
     asked: DecodingConfiguration,
-    chosen: Mapping[str, Served],
+    chosen: Mapping[str, ServerConfiguration],
     wanted: Wanted,
-) -> list[tuple[Cell, list[Served]]]:
+) -> list[tuple[ValidationCell, list[ServerConfiguration]]]:
     """What runs in every cell.
 
     Args:
@@ -111,7 +111,7 @@ def cell_plan(
         chosen: what `optimize` chose, by name of the cell; none for synthetic cells.
         wanted: how many, and which kinds.
     """
-    shortest, plan = min(wanted.contexts), list[tuple[Cell, list[Served]]]()
+    shortest, plan = min(wanted.contexts), list[tuple[ValidationCell, list[ServerConfiguration]]]()
     for cell in cells:
         here = replace(asked, max_batch=cell.batch)
         if cell.kind == SYNTHETIC:
@@ -133,7 +133,7 @@ def cell_plan(
     return plan
 
 
-def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[Served]:
+def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[ServerConfiguration]:
     """Plain decoding, lookups of each length at each acceptance, and few drafts of a model: its
     prompts are slow.
     """
@@ -147,7 +147,7 @@ def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[Served]:
     ]
 
 
-def _slots(cells: Sequence[Cell], name: str) -> int:
+def _slots(cells: Sequence[ValidationCell], name: str) -> int:
     return next(cell.batch for cell in cells if cell.name == name)
 
 

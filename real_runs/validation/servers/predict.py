@@ -19,8 +19,8 @@ from costmodel.passes.forward import pass_cost
 from costmodel.passes.measured import measured_pass, passes_of
 from costmodel.passes.ops import Array
 from real_runs.validation.predict import PredictedRun
-from real_runs.validation.servers.configurations import Served
-from real_runs.validation.servers.steps import Counts, Passes, Steps
+from real_runs.validation.servers.configurations import ServerConfiguration
+from real_runs.validation.servers.steps import Counts, MeasuredSteps, Passes
 
 _TAILS = (0.1, 0.9)  # of an 80 % interval
 
@@ -45,11 +45,11 @@ class PredictedGroup:
 Counted = tuple[
     tuple[int, int], ...
 ]  # steps and draft tokens of every request, as a server counted them
-Predict = Callable[[Served, tuple[str, ...], Counted], PredictedGroup]
+Predict = Callable[[ServerConfiguration, tuple[str, ...], Counted], PredictedGroup]
 
 
 def predicted_group(
-    setting: Setting, draft_layers: int, drawn: Sequence[Steps], *, draft_tokens: int
+    setting: Setting, draft_layers: int, drawn: Sequence[MeasuredSteps], *, draft_tokens: int
 ) -> PredictedGroup:
     """Time the steps of a group.
 
@@ -97,7 +97,7 @@ def first_token_s(setting: Setting, *, requests: int, context: int) -> float:
 
 
 def _seconds(
-    setting: Setting, draft: Deployment, steps: Steps, *, speculates: bool
+    setting: Setting, draft: Deployment, steps: MeasuredSteps, *, speculates: bool
 ) -> tuple[Array, Array, Array]:
     """Draft, verify and remaining seconds of every step."""
     verify_s = _by_step(setting.deployment, steps.verify, len(steps.served))
@@ -135,7 +135,7 @@ def _pass_s(
     )
 
 
-def _tpot_s(steps: Steps, phases: tuple[Array, Array, Array]) -> float:
+def _tpot_s(steps: MeasuredSteps, phases: tuple[Array, Array, Array]) -> float:
     until = np.cumsum(np.sum(phases, axis=0))
     return float(np.mean(until[steps.ends - 1] / steps.tokens))
 

@@ -17,12 +17,12 @@ from hardware_profiles.errors import InputError
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.asking import FailedRunError, slot_options
 from real_runs.servers.identify import Server
-from real_runs.servers.llama_cpp.answers import Answered, Answers, whole_completion
+from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer, whole_completion
 from real_runs.servers.llama_cpp.recording import lookup_trace
-from real_runs.validation.servers.configurations import NGRAM, Served
+from real_runs.validation.servers.configurations import NGRAM, ServerConfiguration
 from real_runs.validation.servers.slots import compute
 from real_runs.validation.servers.steps import (
-    Steps,
+    MeasuredSteps,
     counted_path,
     drawn_path,
     group_steps,
@@ -35,7 +35,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Recorded:
+class KnownPrompts:
     """What is known of prompts before anything is scored.
 
     Attributes:
@@ -58,7 +58,7 @@ class Recorded:
         found = {each.request: each for each in self.answers.requests}
         return replace(self.answers, requests=tuple(found[name] for name in names))
 
-    def drafts(self, served: Served, names: Sequence[str]) -> AcceptanceTrace:
+    def drafts(self, served: ServerConfiguration, names: Sequence[str]) -> AcceptanceTrace:
         """What a configuration's drafter would propose on the answers to some prompts, and what of
         it stands.
         """
@@ -73,12 +73,12 @@ class Recorded:
 
     def steps(
         self,
-        served: Served,
+        served: ServerConfiguration,
         names: Sequence[str],
         *,
         seed: int,
         counted: Sequence[tuple[int, int]] = (),
-    ) -> list[Steps]:
+    ) -> list[MeasuredSteps]:
         """The steps that prompts sent together should take: one list entry, or several draws where
         rates are stated.
 
@@ -122,7 +122,7 @@ def record_prompts(
     max_new_tokens: int,
     model: str,
     tell: Tell = lambda text: None,
-) -> Recorded:
+) -> KnownPrompts:
     """Answer every prompt that the log does not hold.
 
     Args:
@@ -159,7 +159,7 @@ def record_prompts(
         "ignore_eos": True,
     }
     requests = tuple(
-        Answered(
+        ServerAnswer(
             request=name,
             kind="",
             prompt=prompt,
@@ -170,7 +170,7 @@ def record_prompts(
         )
         for name, prompt in prompts.items()
     )
-    return Recorded(
+    return KnownPrompts(
         answers=Answers(setup=setup, requests=requests),
         prompt_s={name: float(known[name]["prompt_s"]) for name in prompts},
     )

@@ -32,11 +32,11 @@ from real_runs.servers.address import Address
 from real_runs.servers.asking import FailedRunError, asked_together
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server, identify
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.predict import LoopCosts, PredictedRun
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Point, regrets, score_point, summary, write_points
-from real_runs.validation.servers.configurations import Served
+from real_runs.validation.servers.configurations import ServerConfiguration
 from real_runs.validation.validate import Validation
 
 RECORDER = "rooftree-validate-restarted 1"
@@ -79,7 +79,7 @@ class RestartOptions:
 
 def validate_restarted(
     options: RestartOptions,
-    name_files: Callable[[Served], str],
+    name_files: Callable[[ServerConfiguration], str],
     *,
     restarted: Callable[[str], bool],
     tell: Tell = lambda text: None,
@@ -105,7 +105,7 @@ def validate_restarted(
     server = identify(options.address, patience=_SHORT)
     contender = _contender(options)
     every = [
-        Served(chosen=replace(contender.configuration, draft_tokens=k))
+        ServerConfiguration(chosen=replace(contender.configuration, draft_tokens=k))
         for k in (0, *options.draft_tokens)
     ]
     options.out.mkdir(parents=True, exist_ok=True)
@@ -193,11 +193,11 @@ def _contender(options: RestartOptions) -> Contender:
     return found.contenders[0]
 
 
-def _is_measured(log: RecordingLog, served: Served, options: RestartOptions) -> bool:
+def _is_measured(log: RecordingLog, served: ServerConfiguration, options: RestartOptions) -> bool:
     return all(_has(log, served, users, options.rounds) for users in options.users)
 
 
-def _has(log: RecordingLog, served: Served, users: int, rounds: int) -> bool:
+def _has(log: RecordingLog, served: ServerConfiguration, users: int, rounds: int) -> bool:
     own = [
         entry
         for entry in log.finished
@@ -208,7 +208,7 @@ def _has(log: RecordingLog, served: Served, users: int, rounds: int) -> bool:
 
 def _measure(
     server: Server,
-    served: Served,
+    served: ServerConfiguration,
     prompts: Sequence[Prompt],
     options: RestartOptions,
     log: RecordingLog,
@@ -240,7 +240,10 @@ def _measure(
 
 
 def _point(
-    contender: Contender, served: Served, users: int, entries: Sequence[Mapping[str, Any]]
+    contender: Contender,
+    served: ServerConfiguration,
+    users: int,
+    entries: Sequence[Mapping[str, Any]],
 ) -> Point:
     """Predicted beside measured at one number of users; prompts are as long as the server
     counted.
@@ -272,7 +275,9 @@ def _point(
         verify_s=steps * verify_s,
         rest_s=steps * (step_s - draft_s - verify_s),
     )
-    cell = Cell(phase="score", kind="as sent", context=0, batch=users, prompts=("together",))
+    cell = ValidationCell(
+        phase="score", kind="as sent", context=0, batch=users, prompts=("together",)
+    )
     point = score_point(
         cell,
         served,

@@ -17,14 +17,14 @@ from typing import Any
 
 from costmodel.answers.estimate import prefill_s
 from costmodel.answers.steps.setting import Setting
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.rounds import faster_half, undisturbed
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Point, score_point
-from real_runs.validation.servers.configurations import Served
+from real_runs.validation.servers.configurations import ServerConfiguration
 from real_runs.validation.servers.launches import AGAIN, FAILED, Plan
 from real_runs.validation.servers.predict import Predict, PredictedGroup
-from real_runs.validation.servers.recordings import Recorded
+from real_runs.validation.servers.recordings import KnownPrompts
 
 Group = tuple[str, ...]
 
@@ -32,8 +32,8 @@ Group = tuple[str, ...]
 def scored_points(
     plan: Plan,
     entries: Sequence[Mapping[str, Any]],
-    chosen: Mapping[str, Served],
-    recorded: Recorded,
+    chosen: Mapping[str, ServerConfiguration],
+    recorded: KnownPrompts,
     predict: Predict,
     *,
     keep_disturbed: bool,
@@ -89,7 +89,7 @@ def runs_of(entries: Sequence[Mapping[str, Any]]) -> list[Run]:
 
 
 def _middle_drawn(
-    served: Served, runs: Sequence[Run], predict: Predict, group: Group
+    served: ServerConfiguration, runs: Sequence[Run], predict: Predict, group: Group
 ) -> tuple[Run, PredictedGroup]:
     """Of the runs of a group the middle one of those that were faster beside what their own draws
     should take.
@@ -115,11 +115,11 @@ def _place(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _point(
-    cell: Cell,
-    served: Served,
+    cell: ValidationCell,
+    served: ServerConfiguration,
     runs: Sequence[Run],
     predicted: Mapping[Group, PredictedGroup],
-    recorded: Recorded,
+    recorded: KnownPrompts,
     disturbed: int,
 ) -> Point:
     by_group = {group: [run for run in runs if run.prompts == group] for group in predicted}
@@ -152,13 +152,13 @@ def _point(
     )
 
 
-def _recorded_sha256(run: Run, recorded: Recorded) -> str:
+def _recorded_sha256(run: Run, recorded: KnownPrompts) -> str:
     return hashlib.sha256(
         repr([each.output for each in recorded.of(run.prompts).requests]).encode()
     ).hexdigest()
 
 
-def prompt_times(setting: Setting, recorded: Recorded) -> list[dict[str, float]]:
+def prompt_times(setting: Setting, recorded: KnownPrompts) -> list[dict[str, float]]:
     """What computing every prompt took, alone and with nothing cached, beside what was predicted.
 
     Args:

@@ -55,7 +55,7 @@ class Passes:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Steps:
+class MeasuredSteps:
     """Steps of a group of requests.
 
     Attributes:
@@ -142,7 +142,7 @@ def counted_path(
     return best
 
 
-def group_steps(paths: Sequence[Path], *, draft_model: bool = False) -> Steps:
+def group_steps(paths: Sequence[Path], *, draft_model: bool = False) -> MeasuredSteps:
     """The steps of requests that begin together, one per slot.
 
     Args:
@@ -171,7 +171,7 @@ def group_steps(paths: Sequence[Path], *, draft_model: bool = False) -> Steps:
         for depth in range(max(drafted, default=0) if draft_model else 0):
             deep = [slot for slot, tokens in enumerate(drafted) if tokens > depth]
             draft.append((step, len(deep), 1, max(context[slot] for slot in deep) + depth))
-    return Steps(
+    return MeasuredSteps(
         served=_counts(served),
         verify=_passes(verify),
         draft=_passes(draft),

@@ -15,7 +15,7 @@ import pyarrow as pa
 from costmodel.answers.steps.setting import Setting
 from hardware_profiles.errors import InputError
 from real_runs.validation.servers.predict import predicted_group
-from real_runs.validation.servers.steps import Passes, Steps
+from real_runs.validation.servers.steps import MeasuredSteps, Passes
 from traces.storage.parquet_files import numbers, opened_parquet, write_parquet
 
 STEPS = "steps.parquet"
@@ -23,7 +23,7 @@ _PASS = ("step", "requests", "query_tokens", "context")
 _MOST_ROWS = 1 << 22
 
 
-def keep_steps(groups: Sequence[tuple[int, Steps]], folder: Path) -> None:
+def keep_steps(groups: Sequence[tuple[int, MeasuredSteps]], folder: Path) -> None:
     """Write the steps of groups of requests to `steps.parquet`.
 
     Args:
@@ -50,7 +50,7 @@ def keep_steps(groups: Sequence[tuple[int, Steps]], folder: Path) -> None:
     write_parquet(pa.Table.from_pylist(rows), folder / STEPS)
 
 
-def read_steps(folder: Path) -> list[tuple[int, Steps]]:
+def read_steps(folder: Path) -> list[tuple[int, MeasuredSteps]]:
     """What `keep_steps` wrote.
 
     Raises:
@@ -70,7 +70,7 @@ def read_steps(folder: Path) -> list[tuple[int, Steps]]:
             mine = (values["group"] == group) & (values["what"] == what)
             parts.append({name: values[name][mine] for name in _PASS})
         verify, draft, served, ends = parts
-        steps = Steps(
+        steps = MeasuredSteps(
             served=served["requests"],
             verify=Passes(**verify),
             draft=Passes(**draft),
@@ -82,7 +82,7 @@ def read_steps(folder: Path) -> list[tuple[int, Steps]]:
 
 
 def rate(
-    setting: Setting, draft_layers: int, groups: Sequence[Steps], *, draft_tokens: int
+    setting: Setting, draft_layers: int, groups: Sequence[MeasuredSteps], *, draft_tokens: int
 ) -> float:
     """Tokens per second that groups of requests, one after the other, should be given.
 

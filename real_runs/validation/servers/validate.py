@@ -32,13 +32,13 @@ from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.llama_cpp.recording import draft_trace
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.predict import LoopCosts
 from real_runs.validation.rounds import probe_correlation, undisturbed
 from real_runs.validation.score import Point, regrets, summary, write_points
 from real_runs.validation.servers.choice import chosen_for
-from real_runs.validation.servers.configurations import DRAFT, Served, plain
-from real_runs.validation.servers.launches import Bench, Command, make_runs
+from real_runs.validation.servers.configurations import DRAFT, ServerConfiguration, plain
+from real_runs.validation.servers.launches import Command, ServerBench, make_runs
 from real_runs.validation.servers.options import ServerOptions
 from real_runs.validation.servers.plan import (
     SYNTHETIC,
@@ -48,7 +48,7 @@ from real_runs.validation.servers.plan import (
     server_cells,
 )
 from real_runs.validation.servers.predict import Counted, Predict, PredictedGroup, predicted_group
-from real_runs.validation.servers.recordings import Recorded, record_prompts
+from real_runs.validation.servers.recordings import KnownPrompts, record_prompts
 from real_runs.validation.servers.scored import Group, prompt_times, runs_of, scored_points
 from real_runs.validation.servers.slots import cache_folder
 from real_runs.validation.servers.steps_file import keep_steps
@@ -59,7 +59,7 @@ from traces.storage.acceptance_file import read_acceptance, write_acceptance
 RECORDER = "rooftree-validate-server 1"
 ROOM_TOKENS = 32  # of a slot behind the longest answer, for drafts that reach beyond it
 Tell = Callable[[str], None]
-Plan = list[tuple[Cell, list[Served]]]
+Plan = list[tuple[ValidationCell, list[ServerConfiguration]]]
 
 
 def validate_server(
@@ -148,7 +148,9 @@ def validate_server(
     )
 
 
-def _keep(points: Sequence[Point], plan: Plan, recorded: Recorded, options: ServerOptions) -> None:
+def _keep(
+    points: Sequence[Point], plan: Plan, recorded: KnownPrompts, options: ServerOptions
+) -> None:
     """The steps behind points whose acceptance was replayed, for later versions of the cost model
     to be scored on.
     """
@@ -184,7 +186,7 @@ def _asked(options: ServerOptions) -> DecodingConfiguration:
     )
 
 
-def _setting(served: Served, asked: DecodingConfiguration) -> Setting:
+def _setting(served: ServerConfiguration, asked: DecodingConfiguration) -> Setting:
     """What prices a configuration: the target and the engine's share; a draft model is priced
     beside it.
     """
@@ -196,8 +198,8 @@ def _setting(served: Served, asked: DecodingConfiguration) -> Setting:
 
 def _bench(
     options: ServerOptions, command: Command, caches: Path, prompts: Mapping[str, tuple[int, ...]]
-) -> Bench:
-    return Bench(
+) -> ServerBench:
+    return ServerBench(
         command=command,
         folder=options.out / "server",
         caches=caches.resolve(),
@@ -216,7 +218,7 @@ def _recorded(
     command: Command,
     caches: Path,
     tell: Tell,
-) -> tuple[list[Cell], Recorded]:
+) -> tuple[list[ValidationCell], KnownPrompts]:
     """Cells in the server's tokens, its plain answers, and where a draft model agrees with them."""
     setup = {
         "recorder": RECORDER,
@@ -254,7 +256,7 @@ def _recorded(
 
 def _draft_trace(
     options: ServerOptions,
-    recorded: Recorded,
+    recorded: KnownPrompts,
     names: Sequence[str],
     asked: DecodingConfiguration,
     command: Command,
@@ -271,7 +273,7 @@ def _draft_trace(
         plain(asked).chosen, deployment=replace(asked.deployment, model=str(options.draft))
     )
     with launched(
-        command(Served(chosen=alone)),
+        command(ServerConfiguration(chosen=alone)),
         folder=options.out / "server",
         binary=options.binary,
         threads=options.threads,
@@ -296,10 +298,12 @@ def _setup(options: ServerOptions, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _predictor(options: ServerOptions, asked: DecodingConfiguration, recorded: Recorded) -> Predict:
+def _predictor(
+    options: ServerOptions, asked: DecodingConfiguration, recorded: KnownPrompts
+) -> Predict:
     layers = 0 if options.draft is None else load_model(str(options.draft)).layers
 
-    def predict(served: Served, group: Group, counted: Counted) -> PredictedGroup:
+    def predict(served: ServerConfiguration, group: Group, counted: Counted) -> PredictedGroup:
         drawn = recorded.steps(served, group, seed=options.seed, counted=counted)
         cut = layers if served.chosen.method == DRAFT else 0
         return predicted_group(
@@ -312,7 +316,7 @@ def _predictor(options: ServerOptions, asked: DecodingConfiguration, recorded: R
 def _about(
     options: ServerOptions,
     asked: DecodingConfiguration,
-    recorded: Recorded,
+    recorded: KnownPrompts,
     entries: Sequence[Mapping[str, Any]],
     plan: Plan,
     command: Command,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from simulator.loop.compiled import compiled, inlined
 from simulator.loop.decoders.record import BEGINS_CANVAS, FULL, PAD, Drafts
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Limits, Replica, Requests
+from simulator.loop.state import Buffers, Replica, Requests, SchedulerLimits
 
 
 @inlined
@@ -37,7 +37,7 @@ def block_rows(d: Drafts, requests: Requests, r: int) -> int:
 
 
 @inlined
-def held_tokens(d: Drafts, requests: Requests, limits: Limits, r: int, rows: int) -> int:
+def held_tokens(d: Drafts, requests: Requests, limits: SchedulerLimits, r: int, rows: int) -> int:
     """Tokens whose cache a request needs room for when it takes part with so many query tokens."""
     if d.canvas:
         return int(limits.sequences * whole_tokens(d, requests, r))

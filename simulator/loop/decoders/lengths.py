@@ -31,7 +31,7 @@ from simulator.loop.decoders.record import (
     Drafts,
 )
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Limits, Replica, Requests
+from simulator.loop.state import Buffers, Replica, Requests, SchedulerLimits
 from simulator.loop.tables import Tables, between, draft_seconds, target_seconds
 
 PROBE_EVERY = (
@@ -48,7 +48,7 @@ SHARE, KNOWN, NOW = range(
 )  # rows of what is remembered of drafts that were accepted up to a token
 
 
-def memory_shape(d: Drafts, limits: Limits) -> tuple[int, int]:
+def memory_shape(d: Drafts, limits: SchedulerLimits) -> tuple[int, int]:
     """Rows and columns of what a rule remembers."""
     if d.controller == TIERS:
         return d.tiers.shape[0], 3

@@ -12,11 +12,11 @@ Reference: Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4; Zhe
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
+from simulator.loop.state import Buffers, Prefixes, Replica, Requests, SchedulerLimits
 
 
 @compiled
-def most_blocks(requests: Requests, limits: Limits, r: int) -> int:
+def most_blocks(requests: Requests, limits: SchedulerLimits, r: int) -> int:
     """Blocks that a request may come to hold."""
     tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
     if requests[r].output == 1 and limits.lag:
@@ -28,7 +28,7 @@ def most_blocks(requests: Requests, limits: Limits, r: int) -> int:
 
 
 @compiled
-def promised_blocks(requests: Requests, limits: Limits, r: int) -> int:
+def promised_blocks(requests: Requests, limits: SchedulerLimits, r: int) -> int:
     """Blocks that a request holds once it has generated the reserved share of its missing
     tokens.
     """
@@ -40,7 +40,7 @@ def promised_blocks(requests: Requests, limits: Limits, r: int) -> int:
 
 
 @inlined
-def missing_blocks(requests: Requests, limits: Limits, r: int, tokens: int) -> int:
+def missing_blocks(requests: Requests, limits: SchedulerLimits, r: int, tokens: int) -> int:
     """Blocks without which a request cannot hold so many tokens."""
     short = tokens - requests[r].slots
     if short <= limits.block_tokens:  # nearly always; dividing takes longer than the rest
@@ -55,13 +55,13 @@ def obtainable(replica: Replica) -> int:
 
 
 @compiled
-def used_blocks(replica: Replica, limits: Limits) -> int:
+def used_blocks(replica: Replica, limits: SchedulerLimits) -> int:
     """Blocks that running requests hold."""
     return int(limits.kv_blocks - obtainable(replica))
 
 
 @compiled
-def shareable(prefixes: Prefixes, limits: Limits, requests: Requests, r: int) -> int:
+def shareable(prefixes: Prefixes, limits: SchedulerLimits, requests: Requests, r: int) -> int:
     """Full blocks of a prompt that have names."""
     named = (prefixes.start[r + 1] - prefixes.start[r]) * prefixes.per_id
     return int(min(named, requests[r].prompt // limits.block_tokens))
@@ -82,7 +82,9 @@ def _unlink(buffers: Buffers, name: int) -> None:
 
 
 @inlined
-def take_unused(replica: Replica, requests: Requests, limits: Limits, r: int, blocks: int) -> None:
+def take_unused(
+    replica: Replica, requests: Requests, limits: SchedulerLimits, r: int, blocks: int
+) -> None:
     """Give a request more blocks of its own; so many must be unused."""
     replica.unused_blocks -= blocks
     requests[r].private += blocks
@@ -91,7 +93,9 @@ def take_unused(replica: Replica, requests: Requests, limits: Limits, r: int, bl
 
 
 @inlined
-def has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, tokens: int) -> bool:
+def has_blocks(
+    replica: Replica, requests: Requests, limits: SchedulerLimits, r: int, tokens: int
+) -> bool:
     """Whether a request holds blocks for `tokens` tokens, of unused ones if need be."""
     blocks = missing_blocks(requests, limits, r, tokens)
     if blocks > replica.unused_blocks:
@@ -104,7 +108,12 @@ def has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, tok
 
 @compiled
 def grow(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, blocks: int
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: SchedulerLimits,
+    r: int,
+    blocks: int,
 ) -> None:
     """Give a request more blocks of its own; they must be obtainable."""
     while replica.unused_blocks < blocks:
@@ -122,7 +131,7 @@ def cached_prefix(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     r: int,
     tokens: int,
 ) -> tuple[int, int]:
@@ -145,7 +154,7 @@ def claim(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     r: int,
     blocks: int,
 ) -> None:
@@ -168,7 +177,7 @@ def publish(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     r: int,
     start: int,
     end: int,
@@ -193,7 +202,7 @@ def release(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     r: int,
 ) -> None:
     """Take all of a request's blocks from it, and its slot."""

@@ -54,12 +54,14 @@ from simulator.loop.scheduling.waiting import (
     take_slot,
     waits,
 )
-from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
+from simulator.loop.state import Buffers, Prefixes, Replica, Requests, SchedulerLimits
 from simulator.loop.tables import Tables
 
 
 @compiled
-def leave(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, at: int) -> None:
+def leave(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, at: int
+) -> None:
     """Take the request at a place of the running list out of it."""
     running = buffers.running
     replica.running -= 1
@@ -73,7 +75,7 @@ def _preempt(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     at: int,
 ) -> None:
@@ -101,7 +103,7 @@ def _secure(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     at: int,
     tokens: int,
@@ -134,7 +136,7 @@ def _decode(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     r: int,
     extra: int,
@@ -164,7 +166,7 @@ def _prefill(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     r: int,
     tokens: int,
 ) -> None:
@@ -182,7 +184,9 @@ def _prefill(
 
 
 @compiled
-def _chunk(requests: Requests, limits: Limits, replica: Replica, r: int, computed: int) -> int:
+def _chunk(
+    requests: Requests, limits: SchedulerLimits, replica: Replica, r: int, computed: int
+) -> int:
     """Tokens of a prompt that the rest of the budget lets in; 0: none now."""
     tokens = requests[r].prompt + requests[r].generated - computed
     room = limits.token_budget - replica.rows
@@ -197,7 +201,7 @@ def _decodes(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     batch: int,
 ) -> None:
@@ -235,7 +239,7 @@ def _prompts(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
 ) -> bool:
     """Prompts under way, in the order of their keys; False: one of them had to sit the iteration
@@ -265,7 +269,9 @@ def _prompts(
 
 
 @compiled
-def _join(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int) -> None:
+def _join(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, r: int
+) -> None:
     """Enter the running list at the place of the key, or of the slot where these are numbered."""
     running = buffers.running
     at = replica.running
@@ -283,7 +289,7 @@ def _join(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
 
 
 @compiled
-def _owed_blocks(requests: Requests, limits: Limits, r: int) -> int:
+def _owed_blocks(requests: Requests, limits: SchedulerLimits, r: int) -> int:
     """Blocks that a running request was promised and does not hold yet."""
     return int(
         max(promised_blocks(requests, limits, r) - requests[r].slots // limits.block_tokens, 0)
@@ -292,7 +298,13 @@ def _owed_blocks(requests: Requests, limits: Limits, r: int) -> int:
 
 @compiled
 def _has_room(
-    replica: Replica, requests: Requests, limits: Limits, r: int, blocks: int, hits: int, idle: int
+    replica: Replica,
+    requests: Requests,
+    limits: SchedulerLimits,
+    r: int,
+    blocks: int,
+    hits: int,
+    idle: int,
 ) -> bool:
     """Whether a waiting request may take `blocks` blocks beside `hits` shared ones, `idle` of which
     it wakes.
@@ -311,7 +323,7 @@ def _admit(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     r: int,
     batch: int,
@@ -369,7 +381,7 @@ def _admit_block(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     r: int,
     batch: int,
@@ -400,7 +412,7 @@ def _admissions(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     batch: int,
 ) -> None:
@@ -446,7 +458,7 @@ def compose(
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
-    limits: Limits,
+    limits: SchedulerLimits,
     d: Drafts,
     t: Tables,
 ) -> None:

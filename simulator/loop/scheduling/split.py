@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from simulator.loop.compiled import compiled
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Limits, Replica, Requests
+from simulator.loop.state import Buffers, Replica, Requests, SchedulerLimits
 from simulator.loop.tables import Tables, device_seconds, engine_seconds, exposed_host_s
 
 
@@ -35,7 +35,7 @@ def line_up(replica: Replica, buffers: Buffers, requests: Requests) -> int:
 
 
 @compiled
-def is_one_pass(replica: Replica, limits: Limits) -> bool:
+def is_one_pass(replica: Replica, limits: SchedulerLimits) -> bool:
     """Whether an iteration in which everybody who runs decodes one token is a single pass over
     their own caches.
     """
@@ -46,7 +46,7 @@ def is_one_pass(replica: Replica, limits: Limits) -> bool:
 
 
 @compiled
-def _fill(buffers: Buffers, limits: Limits, count: int) -> None:
+def _fill(buffers: Buffers, limits: SchedulerLimits, count: int) -> None:
     """Choose the tokens of the next pass in the order of the batch."""
     room = limits.pass_tokens
     for i in range(count):
@@ -55,7 +55,9 @@ def _fill(buffers: Buffers, limits: Limits, count: int) -> None:
 
 
 @compiled
-def _fill_equally(buffers: Buffers, requests: Requests, limits: Limits, count: int) -> None:
+def _fill_equally(
+    buffers: Buffers, requests: Requests, limits: SchedulerLimits, count: int
+) -> None:
     """Choose equally many tokens of neighbouring slots, from the first in the batch that has any
     left.
     """
@@ -77,7 +79,7 @@ def _fill_equally(buffers: Buffers, requests: Requests, limits: Limits, count: i
 
 @compiled
 def next_pass(
-    buffers: Buffers, requests: Requests, limits: Limits, count: int
+    buffers: Buffers, requests: Requests, limits: SchedulerLimits, count: int
 ) -> tuple[int, int, float, float, int, int, int]:
     """Take the tokens of the next pass out of those that are left; prompts are written to
     `Buffers.pieces`.
@@ -123,7 +125,7 @@ def next_pass(
 
 @compiled
 def split_seconds(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, t: Tables
+    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, t: Tables
 ) -> float:
     """Seconds of the composed iteration without draft passes: of its passes, and once what the
     engine adds.

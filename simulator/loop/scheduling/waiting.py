@@ -9,11 +9,11 @@ came later. Leaves out who may start: `simulator.loop.scheduling.scheduler`.
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.state import TAKEN, Buffers, Limits, Replica, Requests
+from simulator.loop.state import TAKEN, Buffers, Replica, Requests, SchedulerLimits
 
 
 @compiled
-def receive(replica: Replica, requests: Requests, limits: Limits, r: int) -> None:
+def receive(replica: Replica, requests: Requests, limits: SchedulerLimits, r: int) -> None:
     """The front end receives a request that has been sent, after those that were sent before it."""
     spent_s = limits.intake_s + limits.intake_token_s * requests[r].prompt
     replica.received_s = max(replica.received_s, requests[r].sent_s) + spent_s
@@ -22,7 +22,12 @@ def receive(replica: Replica, requests: Requests, limits: Limits, r: int) -> Non
 
 @compiled
 def receive_all(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, first: int, end: int
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: SchedulerLimits,
+    first: int,
+    end: int,
 ) -> None:
     """The front end receives the requests at places `first` to `end` of the inbox."""
     for i in range(first, end):
@@ -34,7 +39,7 @@ def end_request(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
-    limits: Limits,
+    limits: SchedulerLimits,
     r: int,
     phase: int,
     now: float,
@@ -90,7 +95,7 @@ def dequeue(replica: Replica, buffers: Buffers, requests: Requests) -> int:
 
 
 @compiled
-def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits) -> bool:
+def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits) -> bool:
     """Whether the queue waits for more prompts beside the requests that decode; counts the
     iterations of that.
     """
@@ -143,7 +148,7 @@ def take_slot(replica: Replica, buffers: Buffers) -> int:
 
 
 @inlined
-def stands_behind(requests: Requests, limits: Limits, other: int, r: int) -> bool:
+def stands_behind(requests: Requests, limits: SchedulerLimits, other: int, r: int) -> bool:
     """Whether another running request is served after a request that joins."""
     if limits.numbered_slots:
         return bool(requests[other].slot > requests[r].slot)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.cli.main import command, main
-from app.cli.option_groups import Deployed, Drafting, names_in
+from app.cli.option_groups import DeploymentOptions, DraftingOptions, names_in
 from app.cli.question.asked import DEPLOYMENT_FIELDS
 from hardware_profiles.errors import InputError
 
@@ -59,7 +59,7 @@ def written(monkeypatch):
 def test_simulate_takes_what_predict_takes_and_means_the_key(name, written, capsys):
     section, key = (
         ("deployment", DEPLOYMENT_FIELDS[name])
-        if name in DEPLOYMENT_FIELDS and name in names_in(Deployed)
+        if name in DEPLOYMENT_FIELDS and name in names_in(DeploymentOptions)
         else ("speculation", name)
     )
     named = written(*words(name, VALUES[name]))
@@ -71,7 +71,7 @@ def test_simulate_takes_what_predict_takes_and_means_the_key(name, written, caps
 
 
 def test_every_option_of_the_groups_is_tried():
-    assert {*VALUES} == {*names_in(Deployed), *names_in(Drafting)} - {"as_family"}
+    assert {*VALUES} == {*names_in(DeploymentOptions), *names_in(DraftingOptions)} - {"as_family"}
 
 
 @pytest.mark.parametrize("verb", ["predict", "capacity"])

@@ -5,7 +5,7 @@ from threading import Event, Thread
 import pytest
 
 from app.dashboard import pages
-from app.dashboard.answer import Answer
+from app.dashboard.answer import PageAnswer
 from app.dashboard.state import State
 from app.dashboard.waiting import waited
 
@@ -19,7 +19,7 @@ def test_a_question_that_is_being_answered_is_not_answered_twice(monkeypatch):
         asked.append(state)
         begun.set()
         assert left.wait(PATIENCE_S)
-        return Answer(headline="one", command="")
+        return PageAnswer(headline="one", command="")
 
     monkeypatch.setattr("app.dashboard.answers.map.answer_map", answer_map)
     found, question = [], State(page="map", seed=20_061_123)

@@ -10,8 +10,8 @@ import pytest
 
 from app.reports.simulation_page import (
     MOST_POINTS,
-    Case,
     LoadPoint,
+    SimulationCase,
     histogram_shares,
     shares,
     write_simulation_page,
@@ -39,7 +39,7 @@ def case(name, requests=50, replicas=1):
     result = simulate(
         Scenario(workload=workload, scheduler=options, timer=timer, replicas=replicas)
     )
-    return Case(name=name, result=result, metrics=result.summary(slo_ttft_s=0.1))
+    return SimulationCase(name=name, result=result, metrics=result.summary(slo_ttft_s=0.1))
 
 
 def figures_of(file):

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from app.answers.scoring.measured import Compared
+from app.answers.scoring.measured import ComparedTime
 from app.answers.scoring.summaries import errors
 from app.cli.verbs.score import read_baseline
 
@@ -70,7 +70,7 @@ def _cells(
 ) -> str:
     found = errors(
         [
-            Compared(
+            ComparedTime(
                 measured_ms=rows[i][f"measured_{quantity}_ms"], predicted_ms=answers[i][quantity]
             )
             for i in own

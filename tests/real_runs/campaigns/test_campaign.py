@@ -315,7 +315,7 @@ def test_a_job_that_hangs_is_asked_to_end_and_then_killed(monkeypatch):
     monkeypatch.setattr(processes, "GRACE_S", 0.1)
     child = FakeChild()
     with pytest.raises(RuntimeError, match="killed"):
-        processes.await_child(child, processes.time.monotonic() - 60, processes.Stop())
+        processes.await_child(child, processes.time.monotonic() - 60, processes.StopSignal())
     assert child.signals == [signal.SIGTERM] and child.dead.is_set()
 
 

@@ -11,7 +11,7 @@ from real_runs.decoding.drafting import Watcher, watcher_of
 from real_runs.decoding.dynamic_tree import DynamicPolicy, speculate_dynamic
 from real_runs.decoding.sampled import speculate_sampled
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import Draft, matching, speculate
+from real_runs.decoding.speculative import DraftedTokens, matching, speculate
 from real_runs.decoding.times import StepClock, StepTimes
 from real_runs.decoding.tree import TreeLayout, ancestors, tree_mask, tree_positions
 from real_runs.decoding.tree_speculative import by_levels, speculate_tree
@@ -193,7 +193,7 @@ def test_the_lazy_walk_takes_the_accepted_path(parents, data):
     logits = torch.eye(3)[answers]
     sampler = Sampler(temperature=0, seed=0, request="", positions=1)
     path, emitted = matching(sampler)(
-        Draft(tokens=tokens, layout=TreeLayout(parents, 0)), logits, 0
+        DraftedTokens(tokens=tokens, layout=TreeLayout(parents, 0)), logits, 0
     )
     assert path == accepted_path(parents, tokens, answers)
     assert emitted == [answers[node] for node in path]

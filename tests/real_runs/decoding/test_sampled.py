@@ -9,7 +9,7 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampled import speculate_sampled
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.verifiers import VERIFIERS, Verdict, Verifier, rejection
+from real_runs.decoding.verifiers import VERIFIERS, NodeVerdict, Verifier, rejection
 from traces.kinds.tree import Tree, chain_tree
 
 PROMPT, TEMPERATURE, RUNS, MANY = [3, 1], 0.8, 300, 1500
@@ -88,11 +88,13 @@ def test_plain_sampling_has_that_distribution_too(atom_model, expected):
 
 
 def keep_all(target, drafter, ids):
-    return Verdict(accept=(1.0,) * len(ids), residual=target)
+    return NodeVerdict(accept=(1.0,) * len(ids), residual=target)
 
 
 def old_residual(target, drafter, ids):
-    return Verdict(accept=rejection(target, drafter, ids, distinct=False).accept, residual=target)
+    return NodeVerdict(
+        accept=rejection(target, drafter, ids, distinct=False).accept, residual=target
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.decoding.sampled import candidates, judging
-from real_runs.decoding.speculative import Draft
+from real_runs.decoding.speculative import DraftedTokens
 from real_runs.decoding.tree import TreeLayout
 from real_runs.decoding.verifiers import (
     VERIFIERS,
-    Verdict,
+    NodeVerdict,
     best_path,
     best_path_rows,
     block_probabilities,
@@ -127,11 +127,13 @@ def test_two_tokens_have_the_targets_joint_distribution(verifier, count, draws, 
 
 def never_normalised(target, drafter, ids):
     verdict = rejection(target, drafter, ids, distinct=False)
-    return Verdict(accept=verdict.accept, residual=np.maximum(target - drafter, 0.0))
+    return NodeVerdict(accept=verdict.accept, residual=np.maximum(target - drafter, 0.0))
 
 
 def original_as_residual(target, drafter, ids):
-    return Verdict(accept=rejection(target, drafter, ids, distinct=False).accept, residual=target)
+    return NodeVerdict(
+        accept=rejection(target, drafter, ids, distinct=False).accept, residual=target
+    )
 
 
 @pytest.mark.parametrize(
@@ -360,7 +362,7 @@ def test_the_walk_draws_what_the_rule_says(name, parents, steps):
                     row, len(below), generator, distinct=verifier.draws == "distinct"
                 )
                 kept_rows[node] = row
-        made = Draft(tokens=tokens, layout=layout, rows=kept_rows)
+        made = DraftedTokens(tokens=tokens, layout=layout, rows=kept_rows)
         _, text = judge(made, torch.from_numpy(np.log(target[tokens])), 0)
         text += [drawn(target[text[-1]], generator)] if len(text) == 1 else []
         counts[text[0], text[1]] += 1
@@ -375,11 +377,14 @@ def test_the_walk_draws_what_the_rule_says(name, parents, steps):
 def test_typical_acceptance_takes_the_longest_path_that_stays():
     layout, row = TreeLayout((-1, 0, 0, 2), 1), torch.log(torch.tensor([0.5, 0.45, 0.05]))
     judge = judging(VERIFIERS["typical"], 1.0, np.random.default_rng(0))
-    assert judge(Draft(tokens=[0, 0, 1, 1], layout=layout), row.expand(4, 3), 0) == (
+    assert judge(DraftedTokens(tokens=[0, 0, 1, 1], layout=layout), row.expand(4, 3), 0) == (
         [0, 2, 3],
         [1, 1, 0],
     )
-    assert judge(Draft(tokens=[0, 0, 1, 2], layout=layout), row.expand(4, 3), 0) == ([0, 1], [0, 0])
+    assert judge(DraftedTokens(tokens=[0, 0, 1, 2], layout=layout), row.expand(4, 3), 0) == (
+        [0, 1],
+        [0, 0],
+    )
 
 
 @given(rows(1, 6), st.integers(1, 6))

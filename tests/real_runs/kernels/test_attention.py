@@ -21,7 +21,7 @@ from real_runs.kernels.attention import (  # noqa: E402
     layer_shape,
     relative_error,
 )
-from real_runs.kernels.attention_forms import FORMS, Form, Prepared  # noqa: E402
+from real_runs.kernels.attention_forms import FORMS, Form, PreparedCall  # noqa: E402
 from real_runs.kernels.operands import AttentionOperands, AttentionShape  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -113,7 +113,7 @@ def test_parts_divide_the_context_and_fill_the_device():
 
 def broken(operands):
     prepared = FORMS["sdpa"].prepare(operands)
-    return Prepared(call=prepared.call, answer=lambda found: prepared.answer(found) * 1.01)
+    return PreparedCall(call=prepared.call, answer=lambda found: prepared.answer(found) * 1.01)
 
 
 def raising(operands):
@@ -121,7 +121,7 @@ def raising(operands):
 
 
 def not_a_number(operands):
-    return Prepared(call=lambda: operands.query * float("nan"), answer=lambda found: found)
+    return PreparedCall(call=lambda: operands.query * float("nan"), answer=lambda found: found)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hardware_profiles.loader import load_device  # noqa: E402
 from real_runs import gpu_doctor  # noqa: E402
 from real_runs.kernels import machine as machines  # noqa: E402
 from real_runs.kernels import probes  # noqa: E402
-from real_runs.kernels.attention_forms import FORMS, Prepared  # noqa: E402
+from real_runs.kernels.attention_forms import FORMS, PreparedCall  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -21,7 +21,7 @@ def test_attention_that_answers_wrong_is_named(monkeypatch):
 
     def shifted(operands):
         made = right.prepare(operands)
-        return Prepared(call=made.call, answer=lambda found: made.answer(found) + 0.1)
+        return PreparedCall(call=made.call, answer=lambda found: made.answer(found) + 0.1)
 
     monkeypatch.setattr(probes, "FORMS", {"sdpa": right, "broken": replace(right, prepare=shifted)})
     monkeypatch.setattr("real_runs.kernels.attention.FORMS", probes.FORMS)

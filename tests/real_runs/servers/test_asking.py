@@ -5,7 +5,7 @@ import pytest
 from real_runs.servers import asking
 from real_runs.servers.address import Address
 from real_runs.servers.asking import FailedRunError, asked_together, slot_options
-from real_runs.servers.client import Answer
+from real_runs.servers.client import StreamedAnswer
 from real_runs.servers.identify import identify
 from tests.real_runs.servers.stub_server import serving
 
@@ -18,7 +18,7 @@ def asked(url, **options):
 
 def test_decoding_counts_from_where_all_requests_decode(monkeypatch):
     def answer(times, **timings):
-        return Answer(
+        return StreamedAnswer(
             due_s=0.0,
             sent_s=0.0,
             first_token_s=times[0],
@@ -71,7 +71,7 @@ def test_an_answer_that_breaks_off_is_no_run(fault):
 
 def test_answers_that_never_overlap_are_no_run(monkeypatch):
     def answer(*times):
-        return Answer(due_s=0.0, sent_s=0.0, token_times_s=times, output_tokens=len(times))
+        return StreamedAnswer(due_s=0.0, sent_s=0.0, token_times_s=times, output_tokens=len(times))
 
     with serving() as (url, _):
         server = identify(Address.parse(url))

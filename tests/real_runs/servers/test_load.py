@@ -19,7 +19,7 @@ from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import KINDS, identify
-from real_runs.servers.load import ACCEPTANCE, PART, ROWS, SCRAPES, Load, run_load
+from real_runs.servers.load import ACCEPTANCE, PART, ROWS, SCRAPES, SentLoad, run_load
 from real_runs.servers.passages import passages, token_ids
 from simulator.loop.request import Workload
 from tests.real_runs.servers.stub_server import serving
@@ -40,7 +40,7 @@ def load(url, out, *, requests=None, **options):
     server = identify(Address.parse(url))
     prompts = passages(requests, token_ids(server, read_prompts()), 0)
     patience = Patience(connect_s=2.0, silence_s=20.0)
-    return Load(
+    return SentLoad(
         server=server, workload=requests, prompts=prompts, out=out, patience=patience, **options
     )
 

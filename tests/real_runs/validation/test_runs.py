@@ -17,7 +17,7 @@ from real_runs.prompt_set import Prompt, prompt_set
 from real_runs.recording.drafter_registry import Target
 from real_runs.recording.log import RecordingLog
 from real_runs.recording.options import RecordOptions
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration, chain, recycling, static_tree
 from real_runs.validation.recordings import make_recordings
 from real_runs.validation.runs import Bench, Run, make_runs
@@ -88,7 +88,7 @@ def bench(target):
 
 def cell(batch):
     prompts = tuple(TEXTS) if batch > 1 else tuple(TEXTS)[:2]
-    return Cell(phase="score", kind="k", context=0, batch=batch, prompts=prompts)
+    return ValidationCell(phase="score", kind="k", context=0, batch=batch, prompts=prompts)
 
 
 @pytest.mark.parametrize("configuration", SINGLES, ids=lambda each: each.name)

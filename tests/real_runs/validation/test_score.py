@@ -10,13 +10,13 @@ pytest.importorskip("torch")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration, chain
 from real_runs.validation.predict import PredictedRun
 from real_runs.validation.runs import Run
 from real_runs.validation.score import breakdown, regrets, score_point, summary, write_points
 
-CELL = Cell(phase="score", kind="overlap", context=0, batch=1, prompts=("a", "b"))
+CELL = ValidationCell(phase="score", kind="overlap", context=0, batch=1, prompts=("a", "b"))
 
 
 def run(prompt, seconds, tokens=10, steps=5):

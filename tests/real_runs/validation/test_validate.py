@@ -153,10 +153,10 @@ def test_a_budget_without_runs_and_calibrated_points_are_said(
         points = frozenset({(1, 20)})
 
     monkeypatch.setattr(module, "passes_of", lambda deployment: Passes)
-    from real_runs.validation.cells import Cell
+    from real_runs.validation.cells import ValidationCell
     from real_runs.validation.runs import Run
 
-    cell = Cell(phase="score", kind="k", context=0, batch=1, prompts=("a",))
+    cell = ValidationCell(phase="score", kind="k", context=0, batch=1, prompts=("a",))
 
     def run(context):
         return Run(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.option_groups import Requests, grouped
+from app.cli.option_groups import RequestOptions, grouped
 from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
 
@@ -38,7 +38,7 @@ def load(
         Path,
         typer.Option("--out", help="Folder for the answers; unfinished work is kept there too."),
     ],
-    asked: Requests,
+    asked: RequestOptions,
     duration: Annotated[
         str | None,
         typer.Option(
@@ -116,7 +116,7 @@ def load(
     from real_runs.servers.address import Address
     from real_runs.servers.exchange import Patience
     from real_runs.servers.identify import identify
-    from real_runs.servers.load import Load, run_load
+    from real_runs.servers.load import SentLoad, run_load
 
     require_folder(out)
     named = asked.named | {"requests.count": request_count(asked.count, asked.rate, duration)}
@@ -126,7 +126,7 @@ def load(
     workload, assumed = drawn_workload(named, assigned, prompts if whole else None, seed)
     server = identify(Address.parse(url).with_key_of(key_env), model=model, patience=patience)
     sent, note = prompts_of(server, workload, prompts, seed, patience, whole=whole)
-    loaded = Load(
+    loaded = SentLoad(
         server=server,
         workload=workload,
         prompts=sent,

@@ -9,7 +9,7 @@ import typer
 from app.cli.options import Device, Json, Overrides, Quiet, Seed
 
 if TYPE_CHECKING:
-    from costmodel.calibration.calibrate import Score
+    from costmodel.calibration.calibrate import CalibrationScore
 
 
 def calibrate(
@@ -183,7 +183,7 @@ def calibrate(
         _print_scores(f"{profile.title}, {how}", found.scores)
 
 
-def _print_scores(title: str, scores: Mapping[str, "Score"]) -> None:
+def _print_scores(title: str, scores: Mapping[str, "CalibrationScore"]) -> None:
     from app.cli.output import print_table
 
     lines = []
@@ -200,7 +200,7 @@ def _print_scores(title: str, scores: Mapping[str, "Score"]) -> None:
     )
 
 
-def _plain(score: "Score") -> dict[str, Any]:
+def _plain(score: "CalibrationScore") -> dict[str, Any]:
     numbers: dict[str, Any] = {
         "rows": score.rows,
         "rows_used": score.rows_used,
@@ -218,7 +218,7 @@ def _plain(score: "Score") -> dict[str, Any]:
     return numbers
 
 
-def _line(name: str, score: "Score") -> list[str]:
+def _line(name: str, score: "CalibrationScore") -> list[str]:
     counts = (score.rows, score.rows_used, score.rows_fitted, score.rows_scored)
     errors = ("–" if value != value else f"{value:.1%}" for value in (score.median, score.p90))  # noqa: PLR0124
     held = "–" if score.coverage != score.coverage else f"{score.coverage:.0%}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from real_runs.validation.engines.bench_results import Comparison
+    from real_runs.validation.engines.bench_results import BenchComparison
 
 _MOST_BYTES = 64 << 20
 
@@ -59,7 +59,7 @@ def compare_bench(files: Sequence[Path], predicted: str | None, *, json: bool, q
         print_table("benchmark beside predictions", columns, [_line(each) for each in found])
 
 
-def _line(comparison: "Comparison") -> list[str]:
+def _line(comparison: "BenchComparison") -> list[str]:
     from hardware_profiles.units import MILLI
 
     run = comparison.run

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from real_runs.validation.servers.configurations import Served
+    from real_runs.validation.servers.configurations import ServerConfiguration
 
 
 def validate_running(
@@ -72,7 +72,7 @@ def validate_running(
     )
     tell = progress_lines(quiet)
 
-    def name_files(served: "Served") -> str:
+    def name_files(served: "ServerConfiguration") -> str:
         return _written(served, named, asked["out"] / "restart" / served.name, quiet=quiet)
 
     def restarted(where: str) -> bool:
@@ -94,7 +94,7 @@ def validate_running(
     leave_report(found.to_json(), options.out, json=json, quiet=quiet, inputs=inputs)
 
 
-def _written(served: "Served", engine: str, folder: Path, *, quiet: bool) -> str:
+def _written(served: "ServerConfiguration", engine: str, folder: Path, *, quiet: bool) -> str:
     """The first of the files that start a configuration; others lie beside it."""
     from app.cli.output import say
     from app.exporters.registry import export, write_export

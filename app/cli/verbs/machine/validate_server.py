@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from real_runs.validation.servers.configurations import Served
+    from real_runs.validation.servers.configurations import ServerConfiguration
 
 _COMMANDS = "commands.md"
 
@@ -66,7 +66,7 @@ def validate_llama_cpp(
     write_commands(report["about"]["commands"], options.out / _COMMANDS)
 
 
-def exported(served: "Served") -> Sequence[str]:
+def exported(served: "ServerConfiguration") -> Sequence[str]:
     """The command line that `export` writes for a configuration, without the program's name."""
     import shlex
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.answers.feasible import require_cell
-from app.dashboard.answer import Answer, Card, lower, options, scenario, setting_of, shown_path
+from app.dashboard.answer import Card, PageAnswer, lower, options, scenario, setting_of, shown_path
 from app.dashboard.answers.diffusion.front import (
     Search,
     front_answer,
@@ -63,7 +63,9 @@ class _Speeds:
     over: Estimate
 
 
-def answer_diffusion(state: State, uploaded: ConfidenceTrace | Recording | None = None) -> Answer:
+def answer_diffusion(
+    state: State, uploaded: ConfidenceTrace | Recording | None = None
+) -> PageAnswer:
     """The page's answer for the state's policy.
 
     Args:
@@ -90,7 +92,7 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | Recording | None 
     passes = prompt_passes(known.anchors, policy, state.prompt - 1)
     asked = _scenario(state, policy, known.anchors.canvas_tokens)
     speeds = _speeds(state, asked, replay)
-    return Answer(
+    return PageAnswer(
         headline=_headline(state, replay, speeds),
         command=_command(state, asked, known),
         numbers=_numbers(replay, speeds),

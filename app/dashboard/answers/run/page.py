@@ -12,7 +12,7 @@ import numpy as np
 
 from app.answers.feasible import change_words
 from app.answers.optimize import cell, ranked, schedule_rows, unmet_rows
-from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, lower, options, scenario
+from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, Row, lower, options, scenario
 from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.answers.run.engines import alone, archive, scheduled
 from app.dashboard.answers.unmet import MISSED, missed
@@ -34,7 +34,7 @@ from costmodel.answers.explain import explain
 from costmodel.optimizers.allowed import NothingAllowedError, Unmet
 from costmodel.optimizers.recommend import (
     DEFAULT_BATCHES,
-    Comparison,
+    ComparedDrafters,
     Recommendation,
     compare,
     recommend_among,
@@ -58,7 +58,7 @@ COMPARED = (
 )
 
 
-def answer_run(state: State) -> Answer:
+def answer_run(state: State) -> PageAnswer:
     """The page's answer at the state's batch; where that does not fit or misses a limit, why, and
     what would hold.
 
@@ -74,7 +74,7 @@ def answer_run(state: State) -> Answer:
     mine = ranked(here)
     choice = here.winners[0]
     one, written = alone(here, state)
-    return Answer(
+    return PageAnswer(
         headline=headline(mine),
         command=_command(state),
         engines=one,
@@ -89,13 +89,13 @@ def answer_run(state: State) -> Answer:
     )
 
 
-def _impossible(state: State, unmet: Sequence[Unmet]) -> Answer:
+def _impossible(state: State, unmet: Sequence[Unmet]) -> PageAnswer:
     """The answer where nothing is allowed at the state's batch: what would hold, and later the
     batches that do.
     """
     (row,) = unmet_rows(unmet, read_question(state).limits)
     nearest = ", ".join(map(change_words, row["nearest"]))
-    return Answer(
+    return PageAnswer(
         headline=(
             f"Batch {state.batch:,} {MISSED[unmet[0].misses]}: {as_words(row['reason'])}. "
             f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}."
@@ -167,7 +167,7 @@ def _among(state: State, batches: Sequence[int]) -> Recommendation:
     )
 
 
-def _compared(state: State) -> Comparison:
+def _compared(state: State) -> ComparedDrafters:
     asked = read_question(state)
     return compare(
         asked.configuration, asked.drafters, tree_sizes=[state.tree_nodes], seed=state.seed

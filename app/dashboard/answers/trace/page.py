@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from app.dashboard.answer import Answer, Card, Figure, shown_path, trace_path
+from app.dashboard.answer import Card, Figure, PageAnswer, shown_path, trace_path
 from app.dashboard.answers.chains import recorded
 from app.dashboard.answers.trace.pair import (
     Pair,
@@ -44,7 +44,7 @@ LAGS = 16
 PARTS = 10  # of a text, for acceptance along it
 
 
-def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answer:
+def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageAnswer:
     """The recording beside the other one.
 
     Args:
@@ -73,7 +73,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
     pair = pair_of(first, found[state.other_trace], k, seed=state.seed) if len(found) > 1 else None
     kinds = _kinds(first, k, state.seed) if pair is None else []
     law = (_law if uploaded is not None else _known_law)(first)
-    return Answer(
+    return PageAnswer(
         headline=(
             _alone(name, first, tokens, k) if pair is None else pair_words(list(found), pair, k)
         ),
@@ -171,7 +171,7 @@ def _both(names: Sequence[str], pair: Pair) -> list[tuple[str, str]]:
     ]
 
 
-def _counted(trace: AcceptanceTrace, counts: Summary) -> Answer:
+def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
     """What an engine's log or counters say: the draft length in use alone, and no places in a
     text.
     """
@@ -202,7 +202,7 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> Answer:
             )
         )
     said = "acceptance without a mean" if mean is None else f"{digits(mean)} tokens per step"
-    return Answer(
+    return PageAnswer(
         headline=(
             f"{own_name(trace)}: {said}, as an engine counted"
             f" {'them' if mean is not None else 'it'}"

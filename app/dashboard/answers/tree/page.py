@@ -9,10 +9,10 @@ from functools import lru_cache
 
 from app.answers.optimize import path_acceptance
 from app.dashboard.answer import (
-    Answer,
     Card,
     DeferredAnswer,
     Figure,
+    PageAnswer,
     scenario,
     setting_of,
     shown_path,
@@ -40,7 +40,7 @@ PUBLISHED = "published shapes"
 CHAIN, VECTOR, PATHS = "chain", "tree of the sibling vector (Sequoia)", "tree of the recorded paths"
 
 
-def answer_tree(state: State) -> Answer:
+def answer_tree(state: State) -> PageAnswer:
     """The best tree of the state's size, and curves over sizes.
 
     Raises:
@@ -66,7 +66,7 @@ def answer_tree(state: State) -> Answer:
     best = _rate(asked, here.tokens_per_step, found.tree, state)
     plain = _rate(asked, 1.0, None, state)
     known = [_replayed(name, each.tree) for each in published_trees()]
-    return Answer(
+    return PageAnswer(
         headline=(
             f"{n} draft tokens as a tree of {found.tree.depth - 1} levels emit"
             f" {digits(here.tokens_per_step)} tokens per step and {digits(best)} tokens/s at batch"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.dashboard.answer import Answer, Card, Row, shown_path
+from app.dashboard.answer import Card, PageAnswer, Row, shown_path
 from app.dashboard.answers.validation.masked import is_masked, masked_notes, masked_tables
 from app.dashboard.answers.validation.published import answer_published
 from app.dashboard.answers.validation.runs import Json, run_cards, run_note, run_rows, validated
@@ -34,7 +34,7 @@ RESAMPLES = 400
 
 
 @lru_cache(maxsize=8)
-def answer_validation(seed: int, results: str = "") -> Answer:
+def answer_validation(seed: int, results: str = "") -> PageAnswer:
     """Errors of the present cost model on committed results.
 
     Args:
@@ -68,7 +68,7 @@ def answer_validation(seed: int, results: str = "") -> Answer:
         page.notes += loads.notes
     if trace is not None:
         _add_kernels(page, folder, trace, seed)
-    return Answer(
+    return PageAnswer(
         headline=page.headline or " ".join(page.words),
         command=page.command,
         numbers=page.numbers,

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from app.answers.reproduction import reproduction
 from app.answers.scoring.published import DECILES, PublishedErrors, published_errors
-from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, Row
+from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, Row
 from app.dashboard.measured import PUBLISHED
 from app.dashboard.state import command
 from app.figures.charts import DASHES, PALETTE, framed
@@ -18,7 +18,7 @@ from app.figures.reproduction_figures import LABELS, parts, reproduction_figure
 MOST_LINES = 6
 
 
-def answer_published() -> Answer:
+def answer_published() -> PageAnswer:
     """Errors on published serving runs, and on published numbers of the catalogue.
 
     Raises:
@@ -29,7 +29,7 @@ def answer_published() -> Answer:
     assert whole.tpot is not None and whole.ttft is not None
     engines = [each for each in groups if each.engine and not each.device and each.tpot]
     devices = [each for each in groups if each.device and not each.engine and each.tpot]
-    return Answer(
+    return PageAnswer(
         headline=(
             f"On {whole.runs:,} published serving runs of GPUs, times per output token are"
             f" {whole.tpot['median']:.1%} off in the median, times to first token"

@@ -4,18 +4,18 @@ gather is named."""
 import numpy as np
 import pytest
 
-from app.answers.scoring.measured import Compared, Measurement
+from app.answers.scoring.measured import ComparedTime, PublishedMeasurement
 from app.answers.scoring.mechanisms import gathered, parts
 from app.answers.scoring.summaries import SLICES, beside
 
 
 def measurement(index, predicted, measured, shares, **place):
-    return Measurement(
+    return PublishedMeasurement(
         ids=(str(index),),
         place=dict.fromkeys(SLICES, "same") | place,
         reason=None,
         ttft=None,
-        tpot=Compared(
+        tpot=ComparedTime(
             measured_ms=measured,
             predicted_ms=predicted,
             interval_ms=(0.9 * predicted, 1.2 * predicted),

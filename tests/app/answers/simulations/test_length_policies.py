@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from app.answers.simulations.length_policies import (
-    Compared,
+    PolicyOutcome,
     batch_grid,
     policy_names,
     rows_of,
@@ -38,7 +38,7 @@ def compared(name, *scores):
         "tpot_s": {"mean": 1.0},
         "ttft_s": {"mean": None},
     }
-    return Compared(name=name, metrics=tuple(metrics | {"score": score} for score in scores))
+    return PolicyOutcome(name=name, metrics=tuple(metrics | {"score": score} for score in scores))
 
 
 def test_ratios_are_taken_seed_by_seed_and_regret_counts_plain_decoding():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.answers.sweep.evaluate import Evaluation
+from app.answers.sweep.evaluate import SweepEvaluation
 from app.answers.sweep.file import Sweep, SweepFile
 from costmodel.answers.estimate import estimate, intervals, needed_bytes
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -30,7 +30,7 @@ def drafted(tmp_path_factory):
 @pytest.fixture(scope="module")
 def rows(drafted):
     """Rows of all cells, by their keys."""
-    evaluation = Evaluation(drafted, 0)
+    evaluation = SweepEvaluation(drafted, 0)
     found = [
         row
         for shard in range(evaluation.cells.shards)
@@ -117,7 +117,7 @@ def test_a_row_does_not_depend_on_which_others_are_asked(drafted, rows, data):
     lists["drafters"] = data.draw(
         st.lists(st.sampled_from(DRAFTED["drafters"]), min_size=1, unique=True)
     )
-    evaluation = Evaluation(Sweep(lists=SweepFile(**lists), folder=drafted.folder), 0)
+    evaluation = SweepEvaluation(Sweep(lists=SweepFile(**lists), folder=drafted.folder), 0)
     for shard in range(evaluation.cells.shards):
         for row in evaluation.shard(shard).to_pylist():
             same = rows[tuple(row[key] for key in KEYS)]

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.answers.sweep import workers
-from app.answers.sweep.evaluate import Evaluation
+from app.answers.sweep.evaluate import SweepEvaluation
 from app.answers.sweep.file import Sweep, SweepFile
 from app.answers.sweep.run import run_sweep
 from app.answers.sweep.table import COLUMNS
@@ -44,11 +44,11 @@ def undisturbed(tmp_path_factory):
 def test_a_shard_is_the_same_whoever_computes_it_and_when(undisturbed, data):
     """Shards dealt out among workers in any way, each of which computes its own in any order."""
     sweep, folder = undisturbed
-    count = Evaluation(sweep, 0).cells.shards
+    count = SweepEvaluation(sweep, 0).cells.shards
     assert count == 3
     owners = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
     order = data.draw(st.permutations(range(count)))
-    evaluations = [Evaluation(sweep, 0) for _ in range(4)]
+    evaluations = [SweepEvaluation(sweep, 0) for _ in range(4)]
     tables = {shard: evaluations[owners[shard]].shard(shard) for shard in order}
     whole = pq.read_table(folder / "out.parquet").replace_schema_metadata(None)
     at = 0

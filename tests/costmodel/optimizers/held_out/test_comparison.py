@@ -9,7 +9,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.drafters.sources import Source, length_source, trace_source
 from costmodel.optimizers.held_out.comparison import compare_policies, half_width
-from costmodel.optimizers.held_out.half import Costs, Draft, Half
+from costmodel.optimizers.held_out.half import Costs, Half, HeldOutDraft
 from costmodel.optimizers.held_out.policies import OURS, PUBLISHED
 from costmodel.optimizers.held_out.trees import split_halves
 from hardware_profiles.errors import InputError
@@ -37,7 +37,7 @@ def test_every_policy_runs_on_the_half_that_it_did_not_see(lookup, compared):
     parts = [part for _ in range(2) for part in split_halves(source.positions, generator)]
     (fixed,) = [each for each in compared[0].published if each.policy.name == "K=3"]
     seconds = step_seconds(setting, [geometric(0.0, 0)], batch=1, context=1024)
-    assert fixed.drafts == (Draft(shape=3),) * 4
+    assert fixed.drafts == (HeldOutDraft(shape=3),) * 4
     each = np.array([replay_chain(part, 3).tokens_per_step for part in parts])
     assert fixed.by_half == pytest.approx(each) and fixed.tokens_per_step == pytest.approx(
         1 / np.mean(1 / each)

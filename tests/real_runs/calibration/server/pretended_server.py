@@ -3,7 +3,7 @@ some of them up."""
 
 from contextlib import nullcontext
 
-from real_runs.servers.client import Answer
+from real_runs.servers.client import StreamedAnswer
 
 STEP_S, REQUEST_S, TOKEN_S, CACHED_S, PAIR_S, PROMPT_S = 9e-3, 0.8e-3, 7e-3, 1e-6, 2e-6, 1.5e-3
 ACCEPTED_S, HEAD_RATIO = 0.6e-3, 0.21
@@ -75,7 +75,7 @@ class PretendedServer:
             self._now, made = self._now + whole * self._held_up(), made + each
             times += [self._now] * each
         return [
-            Answer(
+            StreamedAnswer(
                 due_s=sent,
                 sent_s=sent if len(requests) == 1 else firsts[0] - 1.0,
                 first_token_s=first,

@@ -18,10 +18,10 @@ from costmodel.laws.acceptance import geometric
 from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
-from real_runs.calibration.server.calibrate import Target, written
+from real_runs.calibration.server.calibrate import CalibrationTarget, written
 from real_runs.calibration.server.measure import decoded, measure
 from real_runs.calibration.server.rows import faster_half, prompt_intake_s
-from real_runs.calibration.server.shapes import Plan, prompt_lengths
+from real_runs.calibration.server.shapes import RoundPlan, prompt_lengths
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.client import Completion
 from tests.real_runs.calibration.server import pretended_server as pretended
@@ -32,7 +32,9 @@ from tests.real_runs.calibration.server.pretended_server import (
     step_s,
 )
 
-PLAN = Plan(contexts=(125, 700, 1900), drafts=(0, 4, 16, 1, 8, 2), requests=(1, 2, 4), rounds=4)
+PLAN = RoundPlan(
+    contexts=(125, 700, 1900), drafts=(0, 4, 16, 1, 8, 2), requests=(1, 2, 4), rounds=4
+)
 MODEL = load_model("smollm2-135m")
 
 
@@ -41,7 +43,7 @@ def calibrated(folder, *, plan=PLAN, architecture=MODEL, **about):
     with RecordingLog(folder / f"{architecture.layers}.part", {}, resume=False) as log:
         samples = measure(plan, launch, log, budget_s=1e9)
     model = replace(architecture, dtype="q4_1:0.79+q8_0:0.21")
-    target = Target(architecture=model, engine="llama.cpp", launch=launch, plan=plan)
+    target = CalibrationTarget(architecture=model, engine="llama.cpp", launch=launch, plan=plan)
     return written(samples, target, load_device("cpu-generic"), folder)
 
 
@@ -126,13 +128,13 @@ def test_the_profile_alone_is_near_and_says_how_near(found):
 
 
 def test_a_server_of_others_is_measured_without_slots_to_keep(tmp_path):
-    plan = Plan(contexts=(128, 600), drafts=(0,), requests=(1, 2), rounds=2)
+    plan = RoundPlan(contexts=(128, 600), drafts=(0,), requests=(1, 2), rounds=2)
     found = calibrated(tmp_path, plan=plan, keeps=False)
     assert found.law.seconds(2, 1, 600) == pytest.approx(step_s(2, 1, 600), rel=0.03)
 
 
 def test_a_draft_model_is_measured_into_the_folder_of_its_target(tmp_path):
-    few = Plan(contexts=(125, 700), drafts=(0,), requests=(1, 2), rounds=1)
+    few = RoundPlan(contexts=(125, 700), drafts=(0,), requests=(1, 2), rounds=1)
     slow = calibrated(tmp_path, plan=few, architecture=MODEL.with_layers(10), held_up=lambda: 2.0)
     both = calibrated(tmp_path, plan=few)
     assert slow.trace == both.trace
@@ -144,7 +146,7 @@ def test_a_draft_model_is_measured_into_the_folder_of_its_target(tmp_path):
 
 
 def test_a_calibration_goes_on_where_it_was_stopped(tmp_path):
-    plan = Plan(contexts=(125,), drafts=(0, 2), requests=(1, 2), rounds=1)
+    plan = RoundPlan(contexts=(125,), drafts=(0, 2), requests=(1, 2), rounds=1)
     launch, spent = launches(), iter([0.0, 0.0, 99.0, 99.0])
     part = tmp_path / "samples.part"
     with RecordingLog(part, {}, resume=False) as log:
@@ -158,7 +160,7 @@ def test_a_calibration_goes_on_where_it_was_stopped(tmp_path):
 
 
 def test_a_request_that_fails_ends_the_measurement_by_name(tmp_path):
-    plan = Plan(contexts=(125,), drafts=(0,), requests=(1,), rounds=1)
+    plan = RoundPlan(contexts=(125,), drafts=(0,), requests=(1,), rounds=1)
     with (
         RecordingLog(tmp_path / "samples.part", {}, resume=False) as log,
         pytest.raises(InputError, match="the stream ended"),
@@ -181,10 +183,12 @@ def test_only_the_faster_half_counts():
 
 def test_plans_are_checked_and_grow_with_the_budget():
     with pytest.raises(InputError, match="drafts"):
-        Plan(drafts=(1, 2))
+        RoundPlan(drafts=(1, 2))
     with pytest.raises(InputError, match="contexts"):
-        Plan(contexts=())
+        RoundPlan(contexts=())
     assert (
-        Plan.within(60).contexts[-1] < Plan.within(200).contexts[-1] < Plan.within(600).contexts[-1]
+        RoundPlan.within(60).contexts[-1]
+        < RoundPlan.within(200).contexts[-1]
+        < RoundPlan.within(600).contexts[-1]
     )
     assert max(b - a for a, b in pairwise(prompt_lengths((128, 5000)))) <= 512

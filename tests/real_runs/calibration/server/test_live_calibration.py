@@ -12,7 +12,7 @@ from costmodel.passes.measured import PROMPT
 from real_runs.calibration.server import measure
 from real_runs.calibration.server.calibrate import calibrate_server
 from real_runs.calibration.server.client import launched_llama_cpp
-from real_runs.calibration.server.shapes import Plan
+from real_runs.calibration.server.shapes import RoundPlan
 from traces.storage.kernels import read_kernels
 
 pytestmark = [pytest.mark.model, pytest.mark.heavy]
@@ -24,7 +24,7 @@ def _short_prompts(monkeypatch):
 
 
 def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path, shipped):
-    plan = Plan(contexts=(75, 150), drafts=(0, 4), requests=(1, 2), rounds=1)
+    plan = RoundPlan(contexts=(75, 150), drafts=(0, 4), requests=(1, 2), rounds=1)
     calibration = calibrate_server(out=tmp_path, plan=plan, budget_s=600.0)
     rows = read_kernels(calibration.trace).rows
     steps = {(row.requests, row.query_tokens) for row in rows if row.mask != PROMPT}
@@ -53,7 +53,7 @@ def test_a_server_that_somebody_else_runs_is_measured(tmp_path, few_layers):
     with launched_llama_cpp(
         few_layers, 0, False, slots=2, context=512, folder=folder, threads=1, vocabulary=49152
     ) as client:
-        plan = Plan(contexts=(50, 150), drafts=(0,), requests=(1, 2), rounds=1)
+        plan = RoundPlan(contexts=(50, 150), drafts=(0,), requests=(1, 2), rounds=1)
         url = str(client.server.address)
         calibration = calibrate_server(
             out=tmp_path / "ours", server=url, model=str(few_layers), plan=plan, budget_s=600.0

@@ -10,7 +10,7 @@ from real_runs.servers.address import Address
 from real_runs.servers.counters import scrape
 from real_runs.servers.identify import identify
 from real_runs.servers.llama_cpp.launch import launched
-from real_runs.servers.load import ROWS, SCRAPES, Load, run_load
+from real_runs.servers.load import ROWS, SCRAPES, SentLoad, run_load
 from real_runs.servers.passages import passages, token_ids
 from simulator.loop.request import Workload
 from traces.importers.scrapes import Scrape, observed
@@ -39,7 +39,9 @@ def test_counts_of_the_client_and_of_the_server_agree(few_layers, tmp_path):
         prompts = passages(REQUESTS, token_ids(server, read_prompts()), 0)
         options = {"cache_prompt": False}
         result = run_load(
-            Load(server=server, workload=REQUESTS, prompts=prompts, out=tmp_path, options=options)
+            SentLoad(
+                server=server, workload=REQUESTS, prompts=prompts, out=tmp_path, options=options
+            )
         )
         before, after = (Scrape(at_s=0.0, text=(tmp_path / name).read_text()) for name in SCRAPES)
         assert observed(after, scrape(server)).total("llamacpp:tokens_predicted") == 0

@@ -16,7 +16,12 @@ from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
 from real_runs.servers.client import Completion
 from real_runs.servers.identify import identify
-from real_runs.servers.llama_cpp.answers import Answered, Answers, record_answers, whole_completion
+from real_runs.servers.llama_cpp.answers import (
+    Answers,
+    ServerAnswer,
+    record_answers,
+    whole_completion,
+)
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.llama_cpp.ngram_simple import ngram_simple_lengths
 from real_runs.servers.llama_cpp.recording import draft_trace, lookup_trace, record_server
@@ -42,7 +47,7 @@ SETUP = {
 
 
 def answered(prompt, output):
-    return Answered(
+    return ServerAnswer(
         request="a",
         kind="k",
         prompt=tuple(prompt),

@@ -14,7 +14,7 @@ from hardware_profiles.errors import InputError  # noqa: E402
 from real_runs.masked.training import MaskedRecipe  # noqa: E402
 from real_runs.validation.masked import validate as module  # noqa: E402
 from real_runs.validation.masked.predict import PassCosts, fit_costs, foretold  # noqa: E402
-from real_runs.validation.masked.settings import Setting, fitted_settings, scored_settings  # noqa: E402
+from real_runs.validation.masked.settings import CanvasSetting, fitted_settings, scored_settings  # noqa: E402
 from real_runs.validation.masked.validate import MaskedValidation, validate_masked  # noqa: E402
 from real_runs.validation.runs import Run  # noqa: E402
 from traces.kinds.refine_policy import CACHES, RefinePolicy  # noqa: E402
@@ -23,7 +23,7 @@ from traces.storage.confidence_file import read_confidence  # noqa: E402
 
 SMALL = MaskedRecipe(steps=3, rows=4, width=16, layers=1, heads=2, ffn_width=16)
 SETTINGS = [
-    Setting(RefinePolicy(commit=rule, at=at, cache=cache))
+    CanvasSetting(RefinePolicy(commit=rule, at=at, cache=cache))
     for rule, at in (("static", {}), ("threshold", {"confidence": 0.06}))
     for cache in CACHES
 ]
@@ -140,7 +140,9 @@ def test_replayed_forwards_of_a_recorded_policy_are_those_of_the_live_batch(vali
     prompts = SMALL.corpus.prompts(3)
     states = pooled(read_confidence(options.out / "model" / "masked-names--prefix-cache.parquet"))
     live = module.MaskedBench(model=bench.model, recipe=SMALL, prompts=prompts)
-    setting = Setting(RefinePolicy(commit="threshold", at={"confidence": 0.9}, cache="prefix"))
+    setting = CanvasSetting(
+        RefinePolicy(commit="threshold", at={"confidence": 0.9}, cache="prefix")
+    )
     forwards = Counter((b, n, c) for b, n, c, _ in live.decoded(setting, list(prompts)).forwards)
     costs = PassCosts(
         forward_s=dict.fromkeys(forwards, 1.0), rest_s={("threshold", 3): 0.0}, spread=0.0

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
 from real_runs.servers.asking import FailedRunError
-from real_runs.validation.cells import Cell
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.servers.configurations import looked_up, plain
 
 ASKED = DecodingConfiguration(
@@ -17,8 +17,8 @@ ASKED = DecodingConfiguration(
     max_length=400,
 )
 PLAIN, LOOKUP = plain(ASKED), looked_up(ASKED, 2, 4)
-SINGLE = Cell(phase="score", kind="chat", context=256, batch=1, prompts=("a", "b"))
-LONGER = Cell(phase="score", kind="chat", context=1024, batch=1, prompts=("c", "d"))
+SINGLE = ValidationCell(phase="score", kind="chat", context=256, batch=1, prompts=("a", "b"))
+LONGER = ValidationCell(phase="score", kind="chat", context=1024, batch=1, prompts=("c", "d"))
 PLAN = [(SINGLE, [PLAIN, LOOKUP]), (LONGER, [PLAIN, LOOKUP])]
 
 

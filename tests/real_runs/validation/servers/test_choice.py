@@ -1,20 +1,20 @@
 """What is chosen for a server is what is predicted fastest of what the optimiser proposes."""
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from real_runs.servers.llama_cpp.answers import Answered, Answers
-from real_runs.validation.cells import Cell
+from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.predict import PredictedRun
 from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import plain
 from real_runs.validation.servers.predict import PredictedGroup
-from real_runs.validation.servers.recordings import Recorded
+from real_runs.validation.servers.recordings import KnownPrompts
 
 ASKED = DecodingConfiguration(
     deployment=DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="llama.cpp"),
     max_batch=2,
     max_length=400,
 )
-CELL = Cell(phase="score", kind="chat", context=256, batch=2, prompts=("a", "b"))
+CELL = ValidationCell(phase="score", kind="chat", context=256, batch=2, prompts=("a", "b"))
 PERIOD = tuple(range(100, 124))
 SETUP = {
     "recorder": "",
@@ -32,7 +32,7 @@ SETUP = {
 
 def recorded(output):
     requests = tuple(
-        Answered(
+        ServerAnswer(
             request=name,
             kind="",
             prompt=PERIOD * 8,
@@ -44,7 +44,7 @@ def recorded(output):
         for name in CELL.prompts
     )
     times = dict.fromkeys(CELL.prompts, 1.0)
-    return Recorded(answers=Answers(setup=SETUP, requests=requests), prompt_s=times)
+    return KnownPrompts(answers=Answers(setup=SETUP, requests=requests), prompt_s=times)
 
 
 def timed(seconds):

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from costmodel.answers.settings import build_setting
-from real_runs.servers.llama_cpp.answers import Answered
+from real_runs.servers.llama_cpp.answers import ServerAnswer
 from real_runs.validation.predict import PredictedRun
 from real_runs.validation.score import summary
 from real_runs.validation.servers.configurations import synthetic
 from real_runs.validation.servers.launches import AGAIN, FAILED
 from real_runs.validation.servers.predict import PredictedGroup
-from real_runs.validation.servers.recordings import Answers, Recorded
+from real_runs.validation.servers.recordings import Answers, KnownPrompts
 from real_runs.validation.servers.scored import prompt_times, runs_of, scored_points
 from tests.real_runs.validation.servers.served_runs import (
     ASKED,
@@ -25,11 +25,11 @@ from tests.real_runs.validation.servers.served_runs import (
 
 OUTPUT = (1, 2, 3)
 DIGEST = hashlib.sha256(repr([OUTPUT]).encode()).hexdigest()
-RECORDED = Recorded(
+RECORDED = KnownPrompts(
     answers=Answers(
         setup={"max_new_tokens": 3},
         requests=tuple(
-            Answered(
+            ServerAnswer(
                 request=name,
                 kind="",
                 prompt=(5, 6),

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_runs.servers.llama_cpp.answers import Answered, Answers
+from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer
 from real_runs.servers.llama_cpp.recording import lookup_trace
 from real_runs.validation.servers.steps import counted_path, drawn_path, group_steps, recorded_path
 
@@ -27,7 +27,7 @@ def answers(*outputs, prompt=REPEATING):
     return Answers(
         setup=SETUP | {"max_new_tokens": most},
         requests=tuple(
-            Answered(
+            ServerAnswer(
                 request=str(place),
                 kind="",
                 prompt=prompt,
