@@ -11,7 +11,7 @@ SCRIPT = """
 import yaml
 from pathlib import Path
 from real_runs.calibration import device as calibration, passes
-from real_runs.gpu_doctor import Finding
+from real_runs.gpu_doctor import ProbeResult
 from real_runs.kernels import attention, gemm
 from real_runs.validation import quick, replayed
 for module in (attention, gemm, step, calibration, passes, replayed):
@@ -32,7 +32,7 @@ plan = quick.Plan(kernels=campaign("k.yaml", few), passes=campaign("p.yaml", fit
                   model="smollm2-135m", kernels_s=100, passes_s=100, calibration_s=100)
 state = "ok"
 def probe(device, progress):
-    return [Finding(probe="identity", state=state, detail="", advice="")]
+    return [ProbeResult(probe="identity", state=state, detail="", advice="")]
 told = []
 def went(**more):
     return quick.validate_quickly(folder / "out", plan=plan, probe=probe, tell=told.append, **more)
