@@ -18,7 +18,9 @@ from app.cli.options import (
     Cache,
     Canvas,
     Commit,
+    ContextGroup,
     Count,
+    Data,
     Device,
     Draft,
     DraftBytes,
@@ -30,12 +32,14 @@ from app.cli.options import (
     Engine,
     EngineLog,
     ExitLayer,
+    Expert,
     Fidelity,
     HostWeights,
     KvDtype,
     MatchRate,
     OutputTokens,
     Overrides,
+    Pipeline,
     PromptTokens,
     Rate,
     RequestFile,
@@ -45,7 +49,6 @@ from app.cli.options import (
     TokensPerStep,
     Users,
 )
-from app.cli.question.planned import ContextGroup, Data, Expert, Pipeline
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,6 +120,16 @@ Engine = Annotated[
     ),
 ]
 TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
+Pipeline = Annotated[int, typer.Option("--pp", help="Pipeline stages of consecutive layers.")]
+Expert = Annotated[
+    int, typer.Option("--ep", help="Devices that share the routed experts, each whole.")
+]
+Data = Annotated[
+    int, typer.Option("--dp", help="Copies of the other layers, each with its own requests.")
+]
+ContextGroup = Annotated[
+    int, typer.Option("--cp", help="Devices that share the tokens of every request.")
+]
 Dtype = Annotated[
     str | None,
     typer.Option(

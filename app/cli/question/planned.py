@@ -1,27 +1,14 @@
-"""`predict` under a plan: the options --pp, --ep, --dp and --cp, and what they add to an answer.
+"""What --pp, --ep, --dp and --cp add to an answer of `predict`.
 
 Leaves out intervals: those of the answer hold for one tensor group.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
     from costmodel.laws.acceptance import Acceptance
     from costmodel.parallel.plan import ParallelPlan
-
-Pipeline = Annotated[int, typer.Option("--pp", help="Pipeline stages of consecutive layers.")]
-Expert = Annotated[
-    int, typer.Option("--ep", help="Devices that share the routed experts, each whole.")
-]
-Data = Annotated[
-    int, typer.Option("--dp", help="Copies of the other layers, each with its own requests.")
-]
-ContextGroup = Annotated[
-    int, typer.Option("--cp", help="Devices that share the tokens of every request.")
-]
 
 
 def planned_answer(

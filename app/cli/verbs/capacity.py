@@ -12,9 +12,12 @@ from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, run
 from app.cli.option_groups import AcceptanceOptions, DraftingOptions, FormatOptions, grouped
 from app.cli.options import (
     Csv,
+    Data,
+    Expert,
     Json,
     Model,
     Out,
+    Pipeline,
     Quiet,
     Seed,
     Trace,
@@ -32,7 +35,6 @@ from app.cli.question.accepted import (
     one_source,
 )
 from app.cli.question.asked import asked, with_options
-from app.cli.question.planned import Data, Expert, Pipeline
 from app.cli.verbs.capacity_joint import full_plans, is_full
 
 if TYPE_CHECKING:

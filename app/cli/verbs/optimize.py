@@ -22,9 +22,12 @@ from app.cli.options import (
     Batch,
     Context,
     Csv,
+    Data,
     DraftTokens,
+    Expert,
     Fidelity,
     Json,
+    Pipeline,
     Quiet,
     Seed,
     method_slug,
@@ -36,7 +39,6 @@ from app.cli.output import Answered
 from app.cli.question.accepted import as_given, draft_lengths, named_sources
 from app.cli.question.asked import asked
 from app.cli.question.drafts import StopRule, stop_rule
-from app.cli.question.planned import Data, Expert, Pipeline
 from app.cli.question.refining import refines
 from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
 from app.cli.verbs.optimize_joint import Joint

@@ -18,12 +18,16 @@ from app.cli.option_groups import (
 from app.cli.options import (
     Batch,
     Context,
+    ContextGroup,
     Csv,
+    Data,
+    Expert,
     Fidelity,
     Json,
     MethodOrTraces,
     Model,
     Out,
+    Pipeline,
     Quiet,
     Seed,
     Trace,
@@ -34,7 +38,6 @@ from app.cli.output import Answered
 from app.cli.question.accepted import as_given, asked_source, lengths_for, numbers_words
 from app.cli.question.asked import Config
 from app.cli.question.drafts import DynamicTree, StopRule, law_of, varying
-from app.cli.question.planned import ContextGroup, Data, Expert, Pipeline
 
 if TYPE_CHECKING:
     from app.answers.feasible import Settings
