@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from costmodel.draft_shape import shape_of
+
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.search import TopologyBest
@@ -42,24 +44,8 @@ def drafting(a: Acceptance) -> Json:
 
 
 def draft_words(a: Acceptance) -> str:
-    """What is drafted, for a cell of a table: `off`, `K=5`, `tree 16`, `dynamic 16, depth 4`,
-    `prompted 48`.
-    """
-    if a.draft_tokens == 0:
-        return "off"
-    if a.shape is not None and a.shape.kind == "state_trees":
-        words = [f"prompted {a.draft_tokens}", f"depth {a.shape.depth}"]
-    elif a.shape is not None:
-        limits = {"depth": a.shape.depth, "beam": a.shape.beam, "least": a.shape.least_probability}
-        words = [
-            f"dynamic {a.draft_tokens}",
-            *(f"{name} {value:g}" for name, value in limits.items() if value),
-        ]
-    else:
-        words = [f"tree {a.draft_tokens}" if a.tree is not None else f"K={a.draft_tokens}"]
-    if a.stop is not None:
-        words.append(f"{a.stop.rule} {a.stop.at:g}")
-    return ", ".join(words)
+    """What is drafted, as it can be asked again: `off`, `chain:5`, `tree:16`, `dynamic:16x4`."""
+    return str(shape_of(a))
 
 
 def topology_rows(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[Json]:

@@ -141,6 +141,7 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "drafter": answer.names[picked.contender.source],
         "method": picked.contender.method,
         "topology": picked.topology,
+        "draft": draft_words(a),
         "draft_tokens": a.draft_tokens,
         "tree": tree(a.tree) if a.tree is not None else None,
         "tree_source": a.tree_source or None,
@@ -397,6 +398,7 @@ def curves(answer: Recommendation) -> list[Json]:
             point: Json = {
                 "method": contender.method,
                 "drafter": answer.names[contender.source],
+                "draft": draft_words(a),
                 "draft_tokens": a.draft_tokens,
                 "topology": a.topology,
                 "tokens_per_step": a.tokens_per_step,

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costmodel.draft_shape import DraftShape, chain, dynamic
+
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.held_out.comparison import PolicyComparison
@@ -109,11 +111,8 @@ def _words(draft: HeldOutDraft) -> str:
 
     shape, stop = draft.shape, draft.stop
     if isinstance(shape, StateTrees):
-        text = f"prompted {max(shape.sizes)}"
-    elif isinstance(shape, Tree):
-        text = f"tree {shape.draft_tokens}" if shape.draft_tokens else "off"
-    elif isinstance(shape, int):
-        text = f"K={shape}" if shape else "off"
-    else:
-        text = f"dynamic {shape.nodes}"
-    return text if stop is None else f"{text}, {stop.rule}" + (f" {stop.at:g}" if stop.at else "")
+        return str(DraftShape(kind="prompted", nodes=max(shape.sizes), stop=stop))
+    if isinstance(shape, Tree):
+        size = shape.draft_tokens
+        return str(DraftShape(kind="tree", nodes=size, built_from="trace")) if size else "off"
+    return str(chain(shape, stop) if isinstance(shape, int) else dynamic(shape, stop))

@@ -43,3 +43,6 @@ models = _offering(_models)
 devices = _offering(_devices)
 engines = _offering(_engines)
 methods = _offering(_methods)
+shapes = _offering(
+    lambda: ("off", "own", "chain:5", "chains:2x4", "tree:16", "dynamic:16x6", "prompted:48")
+)

@@ -162,6 +162,30 @@ Context = Annotated[
 DraftTokens = Annotated[
     str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
 ]
+DraftShapes = Annotated[
+    str | None,
+    typer.Option(
+        "--shape",
+        autocompletion=completion.shapes,
+        help=(
+            "What a step drafts, as every table prints it; several by commas: off, chain:5,"
+            " chains:2x4, tree:16 (built from the recording; tree:FILE reads one), dynamic:60x6"
+            " (draft tokens x depth, chosen anew at every step; then :width=4, :beam=4,"
+            " :least=0.02), prompted:48, own (the method's). +probability:0.6 ends drafts early,"
+            " as --stop does."
+        ),
+    ),
+]
+StopRule = Annotated[
+    str,
+    typer.Option(
+        "--stop",
+        help=(
+            "When a draft ends before K: probability:0.6, product:0.5,least=1,most=8, ema or"
+            " goodput; a dynamic tree: gain:0.1."
+        ),
+    ),
+]
 MatchRate = Annotated[
     float | None,
     typer.Option(

@@ -55,19 +55,6 @@ def drafters(answer: Json) -> list[str]:
     return list(dict.fromkeys([*listed, *(str(row["drafter"]) for row in rows(answer))]))
 
 
-def draft_words(row: Json) -> str:
-    """What is drafted, in words: `off`, `K = 5` or `tree of 16`."""
-    tokens = row["draft_tokens"]
-    words = {
-        "off": "off",
-        "chain": f"K = {tokens}",
-        "tree": f"tree of {tokens}",
-        "dynamic_tree": f"dynamic tree of {tokens}",
-        "state_trees": f"trees of {tokens} with prompt tokens",
-    }
-    return words[row["topology"]]
-
-
 def interval_words(
     bounds: Sequence[float | None] | None, unit: str = "", scale: float = 1.0
 ) -> str:
@@ -157,7 +144,7 @@ def step_time_figure(answer: Json, context: int) -> Figure:
     for phase, color in PHASES:
         hover = [
             f"<b>{phase}</b>, batch {_text(row['batch'])}<br>"
-            f"{_text(str(row['drafter']))}, {_text(draft_words(row))}<br>"
+            f"{_text(str(row['drafter']))}, {_text(str(row['draft']))}<br>"
             f"{digits(row['breakdown_s'][phase] / MILLI)} ms of {digits(row['step_s'] / MILLI)} ms "
             f"({100 * row['breakdown_s'][phase] / row['step_s']:.0f} %)"
             for row in winners
@@ -344,7 +331,7 @@ def _lines(answer: Json, context: int, quantity: str, unit: str, word: str) -> l
             continue
         bounds = [row[f"{quantity}_interval"] for row in found]
         hover = [
-            f"<b>{_text(name)}</b>, {_text(draft_words(row))}<br>batch {_text(row['batch'])}<br>"
+            f"<b>{_text(name)}</b>, {_text(str(row['draft']))}<br>batch {_text(row['batch'])}<br>"
             f"{word} {digits(row[quantity])}{unit} (80 %: {interval_words(span, unit)})"
             for row, span in zip(found, bounds, strict=True)
         ]
@@ -360,7 +347,7 @@ def _acceptance_traces(
 ) -> list[Figure]:
     bounds = [point.get("interval") for point in points]
     hover = [
-        f"<b>{_text(name)}</b>, {_text(draft_words(point))}<br>{digits(point['tokens_per_step'])}"
+        f"<b>{_text(name)}</b>, {_text(str(point['draft']))}<br>{digits(point['tokens_per_step'])}"
         " tokens per step" + (f" (80 %: {interval_words(span)})" if span else "")
         for point, span in zip(points, bounds, strict=True)
     ]

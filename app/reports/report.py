@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.figures import charts
-from app.figures.charts import contexts, digits, draft_words, interval_words, rows
+from app.figures.charts import contexts, digits, interval_words, rows
 from app.reports.optimize_sections import (
     counters_section,
     neighbours_section,
@@ -280,7 +280,7 @@ def _choices(answer: Json) -> str:
             f"{row['batch']:,}",
             f"{row['context']:,}",
             escape(str(row["drafter"])),
-            escape(draft_words(row)),
+            escape(str(row["draft"])),
             _spread(
                 digits(row["tokens_per_step"]), interval_words(row["tokens_per_step_interval"])
             ),

@@ -16,10 +16,12 @@ from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
+from costmodel.draft_shape import OFF, DraftShape
 from costmodel.laws.acceptance import Acceptance, law_for
 from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.candidates.asked_shapes import DRAWS, shape_acceptances
 from costmodel.optimizers.candidates.dynamic_candidates import (
     dynamic_candidates,
     stopped_candidates,
@@ -40,7 +42,6 @@ from costmodel.optimizers.search import Choice, Optimum, search
 from hardware_profiles.errors import InputError
 from traces.replay.statistics import request_draws
 
-DRAWS = 1000
 DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEFAULT_CONTEXTS = (1024,)
 
@@ -119,6 +120,7 @@ def recommend(
     draft_tokens: Sequence[int] | None = None,
     tree_sizes: Sequence[int] = TREE_SIZES,
     stop: Stop | None = None,
+    shapes: Sequence[DraftShape] | None = None,
     limits: Limits | None = None,
     match_rate: float | None = None,
     drop_unfit: bool = False,
@@ -149,6 +151,7 @@ def recommend(
         tree_sizes: draft tokens of the static trees to build where a trace holds ranks, and of
             dynamic ones where it holds expansions; empty for none.
         stop: a rule by which drafts may end early; compared beside those that it does not end.
+        shapes: what is compared instead of all that, beside plain decoding.
         limits: latency limits.
         match_rate: share of steps with a proposal, for n-gram traces that did not record it.
         drop_unfit: leave out batches that do not fit memory instead of raising.
@@ -166,6 +169,8 @@ def recommend(
         draft_tokens=draft_tokens,
         tree_sizes=tree_sizes,
         stop_on=None if stop is None else (stop, batches, contexts),
+        shapes=shapes,
+        grid=(batches, contexts),
         match_rate=match_rate,
         seed=seed,
         progress=progress,
@@ -184,6 +189,8 @@ def compare(
     draft_tokens: Sequence[int] | None = None,
     tree_sizes: Sequence[int] = TREE_SIZES,
     stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None = None,
+    shapes: Sequence[DraftShape] | None = None,
+    grid: tuple[Sequence[int], Sequence[int]] = ((), ()),
     match_rate: float | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -198,6 +205,8 @@ def compare(
         tree_sizes: as for `recommend`.
         stop_on: a rule by which drafts may end early, and the batches and contexts whose costs it
             may weigh.
+        shapes: as for `recommend`.
+        grid: batches and contexts whose costs the rule of a shape may weigh.
         match_rate: as for `recommend`.
         seed: as for `recommend`.
         progress: as for `recommend`.
@@ -218,9 +227,18 @@ def compare(
         asked = drafter_question(known, source)
         setting = build_setting(asked)
         asked = replace(asked, exit_layers=setting.drafter.exit_layers)
-        candidates = candidates_of(
-            source, setting, draft_tokens, tree_sizes, stop_on, generator, progress
-        )
+        if shapes:
+            candidates = shape_acceptances(
+                source,
+                [OFF, *(shape for shape in shapes if shape.drafts)],
+                generator=generator,
+                weighed=(setting, *grid),
+                progress=progress,
+            )
+        else:
+            candidates = candidates_of(
+                source, setting, draft_tokens, tree_sizes, stop_on, generator, progress
+            )
         contenders.append(
             Contender(configuration=asked, setting=setting, candidates=candidates, source=index)
         )

@@ -11,12 +11,13 @@ from dataclasses import asdict, fields
 from typing import Any, get_args
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.draft_shape import dynamic
 from costmodel.method import Shape
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from simulator.scenario.copies import copies_of
 from simulator.scenario.file import DeploymentSection, ScenarioFile
-from simulator.scenario.sections import StopSection, TreeLimit
+from simulator.scenario.sections import StopSection
 
 
 def sections_of(chosen: DecodingConfiguration) -> dict[str, Any]:
@@ -100,9 +101,7 @@ def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     if chosen.tree is not None:
         return section | {"tree": chosen.tree.to_json()}
     if isinstance(chosen.shape, Shape) and not is_sized:
-        return section | {
-            "dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}
-        }
+        return section | {"shape": str(dynamic(chosen.shape))}
     return section | {"draft_tokens": chosen.draft_tokens}
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from costmodel.draft_shape import DraftShape, read_shape
+from costmodel.laws.acceptance import law_for, several_chains
 from costmodel.laws.drafting import tree_policy
 from costmodel.method import Method, Shape, Stop
 from hardware_profiles.errors import InputError
@@ -60,38 +62,53 @@ def _shape(
             if isinstance(section.tree, str)
             else Tree.from_json(section.tree)
         ), ""
-    if method.shape.kind == "state_trees" and section.dynamic_tree is None and trace.level >= 2:
-        return _prompted(section, method, trace)
+    if section.shape is not None:
+        return _named(read_shape(section.shape), method, trace)
+    if method.shape.kind == "state_trees" and trace.level >= 2:
+        return _prompted(section.draft_tokens or method.shape.nodes, method, trace)
     if section.draft_tokens is not None:
         return section.draft_tokens, ""
-    if section.dynamic_tree is not None:
-        limits = section.dynamic_tree
-        whole = {name: int(value) for name, value in limits.items() if name != "least_probability"}
-        if not whole.get("nodes"):
-            raise InputError(
-                "needs a number of nodes >= 1", key="speculation.dynamic_tree", value=dict(limits)
-            )
-        return (
-            Shape(
-                kind="dynamic_tree", least_probability=limits.get("least_probability", 0.0), **whole
-            ),
-            "",
-        )
     own = method.shape
     if own.kind == "dynamic_tree" and own.nodes:
         return _within(own, method, trace)
     if own.kind in ("chain", "window") and own.nodes:
         return own.nodes, ""
     rule = (
-        f"exactly one of draft_tokens, tree and dynamic_tree is needed: {method.slug} says no"
+        f"exactly one of shape, draft_tokens and tree is needed: {method.slug} says no"
         " number of its own"
     )
     raise InputError(rule, key="speculation")
 
 
-def _prompted(
-    section: SpeculationSection, method: Method, trace: AcceptanceTrace
-) -> tuple[StateTrees, str]:
+def _named(
+    shape: DraftShape, method: Method, trace: AcceptanceTrace
+) -> tuple[Tree | StateTrees | Shape, str]:
+    """A shape that a scenario names, other than a chain or a tree's file."""
+    if shape.kind == "chains":
+        return several_chains(shape.paths, shape.nodes), ""
+    if shape.kind == "dynamic" and shape.limits is not None:
+        return shape.limits, ""
+    if shape.kind == "prompted":
+        if method.shape.kind != "state_trees":
+            rule = f"{method.slug} has no prompt tokens"
+            raise InputError(rule, key="speculation.shape", value=str(shape))
+        return _prompted(shape.nodes, method, trace)
+    from costmodel.optimizers.candidates.static_candidates import (
+        TREE_DEPTH,
+        built_trees,
+    )  # plain scenarios need no optimiser
+
+    trace.require(2, "building trees")
+    levels = TREE_DEPTH if trace.depth is None else min(TREE_DEPTH, trace.depth)
+    law = law_for(trace, method.verify.rule, [1], at=method.verify.at)
+    trees = built_trees(trace, [shape.nodes], law, levels=levels)
+    if shape.built_from not in trees:
+        rule = f"sampled drafts have no ranks on a recording; tree:{shape.nodes}:vector is built"
+        raise InputError(rule, key="speculation.shape", value=str(shape))
+    return trees[shape.built_from][0], ""
+
+
+def _prompted(size: int, method: Method, trace: AcceptanceTrace) -> tuple[StateTrees, str]:
     """The best trees with prompt tokens of the asked or the entry's own size, for the ranks of the
     recording.
     """
@@ -99,7 +116,7 @@ def _prompted(
         recorded_trees,
     )  # plain scenarios need no optimiser
 
-    found = recorded_trees(trace, method, section.draft_tokens or method.shape.nodes)
+    found = recorded_trees(trace, method, size)
     words = ", ".join(
         f"{tree.draft_tokens} of {rows}" for tree, rows in zip(found.trees, found.rows, strict=True)
     )
@@ -118,9 +135,9 @@ def _within(shape: Shape, method: Method, trace: AcceptanceTrace) -> tuple[Shape
     if held is None:
         rule = (
             f"{method.slug} picks a tree in every step, which needs a recording with the drafter's"
-            " trees (`rooftree record --expansions`); state draft_tokens or tree otherwise"
+            " trees (`rooftree record --expansions`); state a shape, draft_tokens or tree otherwise"
         )
-        raise InputError(rule, file=trace.file, key="speculation.dynamic_tree")
+        raise InputError(rule, file=trace.file, key="speculation.shape")
     limits = {
         name: min(getattr(shape, name), getattr(held, name)) for name in ("nodes", "depth", "width")
     }

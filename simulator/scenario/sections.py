@@ -7,11 +7,14 @@ Leaves out the other sections and reading (`simulator.scenario.file`).
 from __future__ import annotations
 
 import re
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from costmodel.draft_shape import read_shape
 from costmodel.laws.batching import MOST_BRANCHES, MOST_PARTS
+from hardware_profiles.errors import InputError
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -73,7 +76,6 @@ Shares = Annotated[
 ]
 
 
-TreeLimit = Literal["nodes", "depth", "width", "beam", "least_probability"]
 RefineKey = Literal[
     "commit", "at", "block_tokens", "cache", "stop", "delimiters", "delimiter_confidence"
 ]
@@ -113,7 +115,7 @@ class StopSection(Section):
 class SpeculationSection(Section):
     """Speculation: what is accepted, and how much is drafted; or how masked blocks are refined.
 
-    Without draft_tokens, tree and dynamic_tree the method's own entry says what a step drafts.
+    Without shape, draft_tokens and tree the method's own entry says what a step drafts.
     Requests walk along a recording; for counters (level 0), stated rates and tokens per step one is
     drawn, every step by itself.
 
@@ -126,10 +128,10 @@ class SpeculationSection(Section):
             of one rate any.
         tokens_per_step: or the tokens that a step of the longest draft emits, the bonus token
             counted.
-        draft_tokens: K of a chain.
+        shape: what a step drafts, as answers print it: off, chain:5, tree:16, dynamic:60x6,
+            prompted:48, own.
+        draft_tokens: or K of a chain.
         tree: file of a tree's JSON instead, or the JSON itself.
-        dynamic_tree: or limits of a tree that every step picks anew: nodes, depth, width, beam,
-            least_probability.
         method: slug; None: the trace's.
         refine: how a method that refines masked blocks commits them along a confidence trace:
             commit, at, block_tokens, cache, stop, delimiters; what is left out is the method's own.
@@ -157,9 +159,9 @@ class SpeculationSection(Section):
     acceptance: Rates | None = None
     known_tokens: Whole | None = None
     tokens_per_step: Annotated[float, Field(ge=1, le=4096)] | None = None
+    shape: str | None = None
     draft_tokens: Annotated[int, Field(ge=0, le=4095)] | None = None
     tree: str | dict[str, list[int] | bool] | None = None
-    dynamic_tree: dict[TreeLimit, NotNegative] | None = None
     method: str | None = None
     refine: dict[RefineKey, str | int | float | list[int] | dict[str, int | float]] | None = None
     canvas_tokens: BlockTokens | None = None
@@ -178,10 +180,38 @@ class SpeculationSection(Section):
     ragged: Literal["split", "pad", "regroup"] | None = None
     group_requests: Whole | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named_shape(cls, written: Any) -> Any:
+        """What a shape says, in the keys that have it: a chain in `draft_tokens`, a tree's file in
+        `tree`, and when drafts end in `stop`.
+        """
+        if not isinstance(written, dict) or written.get("shape") is None:
+            return written
+        text = str(written["shape"])
+        try:
+            shape = read_shape(text)
+        except InputError as error:
+            raise ValueError(f"shape {error.message}; got {text}") from None
+        keys: dict[str, Any] = {"shape": None}
+        if shape.kind in ("off", "chain"):
+            keys["draft_tokens"] = shape.nodes
+        elif shape.file is not None:
+            keys["tree"] = str(shape.file)
+        elif shape.kind != "own":
+            keys["shape"] = str(replace(shape, stop=None))
+        if shape.stop is not None:
+            keys["stop"] = asdict(shape.stop)
+        others = ("draft_tokens", "tree", *(["stop"] if shape.stop is not None else []))
+        for name in others:
+            if written.get(name) is not None:
+                raise ValueError(f"shape says what {name} says; leave out one of them")
+        return written | keys
+
     @model_validator(mode="after")
     def _goes_together(self) -> SpeculationSection:
-        if sum(each is not None for each in (self.draft_tokens, self.tree, self.dynamic_tree)) > 1:
-            raise ValueError("exactly one of draft_tokens, tree and dynamic_tree is needed")
+        if sum(each is not None for each in (self.draft_tokens, self.tree, self.shape)) > 1:
+            raise ValueError("exactly one of shape, draft_tokens and tree is needed")
         known = sum(
             each is not None for each in (self.trace, self.acceptance, self.tokens_per_step)
         )
@@ -190,7 +220,7 @@ class SpeculationSection(Section):
                 "exactly one of trace, acceptance and tokens_per_step is needed where anything is"
                 " drafted"
             )
-        if self.trace is None and (self.tree is not None or self.dynamic_tree is not None):
+        if self.trace is None and (self.tree is not None or self.shape is not None):
             raise ValueError(
                 "stated acceptance holds for chains; trees need a trace that holds ranks"
             )

@@ -20,12 +20,12 @@ import yaml
 from app.answers.scoring.measured import COLUMNS, MARKS, measurements
 from app.cli.main import main
 from app.cli.question.accepted import rates_of
-from app.cli.question.drafts import dynamic_shape, stop_rule
 from app.cli.record_files import read_records
 from app.cli.verbs.traces_confidence import compared_policies, confidence_facts
 from costmodel.architectures.hf.config import read_hf_config
 from costmodel.architectures.library import load_model
 from costmodel.configuration.file import read_configuration
+from costmodel.draft_shape import read_shapes, read_stop
 from costmodel.engine_library import load_engine
 from costmodel.optimizers.acceptance_vectors import read_acceptance as read_vectors
 from costmodel.optimizers.drafters.named_drafters import drafter_source
@@ -515,7 +515,7 @@ def _tree(path):
 
 def _words(path):
     text = path.read_text()
-    _all_of(text, rates_of, drafter_source, dynamic_shape, stop_rule)
+    _all_of(text, rates_of, drafter_source, read_shapes, read_stop)
 
 
 def _runs(path):

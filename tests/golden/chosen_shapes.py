@@ -23,8 +23,8 @@ import rooftree
 
 WIDTHS = (1, 2, 4, 8)
 TREES = {
-    "tree of 5": "nodes=5,depth=5,width=3,beam=3",
-    "tree of 7": "nodes=7,depth=7,width=4,beam=4",
+    "tree of 5": "dynamic:5x5:width=3:beam=3",
+    "tree of 7": "dynamic:7x7:width=4:beam=4",
 }
 TARGETS = {
     "Qwen3-30B-A3B-Instruct-2507": ("qwen3-30b-a3b", "bf16"),
@@ -147,7 +147,7 @@ def predicted(group: Group, known: Sequence[int]) -> dict[str, float]:
     if list(known) == group.chains:
         for tree in group.runs.keys() & TREES.keys():
             drafter = f"{group.method}:length={group.runs[tree].length}"
-            ((_, found[tree]),) = _asked((*at, ("drafter", drafter), ("dynamic_tree", TREES[tree])))
+            ((_, found[tree]),) = _asked((*at, ("drafter", drafter), ("shape", TREES[tree])))
     return found
 
 

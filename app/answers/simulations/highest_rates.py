@@ -28,6 +28,7 @@ from app.answers.simulations.runs import (
     with_whole_prompts,
 )
 from app.reports.simulation_page import LoadPoint
+from costmodel.draft_shape import chain
 from hardware_profiles.errors import InputError, RooftreeError
 from simulator.engine import simulate
 from simulator.results.steady import steady_window
@@ -131,7 +132,7 @@ def settings_of(
         )
     found, first = [], None
     for length in lengths:
-        name = f"K={length}" if length else "off"
+        name = str(chain(length))
         try:
             found.append(ServingVariant(name=name, prepared=_drafting(base, length)))
         except RooftreeError as error:
@@ -146,7 +147,7 @@ def _drafting(base: Prepared, length: int) -> Prepared:
     if not length:
         return autoregressive(base)
     assert base.written.speculation is not None
-    sized = {"draft_tokens": length, "tree": None, "dynamic_tree": None, "schedule": ()}
+    sized = {"draft_tokens": length, "tree": None, "shape": None, "schedule": ()}
     speculation = base.written.speculation.model_copy(update=sized)
     return prepare(base.written.model_copy(update={"speculation": speculation}))
 

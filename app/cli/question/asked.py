@@ -13,8 +13,8 @@ import typer
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.method import Shape, Stop
-    from traces.kinds.tree import Tree
+    from costmodel.draft_shape import DraftShape
+    from costmodel.optimizers.drafters.sources import Source
 
 Config = Annotated[
     Path | None,
@@ -166,30 +166,23 @@ def _name_value(option: str, value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedShapes:
-    """What is compared: chains of several lengths, one static tree, or one tree built anew at every
-    step.
+    """The shapes that are compared.
 
     Attributes:
-        lengths: draft tokens of the chains.
-        tree: static tree instead.
-        dynamic: numbers of a tree that is built at every step instead.
-        stop: when a draft ends before its length; None: it does not.
+        shapes: of a draft.
         chosen: the configuration whose schedule says which length belongs to a batch; None: all go
             with all.
     """
 
-    lengths: list[int]
-    tree: "Tree | None" = None
-    dynamic: "Shape | None" = None
-    stop: "Stop | None" = None
+    shapes: "list[DraftShape]"
     chosen: "DecodingConfiguration | None" = None
 
     @property
     def weighs_seconds(self) -> bool:
-        """Whether the rule that ends drafts weighs what steps cost, so that acceptance differs by
+        """Whether a rule that ends drafts weighs what steps cost, so that acceptance differs by
         setting.
         """
-        return self.stop is not None and self.stop.rule == "goodput"
+        return any(shape.stop is not None and shape.stop.rule == "goodput" for shape in self.shapes)
 
     def belongs(self, draft_tokens: int, batch: int) -> bool:
         """Whether a chain of this length is run at a batch."""
@@ -201,47 +194,54 @@ class ComparedShapes:
 
 
 def drafts_of(
-    chosen: "DecodingConfiguration | None", options: Mapping[str, Any], batches: Sequence[int]
+    chosen: "DecodingConfiguration | None",
+    options: Mapping[str, Any],
+    batches: Sequence[int],
+    source: "Source | None",
+    usual: list[int],
 ) -> ComparedShapes:
     """What a configuration and the options beside it compare.
 
     Args:
         chosen: of a file; None: the options say all.
-        options: `draft_tokens`, `tree`, `dynamic_tree` and `stop`, as the command line gives them;
-            what is absent stays as the configuration says.
+        options: `shape`, `draft_tokens`, `tree` and `stop`, as the command line gives them; what is
+            absent stays as the configuration says.
         batches: batch sizes that are asked about.
+        source: what is known of the drafter; None: nothing.
+        usual: draft lengths where neither a configuration nor an option names any.
 
     Raises:
         InputError: two shapes at once, or one that cannot be read.
     """
     from app.cli.options import MOST_DRAFT_TOKENS, whole_numbers
-    from app.cli.question.drafts import dynamic_shape, stop_rule
+    from app.cli.question.configurations import shapes_for
+    from costmodel.draft_shape import dynamic, read_shapes, read_stop
     from costmodel.method import Shape
     from hardware_profiles.errors import InputError
-    from traces.kinds.tree import read_tree
 
-    shapes = [name for name in ("draft_tokens", "tree", "dynamic_tree") if options.get(name)]
-    if chosen is not None and len(shapes) > 1:
-        raise InputError(f"{' and '.join(shapes)} exclude each other", key="--config")
-    stop = stop_rule(options.get("stop") or "")
+    named = [name for name in ("shape", "draft_tokens", "tree") if options.get(name)]
+    rule = options.get("stop") or ""
+    if "shape" in named and (len(named) > 1 or rule):
+        other = "--stop" if rule else f"--{named[1].replace('_', '-')}"
+        raise InputError(f"--shape says it all; leave out {other.replace('_', '-')}", key="--shape")
+    if chosen is not None and len(named) > 1:
+        raise InputError(f"{' and '.join(named)} exclude each other", key="--config")
+    if "shape" in named:
+        return ComparedShapes(shapes=read_shapes(options["shape"], key="--shape"))
+    stop = read_stop(rule, key="--stop") if rule else None
     if chosen is not None and stop is None and chosen.stop.rule != "length":
         stop = chosen.stop
-    if chosen is None or shapes:
-        lengths = options.get("draft_tokens", "0")
-        tree = options.get("tree")
-        return ComparedShapes(
-            lengths=whole_numbers(lengths, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS),
-            tree=None if tree is None else read_tree(tree),
-            dynamic=dynamic_shape(options.get("dynamic_tree") or ""),
-            stop=stop,
+    if chosen is None or named:
+        text = options.get("draft_tokens", "0" if chosen is not None else None)
+        lengths = (
+            usual
+            if text is None
+            else whole_numbers(text, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
         )
+        return ComparedShapes(shapes=shapes_for(source, lengths, options.get("tree"), stop))
     lengths_here = sorted({chosen.draft_tokens_at(batch) for batch in batches})
     if chosen.refine is not None:
         lengths_here = []  # masked blocks have no draft length
-    numbers = chosen.shape if isinstance(chosen.shape, Shape) else None
-    dynamic = (
-        None if numbers is not None and numbers.kind == "state_trees" else numbers
-    )  # those follow from their size
-    return ComparedShapes(
-        lengths=lengths_here, tree=chosen.tree, dynamic=dynamic, stop=stop, chosen=chosen
-    )
+    if isinstance(chosen.shape, Shape) and chosen.shape.kind != "state_trees":
+        return ComparedShapes(shapes=[dynamic(chosen.shape, stop)], chosen=chosen)
+    return ComparedShapes(shapes=shapes_for(source, lengths_here, chosen.tree, stop), chosen=chosen)

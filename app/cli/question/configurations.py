@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from costmodel.laws.acceptance import Acceptance
+    from costmodel.draft_shape import DraftShape
+    from costmodel.laws.acceptance import Acceptance, Law
+    from costmodel.method import Stop
     from costmodel.optimizers.drafters.sources import Source
     from costmodel.passes.deployment import Fidelity
     from traces.kinds.acceptance import AcceptanceTrace
@@ -45,118 +47,85 @@ def named_method(recorded: "AcceptanceTrace") -> str:
         return ""
 
 
-def replayed(
-    recorded: "AcceptanceTrace",
-    method: str,
+def law_of(recorded: "AcceptanceTrace", method: str, lengths: list[int]) -> "Law":
+    """The law by which a method verifies chains on a recording."""
+    from costmodel.laws.acceptance import law_for
+    from costmodel.method_library import load_method
+
+    verify = load_method(method).verify
+    return law_for(recorded, verify.rule, lengths, at=verify.at)
+
+
+def shapes_for(
+    source: "Source | None",
     lengths: list[int],
-    tree: "Path | Tree | None",
-    seed: int,
-) -> "list[Acceptance]":
-    """Chains of the lengths, or the tree in a file, replayed on a recording; their bootstrap draws
-    are paired.
+    tree: "Path | Tree | None" = None,
+    stop: "Stop | None" = None,
+) -> "list[DraftShape]":
+    """The shapes that --draft-tokens, --tree and --stop name of a drafter.
 
     Args:
-        recorded: the trace.
-        method: slug; its entry says how drafts are verified.
-        lengths: K of the chains.
-        tree: a tree instead, or its file.
-        seed: of the bootstrap.
+        source: what is known of the drafter; None: nothing.
+        lengths: K of chains, or sizes of trees that carry prompt tokens; empty: the length or shape
+            that stated tokens per step belong to, beside plain decoding.
+        tree: instead of chains, or its file.
+        stop: when chains end early; None: they do not.
 
     Raises:
-        InputError: a tree file that is none, or a recording of too low a level for it.
+        InputError: a static tree with a rule that ends it.
     """
-    import numpy as np
+    from costmodel.draft_shape import OFF, OWN, DraftShape, chain, given_tree, tree_of
+    from hardware_profiles.errors import InputError
 
-    from costmodel.laws.acceptance import accepted_by, law_for
-    from costmodel.method_library import load_method
-    from traces.kinds.naming import naming
-    from traces.kinds.tree import read_tree
-    from traces.replay.statistics import request_draws
-
-    draws = request_draws(recorded.prompt_kinds, generator=np.random.default_rng(seed))
-    verify = load_method(method).verify
-    shapes: list[int | Tree] = [*lengths]
     if tree is not None:
-        shapes = [read_tree(tree) if isinstance(tree, Path) else tree]
-    with naming(str(tree) if isinstance(tree, Path) else None):
-        law = law_for(recorded, verify.rule, shapes, at=verify.at)
-        return [accepted_by(recorded, law, shape, draws) for shape in shapes]
+        if stop is not None:
+            raise InputError("static trees are drafted whole; leave out --tree", key="--stop")
+        return [tree_of(tree) if isinstance(tree, Path) else given_tree(tree)]
+    if source is None:
+        return [chain(k, stop) for k in lengths]
+    if stop is None and _carries_prompt_tokens(source):
+        return [DraftShape(kind="prompted", nodes=size) if size else OFF for size in lengths]
+    if not lengths:
+        return [OFF, OWN if source.rates is None else chain(source.rates.measured or 0)]
+    return [chain(k, stop) for k in lengths]
 
 
 def compared(
-    source: "Source", lengths: list[int], tree: "Path | Tree | None", seed: int
+    source: "Source",
+    lengths: list[int],
+    tree: "Path | None",
+    seed: int,
+    shape: str | None = None,
 ) -> "list[Acceptance]":
-    """Chains of the lengths, or a tree, at what is known of a drafter's acceptance.
+    """The shapes that options name, at what is known of a drafter's acceptance.
 
     Args:
         source: where it is known from.
-        lengths: K of the chains; empty: the length or shape that stated tokens per step belong to,
-            beside plain decoding.
-        tree: instead of chains, or its file.
+        lengths: as in `shapes_for`.
+        tree: as in `shapes_for`.
         seed: of the bootstrap.
+        shape: of --shape, in place of both.
 
     Raises:
         InputError: more than the recording or the numbers tell.
     """
-    from costmodel.laws.acceptance import stated_tree
-    from costmodel.laws.claims import rate_claim, tokens_claim
-    from costmodel.method_library import load_method
-    from hardware_profiles.errors import InputError
-    from traces.kinds.tree import read_tree
-
-    if load_method(source.method).shape.kind == "state_trees" and tree is None and _by_rank(source):
-        return prompted(source, lengths, seed)
-    if source.positions is not None:
-        return replayed(source.positions, source.method, lengths, tree, seed)
-    method, rates = source.entry, source.rates
-    emitted = source.own_tokens_per_step if rates is None else rates.tokens_per_step
-    if tree is not None:
-        shape = read_tree(tree) if isinstance(tree, Path) else tree
-        share = 1.0 if rates is None else rates.proposal_ratio
-        if emitted is not None:
-            return [tokens_claim(method, emitted, shape, match_rate=share)]
-        assert rates is not None
-        return [stated_tree(rates, shape)]
-    if rates is None:
-        assert emitted is not None
-        if any(lengths):
-            rule = (
-                f"{emitted:g} tokens per step are those of the method's own shape; name their"
-                " length"
-            )
-            raise InputError(f"{rule}: length={emitted:g}@K", key="--draft-tokens", value=lengths)
-        return plain() if lengths else [*plain(), tokens_claim(method, emitted)]
-    if not lengths:
-        lengths = [0, rates.measured or 0]
-    return [rate_claim(method, rates, k) for k in lengths]
-
-
-def prompted(source: "Source", sizes: list[int], seed: int) -> "list[Acceptance]":
-    """Trees whose candidates carry prompt tokens, of the sizes, at what is known of a drafter's
-    acceptance.
-
-    Args:
-        source: where it is known from.
-        sizes: candidates and prompt tokens behind them; 0 is plain decoding.
-        seed: of the bootstrap.
-
-    Raises:
-        InputError: a size out of range.
-    """
     import numpy as np
 
-    from costmodel.optimizers.candidates.state_candidates import state_candidates
-    from traces.replay.statistics import request_draws
+    from costmodel.draft_shape import read_shapes
+    from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 
-    if source.positions is None:
-        return state_candidates(source, sizes)
-    kinds = source.positions.prompt_kinds
-    draws = request_draws(kinds, generator=np.random.default_rng(seed))
-    return state_candidates(source, sizes, draws)
+    named = (
+        shapes_for(source, lengths, tree) if shape is None else read_shapes(shape, key="--shape")
+    )
+    return shape_acceptances(source, named, generator=np.random.default_rng(seed))
 
 
-def _by_rank(source: "Source") -> bool:
-    """Whether anything is known of more than lengths: rates, or ranks of a recording."""
+def _carries_prompt_tokens(source: "Source") -> bool:
+    """Whether lengths are sizes of trees with prompt tokens: by rates, or ranks of a recording."""
+    from costmodel.method_library import load_method
+
+    if load_method(source.method).shape.kind != "state_trees":
+        return False
     return source.rates is not None if source.positions is None else source.positions.level >= 2
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
     from simulator.scenario.file import ScenarioFile
 
+_SHAPES = ("shape", "draft_tokens", "tree")
 _WORDS = {"max_requests": "requests in flight", "token_budget": "query tokens an iteration"}
 
 
@@ -93,8 +94,11 @@ def _configured(
             )
     configured = sections_of(chosen)
     drafted = configured["speculation"]
-    if drafted is not None and "speculation.draft_tokens" in values:
-        configured["speculation"] = {**drafted, "tree": None, "dynamic_tree": None, "schedule": []}
+    if drafted is not None and values.keys() & {f"speculation.{name}" for name in _SHAPES}:
+        without = dict.fromkeys(_SHAPES)
+        if "speculation.shape" in values:
+            without["stop"] = None  # a shape says when it ends
+        configured["speculation"] = {**drafted, **without, "schedule": []}
     return {**sections, **configured}
 
 

@@ -37,8 +37,7 @@ def unnamed(
     question: "DecodingConfiguration",
     method: str,
     *,
-    trees: str,
-    stop: str,
+    recorded: bool,
     match_rate: float | None,
 ) -> "tuple[DecodingConfiguration, list[Source]]":
     """The question and its drafters: trees and stop rules need recordings with positions.
@@ -46,8 +45,7 @@ def unnamed(
     Args:
         question: what is asked.
         method: slug of the only method; empty for those that are usual.
-        trees: sizes of trees, as given.
-        stop: rule by which drafts end, as given.
+        recorded: shapes are asked about that need recordings.
         match_rate: share of steps with a proposal.
     """
     from costmodel.optimizers.drafters.default_drafters import default_drafters, recorded_drafters
@@ -59,6 +57,6 @@ def unnamed(
         return question, [
             published_source(question.method, question.deployment.model, match_rate=match_rate)
         ]
-    if stop or trees not in (DEFAULT_TREES, "0"):
+    if recorded:
         return question, recorded_drafters()
     return default_drafters(question)

@@ -28,7 +28,7 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
         *names,
         "batch",
         "context",
-        "K",
+        "draft",
         "tokens per step",
         f"step {unit.name}",
         f"draft + verify + rest {unit.name}",
@@ -55,7 +55,7 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
         columns,
         cells,
         caption="brackets: 80 % intervals",
-        once=[*names, "batch", "context", "K"],
+        once=[*names, "batch", "context", "draft"],
     )
     if any("throughput_speedup" in row for row in able):
         say(
@@ -75,7 +75,7 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
 
 def _cells(row: Row, unit: TimeUnit, *, parts: bool) -> list[str]:
 
-    first = [plain(row["batch"]), plain(row["context"]), plain(row.get("draft_tokens"))]
+    first = [plain(row["batch"]), plain(row["context"]), row.get("draft", "")]
     if not row["feasible"]:
         return [*first, *[""] * 6, mark_words(row)]
     seconds = [unit.show(row["breakdown_s"][part]) for part in ("draft", "verify", "overhead")]
@@ -105,13 +105,21 @@ def _print_plans(rows: Sequence[Row]) -> None:
             row["device"],
             plain(row["batch"]),
             plain(row["context"]),
-            plain(row["draft_tokens"]),
+            row["draft"],
             plain(row["plan"]["tokens_per_s_per_device"]),
             fixed(row["plan"]["bytes_per_device"] / GIGA, 1),
         ]
         for row in rows
     ]
-    columns = ["model", "device", "batch", "context", "K", "tokens/s per device", "GB per device"]
+    columns = [
+        "model",
+        "device",
+        "batch",
+        "context",
+        "draft",
+        "tokens/s per device",
+        "GB per device",
+    ]
     title = f"the plan of these predictions: {sizes}, {first['devices']} devices"
     print_table(title, columns, cells, once=["model", "device", "context"])
 
@@ -123,8 +131,7 @@ def _print_explanations(rows: Sequence[Row]) -> None:
     for row in rows:
         explained = row["explain"]
         title = (
-            f"batch {row['batch']}, context {row['context']}, K={row['draft_tokens']}: where the"
-            " time goes"
+            f"batch {row['batch']}, context {row['context']}, {row['draft']}: where the time goes"
         )
         columns = [
             "operation",

@@ -206,7 +206,7 @@ def _own_curve(source: "Source") -> dict[str, float]:
     """Tokens per step by draft tokens of a source that somebody names, as far as `_SHOWN` and what
     it holds.
     """
-    from app.cli.question.drafts import law_of
+    from app.cli.question.configurations import law_of
     from costmodel.laws.acceptance import replay_by
 
     trace = source.positions

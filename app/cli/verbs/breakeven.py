@@ -29,6 +29,7 @@ from app.cli.options import (
     Batch,
     Context,
     Csv,
+    DraftShapes,
     Fidelity,
     Json,
     MethodOrTraces,
@@ -71,6 +72,7 @@ def breakeven(
     method: MethodOrTraces = "",
     trace: Trace = None,
     tree: TreeFile = None,
+    shape: DraftShapes = None,
     batch: Batch = "1,8,64",
     context: Context = "1024",
     draft_tokens: Annotated[
@@ -112,8 +114,8 @@ def breakeven(
             "context": context,
             "seed": seed,
         }
-        shape = {"draft_tokens": draft_tokens, "tree": tree, **asdict(drafting)}
-        return breakeven_refining(options, accepted, trace, shape, deliver_as)
+        drafts = {"shape": shape, "draft_tokens": draft_tokens, "tree": tree, **asdict(drafting)}
+        return breakeven_refining(options, accepted, trace, drafts, deliver_as)
     source = one_source(
         accepted, trace, method=method, model=cells[0]["model"], lengths=asked_lengths or ()
     )
@@ -137,7 +139,7 @@ def breakeven(
     found = (
         unknown(lengths, tree, proposal_share(slug, share))
         if source is None
-        else compared(source, lengths, tree, seed)
+        else compared(source, lengths, tree, seed, shape)
     )
     found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)
@@ -156,6 +158,7 @@ def breakeven(
         "context": context,
         "draft_tokens": ",".join(map(str, lengths)),
         "tree": str(tree) if tree else None,
+        "shape": shape,
         "engine": placed.engine,
         "tp": placed.tp,
         "dtype": ",".join(

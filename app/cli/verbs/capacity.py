@@ -13,6 +13,7 @@ from app.cli.option_groups import AcceptanceOptions, DraftingOptions, FormatOpti
 from app.cli.options import (
     Csv,
     Data,
+    DraftShapes,
     Expert,
     Json,
     Model,
@@ -100,6 +101,7 @@ def capacity(
             help="Draft tokens K to choose among, comma-separated. Default: 1,3,5.",
         ),
     ] = None,
+    shape: DraftShapes = None,
     search: Annotated[
         str,
         typer.Option(
@@ -161,7 +163,7 @@ def capacity(
     if source is not None and not plain:
         slug, drafted = (
             source.method,
-            [each for each in compared(source, lengths, tree, seed) if each.draft_tokens],
+            [each for each in compared(source, lengths, tree, seed, shape) if each.draft_tokens],
         )
     sizes = whole_numbers(tp, "--tp", least=1, most=MOST_DEVICES)
     spread = {"pp": pp, "ep": ep, "dp": dp}
@@ -207,6 +209,7 @@ def capacity(
         "match_rate": accepted.match_rate,
         "draft_tokens": ",".join(map(str, lengths)),
         "tree": str(tree) if tree else None,
+        "shape": shape,
         "utilisation": utilisation,
         "dtype": formats.dtype,
         "set": formats.overrides or [],

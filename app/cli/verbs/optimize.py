@@ -23,6 +23,7 @@ from app.cli.options import (
     Context,
     Csv,
     Data,
+    DraftShapes,
     DraftTokens,
     Expert,
     Fidelity,
@@ -30,6 +31,7 @@ from app.cli.options import (
     Pipeline,
     Quiet,
     Seed,
+    StopRule,
     method_slug,
     milliseconds,
     read_model,
@@ -38,7 +40,6 @@ from app.cli.options import (
 from app.cli.output import Answered
 from app.cli.question.accepted import as_given, draft_lengths, named_sources
 from app.cli.question.asked import asked
-from app.cli.question.drafts import StopRule, stop_rule
 from app.cli.question.refining import refines
 from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
 from app.cli.verbs.optimize_joint import Joint
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from app.cli.cell_answers import CellAnswer
     from costmodel.answers.workload import Limits
     from costmodel.configuration import DecodingConfiguration
+    from costmodel.draft_shape import DraftShape
     from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.recommend import Recommendation
     from traces.importers.engines.running import Running
@@ -109,6 +111,7 @@ def optimize(
     ] = "",
     batch: Batch = DEFAULT_BATCHES,
     context: Context = "1024",
+    shape: DraftShapes = None,
     draft_tokens: DraftTokens = None,
     tree_nodes: Annotated[
         str,
@@ -160,6 +163,7 @@ def optimize(
     from app.cli.output import progress_line, require_folder
     from app.cli.question.counters import counters_source, running_engine, scrapes
     from costmodel.answers.workload import Limits
+    from costmodel.draft_shape import read_stop
 
     if out is not None:
         require_folder(out)
@@ -175,6 +179,7 @@ def optimize(
     }
     if refines(method, {**asdict(refining), "quality-floor": quality_floor}):
         drafts = {
+            "shape": shape,
             "draft_tokens": draft_tokens,
             "stop": stop,
             "slo_ttft": slo_ttft,
@@ -183,7 +188,9 @@ def optimize(
         refuse_drafting({**asdict(drafting), "method": method, **drafts}, accepted)
         options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
         return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
-    if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
+    if joint.is_full(
+        {"--shape": shape, "--stop": stop, "--metrics": metrics or after, "--explain": explain}
+    ):
         from app.cli.verbs.optimize_joint import DraftSources, full_search
 
         lengths = draft_lengths(draft_tokens, least=1)
@@ -212,7 +219,8 @@ def optimize(
             for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
             if n
         ],
-        "stop": stop_rule(stop),
+        "stop": read_stop(stop, key="--stop") if stop else None,
+        "shapes": _shapes(shape, {"--draft-tokens": draft_tokens, "--stop": stop}, tree_nodes),
         "limits": limits,
         "drop_unfit": batch == DEFAULT_BATCHES,
         "seed": seed,
@@ -228,7 +236,12 @@ def optimize(
             return asks, [observed, *sources]
         if sources:
             return asks, beside_own(asks, sources, accepted.drafter)
-        return unnamed(asks, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
+        return unnamed(
+            asks,
+            method,
+            recorded=bool(stop or shape) or tree_nodes not in (DEFAULT_TREES, "0"),
+            match_rate=accepted.match_rate,
+        )
 
     cells = cells_of({**given, "model": model})
     with progress_line(quiet) as progress:
@@ -243,6 +256,7 @@ def optimize(
         "context": context,
         "seed": seed,
         **_sources(found, files, accepted),
+        "shape": shape,
         "stop": stop or None,
         "slo_ttft_ms": slo_ttft,
         "slo_tpot_ms": slo_tpot,
@@ -255,6 +269,25 @@ def optimize(
     ]
     body = together(inputs, answers, unmet) if several or not answers else answers[0].body
     return _handed_over(body, answers, unmet, deliver_as, several=several, explain=explain)
+
+
+def _shapes(
+    text: str | None, others: dict[str, str | None], tree_nodes: str
+) -> "list[DraftShape] | None":
+    """The only shapes that are compared; None where options leave them open.
+
+    Raises:
+        InputError: a text that is no list of shapes, or another option that names shapes.
+    """
+    from costmodel.draft_shape import read_shapes
+    from hardware_profiles.errors import InputError
+
+    if text is None:
+        return None
+    others = {**others, "--tree-nodes": "" if tree_nodes == DEFAULT_TREES else tree_nodes}
+    if beside := [option for option, value in others.items() if value]:
+        raise InputError(f"--shape says it all; leave out {beside[0]}", key="--shape", value=text)
+    return read_shapes(text, key="--shape")
 
 
 def _handed_over(

@@ -264,7 +264,7 @@ def _drafters(
     """The question on one device and its drafters."""
     from app.cli.question.accepted import named_sources
     from app.cli.question.asked import asked
-    from app.cli.question.unnamed import beside_own, unnamed
+    from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
     from hardware_profiles.errors import InputError
 
     for name in ("model", "engine"):
@@ -286,9 +286,8 @@ def _drafters(
         lengths=drafts.lengths or (),
     )
     if not sources:
-        return unnamed(
-            question, drafts.method, trees=drafts.trees, stop="", match_rate=accepted.match_rate
-        )
+        recorded = drafts.trees not in (DEFAULT_TREES, "0")
+        return unnamed(question, drafts.method, recorded=recorded, match_rate=accepted.match_rate)
     model = given["model"] or next((each.model for each in sources if each.trace is not None), "")
     if not model:
         raise InputError(

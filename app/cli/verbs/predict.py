@@ -21,6 +21,7 @@ from app.cli.options import (
     ContextGroup,
     Csv,
     Data,
+    DraftShapes,
     Expert,
     Fidelity,
     Json,
@@ -30,6 +31,7 @@ from app.cli.options import (
     Pipeline,
     Quiet,
     Seed,
+    StopRule,
     Trace,
     TreeFile,
     whole_numbers,
@@ -37,7 +39,6 @@ from app.cli.options import (
 from app.cli.output import Answered
 from app.cli.question.accepted import as_given, asked_source, lengths_for, numbers_words
 from app.cli.question.asked import Config
-from app.cli.question.drafts import DynamicTree, StopRule, law_of, varying
 
 if TYPE_CHECKING:
     from app.answers.feasible import Settings
@@ -95,7 +96,7 @@ def predict(
     method: MethodOrTraces = "",
     trace: Trace = None,
     tree: TreeFile = None,
-    dynamic_tree: DynamicTree = "",
+    shape: DraftShapes = None,
     stop: StopRule = "",
     batch: Batch = "1,8,64",
     context: Context = "1024",
@@ -166,7 +167,6 @@ def predict(
     from app.cli.shown.predict import print_predictions
     from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InputError
-    from traces.kinds.naming import naming
 
     given = given_options(running)
     batches = whole_numbers(batch, "--batch", least=1)
@@ -194,8 +194,7 @@ def predict(
         if not isinstance(setting, str) and (
             not configurations or here is not source or drafts.weighs_seconds
         ):
-            with naming(str(tree) if tree else None):
-                configurations = _configurations(here, drafts, seed, (setting, *grid))
+            configurations = _configurations(here, drafts, seed, (setting, *grid))
         rows += _rows(one, setting, configurations, drafts, grid, wanted)
     able = [made for _, made in settings if not isinstance(made, str)]
     inputs = _inputs(running.params, chosen, batches, context, able, source) | {
@@ -295,7 +294,7 @@ def _inputs(
     """
     where, given = (
         chosen.deployment,
-        {name: options[name] or None for name in ("dynamic_tree", "stop")},
+        {name: options[name] or None for name in ("shape", "stop")},
     )
     files = {name: str(options[name]) if options[name] else None for name in ("config", "tree")}
     if chosen.refine is not None:
@@ -349,15 +348,11 @@ def _drafts(
     Raises:
         InputError: something is drafted and nothing says what is accepted of it.
     """
-    from dataclasses import replace
-
     from app.cli.question.asked import drafts_of
     from hardware_profiles.errors import InputError
 
-    drafts = drafts_of(chosen, given, batches)
-    if chosen is None and "draft_tokens" not in given:
-        drafts = replace(drafts, lengths=lengths_for(source, None, _USUAL))
-    if source is None and (any(drafts.lengths) or drafts.tree or drafts.dynamic or drafts.stop):
+    drafts = drafts_of(chosen, given, batches, source, lengths_for(source, None, _USUAL))
+    if source is None and any(shape.drafts for shape in drafts.shapes):
         raise InputError(_SOURCES)
     return drafts
 
@@ -366,34 +361,17 @@ def _configurations(
     source: "Source | None",
     drafts: "ComparedShapes",
     seed: int,
-    grid: "tuple[Setting, list[int], list[int]]",
+    weighed: "tuple[Setting, list[int], list[int]]",
 ) -> "list[Acceptance]":
-    from app.cli.question.configurations import compared, plain
-    from costmodel.laws.claims import tokens_claim
-    from hardware_profiles.errors import InputError
+    import numpy as np
+
+    from app.cli.question.configurations import plain
+    from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 
     if source is None:
         return plain()
-    if drafts.dynamic is not None or drafts.stop is not None:
-        stated = source.own_tokens_per_step
-        if (
-            stated is not None
-            and drafts.dynamic is not None
-            and drafts.stop is None
-            and drafts.tree is None
-        ):
-            return [tokens_claim(source.entry, stated, drafts.dynamic)]
-        if source.positions is None or drafts.tree is not None:
-            rule = (
-                "dynamic trees and stop rules need a --trace, and no --tree; a tree's own tokens"
-                " per step do as well"
-            )
-            raise InputError(f"{rule}: --drafter {source.method}:length=2.5")
-        law = law_of(source.positions, source.method, drafts.lengths)
-        return varying(
-            source.positions, law, drafts.lengths, drafts.dynamic, drafts.stop, seed, grid
-        )
-    return compared(source, drafts.lengths, drafts.tree, seed)
+    generator = np.random.default_rng(seed)
+    return shape_acceptances(source, drafts.shapes, generator=generator, weighed=weighed)
 
 
 def _names(asked: "DecodingConfiguration", batch: int, context: int) -> dict[str, Any]:
@@ -421,12 +399,17 @@ def _cell(asked: "DecodingConfiguration", setting: "Setting") -> _Cell:
 
 def _row(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
     """A prediction, or the mark of a cell that does not fit."""
+    from app.answers.drafting import draft_words
     from app.answers.feasible import require_cell
     from costmodel.answers.positions import require_positions
     from hardware_profiles.errors import InfeasibleError
 
     require_positions(cell.setting.target, context)
-    row = {**_names(cell.asked, batch, context), "draft_tokens": a.draft_tokens}
+    row = {
+        **_names(cell.asked, batch, context),
+        "draft": draft_words(a),
+        "draft_tokens": a.draft_tokens,
+    }
     try:
         require_cell(cell.asked, cell.setting, a, batch=batch, context=context)
     except InfeasibleError as error:

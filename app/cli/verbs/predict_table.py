@@ -18,7 +18,7 @@ _OF_ROWS = (
     "drafter",
     "tree",
     "overrides",
-    "dynamic_tree",
+    "shape",
     "stop",
     "transform",
 )

@@ -11,19 +11,20 @@ from app.cli.options import (
     MOST_DRAFT_TOKENS,
     Batch,
     Csv,
+    DraftShapes,
     Json,
     MatchRate,
     Model,
     Out,
     Quiet,
     Seed,
+    StopRule,
     method_slug,
     ratio,
     whole_numbers,
 )
 from app.cli.output import Answered
 from app.cli.question.asked import given_options
-from app.cli.question.drafts import DynamicTree, StopRule, dynamic_shape, stop_rule, varying
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance, Law
@@ -66,7 +67,7 @@ def replay(
             ),
         ),
     ] = "",
-    dynamic_tree: DynamicTree = "",
+    shape: DraftShapes = None,
     stop: StopRule = "",
     match_rate: MatchRate = None,
     held_out: Annotated[
@@ -111,6 +112,11 @@ def replay(
     import numpy as np
 
     from app.cli.output import deliver
+    from app.cli.question.accepted import OTHERWISE
+    from app.cli.question.configurations import named_method
+    from costmodel.draft_shape import chain, read_shapes, read_stop
+    from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+    from costmodel.optimizers.drafters.sources import trace_source
     from traces.kinds.naming import naming
     from traces.kinds.tree import read_tree
     from traces.library import read_trace, trace_file
@@ -121,7 +127,7 @@ def replay(
     recorded = read_trace(trace)
     rate = ratio(match_rate, "--match-rate")
     inputs = {
-        "dynamic_tree": dynamic_tree or None,
+        "shape": shape,
         "stop": stop or None,
         "trace": str(trace),
         "draft_tokens": lengths,
@@ -132,7 +138,7 @@ def replay(
         "verifier": verifier,
     }
     if recorded.level == 0:
-        if tree or dynamic_tree or stop or verifier:
+        if tree or shape or stop or verifier:
             recorded.require(1, "replaying trees, stop rules and verifiers")
         chains = _counted(trace, method_slug(method, "--method"), rate, lengths)
         body = {"inputs": inputs, "chains": chains, "trees": [], "varying": [], "oracles": []}
@@ -148,25 +154,29 @@ def replay(
         )
     if rate is not None and recorded.drafted is None:
         recorded = replace(recorded, match_rate=rate)
-    shapes = [(path, read_tree(path)) for path in tree or []]
+    static_trees = [(path, read_tree(path)) for path in tree or []]
     draws = request_draws(recorded.prompt_kinds, generator=np.random.default_rng(seed))
 
     law = _law(recorded, method, verifier, lengths)
     chains = [_row(recorded, law, k, draws) for k in lengths]
     trees = []
-    for path, shape in shapes:
+    for path, nodes in static_trees:
         with naming(str(path)):
-            own = _law(recorded, method, verifier, [shape])
+            own = _law(recorded, method, verifier, [nodes])
             trees.append(
-                {"tree": str(path), "depth": shape.depth, **_row(recorded, own, shape, draws)}
+                {"tree": str(path), "depth": nodes.depth, **_row(recorded, own, nodes, draws)}
             )
-    shape_of_steps, rule = dynamic_shape(dynamic_tree), stop_rule(stop)
-    found = (
-        varying(recorded, law, lengths, shape_of_steps, rule, seed)
-        if shape_of_steps or rule
-        else []
-    )
-    varied = [_varied(a, recorded) for a in found]
+    named = [] if shape is None else read_shapes(shape, key="--shape")
+    if stop:
+        named += [chain(k, read_stop(stop, key="--stop")) for k in lengths]
+    varied = []
+    if named:
+        slug = method_slug(method, "--method") or named_method(recorded) or OTHERWISE
+        source = trace_source(trace, slug, rate)
+        generator = np.random.default_rng(seed)
+        given_law = law if verifier else None
+        emitted = shape_acceptances(source, named, generator=generator, law=given_law)
+        varied = [_varied(a, recorded) for a in emitted]
     oracles = _oracles(recorded, lengths) if law.by_matching else []
     body = {
         "inputs": inputs,
@@ -246,9 +256,7 @@ def _held_out(
     from traces.library import trace_file
 
     others = [
-        name
-        for name in ("draft_tokens", "tree", "dynamic_tree", "stop", "verifier")
-        if name in given
+        name for name in ("draft_tokens", "tree", "shape", "stop", "verifier") if name in given
     ]
     if others:
         rule = (
@@ -340,9 +348,10 @@ def _counted(
 def _print(title: str, body: dict[str, Any]) -> None:
     from app.cli.formatting import plain
     from app.cli.output import print_table, say_remarks
+    from costmodel.draft_shape import chain
 
     chains, trees, varied = body["chains"], body["trees"], body["varying"]
-    rows = [[f"K={c['draft_tokens']}", *_cells(c)] for c in chains]
+    rows = [[str(chain(c["draft_tokens"])), *_cells(c)] for c in chains]
     rows += [[f"{t['tree']} ({t['draft_tokens']})", *_cells(t)] for t in trees]
     rows += [[v["draft"], *_cells(v)] for v in varied]
     rows += [

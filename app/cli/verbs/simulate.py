@@ -18,7 +18,7 @@ from app.cli.option_groups import (
     grouped,
     names_in,
 )
-from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
+from app.cli.options import Csv, DraftShapes, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
 from app.cli.question.accepted import acceptance_values, draft_lengths
 from app.cli.question.asked import DEPLOYMENT_FIELDS, Config, given_options
@@ -46,6 +46,7 @@ _OPTIONS = {
     **{f"deployment.{DEPLOYMENT_FIELDS[name]}": option for name, option in _DEPLOYMENT.items()},
     **{f"speculation.{name}": option for name, option in _DRAFTING.items()},
     "speculation.draft_tokens": "--draft-tokens",
+    "speculation.shape": "--shape",
     "speculation.method": "--method",
     "slo.ttft_s": "--slo-ttft",
     "slo.tpot_s": "--slo-tpot",
@@ -83,6 +84,7 @@ def simulate(
         str | None,
         typer.Option("--method", help="Method slug (`rooftree methods`); default: the trace's."),
     ] = None,
+    shape: DraftShapes = None,
     draft_tokens: Annotated[
         str | None,
         typer.Option(
@@ -232,6 +234,7 @@ def simulate(
         "deployment.model": model,
         **_deployed(given_options(running)),
         "speculation.draft_tokens": length,
+        "speculation.shape": shape,
         "speculation.method": method,
         **acceptance_values(accepted, trace, length, model, config, assigned=assigned or ()),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"),

@@ -158,7 +158,7 @@ def replay(
         trace: a path, or from `load_trace`.
         draft_tokens: draft tokens K of chains.
         tree: file or files of static trees.
-        options: any other option of `rooftree replay`, such as `method`, `verifier`, `dynamic_tree`
+        options: any other option of `rooftree replay`, such as `method`, `verifier`, `shape`
             or `stop`.
 
     Raises:

@@ -91,7 +91,7 @@ def option_names(verb: str) -> list[str]:
 
     Example:
         >>> [name for name in option_names("replay") if name.startswith("d")]
-        ['dtype', 'draft_dtype', 'device', 'draft_tokens', 'dynamic_tree']
+        ['dtype', 'draft_dtype', 'device', 'draft_tokens']
     """
     spelled = [
         option for each in _command(verb).params for option in each.opts if option.startswith("--")

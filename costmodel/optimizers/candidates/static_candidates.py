@@ -142,18 +142,7 @@ def tree_candidates(
     def build(part: AcceptanceTrace, what: str) -> dict[str, list[Tree]]:
         if progress:
             progress(what)
-        if (siblings := sibling_law(part, law)) is not None:
-            nodes = [size + 1 for size in sizes]
-            return {
-                "vector": [
-                    choice.tree for choice in optimal_trees(siblings, nodes, depth=levels + 1)
-                ]
-            }
-        results = trace_tree(part, draft_tokens=tuple(sizes), depth=levels)
-        return {
-            "trace": [result.tree for result in results],
-            "vector": [result.dp_tree for result in results],
-        }
+        return built_trees(part, sizes, law, levels=levels)
 
     chosen = [
         build(trace.select(half), f"trees, half {i + 1} of 2") for i, half in enumerate(halves)
@@ -177,6 +166,29 @@ def tree_candidates(
                 )
             )
     return scored
+
+
+def built_trees(
+    trace: AcceptanceTrace, sizes: Sequence[int], law: Law, *, levels: int = TREE_DEPTH
+) -> dict[str, list[Tree]]:
+    """The best trees of all recorded requests, by what they are built from: `trace` paths, where
+    the law leaves ranks on the recording, and the sibling `vector`.
+
+    Args:
+        trace: level 2 or higher.
+        sizes: draft tokens of each tree, root excluded.
+        law: how drafts are verified.
+        levels: most draft levels.
+    """
+    if (siblings := sibling_law(trace, law)) is not None:
+        nodes = [size + 1 for size in sizes]
+        choices = optimal_trees(siblings, nodes, depth=levels + 1)
+        return {"vector": [choice.tree for choice in choices]}
+    results = trace_tree(trace, draft_tokens=tuple(sizes), depth=levels)
+    return {
+        "trace": [result.tree for result in results],
+        "vector": [result.dp_tree for result in results],
+    }
 
 
 def split_requests(

@@ -139,7 +139,7 @@ def test_an_entry_says_its_own_length_and_one_without_asks_for_it(root):
     section = SpeculationSection(trace=LIKELY, method="specdec-pp")
     own = load_method("specdec-pp")
     assert drafted(section, own, trace)[:2] == (own.shape.nodes, own.stop)
-    with pytest.raises(InputError, match="exactly one of draft_tokens, tree and dynamic_tree"):
+    with pytest.raises(InputError, match="exactly one of shape, draft_tokens and tree"):
         drafted(section, load_method("speculative-decoding"), trace)
 
 

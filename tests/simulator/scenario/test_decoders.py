@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from costmodel.laws.acceptance import several_chains
 from costmodel.laws.batching import SERIAL
+from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.passes.memory import layer_weight_bytes
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -320,23 +322,37 @@ def test_a_plan_and_disaggregated_feed_forward_layers_do_not_go_together():
         prepared(deployment=spread, feed_forward={})
 
 
-def test_a_dynamic_tree_is_a_mapping_of_limits(root):
+def test_a_scenario_names_a_dynamic_tree_as_answers_print_it(root):
     trace = str(root / "traces/recorded/level-3/smollm2-135m--layer-skip--greedy.parquet")
     written = {
         "trace": trace,
         "method": "eagle-3",
-        "dynamic_tree": {"nodes": 6, "least_probability": 0.1},
+        "shape": "dynamic:6:least=0.1",
     }
     options = prepared(speculation=written).speculation
     assert (
         options.topology == TreePolicy(nodes=6, least_probability=0.1) and options.draft_tokens == 6
     )
     assert run(speculation=written).counters["drafted"] > 0
-    for limits, message in (
-        ({"depth": 2}, "number of nodes"),
-        ({"nodes": 2, "levels": 2}, "dynamic_tree"),
-    ):
+    for shape, message in (("dynamic:x2", "draft tokens"), ("dynamic:2:levels=2", "levels=2")):
         with pytest.raises(InputError, match=message):
-            prepared(speculation=written | {"dynamic_tree": limits})
-    with pytest.raises(InputError, match="exactly one of"):
+            prepared(speculation=written | {"shape": shape})
+    with pytest.raises(InputError, match="leave out one of them"):
         prepared(speculation=written | {"draft_tokens": 2})
+
+
+def test_a_scenario_names_every_shape_as_answers_print_it(root):
+    trace = str(root / "traces/recorded/level-3/smollm2-135m--medusa-heads--greedy.parquet")
+
+    def drafted(shape):
+        return prepared(speculation={"trace": trace, "shape": shape}).speculation
+
+    assert drafted("chain:3").topology == 3
+    ended = drafted("chain:4+probability:0.4")
+    assert (ended.topology, ended.stop) == (4, Stop(rule="probability", at=0.4))
+    assert drafted("tree:8").topology.draft_tokens == 8
+    assert drafted("tree:8:vector").topology.draft_tokens == 8
+    assert drafted("chains:2x3").topology == several_chains(2, 3)
+    assert prepared(speculation={"trace": trace, "shape": "off"}).speculation is None
+    with pytest.raises(InputError, match="no prompt tokens"):
+        drafted("prompted:8")

@@ -92,7 +92,7 @@ def test_a_configuration_with_a_policy_is_simulated():
         ({"draft_tokens": 0}, "draft_tokens"),
         ({"match_rate": 0.5}, "match_rate"),
         ({"draft": "llama-3.2-1b"}, "draft"),
-        ({"dynamic_tree": {"nodes": 4}}, "dynamic_tree"),
+        ({"shape": "dynamic:4"}, "shape"),
         ({"schedule": [[1, 4, 2]]}, "schedule"),
         ({"stop": "ema"}, "stop"),
         ({"overlap": "pearl"}, "overlap"),

@@ -110,13 +110,13 @@ def test_every_draft_length_has_its_rate_and_a_run_there_agrees(rooftree, tmp_pa
         tmp_path / "load.html",
     ).answer
     off, drafted = done["highest_rates"]
-    assert (off["name"], drafted["name"]) == ("off", "K=3") and done["good_share"] == 0.9
+    assert (off["name"], drafted["name"]) == ("off", "chain:3") and done["good_share"] == 0.9
     assert 0 < off["rate_per_s"] < drafted["rate_per_s"]
     assert all(
         low <= high for low, high in (off["rate_per_s_interval"], drafted["rate_per_s_interval"])
     )
     assert [(p["name"], p["rate_per_s"]) for p in done["load"]] == [
-        (name, rate) for name in ("off", "K=3") for rate in (2.0, 8.0)
+        (name, rate) for name in ("off", "chain:3") for rate in (2.0, 8.0)
     ]
     page = (tmp_path / "load.html").read_text()
     assert "Requests within the limits" in page and "Goodput against load" in page
@@ -219,4 +219,4 @@ def test_a_notebook_has_a_row_a_setting():
         output_tokens=20,
         slo_ttft=100,
     )
-    assert [row["name"] for row in answer.rows()] == ["off", "K=3"]
+    assert [row["name"] for row in answer.rows()] == ["off", "chain:3"]

@@ -1,57 +1,28 @@
-"""Dynamic trees and stop rules on the command line: options, numbers, and who wins where."""
+"""Dynamic trees and stop rules on the command line: numbers, refusals, and who wins where."""
 
 import json
 
 import pytest
 
-from app.cli.question.drafts import dynamic_shape, stop_rule
 from costmodel.laws.drafting import dynamic_tree
-from costmodel.method import Shape, Stop
-from hardware_profiles.errors import InputError
+from costmodel.method import Shape
 from traces.library import read_trace
 
 TRACE = "traces/recorded/level-3/smollm2-135m--medusa-heads--greedy.parquet"
-POLICY = "nodes=8,least=0.02"
-
-
-def test_options_name_shapes_and_rules():
-    assert dynamic_shape("nodes=16,depth=6,width=4,beam=3,least=0.02") == Shape(
-        kind="dynamic_tree", nodes=16, depth=6, width=4, beam=3, least_probability=0.02
-    )
-    assert stop_rule("product:0.5,least=2,most=8") == Stop(
-        rule="product", at=0.5, least_tokens=2, most_tokens=8
-    )
-    assert stop_rule("ema:0.2") == Stop(rule="ema", at=0.2)
-    assert dynamic_shape("") is None and stop_rule("") is None
-
-
-@pytest.mark.parametrize(
-    "text", ["depth=3", "nodes=0", "nodes=x", "nodes=1.5", "nodes=4,tall=3", "nodes=-1"]
-)
-def test_shapes_that_name_nothing_are_refused(text):
-    with pytest.raises(InputError, match="--dynamic-tree"):
-        dynamic_shape(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["length", "never:0.1", "probability:x", "product:0.5,last=1", "probability:nan", "exit"],
-)
-def test_rules_that_name_nothing_are_refused(text):
-    with pytest.raises(InputError, match="--stop"):
-        stop_rule(text)
+LIMITS = Shape(kind="dynamic_tree", nodes=8, least_probability=0.02)
+POLICY = "dynamic:8:least=0.02"
 
 
 def test_replay_and_predict_tell_the_law(rooftree):
-    law = dynamic_tree(read_trace(TRACE), dynamic_shape(POLICY), None)
-    [replayed] = rooftree("replay", TRACE, "--dynamic-tree", POLICY, "--json").answer["varying"]
+    law = dynamic_tree(read_trace(TRACE), LIMITS, None)
+    [replayed] = rooftree("replay", TRACE, "--shape", POLICY, "--json").answer["varying"]
     rows = rooftree(
         "predict",
         "--model",
         "smollm2-135m",
         "--trace",
         TRACE,
-        "--dynamic-tree",
+        "--shape",
         POLICY,
         "--batch",
         "1,16",
@@ -136,10 +107,12 @@ def test_optimize_compares_drafts_that_end_early(rooftree, tmp_path, stop):
 @pytest.mark.parametrize(
     "words",
     [
-        ("--acceptance", "0.7", "--dynamic-tree", POLICY),
-        ("--trace", TRACE, "--dynamic-tree", "nodes=17"),
-        ("--trace", TRACE, "--dynamic-tree", POLICY, "--stop", "probability:0.5"),
-        ("--trace", TRACE.replace("greedy", "t1"), "--dynamic-tree", POLICY),
+        ("--acceptance", "0.7", "--shape", POLICY),
+        ("--trace", TRACE, "--shape", "dynamic:17"),
+        ("--trace", TRACE, "--shape", POLICY, "--stop", "probability:0.5"),
+        ("--trace", TRACE, "--shape", POLICY, "--draft-tokens", "3"),
+        ("--trace", TRACE, "--shape", f"{POLICY}+probability:0.5"),
+        ("--trace", TRACE.replace("greedy", "t1"), "--shape", POLICY),
     ],
 )
 def test_what_cannot_be_answered_is_refused(rooftree, words):
@@ -182,7 +155,7 @@ def test_optimize_names_who_wins_where(rooftree, tmp_path):
     plain = rooftree(
         "optimize", "--trace", TRACE, "--batch", "1", "--engine", "none", "--out", tmp_path
     )
-    assert "medusa at context 1024: " in plain.out and "dynamic 16" in plain.out
+    assert "medusa at context 1024: " in plain.out and "dynamic:16" in plain.out
 
 
 def test_a_tree_that_engines_build_is_exported_where_it_beats_every_chain(rooftree, tmp_path):

@@ -184,6 +184,6 @@ def test_a_cell_that_cannot_run_stands_in_its_place(rooftree, tmp_path):
     assert {row["device"] for row in rows["choices"]} == {"h100-sxm"}
     assert {(row["device"], row["feasible"]) for row in rows["unmet"]} == {("v100-sxm-32", False)}
     shown = rooftree(*words).out
-    assert shown.index("cannot run") < shown.index("eagle-3 K=") and "no such peak" in shown
+    assert shown.index("cannot run") < shown.index("eagle-3 chain:") and "no such peak" in shown
     alone = rooftree(*words[:-4], "--device", "v100-sxm-32", *words[-2:])
     assert (alone.code, alone.out) == (2, "") and "bf16" in alone.err

@@ -1,0 +1,217 @@
+"""What does a drafter emit in the shapes that are asked about?
+
+The one place where a shape that a person names meets what is known of a drafter, so that a shape
+that `recommend` found has the same numbers when it is asked about alone. Leaves out which shapes are
+tried where none is named (`costmodel.optimizers.recommend`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting
+from costmodel.draft_shape import DraftShape, chain, dynamic
+from costmodel.laws.acceptance import (
+    Acceptance,
+    Law,
+    accepted_by,
+    geometric,
+    law_for,
+    several_chains,
+    stated_tree,
+)
+from costmodel.laws.claims import rate_claim, tokens_claim
+from costmodel.laws.drafting import dynamic_tree
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.dynamic_candidates import stopped_candidates
+from costmodel.optimizers.candidates.state_candidates import state_candidates
+from costmodel.optimizers.candidates.static_candidates import tree_candidates
+from costmodel.optimizers.drafters.sources import Source
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.naming import naming
+from traces.kinds.tree import Tree, read_tree
+from traces.replay.bootstrap import RequestDraws
+from traces.replay.statistics import request_draws
+
+DRAWS = 1000
+
+Weighed = tuple[Setting | None, Sequence[int], Sequence[int]]
+"""Whose seconds a controller of goodput weighs, and the batches and contexts it is asked at."""
+Progress = Callable[[str], None]
+
+
+def shape_acceptances(
+    source: Source,
+    shapes: Sequence[DraftShape],
+    *,
+    generator: np.random.Generator,
+    weighed: Weighed = (None, (), ()),
+    law: Law | None = None,
+    progress: Progress | None = None,
+) -> list[Acceptance]:
+    """Acceptance of every shape on what is known of a drafter, in the order of the shapes.
+
+    Bootstrap draws are paired, and trees are measured on requests that did not choose them. A chain
+    that a controller of goodput ends has one acceptance per batch and context.
+
+    Args:
+        source: what is known of the drafter.
+        shapes: at least one.
+        generator: of the bootstrap and the split of the requests.
+        weighed: for chains that a controller of goodput ends.
+        law: by which drafts are verified; None: that of the method.
+        progress: called with a line of text per tree that is built.
+
+    Raises:
+        InputError: a shape that the source tells nothing of.
+    """
+    shapes = [_entry_shape(source, shape) for shape in shapes]
+    if source.positions is None:
+        return [_stated(source, shape) for shape in shapes]
+    trace = source.positions
+    draws = request_draws(trace.prompt_kinds, generator=generator, draws=DRAWS)
+    chains = [shape.nodes for shape in shapes if shape.kind in ("off", "chain")]
+    built = [shape.nodes for shape in shapes if shape.is_built]
+    verify = load_method(source.method).verify
+    of_chains = law or law_for(trace, verify.rule, chains, at=verify.at)
+    trees: dict[tuple[str, int], Acceptance] = {}
+    if built:
+        sizes = list(dict.fromkeys(built))
+        made = tree_candidates(trace, sizes, draws, generator, of_chains, progress=progress)
+        trees = {(a.tree_source, a.draft_tokens): a for a in made}
+    emitted: list[Acceptance] = []
+    for shape in shapes:
+        if shape.is_built:
+            emitted.append(_built(trees, shape))
+        elif shape.kind == "chain" and shape.stop is not None:
+            setting, batches, contexts = weighed
+            if shape.stop.rule == "goodput" and setting is None:
+                rule = "weighs seconds, which `predict` and `optimize` know"
+                raise InputError(rule, key="stop", value=shape.stop.rule)
+            emitted += stopped_candidates(
+                setting,
+                trace,
+                [shape.nodes],
+                shape.stop,
+                draws,
+                of_chains,
+                batches=batches,
+                contexts=contexts,
+            )
+        else:
+            emitted.append(_replayed(source, trace, shape, draws, law or of_chains, law))
+    return emitted
+
+
+def _entry_shape(source: Source, shape: DraftShape) -> DraftShape:
+    """A shape with the numbers of the method's entry in the place of `own`.
+
+    Raises:
+        InputError: an entry that says no number.
+    """
+    if shape.kind != "own" or (source.positions is None and source.rates is None):
+        return shape  # stated tokens per step of the method's own shape need no numbers of it
+    own = load_method(source.method).shape
+    if own.nodes and own.kind == "dynamic_tree":
+        return dynamic(own, shape.stop)
+    if own.nodes and own.kind == "state_trees":
+        return DraftShape(kind="prompted", nodes=own.nodes, stop=shape.stop)
+    if own.nodes and own.kind in ("chain", "window"):
+        return chain(own.nodes, shape.stop)
+    rule = f"{source.method} says no number of draft tokens of its own; name a shape, as chain:5"
+    raise InputError(rule, key="shape", value=str(shape))
+
+
+def _built(trees: dict[tuple[str, int], Acceptance], shape: DraftShape) -> Acceptance:
+    """The tree of a size, of what it was built from."""
+    found = trees.get((shape.built_from, shape.nodes))
+    if found is None:
+        rule = (
+            "sampled drafts have no ranks on a recording: their trees are built from the vector,"
+            f" tree:{shape.nodes}:vector"
+        )
+        raise InputError(rule, key="shape", value=str(shape))
+    return found
+
+
+def _replayed(
+    source: Source,
+    trace: AcceptanceTrace,
+    shape: DraftShape,
+    draws: RequestDraws,
+    of_chains: Law,
+    given: Law | None,
+) -> Acceptance:
+    """One shape replayed on a recording."""
+    if shape.kind in ("off", "chain"):
+        return accepted_by(trace, of_chains, shape.nodes, draws)
+    if shape.kind == "dynamic":
+        assert shape.limits is not None
+        return dynamic_tree(trace, shape.limits, draws, stop=shape.stop)
+    if shape.kind == "prompted":
+        return state_candidates(source, [shape.nodes], draws)[0]
+    tree = _tree(shape)
+    verify = load_method(source.method).verify
+    with naming(None if shape.file is None else str(shape.file)):
+        law = given or law_for(trace, verify.rule, [tree], at=verify.at)
+        replayed = accepted_by(trace, law, tree, draws)
+    return replace(replayed, tree_source=_named(shape))
+
+
+def _stated(source: Source, shape: DraftShape) -> Acceptance:
+    """One shape at acceptance that is known as numbers."""
+    method, rates = source.entry, source.rates
+    stated = source.own_tokens_per_step if rates is None else rates.tokens_per_step
+    if not shape.drafts:
+        return geometric(0.0, 0) if rates is None else rate_claim(method, rates, 0)
+    if shape.stop is not None:
+        rule = "numbers do not say when a draft would end; a --trace does"
+        raise InputError(rule, key="shape", value=str(shape))
+    if shape.kind == "prompted":
+        return state_candidates(source, [shape.nodes])[0]
+    if shape.kind == "own":
+        assert stated is not None
+        return tokens_claim(method, stated)
+    if shape.kind == "chains" or (shape.is_built):
+        rule = "needs a recording with ranks; numbers tell of chains, and of trees in files"
+        raise InputError(rule, key="shape", value=str(shape))
+    if shape.kind == "tree":
+        share = 1.0 if rates is None else rates.proposal_ratio
+        tree = _tree(shape)
+        if stated is None:
+            assert rates is not None
+            known = stated_tree(rates, tree)
+        else:
+            known = tokens_claim(method, stated, tree, match_rate=share)
+        return replace(known, tree_source=_named(shape))
+    if shape.kind == "dynamic":
+        if stated is None:
+            rule = (
+                "needs a --trace, or the tokens per step of that tree:"
+                f" --drafter {source.method}:length=2.5"
+            )
+            raise InputError(rule, key="shape", value=str(shape))
+        return tokens_claim(method, stated, shape.limits)
+    if rates is None:
+        rule = (
+            f"{stated:g} tokens per step are those of the method's own shape; name their length:"
+            f" length={stated:g}@K"
+        )
+        raise InputError(rule, key="draft_tokens", value=shape.nodes)
+    return rate_claim(method, rates, shape.nodes)
+
+
+def _named(shape: DraftShape) -> str:
+    """The file of a tree; empty for one that has none."""
+    return "" if shape.file is None else str(shape.file)
+
+
+def _tree(shape: DraftShape) -> Tree:
+    if shape.tree is not None:
+        return shape.tree
+    if shape.kind == "chains":
+        return several_chains(shape.paths, shape.nodes)
+    assert shape.file is not None
+    return read_tree(shape.file)

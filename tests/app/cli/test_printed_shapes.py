@@ -1,0 +1,60 @@
+"""What `optimize` prints can be asked again, word for word, and has the same numbers."""
+
+import json
+
+import pytest
+
+LEVEL_3 = "traces/recorded/level-3/smollm2-135m--"
+NUMBERS = ("tokens_per_step", "tokens_per_s", "tokens_per_s_interval", "speedup", "step_s")
+QUESTIONS = {
+    "ranks and expansions": ("smollm2-135m", "--trace", f"{LEVEL_3}medusa-heads--greedy.parquet"),
+    "sampled drafts": ("smollm2-135m", "--trace", f"{LEVEL_3}medusa-heads--t1.parquet"),
+    "a published tree": ("llama-3.1-8b", "--drafter", "eagle-2"),
+    "rates": ("llama-3.1-8b", "--drafter", "eagle-3:0.8,0.7,0.6"),
+    "prompt tokens": ("llama-3.1-8b", "--drafter", "ppd:0.6,0.5,0.4"),
+}
+
+
+@pytest.mark.parametrize("words", QUESTIONS.values(), ids=QUESTIONS)
+def test_what_optimize_prints_is_what_predict_is_asked(rooftree, tmp_path, words):
+    model, *drafter = words
+    asked = ("--model", model, *drafter, "--batch", "1,16", "--json")
+    answer = rooftree("optimize", *asked, "--out", tmp_path).answer
+    rows = answer["by_topology"]
+    assert len({row["draft"] for row in rows}) > 1
+    again = rooftree("predict", *asked, "--shape", ",".join({row["draft"] for row in rows})).answer
+    told = {(row["batch"], row["draft"]): row for row in again["predictions"]}
+    for row in rows:
+        same = told[row["batch"], row["draft"]]
+        for name in ("tokens_per_step", "tokens_per_s", "speedup"):
+            assert same[name] == pytest.approx(row[name], rel=1e-12), (row["draft"], name)
+    for choice in answer["choices"]:
+        same = told[choice["batch"], choice["draft"]]
+        for name in NUMBERS:
+            assert same[name] == pytest.approx(choice[name]), (choice["draft"], name)
+
+
+@pytest.mark.parametrize("words", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_shape_alone_is_compared_with_plain_decoding_as_among_others(rooftree, tmp_path, words):
+    model, *drafter = words
+    asked = ("--model", model, *drafter, "--batch", "1", "--json", "--out", tmp_path)
+    among = {row["draft"]: row for row in rooftree("optimize", *asked).answer["by_topology"]}
+    for draft in among.keys() - {"off"}:
+        alone = rooftree("optimize", *asked, "--shape", draft).answer["by_topology"]
+        assert {row["draft"] for row in alone} == {"off", draft}
+        for row in alone:
+            assert row["tokens_per_s"] == pytest.approx(among[row["draft"]]["tokens_per_s"])
+
+
+@pytest.mark.parametrize("shape", ["chain:3", "tree:8", "dynamic:8x3", "chain:4+probability:0.4"])
+def test_simulated_requests_draft_the_shape_that_was_asked(rooftree, shape):
+    """Tokens per step of a simulation are those of the replay that `predict` rests on."""
+    trace = f"{LEVEL_3}medusa-heads--greedy.parquet"
+    asked = ("--model", "smollm2-135m", "--trace", trace, "--shape", shape, "--json")
+    load = ("--rate", "5", "--count", "400", "--prompt-tokens", "64", "--output-tokens", "64")
+    simulated = rooftree("simulate", *asked, *load).answer
+    [row] = rooftree("predict", *asked, "--batch", "1").answer["predictions"]
+    emitted = json.dumps(simulated["metrics"])
+    assert simulated["metrics"]["tokens_per_step"] == pytest.approx(
+        row["tokens_per_step"], rel=0.05
+    ), emitted
