@@ -83,6 +83,11 @@ class DraftShape:
         return self.kind == "tree" and self.file is None and self.tree is None
 
     @property
+    def needs_recording(self) -> bool:
+        """Whether numbers by position tell nothing of it."""
+        return self.kind in ("chains", "dynamic") or self.is_built or self.stop is not None
+
+    @property
     def drafts(self) -> bool:
         """Whether anything is drafted."""
         return self.kind != "off"

@@ -64,8 +64,8 @@ def test_the_shown_answer_is_the_answer(readme, tmp_path):
     )
     answer = json.loads(done.stdout)
     shown = re.findall(
-        r"^\| (\d+) \| (\S+) K=(\d+) \| ([\d.]+) \| ([\d,]+) \[([\d,]+), ([\d,]+)\] "
-        r"\| ([\d.]+) \[([\d.]+), ([\d.]+)\] \| (\S+) K=(\d+) \| (\d+) % \|$",
+        r"^\| (\d+) \| (\S+) (\S+) \| ([\d.]+) \| ([\d,]+) \[([\d,]+), ([\d,]+)\] "
+        r"\| ([\d.]+) \[([\d.]+), ([\d.]+)\] \| (\S+) (\S+) \| (\d+) % \|$",
         readme,
         flags=re.MULTILINE,
     )
@@ -75,12 +75,12 @@ def test_the_shown_answer_is_the_answer(readme, tmp_path):
         assert row == (
             str(cell["batch"]),
             best["drafter"],
-            str(best["draft_tokens"]),
+            best["draft"],
             f"{best['tokens_per_step']:.2f}",
             *(f"{rate:,.0f}" for rate in (best["tokens_per_s"], *best["tokens_per_s_interval"])),
             *(f"{gain:.2f}" for gain in (best["speedup"], *best["speedup_interval"])),
             after["drafter"],
-            str(after["draft_tokens"]),
+            after["draft"],
             f"{100 * cell['lost_ratio']:.0f}",
         )
 

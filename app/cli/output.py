@@ -13,7 +13,7 @@ from typing import Any
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, require_room, whole_file, whole_folder
 
-SCHEMA = 1
+SCHEMA = 2
 WIDEST = 100  # characters of a line of a table
 _LONGEST_WORD = 30  # that is never broken
 _SHORT_CELL = 20  # one of words that is never broken

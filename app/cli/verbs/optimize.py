@@ -188,13 +188,17 @@ def optimize(
         refuse_drafting({**asdict(drafting), "method": method, **drafts}, accepted)
         options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
         return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
-    if joint.is_full(
-        {"--shape": shape, "--stop": stop, "--metrics": metrics or after, "--explain": explain}
-    ):
+    if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
         from app.cli.verbs.optimize_joint import DraftSources, full_search
 
         lengths = draft_lengths(draft_tokens, least=1)
-        sources = DraftSources(method=method, trace=trace or (), lengths=lengths, trees=tree_nodes)
+        sources = DraftSources(
+            method=method,
+            trace=trace or (),
+            lengths=lengths,
+            trees=tree_nodes,
+            shapes=_shapes(shape, {"--draft-tokens": draft_tokens}, tree_nodes),
+        )
         asks = {**given, "model": model, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "seed": seed}
         return full_search(joint, asks, accepted, sources, deliver_as)
     contexts, lengths = (
@@ -227,6 +231,8 @@ def optimize(
         "match_rate": accepted.match_rate,
     }
 
+    needed = any(each.needs_recording for each in grid["shapes"] or ())
+
     def question(cell: dict[str, str]) -> "tuple[DecodingConfiguration, list[Source]]":
         asks, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
         sources = named_sources(
@@ -239,7 +245,7 @@ def optimize(
         return unnamed(
             asks,
             method,
-            recorded=bool(stop or shape) or tree_nodes not in (DEFAULT_TREES, "0"),
+            recorded=bool(stop) or needed or tree_nodes not in (DEFAULT_TREES, "0"),
             match_rate=accepted.match_rate,
         )
 

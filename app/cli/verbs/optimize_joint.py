@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from app.cli.option_groups import AcceptanceOptions
     from costmodel.answers.workload import Load
     from costmodel.configuration import DecodingConfiguration
+    from costmodel.draft_shape import DraftShape
     from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.joint.space import JointQuestion
     from costmodel.optimizers.layouts import Layout
@@ -133,6 +134,7 @@ class DraftSources:
     trace: Sequence[Path]
     lengths: Sequence[int] | None
     trees: str
+    shapes: "Sequence[DraftShape] | None" = None
 
 
 def full_search(
@@ -245,6 +247,7 @@ def joint_question(
             ),
             maximise=objective_named(joint.maximise),
             draft_tokens=drafts.lengths,
+            shapes=drafts.shapes,
             tree_sizes=[
                 n
                 for n in whole_numbers(
@@ -286,7 +289,8 @@ def _drafters(
         lengths=drafts.lengths or (),
     )
     if not sources:
-        recorded = drafts.trees not in (DEFAULT_TREES, "0")
+        needed = any(each.needs_recording for each in drafts.shapes or ())
+        recorded = needed or drafts.trees not in (DEFAULT_TREES, "0")
         return unnamed(question, drafts.method, recorded=recorded, match_rate=accepted.match_rate)
     model = given["model"] or next((each.model for each in sources if each.trace is not None), "")
     if not model:

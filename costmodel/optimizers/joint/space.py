@@ -18,7 +18,9 @@ from costmodel.answers.capacity import MOST_BATCH, UTILISATION
 from costmodel.answers.workload import Limits, Load
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
+from costmodel.draft_shape import DraftShape
 from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.joint.objective import Maximise
@@ -98,6 +100,7 @@ class JointQuestion:
         utilisation: share of a replica's highest rate to plan with, where a rate is stated.
         draft_tokens: chain lengths to compare; None: the usual ones.
         tree_sizes: draft tokens of trees, where a recording tells of them.
+        shapes: what is compared in place of both; None: they say it.
         seed: of the bootstrap of acceptance.
     """
 
@@ -117,6 +120,7 @@ class JointQuestion:
     utilisation: float = UTILISATION
     draft_tokens: Sequence[int] | None = None
     tree_sizes: Sequence[int] = TREE_SIZES
+    shapes: Sequence[DraftShape] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -160,9 +164,12 @@ class JointQuestion:
         seeds = np.random.SeedSequence(self.seed).spawn(len(self.sources))
         for place, source in enumerate(self.sources):
             generator = np.random.default_rng(seeds[place])
-            shapes = candidates_of(
-                source, None, self.draft_tokens, self.tree_sizes, None, generator
-            )
+            if self.shapes:
+                shapes = shape_acceptances(source, self.shapes, generator=generator)
+            else:
+                shapes = candidates_of(
+                    source, None, self.draft_tokens, self.tree_sizes, None, generator
+                )
             asked = drafter_question(self.question, source)
             found.append((asked, [each for each in shapes if each.draft_tokens], place))
         return found
