@@ -18,6 +18,9 @@ from hardware_profiles.outside_file import read_bounded
 MAX_FILE_BYTES = 16 << 20
 
 
+ANSWER_SCHEMAS = (1, 2)  # which hold configurations alike; 2 spells drafts in another way
+
+
 def read_configuration(
     path: str | Path,
     *,
@@ -65,9 +68,9 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _choice(
     document: Mapping[str, Any], file: str, batch: int | None, context: int | None
 ) -> Mapping[str, Any]:
-    if document.get("schema") != 1:
+    if document.get("schema") not in ANSWER_SCHEMAS:
         raise InputError(
-            "must be an answer of `rooftree optimize` with schema 1", file=file, key="schema"
+            "must be an answer of `rooftree optimize` with schema 1 or 2", file=file, key="schema"
         )
     choices = _rows(document, "choices", file)
     fits = [

@@ -83,7 +83,7 @@ def _cells(row: Row, unit: TimeUnit, *, parts: bool) -> list[str]:
         *first,
         fixed(row["tokens_per_step"], 2),
         unit.show(row["step_s"]),
-        " + ".join(seconds) if parts else "",
+        "+".join(seconds) if parts else "",
         ranged(row["tokens_per_s"], row["tokens_per_s_interval"]),
         ranged(row["speedup"], row["speedup_interval"], 2),
         fixed(row.get("throughput_speedup"), 2),

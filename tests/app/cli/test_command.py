@@ -273,7 +273,7 @@ def test_tables_show_the_numbers_of_the_json(rooftree, files):
     assert (
         f"{chain['tokens_per_step']:.3f}" in table
         and str(chain["steps"]) in table
-        and "K=2" in table
+        and "chain:2" in table
     )
 
 

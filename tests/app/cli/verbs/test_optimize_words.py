@@ -54,7 +54,7 @@ def test_a_shorter_draft_that_ties_is_said_to_be_simpler(rooftree, tmp_path):
         and 0 <= tied["tie"]["lost_ratio"] < 0.01
     )
     assert all(each["recorded"] is None for each in cells), "stated rates were counted on nothing"
-    said = f"batch {tied['batch']}: K={tied['tie']['draft_tokens']} loses"
+    said = f"batch {tied['batch']}: {tied['tie']['draft']} loses"
     assert "a tie, and simpler to run" in shown and said in shown
 
 

@@ -349,7 +349,7 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
         ((*DRAWN, "--set", "router=nearest"), "router"),
         (
             (*DRAWN, "--trace", "smollm2-135m--prompt-lookup--greedy"),
-            "exactly one of draft_tokens, tree and",
+            "exactly one of shape, draft_tokens and tree",
         ),
         ((*DRAWN, "--draft-tokens", "3"), "exactly one of trace, acceptance and tokens_per_step"),
         ((*DRAWN, "--acceptance", "0.5", "--tokens-per-step", "2"), "one drafter is taken here"),
