@@ -28,14 +28,14 @@ demo: setup  ## recommend a configuration at published acceptance and from our r
 	$(BIN)/rooftree optimize --model smollm2-135m --batch 1,8,64 --out rooftree-out/smollm2-135m
 
 test: setup  ## the whole suite, two files at a time
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-fast: setup  ## for the loop at the desk: laws, replay, simulator and exporters, ten examples of every property
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --fast
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --fast
 
 slow: setup  ## what takes minutes and has a smaller twin in the suite, and 200 examples of every property
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
-	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m hypothesis
+	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m hypothesis
 
 mutants: setup  ## which seeded defects the fast, the whole and the slow suite find
 	$(BIN)/python tests/mutants/study.py $(MUTANTS)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = 30  # what a property that states its number has in mind
 settings.register_profile(
     "default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -25,24 +24,6 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 ROOT = Path(__file__).resolve().parent.parent
 FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "app/exporters")
 LEFT_OUT = ("heavy", "model", "network")
-TOGETHER = (
-    ("tests/browser/",),
-    ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"),
-    (
-        "tests/real_runs/servers/llama_cpp/test_cut_draft.py",
-        "tests/real_runs/servers/llama_cpp/test_recording.py",
-    ),
-    (
-        "tests/real_runs/test_recorded.py",
-        "tests/real_runs/decoding/test_decoding.py",
-        "tests/real_runs/drafters/test_feature_head.py",
-        "tests/real_runs/drafters/test_tree_speculative.py",
-        "tests/real_runs/models/loading/test_weights.py",
-        "tests/real_runs/test_prompt_set.py",
-    ),
-)
-"""Files that share what is dear to make, a server, a model or the answers of a table, and so a
-worker."""
 FIRST = (
     "tests/browser/",
     "tests/simulator/loop/test_merging.py",
@@ -132,50 +113,25 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(config, items):
-    for item in items:
-        _scaled(getattr(item, "obj", None))
     if config.getoption("--fast"):
         left_out = [
             item for item in items if any(item.get_closest_marker(name) for name in LEFT_OUT)
         ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    tests_of = Counter(map(_file, items))
+
+    def place(item):
+        """Files of `FIRST` in their order, then those of many tests before those of few."""
+        file = _file(item)
+        first = [place for place, name in enumerate(FIRST) if file.startswith(name)]
+        return (first[0], 0) if first else (len(FIRST), -tests_of[file])
+
+    items.sort(key=place)
 
 
-def _scaled(test):
-    """Properties that state a number of examples take no more than the fast profile has, or more in
-    proportion."""
-    stated, most = getattr(test, "_hypothesis_internal_use_settings", None), settings().max_examples
-    if stated is not None and EXAMPLES != most != stated.max_examples:
-        examples = (
-            min(stated.max_examples, most)
-            if most < EXAMPLES
-            else stated.max_examples * most // EXAMPLES
-        )
-        test._hypothesis_internal_use_settings = settings(stated, max_examples=examples)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """A file, or files that share what is dear, to a worker."""
-    if config.getvalue("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            return next(
-                (group[0] for group in TOGETHER if nodeid.startswith(group)),
-                nodeid.partition("::")[0],
-            )
-
-        def _assign_work_unit(self, node):
-            for scope in reversed(FIRST):
-                if scope in self.workqueue:
-                    self.workqueue.move_to_end(scope, last=False)
-            super()._assign_work_unit(node)
-
-    return Scheduling(config, log)
+def _file(item):
+    return item.nodeid.partition("::")[0]
 
 
 class _Spent:

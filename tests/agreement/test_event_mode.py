@@ -15,6 +15,7 @@ from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
+from tests.property_examples import examples
 from tests.simulator.timing.test_cost_timer import recording
 from traces.replay.walk import replay_chain
 
@@ -22,7 +23,7 @@ TRACE = recording()
 PROMPT = 64
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     model=st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b", "gemma-2-9b", "smollm2-135m"]),
     device=st.sampled_from(["h100-sxm", "a100-sxm-80", "mi300x", "l40s"]),

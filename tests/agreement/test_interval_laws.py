@@ -17,6 +17,7 @@ from costmodel.laws.acceptance import geometric
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names
 from hardware_profiles.profile import RESIDUAL_RANGE
+from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.bootstrap import bootstrap_tokens_per_step, request_draws
 from traces.replay.walk import replay_chain
@@ -77,7 +78,7 @@ def test_a_surer_interval_holds_a_less_sure_one(values, less, more):
     assert np.mean((samples >= low) & (samples <= high)) >= less - 2 / samples.size
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(trace=recordings(), draft_tokens=st.integers(1, 8), seed=seeds)
 def test_intervals_of_a_recording_nest_hold_their_point_and_narrow_with_more_requests(
     trace, draft_tokens, seed
@@ -153,7 +154,7 @@ def with_errors(setting, found, factor):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     **questions,
     rate=st.floats(0.1, 0.9),

@@ -15,6 +15,7 @@ from costmodel.method_library import load_method
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
+from tests.property_examples import examples
 from tests.simulator.plain_timing import side_by_side_s, step_s
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.library import read_trace
@@ -141,7 +142,7 @@ def test_pruning_saves_rows_and_changes_no_token():
     assert pruned.clock_s < kept.clock_s
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     k=st.integers(1, 9),
     rate=st.floats(0.0, 1.0),

@@ -21,6 +21,7 @@ from simulator.loop.iteration import COMPOSED, DONE
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import DECODING, ENDINGS, PREFILLING, WAITING, Workload
 from simulator.loop.scheduling import kv_cache, waiting
+from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
 
@@ -162,7 +163,7 @@ def test_ten_thousand_scenarios_keep_every_rule(random_scenario, capsys):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 32))
 def test_every_iteration_of_a_random_scenario_keeps_every_rule(random_scenario, seed):
     run_checked(random_scenario(seed))

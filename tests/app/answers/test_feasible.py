@@ -13,6 +13,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from hardware_profiles.errors import InfeasibleError
+from tests.property_examples import examples
 
 FIELDS = {"--tp": "tensor_parallel", "--kv-dtype": "kv_dtype", "--dtype": "dtype"}
 deployments = st.builds(
@@ -40,7 +41,7 @@ def changed(asked, batch, context, change):
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(deployments, st.integers(1, 4000), st.integers(0, 100_000), st.sampled_from([0, 3]))
 def test_every_change_that_is_named_fits(where, batch, context, k):
     asked, acceptance = DecodingConfiguration(deployment=where, method="n-gram"), geometric(0.6, k)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.cli.cells import cells_of, names_of
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 
 MODELS = ("llama-3.1-8b", "llama-3.2-1b", "llama-3.1-70b")
 DEVICES = ("h100-sxm", "l4", "mi300x", "a100-sxm-80")
@@ -21,7 +22,7 @@ def some(names, most=2):
     return st.lists(st.sampled_from(names), min_size=1, max_size=most, unique=True)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(some(MODELS), some(DEVICES), some(["vllm", "none"]), some(["0", "2048"]), some(["1", "256"]))
 def test_a_cell_of_a_list_is_the_single_question(
     rooftree, models, devices, engines, contexts, batches

@@ -20,6 +20,7 @@ from app.figures import charts
 from app.reports import page
 from app.reports.report import across_batches, headline, report_page, schedule_words, write_report
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.kinds.tree import Tree
 from traces.replay.walk import replay_chain, replay_tree
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
@@ -272,7 +273,7 @@ def leaves(value, path=()):
         yield path
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_a_damaged_answer_gives_a_page_or_a_refusal(found, data):
     damaged = copy.deepcopy(found)

@@ -23,6 +23,7 @@ from costmodel.optimizers.candidates.state_candidates import state_candidates
 from costmodel.optimizers.drafters.origin import proposal_share
 from costmodel.optimizers.drafters.sources import rates_source
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.kinds.tree import Tree, chain_tree
 
 EAGLE = build_setting(
@@ -111,7 +112,7 @@ def test_intervals_hold_their_points():
     assert found.greatest_draft_bounds[0] < found.greatest_draft_s < found.greatest_draft_bounds[1]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     rate=st.floats(0.05, 0.95),
     k=st.integers(1, 8),

@@ -19,6 +19,7 @@ from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, geometric
 from hardware_profiles.errors import InfeasibleError, InputError
+from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
 
@@ -59,7 +60,7 @@ def curve(setting=PLAIN, a=OFF, *, prompt=800, output=200, largest=256):
     return replica_curve(setting, a, load, largest=largest)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rate=st.floats(0.01, 500.0), more=st.floats(1.0, 3.0), on=st.booleans())
 def test_more_requests_never_take_fewer_devices(rate, more, on):
     setting, accepted = (EAGLE, ON) if on else (PLAIN, OFF)
@@ -70,7 +71,7 @@ def test_more_requests_never_take_fewer_devices(rate, more, on):
     assert few.batch == many.batch  # of a replica; the load does not move it
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(tpot=st.floats(0.008, 0.1), ttft=st.floats(0.12, 3.0), looser=st.floats(1.0, 4.0))
 def test_looser_limits_never_take_more_devices(tpot, ttft, looser):
     def replicas(slo):
@@ -85,7 +86,7 @@ def test_looser_limits_never_take_more_devices(tpot, ttft, looser):
     assert replicas(Limits()) <= strict
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rate=st.floats(0.01, 200.0), tpot=st.floats(0.01, 0.1))
 def test_a_plan_keeps_its_promises(rate, tpot):
     found = made(rate=rate, slo=Limits(tpot_s=tpot, ttft_s=2.0))
@@ -178,7 +179,7 @@ def test_the_interval_holds_the_plan_and_widens_with_a_short_recording():
     assert unsure.replicas_bounds[1] - unsure.replicas_bounds[0] > high - low
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     rate=st.floats(0.01, 2000.0),
     prompt=st.integers(64, 8000),
@@ -301,7 +302,7 @@ CURVES = [
 ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     curve=st.sampled_from(CURVES),
     rate=st.floats(0.01, 300.0),
@@ -330,7 +331,7 @@ def test_more_replicas_always_help(curve, rate, replicas, places, ttft, tpot):
             assert busy > 0.8 or not limits.met(ttft_s=before.ttft_s, tpot_s=before.tpot_s)[0]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rate=st.floats(0.01, 300.0), over=st.floats(0.9, 1.5))
 def test_only_what_not_even_a_request_alone_meets_is_refused(rate, over):
     least = float(issue(rate=1e-3, ttft=None).curve.received_s[0])

@@ -12,6 +12,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import DepthRates, geometric, stated_tree
 from costmodel.laws.claims import rate_claim
 from costmodel.method_library import load_method
+from tests.property_examples import examples
 from traces.kinds.tree import Tree
 
 PLACES = (
@@ -61,7 +62,7 @@ def chain(method, length, share):
     batch=st.lists(st.integers(1, 600), min_size=1, max_size=4),
     context=st.lists(st.integers(0, 60_000), min_size=1, max_size=3),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_chains_together_take_what_each_takes_alone(
     prepared, place, lengths, share, batch, context
 ):

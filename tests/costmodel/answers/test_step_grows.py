@@ -14,6 +14,7 @@ from costmodel.engine_library import engine_names
 from costmodel.laws.acceptance import geometric
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names
+from tests.property_examples import examples
 
 MODELS = (
     "vicuna-7b",
@@ -62,7 +63,7 @@ def seconds(setting, tokens, batch=BATCHES, context=CONTEXTS):
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(**questions)
 def test_a_step_grows_with_context_and_batch(model, device, engine, split, tokens):
     found = seconds(setting_of(model, device, engine, split), tokens)
@@ -70,7 +71,7 @@ def test_a_step_grows_with_context_and_batch(model, device, engine, split, token
     assert (found[:, 1:] >= found[:, :-1] * (1.0 - COMBINED)).all()
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(**questions, factor=st.floats(1.0, 4.0))
 def test_a_step_never_grows_with_bandwidth_or_peak(model, device, engine, split, tokens, factor):
     """By the forms of the kernels; a profile's table of corrections is looked up at other shares of

@@ -18,6 +18,7 @@ from costmodel.laws.acceptance import geometric
 from costmodel.passes.kernels.timing import shares
 from hardware_profiles.fitted.residuals import Regime, Residuals
 from hardware_profiles.profile import OPERATIONS
+from tests.property_examples import examples
 
 SETTING = build_setting(
     DecodingConfiguration(
@@ -40,7 +41,7 @@ def plain_draws(residuals, *, batch=1, draws=20_000):
 
 
 @given(low=st.floats(-0.5, 0.0), high=st.floats(0.0, 0.5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_tenth_and_ninetieth_percentiles_are_the_regimes(low, high):
     everywhere = Regime(launch=(0.0, 1.0), compute=(0.0, 1.0), low_ratio=low, high_ratio=high)
     ratio, _ = plain_draws(Residuals(SURE | {"gemm": 0.3}, {"gemm": (everywhere,)}))

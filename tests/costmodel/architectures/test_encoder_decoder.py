@@ -10,6 +10,7 @@ from costmodel.architectures.library import load_model, model_names
 from costmodel.architectures.rearranged import dealt_out, fused
 from hardware_profiles.errors import InputError
 from tests.costmodel.architectures.family_samples import sample
+from tests.property_examples import examples
 
 FAMILIES = ("t5", "bart", "whisper")
 CLASSES = {
@@ -65,7 +66,7 @@ def drawn(draw):
 
 @pytest.mark.heavy
 @given(drawn())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_counts_equal_the_model_class(config):
     model = build(config)
     assert model.parameters == of_class(config)

@@ -24,6 +24,7 @@ from costmodel.calibration.timing import timed
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from hardware_profiles.writer import write_device
+from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
 
@@ -115,7 +116,7 @@ def test_attention_constants_are_recovered(operation, truth):
 
 
 @given(scale=st.floats(0.2, 5.0), seed=st.integers(0, 20))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_errors_are_ratios(scale, seed):
     """Times and predictions that are both scaled leave the same errors; so does any common
     clock."""

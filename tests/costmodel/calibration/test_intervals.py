@@ -18,6 +18,7 @@ from costmodel.passes.kernels.regimes import Place, holds, log_bounds
 from costmodel.passes.kernels.timing import Timing
 from hardware_profiles.fitted.residuals import MOST_REGIMES, Regimes, Residuals
 from hardware_profiles.loader import load_device
+from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
 
@@ -39,7 +40,7 @@ def rows_of(count, seed):
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(FEWEST_ROWS, 400))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_regimes_tile_the_range(seed, count):
     where, error = rows_of(count, seed)
     found = regimes(where, error, 5)
@@ -83,7 +84,7 @@ def test_sizes_separate_errors_that_shares_do_not(seed):
 
 
 @given(seed=st.integers(0, 10_000), offset=st.floats(-0.3, 0.3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_an_interval_holds_its_point_and_four_fifths(seed, offset):
     """Even where the form is off to one side everywhere."""
     generator = np.random.default_rng(seed)

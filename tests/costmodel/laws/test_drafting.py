@@ -12,6 +12,7 @@ from costmodel.laws.acceptance import accepted_by, law_for
 from costmodel.laws.drafting import dynamic_tree, stopped, stopped_chain, tree_policy
 from costmodel.method import Shape, Stop
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.provenance import Provenance
 from traces.library import read_trace
@@ -80,7 +81,7 @@ def plain_length(trace, place, end, stop, k):
 
 
 @pytest.mark.heavy
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sure_texts(), STOPS, st.integers(1, 6))
 def test_a_stopped_chain_equals_a_plain_walk(trace, stop, k):
     tokens = steps = 0
@@ -217,7 +218,7 @@ def test_what_a_recording_cannot_tell_is_refused():
             stopped(trace, wrong)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.tuples(st.floats(0.1, 1.0), st.sampled_from([0.25, 0.5, 0.9])), min_size=2, max_size=7

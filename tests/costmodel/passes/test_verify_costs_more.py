@@ -14,6 +14,7 @@ from costmodel.laws.acceptance import geometric
 from costmodel.passes import kernels, ops
 from hardware_profiles.loader import device_names, load_device
 from tests.every import every
+from tests.property_examples import examples
 
 MODELS = (
     "vicuna-7b",
@@ -37,7 +38,7 @@ def speedup_per_token(model, device, engine, split, tokens, batch, context):
     return float(result.speedup) / float(accepted.tokens_per_step)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     model=st.sampled_from(MODELS),
     device=st.sampled_from(device_names()),

@@ -20,6 +20,7 @@ from real_runs.decoding.tree import ancestors, tree_mask
 from real_runs.decoding.tree_speculative import by_levels, speculate_tree
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
+from tests.property_examples import examples
 from traces.kinds.tree import Tree, chain_tree
 
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
@@ -49,7 +50,7 @@ def together(model, batch, propose, tree, temperature):
     )
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     batches,
     st.sampled_from([0.0, 0.7]),
@@ -74,7 +75,7 @@ def test_chains_of_the_host_equal_requests_one_by_one(
         assert run == alone
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(batches, st.sampled_from([0.0, 0.7]), st.sampled_from([TREE, chain_tree(3), chain_tree(0)]))
 def test_early_exit_trees_equal_requests_one_by_one(
     tiny_model, tiny_bridge, readers, batch, temperature, tree

@@ -16,6 +16,7 @@ from real_runs.drafters.bridge_fit import fit_bridge
 from real_runs.drafters.early_exit import EarlyExit
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.recorded import early_exit_drafter, prompt_lookup_drafter
+from tests.property_examples import examples
 from tests.real_runs.accepted_path import accepted_path
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
@@ -176,7 +177,7 @@ def tiny_bridge(tiny_model):
     return fit_bridge(tiny_model, sequences, exit_layer=3, ridge=1e-3)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=20),
     st.sampled_from([0.0, 0.7]),

@@ -14,6 +14,7 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.dynamic_tree import DynamicPolicy, draft_tree, speculate_dynamic
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
+from tests.property_examples import examples
 from traces.replay.compiled_trees import pick
 
 VOCABULARY = 5
@@ -75,7 +76,7 @@ def every_path(seed, policy):
     return values
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 10**6), st.integers(1, 25), st.integers(1, 3), st.integers(1, VOCABULARY))
 def test_best_first_and_levels_keep_the_nodes_of_highest_value(seed, budget, depth, width):
     values = None
@@ -89,7 +90,7 @@ def test_best_first_and_levels_keep_the_nodes_of_highest_value(seed, budget, dep
         assert all(found[path] == pytest.approx(values[path], rel=1e-9) for path in best)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(0, 10**6),
     st.sampled_from(ORDERS),
@@ -150,7 +151,7 @@ def test_a_wide_beam_is_exact_and_a_narrow_one_is_not():
     assert differing > 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(0, 10**6),
     st.sampled_from(["levels", "beam"]),
@@ -256,7 +257,7 @@ def test_real_readers_see_every_nodes_own_path(tiny_model, readers, name, order)
 
 
 @pytest.mark.parametrize("name", ["early exit", "layer skip"])
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=8),
     st.sampled_from(ORDERS),

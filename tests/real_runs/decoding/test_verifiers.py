@@ -29,6 +29,7 @@ from real_runs.decoding.verifiers import (
     verifier_named,
     without,
 )
+from tests.property_examples import examples
 
 V = 3
 
@@ -106,7 +107,7 @@ def test_the_next_token_has_the_targets_distribution(verifier, count, draws, pai
 
 
 @pytest.mark.parametrize(("verifier", "count", "draws"), EXACT[:5], ids=labelled)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.data())
 def test_two_tokens_have_the_targets_joint_distribution(verifier, count, draws, data):
     """The tree of two levels, played through to the end: siblings, residuals, and a bonus from the
@@ -286,7 +287,7 @@ def conditionals(draw, length):
     return dict(zip(prefixes, draw(rows(len(prefixes))), strict=True))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data(), st.integers(1, 3))
 def test_blocks_keep_the_joint_distribution_and_more_tokens(data, length):
     target, drafter = data.draw(conditionals(length)), data.draw(conditionals(length))
@@ -312,7 +313,7 @@ def test_blocks_do_keep_more_and_reuse_of_a_token_residual_is_caught():
     assert np.abs(wrong - joint).max() > 1e-3
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.data(), st.integers(1, 2), st.integers(1, 3))
 def test_the_best_of_several_chains_keeps_the_joint_distribution(data, length, count):
     target, drafter = data.draw(conditionals(length)), data.draw(conditionals(length))

@@ -13,6 +13,7 @@ from real_runs.drafters.cascade import Cascade
 from real_runs.drafters.early_exit import chain_lengths
 from real_runs.drafters.layer_skip import GapLlama, LayerSkip, text_ranks
 from real_runs.drafters.prompt_lookup import PromptLookup
+from tests.property_examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def runs(model, propose, prompt, *, draft_tokens, temperature=0.0, length=40):
     return run
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=10),
     st.sampled_from([0.0, 0.7]),

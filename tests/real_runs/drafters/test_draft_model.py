@@ -26,6 +26,7 @@ from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining
 from real_runs.drafters.heads.observed_heads import observed_draft_model
 from real_runs.models.config import LlamaConfig, RopeScaling, from_hf
 from real_runs.models.llama import Llama
+from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
 from tests.real_runs.random_weights import random_weights
 from traces.kinds.tree import Tree, chain_tree
@@ -82,7 +83,7 @@ def run_and_told(model, draft, prompt, tree, *, reader=None, **options):
     return run, replayed_steps(arrays, tree, depth_invariant=True)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=10),
     st.sampled_from([0.0, 0.7]),

@@ -23,6 +23,7 @@ from real_runs.drafters.expansion import (
 )
 from real_runs.drafters.layer_skip import GapLlama, text_ranks
 from real_runs.models.bridge import Bridge
+from tests.property_examples import examples
 
 PROMPT = [4, 9, 17]
 
@@ -95,7 +96,7 @@ def test_trees_are_the_likeliest_of_all_and_spell_the_text_where_they_say_so(
     assert (trees.nodes, trees.depth, trees.width) == (9, 3, 3)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 6))
 def test_a_smaller_budget_keeps_the_first_nodes_of_a_larger_one(
     skipping, output, nodes, depth, width

@@ -26,6 +26,7 @@ from real_runs.drafters.heads.feature_head_fit import (
 )
 from real_runs.drafters.heads.head_data import HeadText
 from real_runs.drafters.heads.observed_heads import observed_feature_head
+from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
 from traces.kinds.tree import Tree, chain_tree
 
@@ -90,7 +91,7 @@ def run_and_observe(model, head, prompt, tree, *, reader=None, **options):
     return run, observed_feature_head(model, head, parameters={}).observe(prompt, plain)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=10),
     st.sampled_from([0.0, 0.7]),

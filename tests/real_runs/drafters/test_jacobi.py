@@ -9,9 +9,10 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.drafters.jacobi import JacobiWindow, jacobi_lengths, speculate_jacobi
+from tests.property_examples import examples
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=10),
     st.sampled_from([0.0, 0.7]),

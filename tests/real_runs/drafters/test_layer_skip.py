@@ -16,6 +16,7 @@ from real_runs.drafters.layer_skip import GapLlama, LayerSkip, default_gap, fit_
 from real_runs.models.bridge import Bridge
 from real_runs.models.llama import Llama
 from real_runs.models.loading.weights import LoadedWeights
+from tests.property_examples import examples
 from tests.real_runs.random_weights import random_weights
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.walk import replay_chain, step_starts
@@ -160,7 +161,7 @@ def recorded(drafter, prompt, tokens):
     )
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=15),
     st.sampled_from([0.0, 0.7]),

@@ -17,6 +17,7 @@ from real_runs.drafters.lookahead import (
     merged,
     speculate_lookahead,
 )
+from tests.property_examples import examples
 
 SIZES = LookaheadSizes(window=4, ngram=4, guesses=3)
 WIDE = LookaheadSizes(window=6, ngram=3, guesses=2)
@@ -30,7 +31,7 @@ def run_and_plain(model, prompt, *, temperature=0.0, length=50, sizes=SIZES):
     return run, plain
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=10),
     st.sampled_from([0.0, 0.7]),

@@ -13,6 +13,7 @@ from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.medusa_heads import MedusaHeads, MedusaReader, read_out
 from real_runs.drafters.heads.observed_heads import observed_medusa_heads
 from real_runs.drafters.heads.state_heads_fit import fit_medusa_heads
+from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import RUNS, run_and_told, tokens_per_step
 from tests.real_runs.drafters.written import written_text
 
@@ -31,7 +32,7 @@ def trained(tiny_model):
     return heads
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(**RUNS)
 def test_real_loop_takes_the_steps_that_its_ranks_replay(
     tiny_model, trained, prompt, tree, temperature, length

@@ -12,6 +12,7 @@ from real_runs.drafters.heads.decoder_layer import frozen_layers
 from real_runs.drafters.heads.observed_heads import observed_prompt_tokens
 from real_runs.drafters.heads.prompt_tokens import PromptedLlama, PromptTokens, speculate_prompted
 from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, _behind, fit_prompt_tokens
+from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import RUNS, replayed_steps
 from tests.real_runs.drafters.written import written_text
 from traces.kinds.tree import chain_tree
@@ -46,7 +47,7 @@ def run_and_told(model, prompts, prompt, tree, *, temperature=0.0, length=40):
     return run, replayed_steps(arrays, tree)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(**RUNS)
 def test_real_loop_takes_the_steps_that_its_ranks_replay(
     tiny_model, trained, prompt, tree, temperature, length

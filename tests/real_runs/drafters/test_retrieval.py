@@ -16,6 +16,7 @@ from real_runs.drafters.retrieval import (
     retrieved_arrays,
     speculate_retrieved,
 )
+from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.dynamic import best_first, walk_policy
 from traces.replay.walk import replay_chain
@@ -74,7 +75,7 @@ def text_of(model, prompt, *, temperature, length):
     return sampler, generate(model, prompt, sampler, max_new_tokens=length)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(
     st.lists(st.integers(1, 96), min_size=2, max_size=8),
     st.sampled_from([0.0, 0.7]),

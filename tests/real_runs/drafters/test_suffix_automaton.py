@@ -11,6 +11,7 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import speculate
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.suffix_automaton import SuffixAutomaton, suffix_lengths
+from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.walk import replay_chain, step_starts
 
@@ -34,7 +35,7 @@ def naive_match(known):
     return 0, None
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts)
 def test_longest_match_and_its_latest_place_equal_the_naive_search(text):
     automaton = SuffixAutomaton(least_match=1)
@@ -146,7 +147,7 @@ def test_a_loop_costs_nothing_and_a_random_text_a_logarithm():
     assert states_visited(spans)[0] < 5000 * 4
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=15),
     st.sampled_from([0.0, 0.7]),

@@ -20,6 +20,7 @@ from real_runs.decoding.tree_speculative import (
 from real_runs.drafters.bridge_fit import fit_bridge
 from real_runs.drafters.early_exit import EarlyExit, chain_lengths, token_ranks
 from real_runs.drafters.layer_skip import GapLlama, LayerSkip, fit_gap, text_ranks
+from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
 from traces.kinds.tree import Tree, chain_tree
 
@@ -85,7 +86,7 @@ def run_and_told(model, drafter, prompt, tree, **options):
 
 
 @pytest.mark.parametrize("name", ["early exit", "layer skip"])
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     st.lists(st.integers(1, 96), min_size=1, max_size=12),
     st.sampled_from([0.0, 0.7]),

@@ -23,6 +23,7 @@ from real_runs.kernels.attention import (  # noqa: E402
 )
 from real_runs.kernels.attention_forms import FORMS, Form, PreparedCall  # noqa: E402
 from real_runs.kernels.operands import AttentionOperands, AttentionShape  # noqa: E402
+from tests.property_examples import examples  # noqa: E402
 
 CPU = torch.device("cpu")
 LAYER = AttentionShape(requests=2, query_tokens=5, context=24, heads=6, kv_heads=2, head_dim=8)
@@ -79,7 +80,7 @@ def test_every_form_that_runs_here_is_right(name, mask):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     parts=st.integers(1, 8),
     part=st.integers(1, 9),

@@ -17,6 +17,7 @@ from real_runs.models.graphs import StaticPass
 from real_runs.models.llama import Llama
 from real_runs.models.loading.weights_like import weights_like
 from real_runs.models.rope import RopeScaling
+from tests.property_examples import examples
 from tests.real_runs.random_weights import random_weights
 
 PARENTS = [-1, 0, 0, 1, 1]
@@ -68,7 +69,7 @@ def filled(model, lengths, capacity=40):
     return cache
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     st.lists(st.integers(1, 12), min_size=1, max_size=4),
     st.integers(1, 5),

@@ -13,6 +13,7 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.tree import tree_mask, tree_positions
 from real_runs.models.config import LlamaConfig
 from real_runs.models.llama import Llama
+from tests.property_examples import examples
 from tests.real_runs.random_weights import random_weights
 
 PROMPTS = [[7, 3, 88, 21, 60, 4], [50, 1], [5, 9, 2, 44, 13, 6, 71, 80, 33]]
@@ -69,7 +70,7 @@ def test_padded_prefill_gives_the_logits_of_each_rows_last_token(model):
     ).abs().max() > 0.1  # the last token is padding there
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     st.lists(st.lists(st.integers(0, 96), min_size=1, max_size=9), min_size=1, max_size=4),
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
@@ -180,7 +181,7 @@ def test_compaction_per_row_keeps_each_rows_path(model):
     assert missing[1] < 1e-3  # a chain from the root lies where it belongs
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_compaction_moves_exactly_the_accepted_slots(tiny_config, data):
     """Against plain lists: every row's committed slots, in order."""

@@ -14,6 +14,7 @@ from real_runs.servers.address import Address
 from real_runs.servers.client import Completion, complete
 from real_runs.servers.exchange import Patience, Reply, UnreachableError, exchange
 from real_runs.servers.identify import KINDS, Server, identify
+from tests.property_examples import examples
 from tests.real_runs.servers.stub_server import serving
 
 PATIENT, SHORT = Patience(silence_s=20.0), Patience(silence_s=0.3)
@@ -158,7 +159,7 @@ def test_tokens_that_the_server_does_not_count_are_not_guessed():
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_no_event_of_a_server_does_harm(texts):
     answer = ask_of(texts)
     assert answer.error is not None and answer.output_tokens == 0
@@ -175,7 +176,7 @@ JSON = st.recursive(
 
 
 @given(st.lists(JSON, max_size=4), st.sampled_from(["llama.cpp", "vllm"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_no_value_of_a_server_does_harm(values, kind):
     answer = ask_of([json.dumps(value) for value in values], kind)
     assert answer.output_tokens >= 0 and all(type(token) is int for token in answer.token_ids or ())

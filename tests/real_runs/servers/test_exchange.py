@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from real_runs.servers.address import Address
 from real_runs.servers.exchange import Patience, UnreachableError, exchange
+from tests.property_examples import examples
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -63,7 +64,7 @@ def received(answer, *, again=0, body=None, silence_s=20.0, most_bytes=1 << 20):
 
 
 @given(BODIES, st.sampled_from([length, chunked, lambda body: HEAD + b"\r\n" + body]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_body_is_the_same_however_it_is_framed(body, framed):
     reply = received(framed(body))
     assert (reply.status, reply.kind, reply.error, reply.body) == (
@@ -77,7 +78,7 @@ def test_a_body_is_the_same_however_it_is_framed(body, framed):
 
 
 @given(BODIES, st.sampled_from([length, chunked]), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_an_answer_that_is_cut_off_says_so(body, framed, data):
     """What is behind the last chunk's size says nothing."""
     whole = framed(body).removesuffix(b"\r\n\r\n" if framed is chunked else b"")
@@ -87,7 +88,7 @@ def test_an_answer_that_is_cut_off_says_so(body, framed, data):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_no_bytes_of_a_server_do_harm(noise):
     assert received(noise).error is not None
     assert len(received(CHUNKED + noise).body) <= len(noise)

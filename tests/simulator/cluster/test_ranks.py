@@ -14,6 +14,7 @@ from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
 from simulator.results.timeline import timeline_events
+from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
 
@@ -85,7 +86,7 @@ def random_requests(seed, count=40):
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_request_and_token_is_accounted_for(seed, ranks, overlapped):
     arrival, prompt, output = random_requests(seed)
     asked = scenario(

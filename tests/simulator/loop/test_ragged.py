@@ -10,6 +10,7 @@ from costmodel.method import Batch
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
+from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace
 
 
@@ -56,7 +57,7 @@ def run(
     return simulate(scenario, machine=False)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 20), group=st.integers(1, 30), drafted=st.booleans())
 def test_regrouping_never_costs_more_than_padding_by_arrival(seed, group, drafted):
     """With everybody there from the start both go through the same iterations; each of them costs
@@ -69,7 +70,7 @@ def test_regrouping_never_costs_more_than_padding_by_arrival(seed, group, drafte
     assert regrouped.busy_s <= padded.busy_s
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     seed=st.integers(0, 1 << 20),
     group=st.integers(1, 30),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace, Provenance, RequestTrace
 from traces.kinds.arrays import leading_hits
 from traces.kinds.summary import Summary, Window
@@ -178,7 +179,7 @@ def sound(folder):
     return file
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_damaged_files_are_refused_or_unharmed(folder, sound, data):
     """Cut anywhere or change any bytes: an InputError that names the file, or the very same

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from tests.traces.toy_masked import ANCHORS, EVERY_RULE, toy_trace
 from traces.kinds.confidence import CANDIDATE_FIELDS, CELL_FIELDS, STEP_FIELDS
 from traces.storage.acceptance_file import describe, read_acceptance
@@ -43,7 +44,7 @@ PLAIN = (
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.sets(st.sampled_from(EVERY_RULE), min_size=1, max_size=4),
     st.integers(1, 4),

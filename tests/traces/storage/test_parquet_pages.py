@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.storage.parquet_files import LIMIT_VARIABLE, opened_parquet
 from traces.storage.parquet_pages import page_sizes
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.heavy
 MANY = 40_000_000
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.lists(st.integers(-9, 9), max_size=30), min_size=1, max_size=40),
     st.sampled_from(["none", "snappy", "zstd"]),
@@ -87,7 +88,7 @@ def test_a_footer_that_states_fewer_values_is_not_believed(tmp_path):
         pass
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=60))
 def test_what_is_no_page_is_refused_or_counted(content):
     try:

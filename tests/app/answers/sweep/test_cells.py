@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.answers.sweep.cells import MOST_GROUPS, MOST_POINTS, PLAIN, Cells
 from app.answers.sweep.file import Sweep, SweepFile
+from tests.property_examples import examples
 
 SIZES = st.integers(1, 4)
 
@@ -20,7 +21,7 @@ def axis(name, size):
     sizes=st.tuples(SIZES, SIZES, SIZES, SIZES, st.integers(0, 3), st.integers(0, 2)),
     points=st.tuples(st.integers(1, 40), st.integers(1, 40)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_shards_hold_every_cell_once_and_in_order(sizes, points):
     models, devices, engines, tensor, drafters, traces = sizes
     lists = SweepFile(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from app.answers.sweep.compare import RATES, compare
 from app.answers.sweep.table import KEYS, table_of
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 
 
 def cell(batch, rate, *, plain=100.0, feasible=True):
@@ -86,7 +87,7 @@ CELLS = st.dictionaries(
 
 
 @given(before=CELLS, after=CELLS, threshold=st.floats(0.0, 2.0))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_every_cell_is_accounted_for_once(tmp_path_factory, before, after, threshold):
     folder = tmp_path_factory.mktemp("pair")
     old, new = (

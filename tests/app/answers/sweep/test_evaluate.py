@@ -16,6 +16,7 @@ from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import trace_source
 from costmodel.optimizers.recommend import recommend
 from tests.app.answers.sweep.conftest import DRAFTED
+from tests.property_examples import examples
 from traces.kinds.tree import Tree
 from traces.library import trace_file
 
@@ -108,7 +109,7 @@ def test_a_row_is_the_best_of_optimize_and_the_numbers_of_predict(rows, drafter)
 
 
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_a_row_does_not_depend_on_which_others_are_asked(drafted, rows, data):
     lists = {
         name: data.draw(st.lists(st.sampled_from(DRAFTED[name]), min_size=1, unique=True), name)

@@ -22,6 +22,7 @@ from app.answers.sweep.run import run_sweep
 from app.answers.sweep.table import COLUMNS
 from hardware_profiles.errors import InputError
 from tests.app.answers.sweep.conftest import PLAIN
+from tests.property_examples import examples
 
 LIMIT_S = 120
 
@@ -40,7 +41,7 @@ def undisturbed(tmp_path_factory):
 
 
 @given(data=st.data())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_a_shard_is_the_same_whoever_computes_it_and_when(undisturbed, data):
     """Shards dealt out among workers in any way, each of which computes its own in any order."""
     sweep, folder = undisturbed

@@ -17,6 +17,7 @@ from costmodel.method import Draft, Routing, Samples, Spans
 from costmodel.method_library import load_method
 from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 
 AT = {"batch": 4, "context": 4000}
 
@@ -46,7 +47,7 @@ def test_one_sequence_is_plain_decoding():
 
 
 @given(rows=st.floats(1.0, 30.0), more=st.floats(0.1, 10.0))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_sequences_of_one_request_read_its_cache_once(rows, more):
     few, many = (setting("first-finish-search", rows=each) for each in (rows, rows + more))
     assert seconds(few) <= seconds(many) <= one_pass(many, 1, batch=4 * (rows + more))
@@ -99,7 +100,7 @@ def test_steps_that_all_fall_are_written_twice():
 
 @given(accepted=st.floats(0.0, 1.0))
 @example(accepted=0.99999)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_more_accepted_steps_cost_less(accepted):
     fewer, more = (setting("arbitrage", accepted_ratio=each) for each in (accepted / 2.0, accepted))
     assert seconds(more) <= seconds(fewer) * (1 + 1e-9)

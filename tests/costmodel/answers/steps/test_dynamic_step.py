@@ -15,6 +15,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.pass_costs import draft_pass
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
 from costmodel.passes.forward import pass_cost
+from tests.property_examples import examples
 from traces.kinds.tree import Tree
 
 B, C = np.array([[1.0], [4.0], [64.0]]), np.array([[300.0, 4000.0]])
@@ -63,7 +64,7 @@ def test_a_tree_that_never_changes_costs_what_a_static_tree_costs(method):
     np.testing.assert_allclose(varying.total_s, static.total_s, rtol=1e-12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=6),
     st.integers(1, 3),

@@ -18,6 +18,7 @@ from costmodel.method import Batch
 from costmodel.method_library import load_method
 from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError, UnknownNameError
+from tests.property_examples import examples
 
 AT = {"batch": np.array([1.0, 16.0]), "context": 600.0}
 
@@ -61,7 +62,7 @@ def test_a_cache_that_is_renewed_in_every_pass_is_none(slug):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     few=st.floats(0.05, 1.0),
     many=st.floats(0.05, 1.0),

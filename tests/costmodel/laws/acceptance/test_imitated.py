@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from costmodel.laws.acceptance import DepthRates, drawn_recording
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.replay.statistics import acceptance_by_depth
 from traces.replay.walk import replay_chain
 
@@ -16,7 +17,7 @@ falling = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(
 
 
 @given(falling, st.integers(1, 8), st.sampled_from([1.0, 0.6]), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_replay_of_a_drawn_recording_is_what_was_stated(by_depth, draft_tokens, share, seed):
     rates = DepthRates(by_depth=by_depth, proposal_ratio=share)
     trace = drawn_recording(rates, draft_tokens, generator=np.random.default_rng(seed))

@@ -14,6 +14,7 @@ from costmodel.optimizers.drafters.named_drafters import drafter_source, names_o
 from costmodel.optimizers.drafters.sources import Source, length_source, trace_source
 from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError, UnknownNameError
+from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.kinds.summary import Summary
 from traces.library import trace_file
@@ -102,7 +103,7 @@ def test_unknown_methods_offer_the_nearest():
 
 @pytest.mark.heavy
 @given(st.text(max_size=40))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_text_is_a_source_or_an_error_of_ours(text):
     for words in (text, f"eagle-3:{text}", f"eagle-3:length={text}"):
         with contextlib.suppress(InputError):

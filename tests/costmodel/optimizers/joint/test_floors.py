@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from costmodel.optimizers.joint.evaluation import evaluate, law, node_steps
 from costmodel.optimizers.joint.search import _nodes
 from tests.costmodel.optimizers.joint.joint_questions import question
+from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
 
@@ -27,7 +28,7 @@ DEVICES = (
 )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     model=st.sampled_from(
         ["llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v2-lite", "gemma-2-9b"]

@@ -20,6 +20,7 @@ from costmodel.optimizers.joint.search import (
 from costmodel.optimizers.joint.space import layout_named, usual_layouts
 from hardware_profiles.errors import InputError
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
+from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
 
@@ -44,7 +45,7 @@ def described(designs):
     ]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(asked=QUESTIONS, ranked=st.integers(1, 4))
 def test_pruning_changes_nothing_that_is_found(asked, ranked):
     try:
@@ -59,7 +60,7 @@ def test_pruning_changes_nothing_that_is_found(asked, ranked):
     assert pruned.considered == every.considered == every.evaluated and every.pruned == 0
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(asked=QUESTIONS)
 def test_bounds_are_never_below_what_designs_reach(asked):
     for node in _nodes(asked)[0]:
@@ -179,7 +180,7 @@ def test_a_stated_rate_is_served_by_the_fewest_replicas_that_carry_it():
     assert served.requests_per_s * 0.8 < 1000.0
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(points=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=30))
 def test_the_front_holds_what_nothing_beats(points):
     x, y = (np.array(column, dtype=float) for column in zip(*points, strict=True))

@@ -17,6 +17,7 @@ from costmodel.optimizers.trees.priced_tree import TreePrice, fastest_tree
 from costmodel.optimizers.trees.runtime_trees import expected_tokens
 from costmodel.optimizers.trees.tree_price import tree_price
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.kinds.tree import Tree
 
 pytestmark = pytest.mark.heavy
@@ -69,7 +70,7 @@ def questions(draw):
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(questions())
 def test_the_fastest_of_all_small_trees_lies_within_the_certificate(question):
     vector, price = question
@@ -86,7 +87,7 @@ def test_the_fastest_of_all_small_trees_lies_within_the_certificate(question):
     assert max(rates) <= by_depth.tokens_per_s + (by_depth.certificate.gap or 0.0) + 1e-7
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(questions(), st.floats(0.0, 0.3))
 def test_draft_passes_whose_width_is_free_leave_no_gap(question, level_s):
     vector, price = question

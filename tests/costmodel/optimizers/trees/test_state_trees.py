@@ -13,6 +13,7 @@ from costmodel.laws.prompt_states import state_law
 from costmodel.optimizers.candidates.state_candidates import state_candidates
 from costmodel.optimizers.trees.state_trees import best_state_trees
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 
@@ -77,7 +78,7 @@ def test_trees_of_all_states_are_those_of_brute_force(vectors, size):
     assert found.law.tokens_per_step == pytest.approx(max(values), abs=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(accuracies(), st.integers(2, 40))
 def test_shares_are_stationary_and_more_tokens_emit_no_less(vectors, size):
     levels = len(vectors)

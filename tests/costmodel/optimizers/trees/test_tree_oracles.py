@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from costmodel.optimizers.trees.trace_tree import trace_tree
 from costmodel.optimizers.trees.trace_trie import build_trie
 from costmodel.optimizers.trees.tree_oracles import tree_bounds
+from tests.property_examples import examples
 from traces.replay import compiled_trie
 from traces.replay.oracle import step_oracle
 from traces.replay.walk import replay_tree
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(0, 30), st.integers(1, 12), st.integers(1, 4))
 def test_no_tree_exceeds_its_bounds(correlated_trace, seed, count, depth):
     trace = correlated_trace(seed, requests=4, tokens=60)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from tests.traces.toy_masked import ANCHORS, EVERY_RULE, STATIC, toy_trace
 from traces.kinds import confidence
 from traces.kinds.confidence import ConfidenceTrace
@@ -21,7 +22,7 @@ from traces.storage.confidence_file import read_confidence, write_confidence
 BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.7}, block_tokens=8)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     st.sets(st.sampled_from(EVERY_RULE), min_size=1, max_size=3),
     st.integers(1, 4),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.property_examples import examples
 from tests.traces.toy_masked import ANCHORS, Toy, chosen, decoded, toy_trace
 from traces.kinds.refine_policy import COMMIT_RULES, RefinePolicy
 from traces.replay.confidence.rules import committed
@@ -41,7 +42,7 @@ def policies(draw):
     return RefinePolicy(commit=commit, at=at, block_tokens=draw(st.sampled_from([4, 12])))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(policies(), st.integers(0, 2**32 - 1))
 def test_many_canvases_commit_what_loops_over_each_commit(policy, seed):
     """Three canvases of drawn probabilities and tokens that change from pass to pass, each at a
@@ -105,7 +106,7 @@ def test_without_memory_both_are_thresholds(policy):
     )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.floats(0.3, 0.99), st.integers(0, 9))
 def test_credit_never_takes_more_passes_where_tokens_never_change(confidence, seed):
     """A toy whose tokens are fixed: credit raises every probability, so each pass commits all that

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from tests.traces.toy_masked import EVERY_RULE, MASK, chosen
 from traces.kinds.refine_policy import COMMIT_RULES, RefinePolicy
 from traces.replay.confidence.rules import closed_form_passes, committed, random_priority
@@ -46,7 +47,7 @@ def canvases(draw, length=16):
 
 
 @pytest.mark.parametrize("policy", BY_CONFIDENCE, ids=lambda each: each.name)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(canvas=canvases())
 def test_a_rule_commits_what_its_loop_commits(policy, canvas):
     cells, block, step = canvas
@@ -56,7 +57,7 @@ def test_a_rule_commits_what_its_loop_commits(policy, canvas):
 
 
 @pytest.mark.parametrize("commit", sorted(COMMIT_RULES))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(canvas=canvases(), data=st.data())
 def test_every_rule_moves_on_and_commits_masked_positions_alone(commit, canvas, data):
     at = {}

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from tests.property_examples import examples
 from tests.traces.toy_masked import ANCHORS, BOLD, EVERY_RULE, STATIC, SURE, Toy, decoded, toy_trace
 from traces.kinds.provenance import Provenance
 from traces.kinds.refine_policy import RefinePolicy
@@ -41,7 +42,7 @@ def test_a_recorded_policy_is_replayed_exactly_among_any_others(policy):
     assert np.array_equal(replay.lower, replay.steps) and np.array_equal(replay.upper, replay.steps)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 16), st.sampled_from([4, 8, 16]))
 def test_rules_by_count_take_the_passes_of_live_decoding(tokens, block):
     policy = RefinePolicy(commit="static", at={"tokens": tokens}, block_tokens=block)
