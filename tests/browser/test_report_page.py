@@ -145,7 +145,7 @@ def test_a_point_tells_its_draft_and_its_interval(opened):
     words = told.text_content()
     assert "batch 1" in words
     assert "80 %" in words
-    assert "K = " in words or "tree of" in words
+    assert "chain:" in words or "tree:" in words
 
 
 def test_names_from_files_are_words(opened):

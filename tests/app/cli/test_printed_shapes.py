@@ -5,6 +5,7 @@ import json
 import pytest
 
 LEVEL_3 = "traces/recorded/level-3/smollm2-135m--"
+LOAD = ("--rate", "5", "--prompt-tokens", "500", "--output-tokens", "200")
 NUMBERS = ("tokens_per_step", "tokens_per_s", "tokens_per_s_interval", "speedup", "step_s")
 QUESTIONS = {
     "ranks and expansions": ("smollm2-135m", "--trace", f"{LEVEL_3}medusa-heads--greedy.parquet"),
@@ -58,3 +59,61 @@ def test_simulated_requests_draft_the_shape_that_was_asked(rooftree, shape):
     assert simulated["metrics"]["tokens_per_step"] == pytest.approx(
         row["tokens_per_step"], rel=0.05
     ), emitted
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "--batch", "8"),
+        ("breakeven", "--batch", "8"),
+        ("capacity", *LOAD),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_chain_is_the_same_by_its_shape_and_by_its_length(rooftree, words):
+    verb, *load = words
+    asked = (verb, "--model", "llama-3.1-8b", "--drafter", "eagle-3", *load, "--json")
+    by_shape = rooftree(*asked, "--shape", "chain:3").answer
+    by_length = rooftree(*asked, "--draft-tokens", "3").answer
+    for answer in (by_shape, by_length):
+        del answer["inputs"]
+    assert by_shape == by_length
+
+
+def test_a_full_search_drafts_the_shapes_that_are_named(rooftree, tmp_path):
+    asked = (
+        "--model",
+        "llama-3.1-8b",
+        "--drafter",
+        "eagle-3",
+        "--rate",
+        "2",
+        "--device",
+        "h100-sxm",
+    )
+    words = ("optimize", *asked, "--search", "full", "--shape", "chain:3", "--json")
+    answer = rooftree(*words, "--out", tmp_path).answer
+    designs = [row for name in ("choices", "alternatives", "front") for row in answer[name]]
+    assert {design["draft"] for design in designs} == {"off", "chain:3"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "--shape", "chain:3", "--draft-tokens", "3"),
+        ("predict", "--shape", "chain:3", "--stop", "ema"),
+        ("predict", "--shape", "K=3"),
+        ("predict", "--shape", "dynamic:16"),
+        ("optimize", "--shape", "chain:3", "--draft-tokens", "3"),
+        ("optimize", "--shape", "chain:3", "--tree-nodes", "8"),
+        ("optimize", "--shape", "tree:16"),
+        ("simulate", "--shape", "dynamic:0", "--rate", "1"),
+        ("breakeven", "--shape", "chain:x"),
+        ("capacity", "--shape", "tree:8", *LOAD),
+    ],
+    ids=" ".join,
+)
+def test_what_no_source_tells_or_two_options_name_is_refused_by_name(rooftree, words):
+    verb, *asked = words
+    ended = rooftree(verb, "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.8,0.6", *asked)
+    assert ended.code == 2 and "shape" in ended.err and len(ended.err.splitlines()) == 1

@@ -147,7 +147,7 @@ def test_where_the_schedule_drafts_another_length_than_the_card_the_page_says_wh
     rest = found.deferred()
     (words,) = [match for match in map(differs.search, rest.notes) if match]
     scheduled, mine, lost = words.groups()
-    assert dict(found.numbers)["Speculation"].endswith(f"K={mine}") and scheduled != mine
+    assert dict(found.numbers)["Speculation"].endswith(f"chain:{mine}") and scheduled != mine
     assert float(lost) <= 0.5  # what a schedule may lose at any batch
     (over,) = [note for note in rest.notes if note.startswith("Over batches")]
     assert re.search(rf"draft {scheduled} tokens at batch 1–(1[6-9]|[2-9]\d)", over)

@@ -12,6 +12,11 @@ from traces.kinds.tree import Tree
 HOSTILE = '<img src=x onerror="alert(1)">&<b>'
 
 
+def spelled(topology, draft_tokens):
+    """What answers print of a draft."""
+    return "off" if topology == "off" else f"{topology}:{draft_tokens}"
+
+
 def row(
     batch,
     speedup,
@@ -39,6 +44,7 @@ def row(
         "context": context,
         "method": method,
         "topology": topology,
+        "draft": spelled(topology, draft_tokens),
         "draft_tokens": draft_tokens,
         "drafter": drafter or method,
         "tree": tree,
@@ -64,6 +70,7 @@ def point(draft_tokens, tokens_per_step, *, topology="chain", drafter="eagle-3",
     span = [tokens_per_step - 0.1, tokens_per_step + 0.1]
     return {
         "drafter": drafter,
+        "draft": spelled(topology, draft_tokens),
         "draft_tokens": draft_tokens,
         "topology": topology,
         "tokens_per_step": tokens_per_step,
@@ -120,7 +127,7 @@ def test_the_speedup_line_is_the_answer_in_order_of_batch():
     assert named(figure, "n-gram")["y"] == [1.3, 1.1], "alternatives come in any order"
     assert named(figure, "no speculation")["y"] == [1.0, 1.0]
     assert named(charts.speedup_figure(USUAL, 4096), "eagle-3")["y"] == [1.8, 1.2]
-    assert "K = 4" in named(figure, "eagle-3")["hovertext"][0]
+    assert "chain:4" in named(figure, "eagle-3")["hovertext"][0]
     assert "1.80–2.20×" in named(figure, "eagle-3")["hovertext"][0]
 
 
