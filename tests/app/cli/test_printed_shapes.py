@@ -10,7 +10,8 @@ NUMBERS = ("tokens_per_step", "tokens_per_s", "tokens_per_s_interval", "speedup"
 QUESTIONS = {
     "ranks and expansions": ("smollm2-135m", "--trace", f"{LEVEL_3}medusa-heads--greedy.parquet"),
     "sampled drafts": ("smollm2-135m", "--trace", f"{LEVEL_3}medusa-heads--t1.parquet"),
-    "a published tree": ("llama-3.1-8b", "--drafter", "eagle-2"),
+    "published chains": ("llama-3.1-8b", "--drafter", "eagle-2"),
+    "the method's own tree": ("llama-3.1-8b", "--drafter", "eagle-2:length=4.0"),
     "rates": ("llama-3.1-8b", "--drafter", "eagle-3:0.8,0.7,0.6"),
     "prompt tokens": ("llama-3.1-8b", "--drafter", "ppd:0.6,0.5,0.4"),
 }
