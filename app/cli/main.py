@@ -8,13 +8,14 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
 
+from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
     acceptance,
     breakeven,
@@ -31,6 +32,7 @@ from app.cli.verbs import (
     simulate,
     sweep,
     traces,
+    traces_import,
     tree,
 )
 from app.cli.verbs.live import load, observe
@@ -46,31 +48,59 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": list(HELP_OPTIONS)},
 )
-cli.command("optimize")(optimize.optimize)
-cli.command("predict")(predict.predict)
-cli.command("breakeven")(breakeven.breakeven)
-cli.command("capacity")(capacity.capacity)
-cli.command("replay")(replay.replay)
-cli.command("reproduce")(reproduce.reproduce)
-cli.command("score")(score.score)
-cli.command("simulate")(simulate.simulate)
-cli.command("sweep")(sweep.sweep)
-cli.command("tree")(tree.tree)
-cli.command("record")(record.record)
-cli.command("kernels")(kernels.kernels)
-cli.command("campaign")(campaign.campaign)
-cli.command("calibrate")(calibrate.calibrate)
-cli.command("validate")(validate.validate)
-cli.command("observe")(observe.observe)
-cli.command("load")(load.load)
-cli.command("doctor")(doctor.doctor)
-cli.command("dashboard")(dashboard.dashboard)
-cli.add_typer(traces.cli, name="traces")
-cli.add_typer(acceptance.cli, name="acceptance")
-cli.command("export")(export.export)
-cli.command("devices")(catalogue.devices)
-cli.command("models")(catalogue.models)
-cli.command("methods")(methods.methods)
+VERBS: Mapping[str, Callable[..., Any]] = {
+    "optimize": optimize.optimize,
+    "predict": predict.predict,
+    "breakeven": breakeven.breakeven,
+    "capacity": capacity.capacity,
+    "replay": replay.replay,
+    "reproduce": reproduce.reproduce,
+    "score": score.score,
+    "simulate": simulate.simulate,
+    "sweep": sweep.sweep,
+    "tree": tree.tree,
+    "record": record.record,
+    "kernels": kernels.kernels,
+    "campaign": campaign.campaign,
+    "calibrate": calibrate.calibrate,
+    "validate": validate.validate,
+    "observe": observe.observe,
+    "load": load.load,
+    "doctor": doctor.doctor,
+    "dashboard": dashboard.dashboard,
+    "traces import": traces_import.import_,
+    "traces inspect": traces.inspect,
+    "traces compare": traces.compare,
+    "acceptance list": acceptance.list_,
+    "acceptance show": acceptance.show,
+    "acceptance compare": acceptance.compare,
+    "export": export.export,
+    "devices": catalogue.devices,
+    "models": catalogue.models,
+    "methods": methods.methods,
+}
+"""Every verb by its words; each door asks them by `app.cli.door.ask`."""
+_FAMILIES = {
+    "traces": "Import, inspect and compare recorded traces.",
+    "acceptance": "Published acceptance of drafters on their targets, with the source of every number.",
+}
+
+
+def _declare() -> None:
+    """Make a command of every verb, in families where its name has two words."""
+    families = {
+        name: typer.Typer(help=words, no_args_is_help=True, rich_markup_mode=None)
+        for name, words in _FAMILIES.items()
+    }
+    for words, verb in VERBS.items():
+        family, _, name = words.rpartition(" ")
+        place = families[family] if family else cli
+        place.command(name, cls=PanelledCommand)(command_of(verb))
+    for name, family_commands in families.items():
+        cli.add_typer(family_commands, name=name)
+
+
+_declare()
 
 
 def _version(wanted: bool) -> None:

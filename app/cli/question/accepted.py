@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.option_groups import AcceptanceOptions
+from app.questions.groups import AcceptanceOptions
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -53,7 +53,7 @@ def named_sources(
         InputError: options that exclude each other, numbers out of range, a method that a trace
             contradicts.
     """
-    from app.cli.options import method_slug, ratio
+    from app.questions.values import method_slug, ratio
     from costmodel.optimizers.drafters.named_drafters import drafter_source
     from costmodel.optimizers.drafters.sources import length_source, rates_source, trace_source
     from hardware_profiles.errors import InputError
@@ -297,7 +297,7 @@ def acceptance_values(
     Raises:
         InputError: several drafters, or as `named_sources`.
     """
-    from app.cli.options import ratio
+    from app.questions.values import ratio
     from hardware_profiles.errors import InputError
 
     if trace is not None:
@@ -414,7 +414,7 @@ def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
     Raises:
         InputError: something else than whole numbers, or one out of range.
     """
-    from app.cli.options import MOST_DRAFT_TOKENS, whole_numbers
+    from app.questions.values import MOST_DRAFT_TOKENS, whole_numbers
 
     return (
         None

@@ -7,25 +7,13 @@ all of it. Leaves out which shapes and lengths are compared (`app.cli.question.c
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
     from costmodel.draft_shape import DraftShape
     from costmodel.optimizers.drafters.sources import Source
 
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help=(
-            "A configuration, or recommendation.json of `optimize`; options beside it go over what"
-            " it says."
-        ),
-    ),
-]
 FIELDS: Mapping[str, str] = {
     "draft": "draft_model",
     "exit_layer": "exit_layers",
@@ -55,16 +43,6 @@ DEPLOYMENT_FIELDS: Mapping[str, str] = {
     "overrides": "overrides",
 }
 """Field of a deployment, and key of a scenario's section, by parameter of the verbs."""
-
-
-def given_options(running: typer.Context) -> dict[str, Any]:
-    """Options of a running verb that stand on the command line, by parameter."""
-
-    def stands(name: str) -> bool:
-        source = running.get_parameter_source(name)
-        return source is not None and source.name == "COMMANDLINE"
-
-    return {name: value for name, value in running.params.items() if stands(name)}
 
 
 def asked(
@@ -105,8 +83,8 @@ def with_options(
     """
     from dataclasses import replace
 
-    from app.cli.options import byte_count, method_slug, ratio
     from app.cli.question.refining import refined_by
+    from app.questions.values import byte_count, method_slug, ratio
 
     names = {
         field: _name_value(name, options[name])
@@ -213,8 +191,8 @@ def drafts_of(
     Raises:
         InputError: two shapes at once, or one that cannot be read.
     """
-    from app.cli.options import MOST_DRAFT_TOKENS, whole_numbers
     from app.cli.question.configurations import shapes_for
+    from app.questions.values import MOST_DRAFT_TOKENS, whole_numbers
     from costmodel.draft_shape import dynamic, read_shapes, read_stop
     from costmodel.method import Shape
     from hardware_profiles.errors import InputError

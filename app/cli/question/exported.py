@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.option_groups import AcceptanceOptions
-from app.cli.options import MOST_DRAFT_TOKENS, DraftDtype, Dtype, KvDtype, Trace
+from app.questions.field import Field, Group
+from app.questions.fields import DraftDtype, Dtype, KvDtype, Trace
+from app.questions.groups import AcceptanceOptions
+from app.questions.values import MOST_DRAFT_TOKENS
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.drafters.sources import Source
 
-_Devices = Annotated[
-    int | None, typer.Option("--tp", min=1, help="Devices that share every layer.")
-]
+_Devices = Annotated[int | None, Field("Devices that share every layer.", Group.HARDWARE, least=1)]
 _Length = Annotated[
     int | None,
-    typer.Option("--max-length", min=1, help="Most tokens of a request, prompt and answer."),
+    Field("Most tokens of a request, prompt and answer.", Group.WORKLOAD, least=1),
 ]
 
 
@@ -32,51 +30,51 @@ class Started:
 
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config", "--from", help="A configuration, or recommendation.json; else state one."
+        Field(
+            "A configuration, or recommendation.json; else state one.",
+            Group.WORKLOAD,
+            also="--from",
         ),
     ] = None
     batch: Annotated[
         int | None,
-        typer.Option("--batch", min=1, help="Batch of the choice to export; default: the first."),
+        Field("Batch of the choice to export; default: the first.", Group.WORKLOAD, least=1),
     ] = None
     context: Annotated[
         int | None,
-        typer.Option("--context", min=0, help="Context of the choice; default: the first."),
+        Field("Context of the choice; default: the first.", Group.WORKLOAD, least=0),
     ] = None
-    model: Annotated[
-        str | None, typer.Option("--model", help="Target: shipped name, hub id or path.")
-    ] = None
+    model: Annotated[str | None, Field("Target: shipped name, hub id or path.", Group.WORKLOAD)] = (
+        None
+    )
     draft: Annotated[
         str | None,
-        typer.Option(
-            "--draft",
-            help="Draft model or head: hub id or path; default: one published for the target.",
+        Field(
+            "Draft model or head: hub id or path; default: one published for the target.",
+            Group.DRAFTING,
         ),
     ] = None
-    method: Annotated[str | None, typer.Option("--method", help="Method slug.")] = None
+    method: Annotated[str | None, Field("Method slug.", Group.DRAFTING)] = None
     draft_tokens: Annotated[
         int | None,
-        typer.Option("--draft-tokens", min=0, max=MOST_DRAFT_TOKENS, help="Draft tokens K."),
+        Field("Draft tokens K.", Group.DRAFTING, least=0, most=MOST_DRAFT_TOKENS),
     ] = None
     tree: Annotated[
         Path | None,
-        typer.Option(
-            "--tree", help="Tree: JSON, FILE.py[:NAME] of Medusa or EAGLE, Sequoia's growmap."
-        ),
+        Field("Tree: JSON, FILE.py[:NAME] of Medusa or EAGLE, Sequoia's growmap.", Group.DRAFTING),
     ] = None
     schedule: Annotated[
-        str | None, typer.Option("--schedule", help="K by batch size, as 1-16:5,17-64:3,65-512:0.")
+        str | None, Field("K by batch size, as 1-16:5,17-64:3,65-512:0.", Group.DRAFTING)
     ] = None
     no_schedule: Annotated[
         bool,
-        typer.Option("--no-schedule", help="One draft length, though the file has a schedule."),
+        Field("One draft length, though the file has a schedule.", Group.DRAFTING),
     ] = False
     ngram_min: Annotated[
-        int | None, typer.Option("--ngram-min", min=1, help="Shortest n-gram looked up.")
+        int | None, Field("Shortest n-gram looked up.", Group.DRAFTING, least=1)
     ] = None
     ngram_max: Annotated[
-        int | None, typer.Option("--ngram-max", min=1, help="Longest n-gram looked up.")
+        int | None, Field("Longest n-gram looked up.", Group.DRAFTING, least=1)
     ] = None
 
 
@@ -86,27 +84,25 @@ class ExportTarget:
 
     tp: _Devices = None
     pp: Annotated[
-        int | None, typer.Option("--pp", min=1, help="Pipeline stages of consecutive layers.")
+        int | None, Field("Pipeline stages of consecutive layers.", Group.HARDWARE, least=1)
     ] = None
     ep: Annotated[
-        int | None, typer.Option("--ep", min=1, help="Devices that share the routed experts.")
+        int | None, Field("Devices that share the routed experts.", Group.HARDWARE, least=1)
     ] = None
     dp: Annotated[
-        int | None, typer.Option("--dp", min=1, help="Copies of the layers other than experts.")
+        int | None, Field("Copies of the layers other than experts.", Group.HARDWARE, least=1)
     ] = None
     node_devices: Annotated[
         int,
-        typer.Option(
-            "--node-devices", min=1, help="Devices of one server; more spread over several servers."
-        ),
+        Field("Devices of one server; more spread over several servers.", Group.HARDWARE, least=1),
     ] = 8
     dtype: Dtype = None
     kv_dtype: KvDtype = None
     draft_dtype: DraftDtype = None
     max_batch: Annotated[
         int | None,
-        typer.Option(
-            "--max-batch", min=1, help="Most requests decoded at once; default: the engine's limit."
+        Field(
+            "Most requests decoded at once; default: the engine's limit.", Group.WORKLOAD, least=1
         ),
     ] = None
     max_length: _Length = None
@@ -118,9 +114,7 @@ class Imitated(AcceptanceOptions):
 
     acceptance_by_depth: Annotated[
         str | None,
-        typer.Option(
-            "--acceptance-by-depth", help="P(first d draft tokens kept), d = 1..K, comma-separated."
-        ),
+        Field("P(first d draft tokens kept), d = 1..K, comma-separated.", Group.DRAFTING),
     ] = None
     trace: Trace = None
 

@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.cli.option_groups import RefiningOptions
+    from app.questions.groups import RefiningOptions
     from costmodel.configuration import DecodingConfiguration
     from traces.kinds.refine_policy import Cache, RefinePolicy
 
@@ -74,7 +74,7 @@ def stated_blocks(text: str | None) -> list[int]:
     Raises:
         InputError: no whole numbers, or one out of range.
     """
-    from app.cli.options import whole_numbers
+    from app.questions.values import whole_numbers
     from traces.kinds.refine_policy import MOST_CANVAS_TOKENS
 
     return whole_numbers(text, "--block", least=1, most=MOST_CANVAS_TOKENS) if text else []
@@ -209,7 +209,7 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
         InputError: options of masked blocks beside another method, or a method that cannot be
             priced.
     """
-    from app.cli.options import method_slug
+    from app.questions.values import method_slug
     from costmodel.method_library import load_method
     from hardware_profiles.errors import InputError
 
@@ -238,7 +238,7 @@ def refine_values(refining: "RefiningOptions", section: Any) -> dict[str, Any]:
     """
     from dataclasses import asdict
 
-    from app.cli.options import method_slug
+    from app.questions.values import method_slug
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from costmodel.laws.refined_method import method_policy
     from costmodel.method_library import load_method

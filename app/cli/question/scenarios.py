@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.option_groups import RefiningOptions
 from app.cli.question.accepted import KNOWN_BY
+from app.questions.groups import RefiningOptions
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration

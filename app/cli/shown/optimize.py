@@ -37,8 +37,8 @@ def print_answers(
         explain: say why each choice is the best and not its neighbours.
     """
     from app.cli.cells import several
-    from app.cli.options import milliseconds
     from app.cli.output import say
+    from app.questions.values import milliseconds
     from app.reports.page import plots_available
     from costmodel.answers.workload import Limits
 

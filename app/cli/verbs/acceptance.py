@@ -5,33 +5,24 @@ with its source.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Drafters, Json, Out, Quiet, Seed
 from app.cli.output import Answered
+from app.questions.field import Field, Group
+from app.questions.fields import Drafters, Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:
     from costmodel.acceptance_library import Match, PublishedAcceptance
     from costmodel.optimizers.drafters.sources import Source
 
-cli = typer.Typer(
-    help="Published acceptance of drafters on their targets, with the source of every number.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-Method = Annotated[str | None, typer.Option("--method", help="Method slug (see `methods`).")]
+Method = Annotated[str | None, Field("Method slug (see `methods`).", Group.DRAFTING)]
 Target = Annotated[
-    str | None, typer.Option("--model", help="Target: shipped name, hub id or published name.")
+    str | None, Field("Target: shipped name, hub id or published name.", Group.WORKLOAD)
 ]
-DataSet = Annotated[
-    str | None, typer.Option("--data-set", help="Part of a data set's name, as mt-bench.")
-]
-Temperature = Annotated[float | None, typer.Option("--temperature", help="Sampling temperature.")]
+DataSet = Annotated[str | None, Field("Part of a data set's name, as mt-bench.", Group.WORKLOAD)]
+Temperature = Annotated[float | None, Field("Sampling temperature.", Group.WORKLOAD)]
 _SHOWN = (1, 2, 3, 5, 8)
 _TYPICAL = 3
 
 
-@cli.command("list")
 def list_(
     method: Method = None,
     model: Target = None,
@@ -54,10 +45,9 @@ def list_(
     )
 
 
-@cli.command("show")
 def show(
-    method: Annotated[str, typer.Argument(help="Method slug, as eagle-3.")],
-    model: Annotated[str, typer.Argument(help="Target, as llama-3.1-8b.")],
+    method: Annotated[str, Field("Method slug, as eagle-3.", Group.WORKLOAD, argument=True)],
+    model: Annotated[str, Field("Target, as llama-3.1-8b.", Group.WORKLOAD, argument=True)],
     data_set: DataSet = None,
     temperature: Temperature = None,
     out: Out = None,
@@ -98,7 +88,6 @@ def show(
     )
 
 
-@cli.command("compare")
 def compare(
     method: Method = None,
     model: Target = None,

@@ -6,8 +6,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from app.cli.cells import (
     LISTED,
     cells_of,
@@ -17,31 +15,6 @@ from app.cli.cells import (
     runnable,
     say_marked,
     several,
-)
-from app.cli.option_groups import (
-    AcceptanceOptions,
-    DraftingOptions,
-    PlacedOptions,
-    RefiningOptions,
-    grouped,
-)
-from app.cli.options import (
-    Batch,
-    Context,
-    Csv,
-    DraftShapes,
-    Fidelity,
-    Json,
-    MethodOrTraces,
-    Model,
-    Out,
-    Quiet,
-    Seed,
-    Trace,
-    TreeFile,
-    method_slug,
-    ratio,
-    whole_numbers,
 )
 from app.cli.output import Answered
 from app.cli.question.accepted import (
@@ -55,6 +28,24 @@ from app.cli.question.accepted import (
 from app.cli.question.asked import asked, with_options
 from app.cli.question.refining import refines
 from app.cli.verbs.breakeven_refining import breakeven_refining
+from app.questions.field import Field, Group
+from app.questions.fields import (
+    Batch,
+    Context,
+    Csv,
+    DraftShapes,
+    Fidelity,
+    Json,
+    MethodOrTraces,
+    Model,
+    Out,
+    Quiet,
+    Seed,
+    Trace,
+    TreeFile,
+)
+from app.questions.groups import AcceptanceOptions, DraftingOptions, PlacedOptions, RefiningOptions
+from app.questions.values import method_slug, ratio, whole_numbers
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
@@ -62,7 +53,6 @@ if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance
 
 
-@grouped
 def breakeven(
     model: Model,
     placed: PlacedOptions,
@@ -77,7 +67,7 @@ def breakeven(
     context: Context = "1024",
     draft_tokens: Annotated[
         str | None,
-        typer.Option("--draft-tokens", help="Draft tokens K, comma-separated. Default: 3."),
+        Field("Draft tokens K, comma-separated. Default: 3.", Group.DRAFTING),
     ] = None,
     fidelity: Fidelity = "calibrated",
     out: Out = None,

@@ -17,8 +17,8 @@ from app.cli.cells import (
     say_marked,
     several,
 )
-from app.cli.option_groups import AcceptanceOptions
 from app.cli.output import Answered
+from app.questions.groups import AcceptanceOptions
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
@@ -68,7 +68,7 @@ def breakeven_refining(
     Raises:
         InputError: options of drafts, or no cell that can run.
     """
-    from app.cli.options import whole_numbers
+    from app.questions.values import whole_numbers
 
     placed = {
         key: value for key, value in options.items() if key not in ("batch", "context", "seed")

@@ -6,27 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
-from app.cli.option_groups import AcceptanceOptions, DraftingOptions, FormatOptions, grouped
-from app.cli.options import (
-    Csv,
-    Data,
-    DraftShapes,
-    Expert,
-    Json,
-    Model,
-    Out,
-    Pipeline,
-    Quiet,
-    Seed,
-    Trace,
-    TreeFile,
-    method_slug,
-    milliseconds,
-    whole_numbers,
-)
 from app.cli.output import Answered
 from app.cli.question.accepted import (
     as_given,
@@ -37,6 +17,25 @@ from app.cli.question.accepted import (
 )
 from app.cli.question.asked import asked, with_options
 from app.cli.verbs.capacity_joint import full_plans, is_full
+from app.questions.field import Field, Group
+from app.questions.fields import (
+    Csv,
+    Data,
+    DraftShapes,
+    Expert,
+    Json,
+    Model,
+    Out,
+    Pipeline,
+    Quiet,
+    Seed,
+    SloTpot,
+    SloTtft,
+    Trace,
+    TreeFile,
+)
+from app.questions.groups import AcceptanceOptions, DraftingOptions, FormatOptions
+from app.questions.values import method_slug, milliseconds, whole_numbers
 
 if TYPE_CHECKING:
     from costmodel.answers.capacity import CapacityPlan
@@ -51,79 +50,81 @@ _NAMED = ("model", "device", "engine", "tp", "method", "draft_tokens", "devices"
 _SEARCHED = ("layout", "dtype", "kv_dtype", "batch_cap", "token_budget")
 
 
-@grouped
 def capacity(
     model: Model,
     formats: FormatOptions,
     drafting: DraftingOptions,
     accepted: AcceptanceOptions,
-    rate: Annotated[float | None, typer.Option("--rate", help="Requests per second.")] = None,
+    rate: Annotated[float | None, Field("Requests per second.", Group.WORKLOAD)] = None,
     prompt: Annotated[
         float | None,
-        typer.Option("--prompt-tokens", "--prompt", help="Mean prompt length, tokens."),
+        Field(
+            "Mean prompt length, tokens.",
+            Group.WORKLOAD,
+            spelled="--prompt-tokens",
+            also="--prompt",
+        ),
     ] = None,
     output: Annotated[
         float | None,
-        typer.Option("--output-tokens", "--output", help="Mean output length, tokens."),
+        Field(
+            "Mean output length, tokens.",
+            Group.WORKLOAD,
+            spelled="--output-tokens",
+            also="--output",
+        ),
     ] = None,
     requests: Annotated[
         Path | None,
-        typer.Option("--requests", help="Recorded requests (.parquet) instead of lengths."),
+        Field("Recorded requests (.parquet) instead of lengths.", Group.WORKLOAD),
     ] = None,
-    slo_ttft: Annotated[
-        float | None, typer.Option("--slo-ttft", help="Longest mean time to first token, ms.")
-    ] = None,
-    slo_tpot: Annotated[
-        float | None, typer.Option("--slo-tpot", help="Longest mean time per token, ms.")
-    ] = None,
+    slo_ttft: SloTtft = None,
+    slo_tpot: SloTpot = None,
     device: Annotated[
         list[str] | None,
-        typer.Option(
-            "--device",
-            help="Device name or file; several by commas, or repeated. Default: h100-sxm.",
+        Field(
+            "Device name or file; several by commas, or repeated. Default: h100-sxm.",
+            Group.HARDWARE,
         ),
     ] = None,
     tp: Annotated[
-        str, typer.Option("--tp", help="Devices that share every layer, comma-separated.")
+        str, Field("Devices that share every layer, comma-separated.", Group.HARDWARE)
     ] = "1",
     pp: Pipeline = 1,
     ep: Expert = 1,
     dp: Data = 1,
-    method: Annotated[
-        str, typer.Option("--method", help="Method to compare with plain decoding.")
-    ] = "",
+    method: Annotated[str, Field("Method to compare with plain decoding.", Group.DRAFTING)] = "",
     trace: Trace = None,
     tree: TreeFile = None,
     draft_tokens: Annotated[
         str | None,
-        typer.Option(
-            "--draft-tokens",
-            help="Draft tokens K to choose among, comma-separated. Default: 1,3,5.",
-        ),
+        Field("Draft tokens K to choose among, comma-separated. Default: 1,3,5.", Group.DRAFTING),
     ] = None,
     shape: DraftShapes = None,
     search: Annotated[
         str,
-        typer.Option(
-            "--search",
-            help=(
+        Field(
+            (
                 "named: the --tp and method that are named; full: layouts, formats, drafters, batch"
                 " caps and token "
                 "budgets are searched for the cheapest, as `optimize --search full` does."
             ),
+            Group.SEARCH,
         ),
     ] = "named",
     most_devices: Annotated[
         int,
-        typer.Option(
-            "--devices", min=1, max=MOST_DEVICES, help="With --search full: most devices of a kind."
+        Field(
+            "With --search full: most devices of a kind.",
+            Group.HARDWARE,
+            spelled="--devices",
+            least=1,
+            most=MOST_DEVICES,
         ),
     ] = MOST_DEVICES,
     utilisation: Annotated[
         float,
-        typer.Option(
-            "--utilisation", help="Most that a replica is sent, as a share of what it could finish."
-        ),
+        Field("Most that a replica is sent, as a share of what it could finish.", Group.LIMITS),
     ] = 0.8,
     out: Out = None,
     csv: Csv = None,

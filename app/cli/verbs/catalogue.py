@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from app.cli.formatting import fixed, plain
-from app.cli.options import AsFamily, Csv, Json, Out, Overrides, Quiet, Seed
 from app.cli.output import Answered, deliver, print_table, require_folder, say
+from app.questions.field import Field, Group
+from app.questions.fields import AsFamily, Csv, Json, Out, Overrides, Quiet, Seed
 
 if TYPE_CHECKING:
     from costmodel.architectures.architecture import Architecture
@@ -39,28 +38,36 @@ _MODEL_KEYS = (
     "dtype",
     "source",
 )
-Name = Annotated[str | None, typer.Argument(help="Show one in full.")]
+Name = Annotated[str | None, Field("Show one in full.", Group.WORKLOAD, argument=True)]
 
 
 def devices(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="Show one in full, shipped or a TOML file; `new` writes a file to fill in."
+        Field(
+            "Show one in full, shipped or a TOML file; `new` writes a file to fill in.",
+            Group.WORKLOAD,
+            argument=True,
         ),
     ] = None,
     new: Annotated[
-        str | None, typer.Argument(metavar="[NEW NAME]", help="After `new`: name of the device.")
+        str | None,
+        Field(
+            "After `new`: name of the device.",
+            Group.WORKLOAD,
+            placeholder="[NEW NAME]",
+            argument=True,
+        ),
     ] = None,
     like: Annotated[
         str,
-        typer.Option(
-            "--like", help="With `new`: relative whose numbers stand in until they are replaced."
+        Field(
+            "With `new`: relative whose numbers stand in until they are replaced.", Group.HARDWARE
         ),
     ] = "h100-sxm",
     overrides: Overrides = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for files; with `new` the file to write.")
+        Path | None, Field("Folder for files; with `new` the file to write.", Group.OUTPUT)
     ] = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -143,48 +150,47 @@ def _new_device(name: str, like: str, out: Path | None, *, json: bool, quiet: bo
 def models(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help=(
+        Field(
+            (
                 "Show one; `inspect` tells what a config, an id or a shipped name holds; `cut`"
                 " makes a draft model."
-            )
+            ),
+            Group.WORKLOAD,
+            argument=True,
         ),
     ] = None,
     subject: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[CONFIG]",
-            help=(
-                "After `inspect`: a config.json, its folder, an id or a name; after `cut`: a .gguf."
-            ),
+        Field(
+            "After `inspect`: a config.json, its folder, an id or a name; after `cut`: a .gguf.",
+            Group.WORKLOAD,
+            placeholder="[CONFIG]",
+            argument=True,
         ),
     ] = None,
     as_family: AsFamily = None,
     layers: Annotated[
         str,
-        typer.Option(
-            "--layers", help="After `cut`: layers to keep: 10 (the first ones), or 0-9,28,29."
-        ),
+        Field("After `cut`: layers to keep: 10 (the first ones), or 0-9,28,29.", Group.RUN),
     ] = "",
     fit_head: Annotated[
         bool,
-        typer.Option(
-            "--fit-head",
-            help="After `cut` to the first layers: fit a head to them, on help topics.",
+        Field(
+            "After `cut` to the first layers: fit a head to them, on help topics.", Group.DRAFTING
         ),
     ] = False,
     price: Annotated[
         str,
-        typer.Option(
-            "--price",
-            help="Devices, comma-separated: least dollars of a decoded token at their roofs.",
+        Field(
+            "Devices, comma-separated: least dollars of a decoded token at their roofs.",
+            Group.HARDWARE,
         ),
     ] = "",
     context: Annotated[
-        int, typer.Option("--context", min=0, help="With --price: cached tokens that are read.")
+        int, Field("With --price: cached tokens that are read.", Group.WORKLOAD, least=0)
     ] = 8192,
     dtype: Annotated[
-        str, typer.Option("--dtype", help="With --price: format of weights and cache.")
+        str, Field("With --price: format of weights and cache.", Group.FORMATS)
     ] = "bf16",
     out: Out = None,
     csv: Csv = None,

@@ -2,24 +2,23 @@
 
 from typing import Annotated
 
-import typer
-
-from app.cli.question.asked import Config
+from app.questions.field import Field, Group
+from app.questions.fields import Config
 
 
 def dashboard(
-    port: Annotated[
-        int, typer.Option("--port", min=1, max=65535, help="Port to listen on.")
-    ] = 8501,
+    port: Annotated[int, Field("Port to listen on.", Group.HARDWARE, least=1, most=65535)] = 8501,
     host: Annotated[
         str,
-        typer.Option(
-            "--host", help="Address to listen on; others than 127.0.0.1 are open to your network."
+        Field(
+            "Address to listen on; others than 127.0.0.1 are open to your network.",
+            Group.HARDWARE,
         ),
     ] = "127.0.0.1",
     config: Config = None,
     only_link: Annotated[
-        bool, typer.Option("--link", help="With --config: print the link and serve nothing.")
+        bool,
+        Field("With --config: print the link and serve nothing.", Group.OUTPUT, spelled="--link"),
     ] = False,
 ) -> int:
     """Serve the dashboard: recommendations, maps, trees, recordings and hardware as links that can

@@ -6,57 +6,49 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from app.cli.option_groups import grouped
-from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
 from app.cli.question.exported import ExportTarget, Imitated, Started, exported_configuration
+from app.questions.field import Field, Group
+from app.questions.fields import Json, Quiet, Seed
 
 if TYPE_CHECKING:
     from app.exporters.result import ExportResult
 
 
-@grouped
 def export(
     engine: Annotated[
         str,
-        typer.Argument(
-            help=(
+        Field(
+            (
                 "vllm, sglang, tensorrt-llm, llama.cpp or transformers; for masked blocks sglang,"
                 " lmdeploy, fast-dllm "
                 "or dinfer; or a form of --tree: medusa-choices, eagle-choices, sequoia-growmap,"
                 " vllm-tree or samd-json."
-            )
+            ),
+            Group.WORKLOAD,
+            argument=True,
         ),
     ],
     started: Started,
     served: ExportTarget,
     imitated: Imitated,
-    engine_version: Annotated[
-        str | None, typer.Option("--engine-version", help="Version to write for.")
-    ] = None,
+    engine_version: Annotated[str | None, Field("Version to write for.", Group.HARDWARE)] = None,
     variant: Annotated[
         str,
-        typer.Option(
-            "--variant",
-            help="The engine's other implementation of the drafting: ngram_gpu, ngram-mod.",
+        Field(
+            "The engine's other implementation of the drafting: ngram_gpu, ngram-mod.",
+            Group.DRAFTING,
         ),
     ] = "",
     approximate: Annotated[
         bool,
-        typer.Option(
-            "--approximate",
-            help="Write the nearest thing the engine has for what it cannot express.",
-        ),
+        Field("Write the nearest thing the engine has for what it cannot express.", Group.DRAFTING),
     ] = False,
     synthetic: Annotated[
         bool,
-        typer.Option(
-            "--synthetic", help="Write acceptance rates that the engine imitates, to try a what-if."
-        ),
+        Field("Write acceptance rates that the engine imitates, to try a what-if.", Group.DRAFTING),
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files.")] = Path(
+    out: Annotated[Path | None, Field("Folder for the files.", Group.OUTPUT)] = Path(
         "rooftree-out"
     ),
     seed: Seed = 0,

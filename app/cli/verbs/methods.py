@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli.formatting import plain
-from app.cli.options import Csv, Json, Out, Quiet, Seed
 from app.cli.output import Answered, deliver, print_table, say
 from app.cli.verbs.catalogue import Name, brief
+from app.questions.field import Field, Group
+from app.questions.fields import Csv, Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:
     from costmodel.method import Method
@@ -18,11 +17,9 @@ def methods(
     name: Name = None,
     coverage: Annotated[
         bool,
-        typer.Option(
-            "--coverage", help="One row for every published system: works, priced, or why not."
-        ),
+        Field("One row for every published system: works, priced, or why not.", Group.OUTPUT),
     ] = False,
-    bibtex: Annotated[bool, typer.Option("--bibtex", help="Print citations as BibTeX.")] = False,
+    bibtex: Annotated[bool, Field("Print citations as BibTeX.", Group.OUTPUT)] = False,
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,

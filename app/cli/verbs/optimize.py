@@ -7,18 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli import completion
-from app.cli.option_groups import (
-    AcceptanceOptions,
-    DraftingOptions,
-    RefiningOptions,
-    StoredOptions,
-    grouped,
-)
-from app.cli.options import (
-    MOST_DRAFT_TOKENS,
+from app.cli.output import Answered
+from app.cli.question.accepted import as_given, draft_lengths, named_sources
+from app.cli.question.asked import asked
+from app.cli.question.refining import refines
+from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
+from app.cli.verbs.optimize_joint import Joint
+from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, refuse_drafting
+from app.questions.field import Field, Group
+from app.questions.fields import (
     Batch,
     Context,
     Csv,
@@ -31,19 +28,12 @@ from app.cli.options import (
     Pipeline,
     Quiet,
     Seed,
+    SloTpot,
+    SloTtft,
     StopRule,
-    method_slug,
-    milliseconds,
-    read_model,
-    whole_numbers,
 )
-from app.cli.output import Answered
-from app.cli.question.accepted import as_given, draft_lengths, named_sources
-from app.cli.question.asked import asked
-from app.cli.question.refining import refines
-from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
-from app.cli.verbs.optimize_joint import Joint
-from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, refuse_drafting
+from app.questions.groups import AcceptanceOptions, DraftingOptions, RefiningOptions, StoredOptions
+from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 
 if TYPE_CHECKING:
     from app.cli.cell_answers import CellAnswer
@@ -58,7 +48,6 @@ DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
 DEFAULT_OUT = Path("rooftree-out")
 
 
-@grouped
 def optimize(
     placed: StoredOptions,
     drafting: DraftingOptions,
@@ -67,46 +56,48 @@ def optimize(
     joint: Joint,
     after: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[AFTER]", help="The second scrape of --metrics.", show_default=False
+        Field(
+            "The second scrape of --metrics.",
+            Group.WORKLOAD,
+            placeholder="[AFTER]",
+            argument=True,
         ),
     ] = None,
     model: Annotated[
         str,
-        typer.Option(
-            "--model",
-            autocompletion=completion.models,
-            callback=read_model,
-            help=(
+        Field(
+            (
                 "Target, shipped name or config.json, several by commas; default: that of the first"
                 " trace, without "
                 "one llama-3.1-8b; of masked blocks llada-8b."
             ),
+            Group.WORKLOAD,
+            names="models",
         ),
     ] = "",
     trace: Annotated[
         list[Path] | None,
-        typer.Option("--trace", help="Acceptance trace; repeat to compare methods."),
+        Field("Acceptance trace; repeat to compare methods.", Group.DRAFTING),
     ] = None,
     metrics: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--metrics",
-            metavar="BEFORE [AFTER]",
-            help=(
+        Field(
+            (
                 "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
                 " twice, or once for all "
                 "since it started: should the draft length that runs be changed, and what should be"
                 " measured next?"
             ),
+            Group.WORKLOAD,
+            placeholder="BEFORE [AFTER]",
         ),
     ] = None,
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
-            autocompletion=completion.methods,
-            help="Method of stated acceptance, of traces that name none or have such a drafter.",
+        Field(
+            "Method of stated acceptance, of traces that name none or have such a drafter.",
+            Group.DRAFTING,
+            names="methods",
         ),
     ] = "",
     batch: Batch = DEFAULT_BATCHES,
@@ -115,27 +106,23 @@ def optimize(
     draft_tokens: DraftTokens = None,
     tree_nodes: Annotated[
         str,
-        typer.Option(
-            "--tree-nodes",
-            help="Draft tokens of trees, static and dynamic, root excluded; 0 for none.",
+        Field(
+            "Draft tokens of trees, static and dynamic, root excluded; 0 for none.",
+            Group.DRAFTING,
         ),
     ] = DEFAULT_TREES,
     stop: StopRule = "",
-    slo_ttft: Annotated[
-        float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")
-    ] = None,
-    slo_tpot: Annotated[
-        float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")
-    ] = None,
+    slo_ttft: SloTtft = None,
+    slo_tpot: SloTpot = None,
     quality_floor: Annotated[
         float | None,
-        typer.Option(
-            "--quality-floor",
-            help=(
+        Field(
+            (
                 "Least share of tokens that masked blocks share with one token a pass, for a"
                 " --method that refines "
                 f"them; default {DEFAULT_FLOOR}."
             ),
+            Group.LIMITS,
         ),
     ] = None,
     pp: Pipeline = 1,
@@ -143,13 +130,13 @@ def optimize(
     dp: Data = 1,
     fidelity: Fidelity = "calibrated",
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for engine files and the answer.")
+        Path | None, Field("Folder for engine files and the answer.", Group.OUTPUT)
     ] = DEFAULT_OUT,
     explain: Annotated[
         bool,
-        typer.Option(
-            "--explain",
-            help="Say why each choice and not its neighbours: what they lose, and by what.",
+        Field(
+            "Say why each choice and not its neighbours: what they lose, and by what.",
+            Group.OUTPUT,
         ),
     ] = False,
     csv: Csv = None,

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import OutputTokens, PromptTokens, Rate, RequestFile, whole_numbers
 from app.cli.output import Answered
+from app.questions.field import Field, Group
+from app.questions.fields import OutputTokens, PromptTokens, Rate, RequestFile
+from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
     from app.answers.deployables import Deployable
     from app.answers.joint.simulated import Traffic
-    from app.cli.option_groups import AcceptanceOptions
+    from app.questions.groups import AcceptanceOptions
     from costmodel.answers.workload import Load
     from costmodel.configuration import DecodingConfiguration
     from costmodel.draft_shape import DraftShape
@@ -33,67 +33,64 @@ class Joint:
 
     search: Annotated[
         str,
-        typer.Option(
-            "--search",
-            help=(
+        Field(
+            (
                 "drafts: drafters and draft lengths at every --batch; full: devices, layouts,"
                 " formats, batch caps and token budgets too, under a load, the best confirmed by"
                 " simulation. With full --device, --dtype and --kv-dtype take several by commas."
             ),
+            Group.SEARCH,
         ),
     ] = "drafts"
     maximise: Annotated[
         str,
-        typer.Option(
-            "--maximise",
-            help="With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule.",
+        Field(
+            "With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule.",
+            Group.SEARCH,
         ),
     ] = "tokens"
     devices: Annotated[
         int,
-        typer.Option(
-            "--devices",
-            min=1,
-            help="With --search full: most devices of a kind, all replicas together.",
+        Field(
+            "With --search full: most devices of a kind, all replicas together.",
+            Group.HARDWARE,
+            least=1,
         ),
     ] = 1
     layouts: Annotated[
         str | None,
-        typer.Option(
-            "--layouts",
-            help=(
+        Field(
+            (
                 "With --search full: of a replica, such as tp1,tp2,tp2dp4ep8; default: powers of"
                 " two that --devices hold, with experts whole or shared."
             ),
+            Group.SEARCH,
         ),
     ] = None
     batch_caps: Annotated[
         str | None,
-        typer.Option(
-            "--batch-caps", help="With --search full: most requests in flight of a scheduler."
-        ),
+        Field("With --search full: most requests in flight of a scheduler.", Group.SEARCH),
     ] = None
     token_budgets: Annotated[
         str | None,
-        typer.Option(
-            "--token-budgets",
-            help="With --search full: most query tokens of an iteration (chunk sizes).",
-        ),
+        Field("With --search full: most query tokens of an iteration (chunk sizes).", Group.SEARCH),
     ] = None
     simulate: Annotated[
         bool,
-        typer.Option(
-            "--simulate/--no-simulate", help="With --search full: confirm the best by simulation."
+        Field(
+            "With --search full: confirm the best by simulation.",
+            Group.SEARCH,
+            spelled="--simulate/--no-simulate",
         ),
     ] = True
     good_share: Annotated[
         float | None,
-        typer.Option(
-            "--good-share",
-            help=(
+        Field(
+            (
                 "With --search full: share of the requests that must be within the limits. Default:"
                 " their means."
             ),
+            Group.LIMITS,
         ),
     ] = None
     requests: RequestFile = None
@@ -216,7 +213,7 @@ def joint_question(
     Raises:
         InputError: several models or engines, or values out of range.
     """
-    from app.cli.options import MOST_DRAFT_TOKENS, milliseconds
+    from app.questions.values import MOST_DRAFT_TOKENS, milliseconds
     from costmodel.answers.workload import Limits
     from costmodel.optimizers.drafters.competing import competing
     from costmodel.optimizers.joint.objective import objective_named

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.option_groups import AcceptanceOptions, RefiningOptions
 from app.cli.output import Answered
+from app.questions.groups import AcceptanceOptions, RefiningOptions
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -92,8 +92,8 @@ def optimize_refining(
         InputError: as `_searched`.
     """
     from app.cli.cells import cells_of
-    from app.cli.options import method_slug, whole_numbers
     from app.cli.question.asked import asked
+    from app.questions.values import method_slug, whole_numbers
 
     options = {
         **options,

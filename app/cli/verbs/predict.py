@@ -5,18 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from app.cli.cells import cells_of, marked, require_one, runnable
-from app.cli.option_groups import (
-    AcceptanceOptions,
-    DraftingOptions,
-    RefiningOptions,
-    StoredOptions,
-    grouped,
-)
-from app.cli.options import (
+from app.cli.output import Answered
+from app.cli.question.accepted import as_given, asked_source, lengths_for, numbers_words
+from app.questions.field import Field, Group, Stated
+from app.questions.fields import (
     Batch,
+    Config,
     Context,
     ContextGroup,
     Csv,
@@ -34,11 +29,9 @@ from app.cli.options import (
     StopRule,
     Trace,
     TreeFile,
-    whole_numbers,
 )
-from app.cli.output import Answered
-from app.cli.question.accepted import as_given, asked_source, lengths_for, numbers_words
-from app.cli.question.asked import Config
+from app.questions.groups import AcceptanceOptions, DraftingOptions, RefiningOptions, StoredOptions
+from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
     from app.answers.feasible import Settings
@@ -77,9 +70,8 @@ class _Cell(NamedTuple):
     plain: "Callable[[int, int], StepCost]"
 
 
-@grouped
 def predict(
-    running: typer.Context,
+    stated: Stated,
     placed: StoredOptions,
     drafting: DraftingOptions,
     accepted: AcceptanceOptions,
@@ -87,9 +79,9 @@ def predict(
     model: Model = "",
     table: Annotated[
         Path | None,
-        typer.Option(
-            "--table",
-            help="Parquet, CSV or JSON Lines of serving runs: answer TTFT and TPOT of every row.",
+        Field(
+            "Parquet, CSV or JSON Lines of serving runs: answer TTFT and TPOT of every row.",
+            Group.WORKLOAD,
         ),
     ] = None,
     config: Config = None,
@@ -101,41 +93,43 @@ def predict(
     batch: Batch = "1,8,64",
     context: Context = "1024",
     draft_tokens: Annotated[
-        str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
+        str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)
     ] = "0,3,5",
     include_prefill: Annotated[
         bool,
-        typer.Option(
-            "--include-prefill",
-            help=(
+        Field(
+            (
                 "Speedup of throughput too, prompts included, for requests of the trace's mean"
                 " lengths."
             ),
+            Group.SEARCH,
         ),
     ] = False,
     prompt: Annotated[
         float | None,
-        typer.Option(
-            "--prompt-tokens",
-            "--prompt",
-            min=1.0,
-            help="Mean prompt tokens: speedup of throughput too, beside that of a step.",
+        Field(
+            "Mean prompt tokens: speedup of throughput too, beside that of a step.",
+            Group.WORKLOAD,
+            spelled="--prompt-tokens",
+            also="--prompt",
+            least=1.0,
         ),
     ] = None,
     output: Annotated[
         float | None,
-        typer.Option(
-            "--output-tokens",
-            "--output",
-            min=1.0,
-            help="Mean output tokens; goes with --prompt-tokens.",
+        Field(
+            "Mean output tokens; goes with --prompt-tokens.",
+            Group.WORKLOAD,
+            spelled="--output-tokens",
+            also="--output",
+            least=1.0,
         ),
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option(
-            "--explain",
-            help="Say where each step's time goes and what would move it; a page with --out.",
+        Field(
+            "Say where each step's time goes and what would move it; a page with --out.",
+            Group.OUTPUT,
         ),
     ] = False,
     pp: Pipeline = 1,
@@ -145,9 +139,7 @@ def predict(
     fidelity: Fidelity = "calibrated",
     transform: Annotated[
         str,
-        typer.Option(
-            "--transform", help="Compression and skipped layers by name, comma-separated, in order."
-        ),
+        Field("Compression and skipped layers by name, comma-separated, in order.", Group.DRAFTING),
     ] = "",
     out: Out = None,
     csv: Csv = None,
@@ -159,16 +151,16 @@ def predict(
     if table is not None:
         from app.cli.verbs.predict_table import predict_table, refuse_others
 
-        refuse_others(running.params)
+        refuse_others(stated.values)
         return predict_table(table, json=json, out=out, csv=csv, quiet=quiet, seed=seed)
     from app.answers.optimize import acceptance
     from app.cli.output import deliver, say
-    from app.cli.question.asked import asked, given_options, with_options
+    from app.cli.question.asked import asked, with_options
     from app.cli.shown.predict import print_predictions
     from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InputError
 
-    given = given_options(running)
+    given = stated.given
     batches = whole_numbers(batch, "--batch", least=1)
     cells = cells_of(given)
     chosen = asked(config, given | cells[0], batch=batches[0] if "batch" in given else None)
@@ -197,7 +189,7 @@ def predict(
             configurations = _configurations(here, drafts, seed, (setting, *grid))
         rows += _rows(one, setting, configurations, drafts, grid, wanted)
     able = [made for _, made in settings if not isinstance(made, str)]
-    inputs = _inputs(running.params, chosen, batches, context, able, source) | {
+    inputs = _inputs(stated.values, chosen, batches, context, able, source) | {
         name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]
     }
     answer = {

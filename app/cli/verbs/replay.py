@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.option_groups import PlacedOptions, grouped
-from app.cli.options import (
-    MOST_DRAFT_TOKENS,
+from app.cli.output import Answered
+from app.questions.field import Field, Group, Stated
+from app.questions.fields import (
     Batch,
     Csv,
     DraftShapes,
@@ -19,12 +17,9 @@ from app.cli.options import (
     Quiet,
     Seed,
     StopRule,
-    method_slug,
-    ratio,
-    whole_numbers,
 )
-from app.cli.output import Answered
-from app.cli.question.asked import given_options
+from app.questions.groups import PlacedOptions
+from app.questions.values import MOST_DRAFT_TOKENS, method_slug, ratio, whole_numbers
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance, Law
@@ -36,35 +31,36 @@ ROWS = ("chains", "trees", "varying")
 _OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context", "splits")
 
 
-@grouped
 def replay(
-    running: typer.Context,
+    stated: Stated,
     placed: PlacedOptions,
     trace: Annotated[
         Path,
-        typer.Argument(help="Acceptance trace: Parquet, position JSON, or a shipped one by name."),
+        Field(
+            "Acceptance trace: Parquet, position JSON, or a shipped one by name.",
+            Group.WORKLOAD,
+            argument=True,
+        ),
     ],
     draft_tokens: Annotated[
-        str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
+        str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)
     ] = "1,3,5",
     tree: Annotated[
-        list[Path] | None, typer.Option("--tree", help="Tree JSON; repeat for several.")
+        list[Path] | None, Field("Tree JSON; repeat for several.", Group.DRAFTING)
     ] = None,
     method: Annotated[
         str,
-        typer.Option(
-            "--method", help="Method whose verifier decides what stays; default: the trace's."
-        ),
+        Field("Method whose verifier decides what stays; default: the trace's.", Group.DRAFTING),
     ] = "",
     verifier: Annotated[
         str,
-        typer.Option(
-            "--verifier",
-            help=(
+        Field(
+            (
                 "Rule that decides what stays instead: match, token_rejection, with_replacement,"
                 " without_replacement, "
                 "fixed_candidates, block, multi_path_block, typical or near_match."
             ),
+            Group.DRAFTING,
         ),
     ] = "",
     shape: DraftShapes = None,
@@ -72,21 +68,21 @@ def replay(
     match_rate: MatchRate = None,
     held_out: Annotated[
         bool,
-        typer.Option(
-            "--held-out",
-            help=(
+        Field(
+            (
                 "Our choice beside published policies, each chosen on half of the requests and run"
                 " on the other."
             ),
+            Group.SEARCH,
         ),
     ] = False,
     model: Model = "",
     batch: Batch = "1,8,64",
     context: Annotated[
-        int, typer.Option("--context", min=0, help="Cached tokens per request, of --held-out.")
+        int, Field("Cached tokens per request, of --held-out.", Group.WORKLOAD, least=0)
     ] = 1024,
     splits: Annotated[
-        int, typer.Option("--splits", min=1, help="Times that requests are halved, of --held-out.")
+        int, Field("Times that requests are halved, of --held-out.", Group.SEARCH, least=1)
     ] = 10,
     out: Out = None,
     csv: Csv = None,
@@ -101,7 +97,7 @@ def replay(
     tokens/s on the device, and policies of papers and engines with their own numbers, at every
     --batch. Default target: the recorded one.
     """
-    given = given_options(running)
+    given = stated.given
     if held_out:
         return _held_out(
             trace, given, placed, batch, context, match_rate, splits, seed, (out, csv, json, quiet)

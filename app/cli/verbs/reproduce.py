@@ -5,11 +5,9 @@ beside it?
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from app.cli import completion
-from app.cli.options import Csv, Json, Out, Quiet, Seed
 from app.cli.output import Answered
+from app.questions.field import Field, Group
+from app.questions.fields import Csv, Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,35 +18,33 @@ if TYPE_CHECKING:
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...",
-            help="Only these methods; all where none is named.",
-            autocompletion=completion.methods,
+        Field(
+            "Only these methods; all where none is named.",
+            Group.WORKLOAD,
+            placeholder="[NAME]...",
+            names="methods",
+            argument=True,
         ),
     ] = None,
     group: Annotated[
         str,
-        typer.Option(
-            "--group", help="Only rows of which this much is stated: full, partial or headline."
-        ),
+        Field("Only rows of which this much is stated: full, partial or headline.", Group.SEARCH),
     ] = "",
     rows: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--rows",
-            help=(
+        Field(
+            (
                 "CSV of published numbers, of drafting and serving (target, tree_or_gamma, value,"
                 " ...) or of masked "
                 "models (model, steps, tps, ...); repeatable. None: the numbers that the catalogue"
                 " reports."
             ),
+            Group.SEARCH,
         ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(
-            "--html", help="HTML page: predicted against published numbers, and every row."
-        ),
+        Field("HTML page: predicted against published numbers, and every row.", Group.OUTPUT),
     ] = None,
     out: Out = None,
     csv: Csv = None,

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Csv, Json, Out, Quiet, Seed
 from app.cli.output import Answered
+from app.questions.field import Field, Group
+from app.questions.fields import Csv, Json, Out, Quiet, Seed
 
 if TYPE_CHECKING:
     from app.answers.scoring.summaries import Predicted
@@ -19,41 +18,43 @@ if TYPE_CHECKING:
 def score(
     tables: Annotated[
         list[Path],
-        typer.Argument(
-            help=(
+        Field(
+            (
                 "Measured runs (Parquet, CSV or JSON Lines): backend, model_path, system, isl, osl,"
                 " concurrency and "
                 "ttft_ms or tpot_ms (also measured_..., silicon_...); further columns as in"
                 " `predict --table`."
-            )
+            ),
+            Group.WORKLOAD,
+            argument=True,
         ),
     ],
     baseline: Annotated[
         Path | None,
-        typer.Option(
-            "--baseline",
-            help=(
+        Field(
+            (
                 "What stands beside: an earlier --json or --out of this verb or of `predict"
                 " --table`, or another "
                 "tool's table of id, ttft_ms and tpot_ms."
             ),
+            Group.SEARCH,
         ),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            "--plot", "--html", help="HTML page: predicted against measured times by engine."
+        Field(
+            "HTML page: predicted against measured times by engine.", Group.OUTPUT, also="--html"
         ),
     ] = None,
     leave_out: Annotated[
         str,
-        typer.Option(
-            "--leave-out",
-            help=(
+        Field(
+            (
                 "model or device: constants that were fitted to serving runs are fitted again to"
                 " the other models or "
                 "devices of the tables before each is answered (minutes); as shipped stands beside."
             ),
+            Group.SEARCH,
         ),
     ] = "",
     out: Out = None,

@@ -6,23 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli import completion
-from app.cli.option_groups import (
+from app.cli.output import Answered
+from app.cli.question.accepted import acceptance_values, draft_lengths
+from app.cli.question.asked import DEPLOYMENT_FIELDS
+from app.cli.question.scenarios import asked_scenario
+from app.questions.field import Field, Group, Stated
+from app.questions.fields import Config, Csv, DraftShapes, Json, Out, Quiet, Seed, SloTpot, SloTtft
+from app.questions.groups import (
     AcceptanceOptions,
     DeploymentOptions,
     DraftingOptions,
     RefiningOptions,
     RequestOptions,
-    grouped,
     names_in,
 )
-from app.cli.options import Csv, DraftShapes, Json, Out, Quiet, Seed, milliseconds, read_model
-from app.cli.output import Answered
-from app.cli.question.accepted import acceptance_values, draft_lengths
-from app.cli.question.asked import DEPLOYMENT_FIELDS, Config, given_options
-from app.cli.question.scenarios import asked_scenario
+from app.questions.values import milliseconds
 
 if TYPE_CHECKING:
     from app.reports.simulation_page import LoadPoint, SimulationCase
@@ -53,9 +51,8 @@ _OPTIONS = {
 }
 
 
-@grouped
 def simulate(
-    running: typer.Context,
+    stated: Stated,
     placed: DeploymentOptions,
     drafting: DraftingOptions,
     accepted: AcceptanceOptions,
@@ -63,140 +60,131 @@ def simulate(
     asked: RequestOptions,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            autocompletion=completion.models,
-            callback=read_model,
-            help="Shipped name (see `models`), Hugging Face id or path of a config.json.",
+        Field(
+            "Shipped name (see `models`), Hugging Face id or path of a config.json.",
+            Group.WORKLOAD,
+            names="models",
         ),
     ] = None,
     trace: Annotated[
         str | None,
-        typer.Option(
-            "--trace",
-            help=(
+        Field(
+            (
                 "Trace that simulated requests walk along: of acceptance, or of a masked model's"
                 " confidence."
             ),
+            Group.DRAFTING,
         ),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option("--method", help="Method slug (`rooftree methods`); default: the trace's."),
+        Field("Method slug (`rooftree methods`); default: the trace's.", Group.DRAFTING),
     ] = None,
     shape: DraftShapes = None,
     draft_tokens: Annotated[
         str | None,
-        typer.Option(
-            "--draft-tokens",
-            help="Draft tokens K; several by commas are compared as --good-share does.",
+        Field(
+            "Draft tokens K; several by commas are compared as --good-share does.", Group.DRAFTING
         ),
     ] = None,
-    slo_ttft: Annotated[
-        float | None, typer.Option("--slo-ttft", help="Longest good time to first token, ms.")
-    ] = None,
-    slo_tpot: Annotated[
-        float | None, typer.Option("--slo-tpot", help="Longest good time per token, ms.")
-    ] = None,
+    slo_ttft: SloTtft = None,
+    slo_tpot: SloTpot = None,
     config: Config = None,
     scenario: Annotated[
         Path | None,
-        typer.Option(
-            "--scenario",
-            help=(
+        Field(
+            (
                 "YAML of sections (requests, deployment, scheduler, speculation, slo and more:"
                 " --explain-schema lists "
                 "every key); options go over what it says."
             ),
+            Group.WORKLOAD,
         ),
     ] = None,
     assigned: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help=(
+        Field(
+            (
                 "Any key of a scenario: section.key=VALUE (see --explain-schema), or a device's"
                 " number: "
                 "device.KEY=VALUE. Repeatable."
             ),
+            Group.HARDWARE,
+            spelled="--set",
         ),
     ] = None,
     explain_schema: Annotated[
         bool,
-        typer.Option(
-            "--explain-schema", help="List every section.key with type, default, range and meaning."
-        ),
+        Field("List every section.key with type, default, range and meaning.", Group.OUTPUT),
     ] = False,
     compare: Annotated[
         list[str] | None,
-        typer.Option(
-            "--compare",
-            help=(
+        Field(
+            (
                 "Run a variant on the same requests too: chunked, prefill-first, whole-prompts,"
                 " no-prefix-cache, "
                 "reserve-output, or autoregressive (one token a pass, nothing drafted or masked)."
                 " Repeatable. Where "
                 "prompts stay whole, the token budget grows to the longest of them."
             ),
+            Group.SEARCH,
         ),
     ] = None,
     policies: Annotated[
         str | None,
-        typer.Option(
-            "--policies",
-            help=(
+        Field(
+            (
                 "Who sets the draft length while serving, compared on the same requests: names with"
                 " commas between, "
                 "or all. ours (by batch, as exported), vllm, sglang, sglang-throughput, nightjar,"
                 " goodput, fixed, plain, "
                 "and the bounds expected and oracle. --draft-tokens is the longest."
             ),
+            Group.SEARCH,
         ),
     ] = None,
     rates: Annotated[
         str | None,
-        typer.Option("--rates", help="Run at these loads too, requests per second: 1,2,4."),
+        Field("Run at these loads too, requests per second: 1,2,4.", Group.WORKLOAD),
     ] = None,
     good_share: Annotated[
         float | None,
-        typer.Option(
-            "--good-share",
-            help=(
+        Field(
+            (
                 "Find the highest rate at which this share of the requests is within --slo-ttft and"
                 " --slo-tpot, for "
                 "every draft length or variant; --rates shows goodput there too. Default with"
                 " several K: 0.9."
             ),
+            Group.LIMITS,
         ),
     ] = None,
     beside: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--beside",
-            help=(
+        Field(
+            (
                 "Folder of `load --out`: its requests are simulated, and what users of the live"
                 " server saw stands "
                 "beside. Repeatable; --out keeps replay.json and replay.parquet, to which further"
                 " calls add."
             ),
+            Group.WORKLOAD,
         ),
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option(
-            "--seeds", min=1, max=MOST_SEEDS, help="Repeat over so many seeds, for intervals."
-        ),
+        Field("Repeat over so many seeds, for intervals.", Group.RUN, least=1, most=MOST_SEEDS),
     ] = 1,
     per_request: Annotated[
-        Path | None, typer.Option("--per-request", help="Parquet with a row per request.")
+        Path | None, Field("Parquet with a row per request.", Group.OUTPUT)
     ] = None,
     timeline: Annotated[
         Path | None,
-        typer.Option("--timeline", help="JSON of trace events for Perfetto or chrome://tracing."),
+        Field("JSON of trace events for Perfetto or chrome://tracing.", Group.OUTPUT),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="HTML page: waiting times, load over time, goodput over load."),
+        Field("HTML page: waiting times, load over time, goodput over load.", Group.OUTPUT),
     ] = None,
     out: Out = None,
     csv: Csv = None,
@@ -232,7 +220,7 @@ def simulate(
     named = {
         **asked.named,
         "deployment.model": model,
-        **_deployed(given_options(running)),
+        **_deployed(stated.given),
         "speculation.draft_tokens": length,
         "speculation.shape": shape,
         "speculation.method": method,
@@ -256,9 +244,9 @@ def simulate(
             },
         )
         named["requests.file"] = str(beside[0])
-    stated = {key: value for key, value in named.items() if value is not None}
+    named = {key: value for key, value in named.items() if value is not None}
     written, assumed = asked_scenario(
-        stated, assigned or (), scenario, config, refining, options=_OPTIONS
+        named, assigned or (), scenario, config, refining, options=_OPTIONS
     )
     if beside:
         return _beside(written, beside, assumed, seed=seed, out=out, json=json, quiet=quiet)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Csv, Json, Quiet, Seed
 from app.cli.output import Answered
+from app.questions.field import Field, Group
+from app.questions.fields import Csv, Json, Quiet, Seed
 
 if TYPE_CHECKING:
     from app.answers.sweep.compare import SweepComparison
@@ -22,45 +21,43 @@ _SHOWN = 20  # cells of each kind on the screen
 def sweep(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            help=(
+        Field(
+            (
                 "YAML of lists: models, devices, engines, tensor_parallel, drafters, traces,"
                 " batches, contexts."
-            )
+            ),
+            Group.WORKLOAD,
+            argument=True,
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Parquet file, one row a cell.")] = None,
+    out: Annotated[Path | None, Field("Parquet file, one row a cell.", Group.OUTPUT)] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with an unfinished sweep of the same file and --out."),
+        Field("Go on with an unfinished sweep of the same file and --out.", Group.RUN),
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", min=1, max=1024, help="Processes; default: one for each processor core."
-        ),
+        Field("Processes; default: one for each processor core.", Group.RUN, least=1, most=1024),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(
-            "--ray",
-            metavar="ADDRESS",
-            help=(
-                "Compute on the nodes of a Ray cluster, host:port or auto (needs the extra `ray`)."
-            ),
+        Field(
+            "Compute on the nodes of a Ray cluster, host:port or auto (needs the extra `ray`).",
+            Group.RUN,
+            placeholder="ADDRESS",
         ),
     ] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(
-            "--compare", metavar="OLD NEW", help="Instead: which cells moved between two results."
+        Field(
+            "Instead: which cells moved between two results.", Group.SEARCH, placeholder="OLD NEW"
         ),
     ] = None,
     threshold: Annotated[
         float,
-        typer.Option(
-            "--threshold",
-            help="Of --compare: a cell moves where a rate changes by more than this share.",
+        Field(
+            "Of --compare: a cell moves where a rate changes by more than this share.",
+            Group.SEARCH,
         ),
     ] = DEFAULT_THRESHOLD,
     csv: Csv = None,

@@ -5,26 +5,18 @@ joins them.
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from app.cli.options import MOST_DRAFT_TOKENS, Csv, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
 from app.cli.verbs.traces_confidence import compared_policies, confidence_facts, print_policies
-from app.cli.verbs.traces_import import counts_of, import_
-
-cli = typer.Typer(
-    help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None
-)
-
-
-cli.command("import")(import_)
+from app.cli.verbs.traces_import import counts_of
+from app.questions.field import Field, Group
+from app.questions.fields import Csv, Json, Out, Quiet, Seed
+from app.questions.values import MOST_DRAFT_TOKENS, whole_numbers
 
 
-@cli.command("inspect")
 def inspect(
-    file: Annotated[Path, typer.Argument(help="Trace to look into.")],
+    file: Annotated[Path, Field("Trace to look into.", Group.WORKLOAD, argument=True)],
     draft_tokens: Annotated[
-        str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")
+        str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)
     ] = "1,3,5,8",
     out: Out = None,
     csv: Csv = None,
@@ -73,19 +65,19 @@ def inspect(
     )
 
 
-@cli.command("compare")
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(help="Traces to set side by side, by path or shipped name.")
+        list[Path],
+        Field(
+            "Traces to set side by side, by path or shipped name.", Group.WORKLOAD, argument=True
+        ),
     ],
-    draft_tokens: Annotated[
-        int, typer.Option("--draft-tokens", min=1, max=64, help="Draft tokens K.")
-    ] = 5,
+    draft_tokens: Annotated[int, Field("Draft tokens K.", Group.DRAFTING, least=1, most=64)] = 5,
     kind: Annotated[
-        str | None, typer.Option("--kind", help="Only this kind of prompt; `all` is their sum.")
+        str | None, Field("Only this kind of prompt; `all` is their sum.", Group.WORKLOAD)
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw acceptance over depth as an HTML page.")
+        Path | None, Field("Draw acceptance over depth as an HTML page.", Group.OUTPUT)
     ] = None,
     out: Out = None,
     csv: Csv = None,

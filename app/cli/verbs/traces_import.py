@@ -5,9 +5,9 @@ trace file.
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Json, MatchRate, Quiet, Seed, ratio
+from app.questions.field import Field, Group
+from app.questions.fields import Json, MatchRate, Quiet, Seed
+from app.questions.values import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,36 +31,38 @@ _FORMATS = (
 def import_(
     files: Annotated[
         list[Path],
-        typer.Argument(help="File to import; of counters two scrapes, before and after, or one."),
+        Field(
+            "File to import; of counters two scrapes, before and after, or one.",
+            Group.WORKLOAD,
+            argument=True,
+        ),
     ],
-    form: Annotated[str | None, typer.Option("--format", help=_FORMATS)] = None,
+    form: Annotated[str | None, Field(_FORMATS, Group.RUN, spelled="--format")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--out", help="Parquet file to write; else named like the last file, here."
+        Field(
+            "Parquet file to write; else named like the last file, here.", Group.OUTPUT, also="-o"
         ),
     ] = None,
     drafter: Annotated[
         str | None,
-        typer.Option("--drafter", help="Which drafter or row of the file, where it holds several."),
+        Field("Which drafter or row of the file, where it holds several.", Group.DRAFTING),
     ] = None,
     draft_tokens: Annotated[
         int | None,
-        typer.Option(
-            "--draft-tokens",
-            min=1,
-            max=1024,
-            help="Draft length K in use, where the file does not tell it.",
+        Field(
+            "Draft length K in use, where the file does not tell it.",
+            Group.DRAFTING,
+            least=1,
+            most=1024,
         ),
     ] = None,
     model: Annotated[
         str,
-        typer.Option(
-            "--model", help="Target model, where the file does not name it or names several."
-        ),
+        Field("Target model, where the file does not name it or names several.", Group.WORKLOAD),
     ] = "",
     method: Annotated[
-        str, typer.Option("--method", help="Method slug, where the file does not name it.")
+        str, Field("Method slug, where the file does not name it.", Group.DRAFTING)
     ] = "",
     match_rate: MatchRate = None,
     seed: Seed = 0,

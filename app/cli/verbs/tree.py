@@ -5,13 +5,12 @@ trace.
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli import completion
-from app.cli.option_groups import AcceptanceOptions, DraftingOptions, PlacedOptions, grouped
-from app.cli.options import Batch, Context, Csv, Json, Model, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
 from app.cli.question.accepted import is_rates
+from app.questions.field import Field, Group, Stated
+from app.questions.fields import Batch, Context, Csv, Json, Model, Out, Quiet, Seed
+from app.questions.groups import AcceptanceOptions, DraftingOptions, PlacedOptions
+from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
     from costmodel.method import Method
@@ -28,59 +27,53 @@ METHOD_HELP = (
 )
 
 
-@grouped
 def tree(
-    running: typer.Context,
+    stated: Stated,
     accepted: AcceptanceOptions,
     placed: PlacedOptions,
     drafting: DraftingOptions,
     model: Model = "",
-    method: Annotated[
-        str, typer.Option("--method", help=METHOD_HELP, autocompletion=completion.methods)
-    ] = "",
-    nodes: Annotated[str, typer.Option("--nodes", help=NODES_HELP)] = "64,256",
-    depth: Annotated[int, typer.Option("--depth", help="Most levels, root included.")] = 10,
+    method: Annotated[str, Field(METHOD_HELP, Group.DRAFTING, names="methods")] = "",
+    nodes: Annotated[str, Field(NODES_HELP, Group.DRAFTING)] = "64,256",
+    depth: Annotated[int, Field("Most levels, root included.", Group.DRAFTING)] = 10,
     batch: Batch = "1,8,64",
     context: Context = "1024",
     captured_rows: Annotated[
         str,
-        typer.Option(
-            "--captured-rows",
-            help="Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.",
+        Field(
+            "Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.", Group.DRAFTING
         ),
     ] = "",
     held_out: Annotated[
         bool,
-        typer.Option(
-            "--held-out",
-            help="Also choose on half of a recording's requests, and replay on the other half.",
+        Field(
+            "Also choose on half of a recording's requests, and replay on the other half.",
+            Group.SEARCH,
         ),
     ] = False,
     robust: Annotated[
         bool,
-        typer.Option(
-            "--robust",
-            help=(
+        Field(
+            (
                 "Also the tree that is safest under the sampling error, and how many tokens are"
                 " enough."
             ),
+            Group.SEARCH,
         ),
     ] = False,
     recorded_tokens: Annotated[
         int | None,
-        typer.Option(
-            "--recorded-tokens", min=1, help="Positions that a vector was counted on, for --robust."
-        ),
+        Field("Positions that a vector was counted on, for --robust.", Group.DRAFTING, least=1),
     ] = None,
     split_over: Annotated[
         str | None,
-        typer.Option(
-            "--split-over",
-            help=(
+        Field(
+            (
                 "Requests of one batch that share the nodes: so many of the recording, or a JSON"
                 " file with a survival "
                 "vector, P(first d draft tokens kept), for each."
             ),
+            Group.DRAFTING,
         ),
     ] = None,
     out: Out = None,
@@ -108,7 +101,7 @@ def tree(
     from app.answers.trees.speeds import speed_rows
     from app.cli.output import deliver
     from app.cli.question.accepted import as_given
-    from app.cli.question.asked import asked, given_options
+    from app.cli.question.asked import asked
     from app.cli.shown.trees import print_trees
     from hardware_profiles.errors import InputError
 
@@ -132,7 +125,7 @@ def tree(
 
         depth, width = prompted.shape.depth + 1, WIDTH
     known, title, assumed, slug = _known(accepted, depth, width, method)
-    _check_speeds(given_options(running), model, prompted)
+    _check_speeds(stated.given, model, prompted)
     _check_scores(known, prompted, held_out=held_out, robust=robust)
     rows = _rows(known, budgets, depth, prompted, seed if held_out else None)
     for row in rows if robust else ():
@@ -147,7 +140,7 @@ def tree(
             whole_numbers(batch, "--batch", least=1),
             whole_numbers(context, "--context", least=0),
         )
-        question = asked(None, {**given_options(running), "model": model, "method": slug or method})
+        question = asked(None, {**stated.given, "model": model, "method": slug or method})
         speeds = speed_rows(question, known, rows, grid, depth=depth, captured_rows=captured)
     numbers = accepted.acceptance is not None and is_rates(accepted.acceptance)
     inputs = {
@@ -267,7 +260,7 @@ def _prompted(method: str, accepted: AcceptanceOptions) -> "Method | None":
     Raises:
         InputError: there is no such method.
     """
-    from app.cli.options import method_slug
+    from app.questions.values import method_slug
     from costmodel.method_library import load_method
 
     named = [text.partition(":")[0] for text in accepted.drafter or ()] if not method else [method]

@@ -1,7 +1,7 @@
-"""How do keyword arguments become a question of the command line?
+"""How do keyword arguments become a question?
 
-They pass through the verb's own parser, so that names, ranges, defaults and errors are those of the
-command. Leaves out what becomes of the answer (`rooftree.answer`).
+Names, types, ranges and defaults are those of the verb's fields, from which the command line is made
+too. Leaves out what becomes of the answer (`rooftree.answer`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from app.questions.field import NamedField, fields_of, stated_words
 from hardware_profiles.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ Option = (
     | Mapping[str, Any]
     | None
 )
+_OF_SCREENS = ("json", "quiet")  # options that say what is printed
 _numbers = count()
 
 
@@ -47,7 +49,7 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
     """Ask a verb, without any output.
 
     Args:
-        verb: words of the command, as `optimize` or `traces import`.
+        verb: its words, as `optimize` or `traces import`.
         arguments: what has no option's name.
         options: by option, underscores for dashes; None where it is not given.
 
@@ -55,35 +57,37 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
         InputError: an option that the verb does not have, or a value that makes no sense.
         InfeasibleError: nothing fits or meets the limits.
     """
-    from app.cli.main import HELP_OPTIONS, Misuse
+    from app.cli.door import ask
+    from app.cli.main import VERBS
 
-    command = _command(verb)
-    given = {name: value for name, value in options.items() if value is not None}
-    spelled = [word for value in arguments for word in _values(value, several=True)]
-    words = [word for name, value in given.items() for word in _words(command, verb, name, value)]
-    silent = {"json": False, "quiet": True} | ({} if "out" in given else {"out": None})
-    try:
-        settings = {
-            "help_option_names": list(HELP_OPTIONS)
-        }  # a parser keeps those that it was first used with
-        context = command.make_context(verb, [*words, "--", *spelled], **settings)
-        context.params |= {name: value for name, value in silent.items() if name in context.params}
-        found: Answered = command.invoke(context)
-    except Misuse as error:
-        message = error.format_message()  # type: ignore[attr-defined]
-        raise InputError(message.removesuffix("."), key=f"rooftree {verb}") from None
+    table = {f.keyword: f for f in fields_of(VERBS[verb])}
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is not None:
+            field = _known(verb, name, table)
+            values[field.name] = field.read(_readable(value))
+    unnamed = [word for value in arguments for word in stated_words(_readable(value))]
+    for field in table.values():
+        if field.row.argument and unnamed:
+            here, unnamed = (unnamed, []) if field.is_list else (unnamed[:1], unnamed[1:])
+            values[field.name] = field.read(here)
+    if unnamed:
+        raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
+    found: Answered = ask(VERBS[verb], values, silent=True)
     return found
 
 
-@lru_cache
-def _command(verb: str) -> Any:
-    """The parser of a verb."""
-    from app.cli.main import command
+def _known(verb: str, name: str, table: Mapping[str, NamedField]) -> NamedField:
+    """The field that a keyword names.
 
-    found = command()
-    for word in verb.split():
-        found = found.commands[word]
-    return found
+    Raises:
+        InputError: there is none, with those that are spelled nearly so.
+    """
+    if name in table and name not in _OF_SCREENS:
+        return table[name]
+    near = get_close_matches(name, option_names(verb), n=3)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise InputError(f"rooftree.{verb.replace(' ', '_')} has no such option{meant}", key=name)
 
 
 def option_names(verb: str) -> list[str]:
@@ -93,44 +97,20 @@ def option_names(verb: str) -> list[str]:
         >>> [name for name in option_names("replay") if name.startswith("d")]
         ['dtype', 'draft_dtype', 'device', 'draft_tokens']
     """
-    spelled = [
-        option for each in _command(verb).params for option in each.opts if option.startswith("--")
-    ]
-    return [option.removeprefix("--").replace("-", "_") for option in spelled]
+    from app.cli.main import VERBS
+
+    return [f.keyword for f in fields_of(VERBS[verb]) if not f.row.argument]
 
 
-def _words(command: Any, verb: str, name: str, value: Option) -> list[str]:
-    """An option as the words that spell it."""
-    option = "--" + name.replace("_", "-")
-    known = next((each for each in command.params if option in each.opts), None)
-    if known is None or name in ("json", "quiet"):
-        near = get_close_matches(name, option_names(verb), n=3)
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise InputError(f"rooftree.{verb.replace(' ', '_')} has no such option{meant}", key=name)
-    if known.is_flag:
-        return [option] if value else known.secondary_opts[:1]
-    if known.nargs > 1:
-        return [option, *_values(value, several=True)]
-    return [f"{option}={word}" for word in _values(value, several=known.multiple)]
-
-
-def _values(value: Option, *, several: bool) -> list[str]:
-    """A value as one word, or as many where an option is repeated; an answer as a file that holds
-    it.
-    """
-    if isinstance(value, Mapping):
-        return [
-            f"{key}={item if isinstance(item, str) else json.dumps(item)}"
-            for key, item in value.items()
-        ]
-    if isinstance(value, str | os.PathLike):
-        return [os.fspath(value)]
+def _readable(value: Option) -> Any:
+    """A value as fields read it: an answer as a file that holds it, also within a list."""
+    if isinstance(value, str | os.PathLike | Mapping):
+        return value
     if isinstance(value, WrittenAnswer):
-        return [str(_file(value))]
+        return _file(value)
     if isinstance(value, Iterable):
-        each = [word for item in value for word in _values(item, several=several)]
-        return each if several else [",".join(each)]
-    return [str(value)]
+        return [_readable(entry) for entry in value]
+    return value
 
 
 def listed(lists: Option) -> Option:

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.option_groups import RequestOptions, grouped
-from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
+from app.questions.field import Field, Group
+from app.questions.fields import Json, Quiet, Seed
+from app.questions.groups import RequestOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,81 +14,68 @@ if TYPE_CHECKING:
     from real_runs.servers.identify import Server
     from real_runs.servers.load import LoadResult
 
-Url = Annotated[str, typer.Argument(help="Address of the server, such as http://127.0.0.1:8080.")]
-Served = Annotated[
-    str | None, typer.Option("--model", help="Which model, where the server has several.")
+Url = Annotated[
+    str,
+    Field("Address of the server, such as http://127.0.0.1:8080.", Group.WORKLOAD, argument=True),
 ]
+Served = Annotated[str | None, Field("Which model, where the server has several.", Group.WORKLOAD)]
 KeyEnv = Annotated[
     str | None,
-    typer.Option("--key-env", help="Environment variable with the key that the server asks for."),
+    Field("Environment variable with the key that the server asks for.", Group.HARDWARE),
 ]
 Timeout = Annotated[
     float,
-    typer.Option(
-        "--timeout", min=0.1, help="Seconds of silence after which an answer counts as lost."
-    ),
+    Field("Seconds of silence after which an answer counts as lost.", Group.RUN, least=0.1),
 ]
 
 
-@grouped
 def load(
     url: Url,
     out: Annotated[
         Path,
-        typer.Option("--out", help="Folder for the answers; unfinished work is kept there too."),
+        Field("Folder for the answers; unfinished work is kept there too.", Group.OUTPUT),
     ],
     asked: RequestOptions,
     duration: Annotated[
         str | None,
-        typer.Option(
-            "--duration", help="With --rate in place of --count: a time such as 60s or 5m."
-        ),
+        Field("With --rate in place of --count: a time such as 60s or 5m.", Group.WORKLOAD),
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option(
-            "--prompts",
-            help=(
+        Field(
+            (
                 "TOML of a title and [[prompts]], each with id, kind and text: sent as they are,"
                 " or, with lengths, "
                 "the text that passages are taken from. Default: passages of the shipped set."
             ),
+            Group.WORKLOAD,
         ),
     ] = None,
     assigned: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help=(
-                "Any key of a scenario's requests: requests.think_s=2 (see `simulate`). Repeatable."
-            ),
+        Field(
+            "Any key of a scenario's requests: requests.think_s=2 (see `simulate`). Repeatable.",
+            Group.HARDWARE,
+            spelled="--set",
         ),
     ] = None,
     model: Served = None,
     key_env: KeyEnv = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
-            "--option",
-            help="Further key of every request, KEY=JSON: cache_prompt=false. Repeatable.",
+        Field(
+            "Further key of every request, KEY=JSON: cache_prompt=false. Repeatable.",
+            Group.WORKLOAD,
         ),
     ] = None,
-    temperature: Annotated[
-        float, typer.Option("--temperature", min=0.0, help="0 is greedy.")
-    ] = 0.0,
+    temperature: Annotated[float, Field("0 is greedy.", Group.WORKLOAD, least=0.0)] = 0.0,
     stop_at_eos: Annotated[
         bool,
-        typer.Option(
-            "--stop-at-eos", help="Let the model end an answer before all its tokens are generated."
-        ),
+        Field("Let the model end an answer before all its tokens are generated.", Group.WORKLOAD),
     ] = False,
-    most_at_once: Annotated[
-        int, typer.Option("--most-at-once", min=1, help="Requests under way at a time.")
-    ] = 1000,
+    most_at_once: Annotated[int, Field("Requests under way at a time.", Group.RUN, least=1)] = 1000,
     timeout: Timeout = 300.0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Send only what is missing in the folder.")
-    ] = False,
+    resume: Annotated[bool, Field("Send only what is missing in the folder.", Group.RUN)] = False,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,

@@ -5,11 +5,10 @@ users' waits.
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
 from app.cli.verbs.live.load import KeyEnv, Served, Url
+from app.questions.field import Field, Group
+from app.questions.fields import Json, Quiet, Seed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,14 +19,15 @@ if TYPE_CHECKING:
 def observe(
     url: Url,
     for_: Annotated[
-        str, typer.Option("--for", help="How long, such as 60s, 5m or 1h; Ctrl-C ends it earlier.")
+        str,
+        Field(
+            "How long, such as 60s, 5m or 1h; Ctrl-C ends it earlier.", Group.RUN, spelled="--for"
+        ),
     ] = "60s",
-    every: Annotated[
-        str, typer.Option("--every", help="Between two scrapes of the counters.")
-    ] = "5s",
+    every: Annotated[str, Field("Between two scrapes of the counters.", Group.RUN)] = "5s",
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Parquet file for the acceptance, a trace of level 0."),
+        Field("Parquet file for the acceptance, a trace of level 0.", Group.OUTPUT),
     ] = None,
     model: Served = None,
     key_env: KeyEnv = None,

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Device, Json, Overrides, Quiet, Seed
+from app.questions.field import Field, Group
+from app.questions.fields import Device, Json, Overrides, Quiet, Seed
 
 if TYPE_CHECKING:
     from costmodel.calibration.calibrate import CalibrationScore
@@ -15,67 +14,53 @@ if TYPE_CHECKING:
 def calibrate(
     kernels: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--kernels", help="Table of kernel timings, Parquet or CSV; repeat for several."
-        ),
+        Field("Table of kernel timings, Parquet or CSV; repeat for several.", Group.RUN),
     ] = None,
     device: Device = "h100-sxm",
     more: Annotated[
-        list[Path] | None, typer.Argument(help="Further tables.", show_default=False)
+        list[Path] | None, Field("Further tables.", Group.WORKLOAD, argument=True)
     ] = None,
     score_only: Annotated[
-        bool, typer.Option("--score-only", help="Score the profile as it is; fit nothing.")
+        bool, Field("Score the profile as it is; fit nothing.", Group.RUN)
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Profile to write, a .toml file.")
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option("--dtype", help="Number format whose rows are used.")
-    ] = "bf16",
-    share: Annotated[
-        float, typer.Option("--share", help="Share of the rows to fit to, or that was.")
-    ] = 0.25,
+    out: Annotated[Path | None, Field("Profile to write, a .toml file.", Group.OUTPUT)] = None,
+    dtype: Annotated[str, Field("Number format whose rows are used.", Group.FORMATS)] = "bf16",
+    share: Annotated[float, Field("Share of the rows to fit to, or that was.", Group.RUN)] = 0.25,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model", help="Shipped model behind tables that name layers without shapes."
-        ),
+        Field("Shipped model behind tables that name layers without shapes.", Group.WORKLOAD),
     ] = None,
     here: Annotated[
         str | None,
-        typer.Option(
-            "--here", help="Measure this machine instead of reading tables: cpu, cuda or cuda:1."
-        ),
+        Field("Measure this machine instead of reading tables: cpu, cuda or cuda:1.", Group.RUN),
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="With --here: CPU threads.")] = 1,
-    budget: Annotated[
-        str, typer.Option("--budget", help="With --here: wall time, e.g. 10m.")
-    ] = "10m",
+    threads: Annotated[int, Field("With --here: CPU threads.", Group.HARDWARE, least=1)] = 1,
+    budget: Annotated[str, Field("With --here: wall time, e.g. 10m.", Group.RUN)] = "10m",
     results: Annotated[
-        Path, typer.Option("--results", help="With --here: folder for the rows and the profile.")
+        Path, Field("With --here: folder for the rows and the profile.", Group.HARDWARE)
     ] = Path("rooftree-out/calibrate"),
     resume: Annotated[
-        bool, typer.Option("--resume", help="With --here: go on in a folder that holds rows.")
+        bool, Field("With --here: go on in a folder that holds rows.", Group.RUN)
     ] = False,
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base",
-            help="With --here: profile to start from; default: the device's own, where one ships.",
+        Field(
+            "With --here: profile to start from; default: the device's own, where one ships.",
+            Group.RUN,
         ),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(
-            "--server",
-            help="Measure the engine that answers at this address, such as http://HOST:8000.",
+        Field(
+            "Measure the engine that answers at this address, such as http://HOST:8000.",
+            Group.HARDWARE,
         ),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine",
-            help="Measure llama.cpp, started here with --model FILE.gguf for every draft length.",
+        Field(
+            "Measure llama.cpp, started here with --model FILE.gguf for every draft length.",
+            Group.HARDWARE,
         ),
     ] = None,
     overrides: Overrides = None,

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from app.cli.options import Json, Quiet
+from app.questions.field import Field, Group
+from app.questions.fields import Json, Quiet
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -15,25 +14,26 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 def campaign(
     file: Annotated[
         Path,
-        typer.Argument(help="Campaign file (YAML), or the name of a shipped one: cpu, gpu-80gb."),
+        Field(
+            "Campaign file (YAML), or the name of a shipped one: cpu, gpu-80gb.",
+            Group.WORKLOAD,
+            argument=True,
+        ),
     ],
-    budget: Annotated[
-        str, typer.Option("--budget", help="Wall time for everything, e.g. 540s, 9m, 1h.")
-    ] = "9m",
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path(
+    budget: Annotated[str, Field("Wall time for everything, e.g. 540s, 9m, 1h.", Group.RUN)] = "9m",
+    out: Annotated[Path, Field("Folder for the results.", Group.OUTPUT)] = Path(
         "rooftree-out/campaign"
     ),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on in a folder that holds results.")
-    ] = False,
+    resume: Annotated[bool, Field("Go on in a folder that holds results.", Group.RUN)] = False,
     isolate: Annotated[
-        bool, typer.Option("--isolate/--no-isolate", help="Run each job in a process of its own.")
+        bool,
+        Field("Run each job in a process of its own.", Group.RUN, spelled="--isolate/--no-isolate"),
     ] = True,
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model",
-            help="A .gguf file or Hugging Face folder for recordings and decoding that name none.",
+        Field(
+            "A .gguf file or Hugging Face folder for recordings and decoding that name none.",
+            Group.WORKLOAD,
         ),
     ] = None,
     json: Json = False,

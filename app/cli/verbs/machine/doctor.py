@@ -2,19 +2,16 @@
 
 from typing import Annotated
 
-import typer
-
-from app.cli.options import Json, Quiet
+from app.questions.field import Field, Group
+from app.questions.fields import Json, Quiet
 
 
 def doctor(
     gpu: Annotated[
         bool,
-        typer.Option(
-            "--gpu", help="Try the GPU: would measurements on it be true? About a minute."
-        ),
+        Field("Try the GPU: would measurements on it be true? About a minute.", Group.HARDWARE),
     ] = False,
-    device: Annotated[str, typer.Option("--device", help="With --gpu: torch device.")] = "cuda",
+    device: Annotated[str, Field("With --gpu: torch device.", Group.HARDWARE)] = "cuda",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

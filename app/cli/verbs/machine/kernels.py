@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Json, Out, Quiet, whole_numbers
+from app.questions.field import Field, Group
+from app.questions.fields import Json, Out, Quiet
+from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
     from hardware_profiles.profile import Device
@@ -17,50 +17,50 @@ _OPERATIONS = ("attention", "prefill", "gemm", "moe", "copy", "launch", "steps")
 
 def kernels(
     operation: Annotated[
-        str, typer.Argument(help="attention, prefill, gemm, moe, copy, launch or steps.")
+        str,
+        Field(
+            "attention, prefill, gemm, moe, copy, launch or steps.", Group.WORKLOAD, argument=True
+        ),
     ] = "attention",
     model: Annotated[
-        str, typer.Option("--model", help="Shipped model whose shapes to take.")
+        str, Field("Shipped model whose shapes to take.", Group.WORKLOAD)
     ] = "smollm2-135m",
-    device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
-    dtype: Annotated[str, typer.Option("--dtype", help="fp32, bf16 or fp16.")] = "fp32",
-    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads.")] = 1,
-    batch: Annotated[str, typer.Option("--batch", help="Requests, comma-separated.")] = "1",
+    device: Annotated[str, Field("Torch device.", Group.HARDWARE)] = "cpu",
+    dtype: Annotated[str, Field("fp32, bf16 or fp16.", Group.FORMATS)] = "fp32",
+    threads: Annotated[int, Field("CPU threads.", Group.HARDWARE, least=1)] = 1,
+    batch: Annotated[str, Field("Requests, comma-separated.", Group.WORKLOAD)] = "1",
     query_tokens: Annotated[
         str,
-        typer.Option(
-            "--query-tokens", help="New tokens per request, or chunk lengths, comma-separated."
-        ),
+        Field("New tokens per request, or chunk lengths, comma-separated.", Group.RUN),
     ] = "1,8,64",
     context: Annotated[
-        str, typer.Option("--context", help="Cached tokens per request, comma-separated.")
+        str, Field("Cached tokens per request, comma-separated.", Group.WORKLOAD)
     ] = "512,2048",
     rows: Annotated[
         str,
-        typer.Option("--rows", help="Tokens of a product, kernels of a chain, or bytes of a copy."),
+        Field("Tokens of a product, kernels of a chain, or bytes of a copy.", Group.SEARCH),
     ] = "1,8,64",
-    mask: Annotated[str, typer.Option("--mask", help="causal or tree.")] = "causal",
+    mask: Annotated[str, Field("causal or tree.", Group.RUN)] = "causal",
     implementation: Annotated[
         list[str] | None,
-        typer.Option("--implementation", help="Repeat for several; default: all that run here."),
+        Field("Repeat for several; default: all that run here.", Group.RUN),
     ] = None,
     graph: Annotated[
-        bool, typer.Option("--graph/--eager", help="Replay captured graphs, or launch one by one.")
+        bool,
+        Field(
+            "Replay captured graphs, or launch one by one.", Group.RUN, spelled="--graph/--eager"
+        ),
     ] = True,
-    repeats: Annotated[int, typer.Option("--repeats", min=3, help="Most repeats.")] = 15,
-    budget: Annotated[str, typer.Option("--budget", help="Wall time, e.g. 60s or 5m.")] = "2m",
+    repeats: Annotated[int, Field("Most repeats.", Group.RUN, least=3)] = 15,
+    budget: Annotated[str, Field("Wall time, e.g. 60s or 5m.", Group.RUN)] = "2m",
     table: Annotated[
         Path | None,
-        typer.Option(
-            "--table", help="Measure nothing: take the rows of this file or results folder."
-        ),
+        Field("Measure nothing: take the rows of this file or results folder.", Group.WORKLOAD),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw the rows as an HTML page.")
-    ] = None,
+    plot: Annotated[Path | None, Field("Draw the rows as an HTML page.", Group.OUTPUT)] = None,
     profile: Annotated[
         str | None,
-        typer.Option("--profile", help="Device profile whose cost model is drawn beside."),
+        Field("Device profile whose cost model is drawn beside.", Group.HARDWARE),
     ] = None,
     out: Out = None,
     json: Json = False,

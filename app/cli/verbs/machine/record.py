@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Json, Quiet, Seed
-from app.cli.question.asked import given_options
+from app.questions.field import Field, Group, Stated
+from app.questions.fields import Json, Quiet, Seed
 
 if TYPE_CHECKING:
     from real_runs.recording.files import RecordedFile
@@ -17,124 +15,110 @@ _OF_MASKED = frozenset({"masked", "out", "seed", "resume", "json", "quiet"})
 
 
 def record(
-    running: typer.Context,
+    stated: Stated,
     out: Annotated[
         Path,
-        typer.Option("--out", help="Folder for the traces; unfinished work is kept there too."),
+        Field("Folder for the traces; unfinished work is kept there too.", Group.OUTPUT),
     ],
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model", help="A .gguf file or Hugging Face folder; default: SmolLM2-135M-Instruct."
+        Field(
+            "A .gguf file or Hugging Face folder; default: SmolLM2-135M-Instruct.", Group.WORKLOAD
         ),
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option(
-            "--prompts",
-            help=(
+        Field(
+            (
                 "TOML of a title and [[prompts]], each with id, kind and text; default: the shipped"
                 " set."
             ),
+            Group.WORKLOAD,
         ),
     ] = None,
     prompts_per_kind: Annotated[
-        int | None, typer.Option("--prompts-per-kind", help="Only the first so many.")
+        int | None, Field("Only the first so many.", Group.WORKLOAD)
     ] = None,
     drafter: Annotated[
         list[str] | None,
-        typer.Option(
-            "--drafter",
-            help=(
+        Field(
+            (
                 "prompt-lookup, early-exit, suffix-automaton, layer-skip, feature-head,"
                 " medusa-heads, draft-model, "
                 "token-recycling, lookahead, jacobi, rest, cascade, hydra, ppd, or all; repeat;"
                 " default: the first two."
             ),
+            Group.DRAFTING,
         ),
     ] = None,
     temperature: Annotated[
         list[float] | None,
-        typer.Option("--temperature", help="0 is greedy; repeat (default: 0 and 0.8)."),
+        Field("0 is greedy; repeat (default: 0 and 0.8).", Group.WORKLOAD),
     ] = None,
     level: Annotated[
-        int, typer.Option("--level", help="2: ranks; 3: probabilities of both models too.")
+        int, Field("2: ranks; 3: probabilities of both models too.", Group.DRAFTING)
     ] = 2,
     candidates: Annotated[
-        int, typer.Option("--candidates", help="Candidates with probabilities at level 3.")
+        int, Field("Candidates with probabilities at level 3.", Group.DRAFTING)
     ] = 8,
     expansion_nodes: Annotated[
         int,
-        typer.Option(
-            "--expansion-nodes", help="Draft tokens of the tree kept at every position; 0: none."
-        ),
+        Field("Draft tokens of the tree kept at every position; 0: none.", Group.DRAFTING),
     ] = 0,
-    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="Longest answer.")] = 160,
+    max_new_tokens: Annotated[int, Field("Longest answer.", Group.WORKLOAD)] = 160,
     least_match: Annotated[
         int,
-        typer.Option(
-            "--least-match", help="Shortest suffix that the suffix automaton drafts from."
-        ),
+        Field("Shortest suffix that the suffix automaton drafts from.", Group.DRAFTING),
     ] = 2,
     skipped_layers: Annotated[
         str | None,
-        typer.Option("--skipped-layers", help="A,B: skip layers A to B-1; default: the middle."),
+        Field("A,B: skip layers A to B-1; default: the middle.", Group.DRAFTING),
     ] = None,
     no_skip_bridge: Annotated[
         bool,
-        typer.Option(
-            "--no-skip-bridge", help="Nothing crosses the skipped layers but the states themselves."
-        ),
+        Field("Nothing crosses the skipped layers but the states themselves.", Group.DRAFTING),
     ] = False,
     draft_model: Annotated[
         Path | None,
-        typer.Option(
-            "--draft-model", help="A .gguf file or folder; default: one made out of the target."
-        ),
+        Field("A .gguf file or folder; default: one made out of the target.", Group.DRAFTING),
     ] = None,
     recycling_nodes: Annotated[
         int,
-        typer.Option("--recycling-nodes", help="Nodes of token recycling's tree, root included."),
+        Field("Nodes of token recycling's tree, root included.", Group.DRAFTING),
     ] = 80,
     head_steps: Annotated[
         int | None,
-        typer.Option(
-            "--head-steps", help="Training steps of heads and draft model; default: by kind."
-        ),
+        Field("Training steps of heads and draft model; default: by kind.", Group.DRAFTING),
     ] = None,
     exit_layer: Annotated[
         int | None,
-        typer.Option("--exit-layer", min=1, help="Layers before the exit; default: a third."),
+        Field("Layers before the exit; default: a third.", Group.DRAFTING, least=1),
     ] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="float32 or bfloat16.")] = "float32",
-    device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
-    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.")] = None,
+    dtype: Annotated[str, Field("float32 or bfloat16.", Group.FORMATS)] = "float32",
+    device: Annotated[str, Field("Torch device.", Group.HARDWARE)] = "cpu",
+    threads: Annotated[int | None, Field("CPU threads.", Group.HARDWARE)] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", help="Address of a llama.cpp server to record through, greedily."),
+        Field("Address of a llama.cpp server to record through, greedily.", Group.HARDWARE),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine", help="llama.cpp: start its server and record through it, greedily."
-        ),
+        Field("llama.cpp: start its server and record through it, greedily.", Group.HARDWARE),
     ] = None,
     lookup: Annotated[
         list[str] | None,
-        typer.Option(
-            "--lookup", help="N:M of the server's ngram-simple: looked up, longest draft; repeat."
+        Field(
+            "N:M of the server's ngram-simple: looked up, longest draft; repeat.", Group.WORKLOAD
         ),
     ] = None,
     masked: Annotated[
         bool,
-        typer.Option(
-            "--masked",
-            help="Train a small masked-diffusion model and record how sure it is, by policy.",
+        Field(
+            "Train a small masked-diffusion model and record how sure it is, by policy.",
+            Group.MASKED,
         ),
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an unfinished recording.")
-    ] = False,
+    resume: Annotated[bool, Field("Go on with an unfinished recording.", Group.RUN)] = False,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -146,7 +130,7 @@ def record(
 
     require_folder(out)
     if masked:
-        _check_masked(given_options(running))
+        _check_masked(stated.given)
         _record_masked(out, seed=seed, resume=resume, json=json, quiet=quiet)
         return
     options = RecordOptions(

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from app.cli.options import Json, Quiet, Seed, whole_numbers
-from app.cli.question.asked import Config, given_options
+from app.questions.field import Field, Group, Stated
+from app.questions.fields import Config, Json, Quiet, Seed
+from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -14,188 +13,165 @@ if TYPE_CHECKING:
 
 
 def validate(
-    running: typer.Context,
+    stated: Stated,
     profile: Annotated[
         str | None,
-        typer.Option("--profile", help="Device profile that predicts: name or .toml file."),
+        Field("Device profile that predicts: name or .toml file.", Group.HARDWARE),
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option("--results", help="Folder with measured passes that are not shipped."),
+        Field("Folder with measured passes that are not shipped.", Group.HARDWARE),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="A .gguf file or Hugging Face folder; default: SmolLM2-135M."),
+        Field("A .gguf file or Hugging Face folder; default: SmolLM2-135M.", Group.WORKLOAD),
     ] = None,
     shape: Annotated[
-        str, typer.Option("--shape", help="Name that the cost model knows the model by.")
+        str, Field("Name that the cost model knows the model by.", Group.DRAFTING)
     ] = "smollm2-135m",
     prompts: Annotated[
         Path | None,
-        typer.Option("--prompts", help="Prompt file with the kinds of the shipped one."),
+        Field("Prompt file with the kinds of the shipped one.", Group.WORKLOAD),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
+    device: Annotated[str, Field("Torch device.", Group.HARDWARE)] = "cpu",
     dtype: Annotated[
         str | None,
-        typer.Option(
-            "--dtype",
-            help="fp32 or bf16 [fp32]; of a server's weights any format [its checkpoint's].",
+        Field(
+            "fp32 or bf16 [fp32]; of a server's weights any format [its checkpoint's].",
+            Group.FORMATS,
         ),
     ] = None,
     threads: Annotated[
-        int, typer.Option("--threads", min=1, help="CPU threads: those of the profile.")
+        int, Field("CPU threads: those of the profile.", Group.HARDWARE, least=1)
     ] = 1,
     drafter: Annotated[
         list[str] | None,
-        typer.Option(
-            "--drafter", help="Repeat for several [all]; with --server one, METHOD:SOURCE."
-        ),
+        Field("Repeat for several [all]; with --server one, METHOD:SOURCE.", Group.DRAFTING),
     ] = None,
     context: Annotated[
         str | None,
-        typer.Option(
-            "--context",
-            help=(
+        Field(
+            (
                 "Lengths that prompts are filled up to; 0: as they are. [0,512,1024; server"
                 " 256,1024,2048]"
             ),
+            Group.WORKLOAD,
         ),
     ] = None,
     fit_context: Annotated[
         str,
-        typer.Option(
-            "--fit-context", help="Lengths that loop costs are fitted on; none of them is scored."
-        ),
+        Field("Lengths that loop costs are fitted on; none of them is scored.", Group.WORKLOAD),
     ] = "256,704",
     batch: Annotated[
         str | None,
-        typer.Option(
-            "--batch", help="Requests that run together, a server's slots. [1,4; server 1,2,4]"
-        ),
+        Field("Requests that run together, a server's slots. [1,4; server 1,2,4]", Group.WORKLOAD),
     ] = None,
     per_cell: Annotated[
         int,
-        typer.Option(
-            "--per-cell", min=0, max=64, help="Configurations beside plain decoding and the choice."
-        ),
+        Field("Configurations beside plain decoding and the choice.", Group.RUN, least=0, most=64),
     ] = 4,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            "--rounds", min=1, max=100, help="Times that everything is run. [4; server 3]"
-        ),
+        Field("Times that everything is run. [4; server 3]", Group.RUN, least=1, most=100),
     ] = None,
     new_tokens: Annotated[
         int | None,
-        typer.Option("--new-tokens", min=4, max=4096, help="Longest answer. [32; server 64]"),
+        Field("Longest answer. [32; server 64]", Group.WORKLOAD, least=4, most=4096),
     ] = None,
     fidelity: Annotated[
         str | None,
-        typer.Option(
-            "--fidelity", help="measured or calibrated. [measured; with --server calibrated]"
-        ),
+        Field("measured or calibrated. [measured; with --server calibrated]", Group.HARDWARE),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", help="Wall time for everything, e.g. 15m. [15m; server 40m]"),
+        Field("Wall time for everything, e.g. 15m. [15m; server 40m]", Group.RUN),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for traces, runs and the report.")
-    ] = Path("rooftree-out/validate"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on in a folder that holds runs.")
-    ] = False,
+    out: Annotated[Path, Field("Folder for traces, runs and the report.", Group.OUTPUT)] = Path(
+        "rooftree-out/validate"
+    ),
+    resume: Annotated[bool, Field("Go on in a folder that holds runs.", Group.RUN)] = False,
     keep_disturbed: Annotated[
         bool,
-        typer.Option("--keep-disturbed", help="Score runs that other processes disturbed, too."),
+        Field("Score runs that other processes disturbed, too.", Group.RUN),
     ] = False,
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine",
-            help="Run this engine with its exported config instead: transformers, llama.cpp.",
+        Field(
+            "Run this engine with its exported config instead: transformers, llama.cpp.",
+            Group.HARDWARE,
         ),
     ] = None,
     engine_file: Annotated[
         Path | None,
-        typer.Option(
-            "--engine-file", help="With --engine: what its calibration on this machine wrote."
-        ),
+        Field("With --engine: what its calibration on this machine wrote.", Group.HARDWARE),
     ] = None,
     draft: Annotated[
         str | None,
-        typer.Option(
-            "--draft",
-            help="Draft model: with --engine llama.cpp a .gguf file that was cut from the target.",
+        Field(
+            "Draft model: with --engine llama.cpp a .gguf file that was cut from the target.",
+            Group.DRAFTING,
         ),
     ] = None,
     synthetic: Annotated[
         bool,
-        typer.Option(
-            "--synthetic", help="With --engine llama.cpp: a grid of stated acceptance, too."
-        ),
+        Field("With --engine llama.cpp: a grid of stated acceptance, too.", Group.DRAFTING),
     ] = False,
     server: Annotated[
         str | None,
-        typer.Option(
-            "--server",
-            help="Address of a server that somebody runs, and restarts with the files named.",
+        Field(
+            "Address of a server that somebody runs, and restarts with the files named.",
+            Group.HARDWARE,
         ),
     ] = None,
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="With --server: wait until it has been restarted, and go on."),
+        Field("With --server: wait until it has been restarted, and go on.", Group.RUN),
     ] = False,
     draft_tokens: Annotated[
         str,
-        typer.Option(
-            "--draft-tokens", help="With --server or --engine transformers: K of exported drafts."
-        ),
+        Field("With --server or --engine transformers: K of exported drafts.", Group.DRAFTING),
     ] = "5",
     from_bench: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--from-bench", help="Run nothing: put an engine's benchmark JSON beside predictions."
-        ),
+        Field("Run nothing: put an engine's benchmark JSON beside predictions.", Group.RUN),
     ] = None,
     scenario: Annotated[
         str | None,
-        typer.Option(
-            "--predict", help="With --from-bench: a JSON answer of `predict` to compare with."
+        Field(
+            "With --from-bench: a JSON answer of `predict` to compare with.",
+            Group.RUN,
+            spelled="--predict",
         ),
     ] = None,
     replayed: Annotated[
         Path | None,
-        typer.Option(
-            "--replayed",
-            help="Run nothing: score passes of random weights that a results folder holds.",
+        Field(
+            "Run nothing: score passes of random weights that a results folder holds.", Group.RUN
         ),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", help="With --replayed: acceptance to walk.")
+        Path | None, Field("With --replayed: acceptance to walk.", Group.DRAFTING)
     ] = None,
     config: Config = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", help="With --config: say what would run at each batch, and run nothing."
-        ),
+        Field("With --config: say what would run at each batch, and run nothing.", Group.OUTPUT),
     ] = False,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick",
-            help="Everything an owner of a GPU can learn in 25 minutes; --profile starts the fit.",
+        Field(
+            "Everything an owner of a GPU can learn in 25 minutes; --profile starts the fit.",
+            Group.RUN,
         ),
     ] = False,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            "--method",
-            help=(
+        Field(
+            (
                 "Refines masked blocks (fast-dllm), repeat: its rule and others on the small masked"
                 " model."
             ),
+            Group.DRAFTING,
         ),
     ] = None,
     seed: Seed = 0,
@@ -219,7 +195,7 @@ def validate(
     if method:
         from app.cli.verbs.machine.validate_masked import validate_refining
 
-        validate_refining(given_options(running), out=out, json=json, quiet=quiet)
+        validate_refining(stated.given, out=out, json=json, quiet=quiet)
         return
     if quick:
         from app.cli.verbs.machine.validate_quick import validate_card

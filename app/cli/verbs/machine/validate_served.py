@@ -53,8 +53,8 @@ def torch_dtype(name: str | None) -> str:
 def _running(
     server: str, engine: str | None, given: Mapping[str, Any], *, json: bool, quiet: bool
 ) -> None:
-    from app.cli.options import whole_numbers
     from app.cli.verbs.machine.validate_restarted import validate_running
+    from app.questions.values import whole_numbers
 
     asked = {
         "users": tuple(whole_numbers(given["batch"] or "1,4,16", "--batch", least=1, most=1024)),
@@ -86,8 +86,8 @@ def _running(
 
 
 def _llama_cpp(given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
-    from app.cli.options import whole_numbers
     from app.cli.verbs.machine.validate_server import validate_llama_cpp
+    from app.questions.values import whole_numbers
 
     asked = {
         "slots": tuple(whole_numbers(given["batch"] or "1,2,4", "--batch", least=1, most=64)),
@@ -124,8 +124,8 @@ def _llama_cpp(given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
 
 
 def _transformers(given: Mapping[str, Any], *, json: bool, quiet: bool) -> None:
-    from app.cli.options import whole_numbers
     from app.cli.verbs.machine.validate_engine import validate_transformers
+    from app.questions.values import whole_numbers
 
     lengths = whole_numbers(given["draft_tokens"], "--draft-tokens", least=1, most=64)
     validate_transformers(

@@ -1,17 +1,9 @@
-"""Which options do several verbs take together?
+"""The fields that several verbs take together: records that a verb receives as one parameter."""
 
-A verb that is `grouped` names a group in its signature and receives one object; on the command line
-the options of the group stand in its place. Leaves out what each option says (`options`) and what
-the values mean (`asked`).
-"""
+from dataclasses import dataclass, fields
+from typing import Any
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
-from typing import Any, get_type_hints
-
-from app.cli.options import (
+from app.questions.fields import (
     Acceptance,
     AsFamily,
     Block,
@@ -161,43 +153,3 @@ class RequestOptions:
 def names_in(group: type) -> list[str]:
     """Parameters of the options of a group."""
     return [option.name for option in fields(group)]
-
-
-def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb whose signature holds the options of its groups in their place.
-
-    Args:
-        verb: its parameters whose annotation is a dataclass receive one, made of the options that
-            are its fields.
-    """
-    own = inspect.signature(verb, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {
-        each.name: each.annotation for each in own if is_dataclass(each.annotation)
-    }
-    parameters: list[inspect.Parameter] = []
-    for each in own:
-        if each.name not in groups:
-            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        hints = get_type_hints(groups[each.name], include_extras=True)
-        parameters += [
-            inspect.Parameter(
-                option.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=option.default,
-                annotation=hints[option.name],
-            )
-            for option in fields(groups[each.name])
-        ]
-
-    @wraps(verb)
-    def run(**values: Any) -> Any:
-        for name, group in groups.items():
-            values[name] = group(
-                **{option.name: values.pop(option.name) for option in fields(group)}
-            )
-        return verb(**values)
-
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    return run

@@ -1,0 +1,159 @@
+"""How does a verb become a command, and how is it asked?
+
+Its fields become options in panels, as `--help` shows them. Leaves out what a field is
+(`app.questions.field`) and what verbs answer.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any
+
+import typer
+
+from app.cli import completion
+from app.cli.output import remark, require_file, require_folder
+from app.questions import fields as table
+from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
+from hardware_profiles.errors import InputError
+
+Verb = Callable[..., Any]
+_TABLE = {
+    row: place
+    for place, hint in enumerate(vars(table).values())
+    for row in getattr(hint, "__metadata__", ())
+}
+
+
+def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
+    """Ask a verb; the one way by which every door does.
+
+    Args:
+        verb: a function whose parameters are fields (`app.questions.field.fields_of`).
+        values: what is stated, by name and of the field's type; the rest holds its default.
+        silent: print nothing, and write only where `values` say so.
+
+    Raises:
+        InputError: a field that must be stated is not, or a file or folder that cannot be written.
+    """
+    wanted = fields_of(verb)
+    if missing := [
+        f for f in wanted if f.default is inspect.Parameter.empty and f.name not in values
+    ]:
+        raise InputError("must be stated", key=missing[0].option)
+    complete = {f.name: values.get(f.name, f.default) for f in wanted}
+    if silent:
+        complete |= {
+            name: new for name, new in (("quiet", True), ("json", False)) if name in complete
+        }
+        if "out" in complete:
+            complete["out"] = values.get("out")
+    for f in wanted:
+        _check_place(f, complete[f.name])
+        if f.row.names == "models" and complete[f.name]:
+            complete[f.name] = _with_family(complete[f.name], complete)
+    stated = Stated(values=complete, names=frozenset(values))
+    return verb(
+        **{name: _argument(name, kind, stated) for name, kind in parameters_of(verb).items()}
+    )
+
+
+def _argument(name: str, kind: Any, stated: Stated) -> Any:
+    """What a parameter of a verb receives: a value, a record of several, or all of them."""
+    if kind is Stated:
+        return stated
+    if is_dataclass(kind) and isinstance(kind, type):
+        return kind(**{part.name: stated.values[part.name] for part in fields(kind)})
+    return stated.values[name]
+
+
+def _check_place(f: NamedField, value: Any) -> None:
+    """Refuse, before any work, a folder or file that cannot be written."""
+    if value is not None and f.row.place == "folder":
+        require_folder(value, f.option)
+    elif value is not None and f.row.place == "file":
+        require_file(value, f.option)
+
+
+def _with_family(models: str, values: Mapping[str, Any]) -> str:
+    """Models with the family that --as names, after a line on how an id that is no shipped name is
+    understood.
+    """
+    from costmodel.architectures.library import how_read
+
+    if family := values.get("as_family"):
+        models = ",".join(f"{name.strip()} as {family}" for name in models.split(","))
+    for name in models.split(",") if not values.get("quiet") else ():
+        if words := how_read(name.strip()):
+            remark(words)
+    return models
+
+
+def command_of(verb: Verb) -> Callable[..., Any]:
+    """A verb as typer takes it: options in place of its parameters."""
+
+    def run(running: typer.Context, **values: Any) -> Any:
+        sources = {name: running.get_parameter_source(name) for name in values}
+        stated = {
+            name: values[name]
+            for name, source in sources.items()
+            if source is not None and source.name == "COMMANDLINE"
+        }
+        return ask(verb, stated)
+
+    context = inspect.Parameter(
+        "running", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    )
+    options = [
+        inspect.Parameter(
+            f.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=f.default,
+            annotation=Annotated[f.hint, _declared(f)],
+        )
+        for f in sorted(fields_of(verb), key=_position)
+    ]
+    run.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    run.__name__, run.__doc__ = verb.__name__, verb.__doc__
+    return run
+
+
+def _position(f: NamedField) -> int:
+    """Where help shows a field: arguments in their order, then as the table has them, then those of
+    the verb alone.
+    """
+    return -1 if f.row.argument else _TABLE.get(f.row, len(_TABLE))
+
+
+def _declared(f: NamedField) -> Any:
+    """The option, or argument, of a field."""
+    row = f.row
+    offered = getattr(completion, row.names) if row.names else None
+    shown: dict[str, Any] = {"help": row.meaning, "autocompletion": offered}
+    shown |= {"metavar": row.placeholder} if row.placeholder else {}
+    if row.argument:
+        return typer.Argument(**shown)
+    spelled = [word for word in (row.spelled or f.option, row.also) if word]
+    return typer.Option(
+        *spelled, min=row.least, max=row.most, rich_help_panel=str(row.group), **shown
+    )
+
+
+class PanelledCommand(typer.core.TyperCommand):
+    """A command whose help shows its options by the group in which a person looks for them."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for every group that has options, the arguments first."""
+        sections: dict[str, list[tuple[str, str]]] = {
+            title: [] for title in ("Arguments", *map(str, Group))
+        }
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                usual = "Arguments" if parameter.param_type_name == "argument" else Group.OUTPUT
+                title = getattr(parameter, "rich_help_panel", None) or usual
+                sections[str(title)].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)

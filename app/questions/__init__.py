@@ -1,0 +1,1 @@
+"""What can be asked: every field once, from which each door is made."""

@@ -1,0 +1,220 @@
+"""What is a field of a question, and how is its value read?
+
+A field stands once, as the annotation of what a verb takes:
+
+    Users = Annotated[int | None, Field("Closed loop: users, each with one request.", Group.WORKLOAD)]
+
+The command line makes an option of it, Python a keyword argument, `--help` a line in the panel of
+its group. Leaves out which fields a verb takes (its signature) and asking it (`app.cli.door`).
+"""
+
+import inspect
+import json
+import math
+import os
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hardware_profiles.errors import InputError
+
+
+class Group(StrEnum):
+    """The panel of `--help` in which a person looks for a field, in the order of the panels."""
+
+    WORKLOAD = "Model and workload"
+    HARDWARE = "Hardware and engine"
+    FORMATS = "Number formats"
+    DRAFTING = "Drafting"
+    MASKED = "Masked blocks"
+    LIMITS = "Limits"
+    SEARCH = "What is compared"
+    RUN = "How it is run"
+    OUTPUT = "Output"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One row of the table of fields; name, type and default are those of what it annotates.
+
+    Args:
+        meaning: what a person reads in help and documents.
+        group: where a person looks for it.
+        spelled: the option, where it is not the name with dashes, such as `--set`; the keyword of
+            Python is the same word with underscores.
+        also: a second spelling of the option.
+        least: smallest number that makes sense; None: any.
+        most: largest one.
+        names: what is offered for completion: `models`, `devices`, `engines`, `methods`, `shapes`.
+        placeholder: what stands for the value in help; empty: its type.
+        place: a folder or file to write, which is refused before any work where it cannot be.
+        argument: stands on the command line without its name.
+    """
+
+    meaning: str
+    group: Group
+    spelled: str = ""
+    also: str = ""
+    least: float | None = None
+    most: float | None = None
+    names: Literal["", "models", "devices", "engines", "methods", "shapes"] = ""
+    placeholder: str = ""
+    place: Literal["", "folder", "file"] = ""
+    argument: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedField:
+    """A field of a verb.
+
+    Attributes:
+        name: of the parameter that takes it.
+        hint: its type, with None where it may be.
+        default: where nothing is stated; `inspect.Parameter.empty` where something must be.
+        row: of the table.
+    """
+
+    name: str
+    hint: Any
+    default: Any
+    row: Field
+
+    @property
+    def option(self) -> str:
+        """The option of the command line, such as `--draft-tokens`."""
+        return self.row.spelled.partition("/")[0] or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def keyword(self) -> str:
+        """The keyword argument of Python, such as `draft_tokens`."""
+        return self.option.removeprefix("--").replace("-", "_")
+
+    @property
+    def type(self) -> Any:
+        """Its type without None."""
+        united = get_origin(self.hint) in (Union, types.UnionType)
+        return next(
+            kind
+            for kind in (get_args(self.hint) if united else (self.hint,))
+            if kind is not type(None)
+        )
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it holds a list, so that the command line repeats its option."""
+        return get_origin(self.type) is list
+
+    def read(self, value: Any) -> Any:
+        """A value that Python states, as the type of the field.
+
+        Args:
+            value: of the type; a list where the command line takes commas, and a mapping where it
+                takes KEY=VALUE.
+
+        Raises:
+            InputError: of another type, or a number out of range.
+        """
+        if self.type is bool:
+            return bool(value)
+        words = stated_words(value)
+        if get_origin(self.type) is tuple:
+            kinds = get_args(self.type)
+            if len(words) != len(kinds):
+                raise InputError(f"must be {len(kinds)} values", key=self.keyword, value=value)
+            return tuple(self._one(kind, word) for kind, word in zip(kinds, words, strict=True))
+        if self.is_list:
+            (kind,) = get_args(self.type)
+            return [self._one(kind, word) for word in words]
+        return self._one(self.type, ",".join(words))
+
+    def _one(self, kind: Any, word: str) -> Any:
+        """A word as a text, a path, or a number within its range."""
+        if kind in (str, Path):
+            return kind(word)
+        try:
+            number = kind(word)
+        except ValueError:
+            rule = "must be a whole number" if kind is int else "must be a number"
+            raise InputError(rule, key=self.keyword, value=word) from None
+        least = -math.inf if self.row.least is None else self.row.least
+        most = math.inf if self.row.most is None else self.row.most
+        if not least <= number <= most:
+            rule = f"at least {least}" if math.isinf(most) else f"in {least}..{most}"
+            raise InputError(f"must be {rule}", key=self.keyword, value=number)
+        return number
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stated:
+    """What was asked, for verbs to which it matters what a person stated and what is a default.
+
+    Attributes:
+        values: of every field, by name.
+        names: of those that were stated.
+    """
+
+    values: Mapping[str, Any]
+    names: frozenset[str]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The values that were stated, by name."""
+        return {name: value for name, value in self.values.items() if name in self.names}
+
+
+@lru_cache
+def parameters_of(verb: Callable[..., Any]) -> Mapping[str, Any]:
+    """The parameters of a verb with their types: fields, records of several fields, or `Stated`."""
+    return {
+        name: parameter.annotation
+        for name, parameter in inspect.signature(verb, eval_str=True).parameters.items()
+    }
+
+
+@lru_cache
+def fields_of(verb: Callable[..., Any]) -> tuple[NamedField, ...]:
+    """The fields that a verb takes, those of its records in their place.
+
+    Args:
+        verb: a function whose parameters are annotated with a `Field`, with a dataclass of such
+            attributes, or with `Stated`.
+
+    Raises:
+        TypeError: a parameter without a row of the table.
+    """
+    found: list[NamedField] = []
+    for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
+        hint = parameter.annotation
+        if hint is Stated:
+            continue
+        if is_dataclass(hint):
+            hints = get_type_hints(hint, include_extras=True)
+            found += [_named(part.name, hints[part.name], part.default) for part in fields(hint)]
+        else:
+            found.append(_named(name, hint, parameter.default))
+    return tuple(found)
+
+
+def _named(name: str, hint: Any, default: Any) -> NamedField:
+    row = next((part for part in get_args(hint)[1:] if isinstance(part, Field)), None)
+    if get_origin(hint) is not Annotated or row is None:
+        raise TypeError(f"{name} has no Field")
+    return NamedField(name=name, hint=get_args(hint)[0], default=default, row=row)
+
+
+def stated_words(value: Any) -> list[str]:
+    """A value of Python as words: one, one for each entry of a list, or `KEY=VALUE` of a mapping."""
+    if isinstance(value, str | os.PathLike):
+        return [os.fspath(value)]
+    if isinstance(value, Mapping):
+        return [
+            f"{key}={entry if isinstance(entry, str) else json.dumps(entry)}"
+            for key, entry in value.items()
+        ]
+    if isinstance(value, Iterable):
+        return [word for entry in value for word in stated_words(entry)]
+    return [str(value)]

@@ -1,0 +1,292 @@
+"""The fields that several verbs take, each once."""
+
+from pathlib import Path
+from typing import Annotated
+
+from app.questions.field import Field, Group
+
+Model = Annotated[
+    str,
+    Field(
+        (
+            "Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf;"
+            " several by commas."
+        ),
+        Group.WORKLOAD,
+        names="models",
+    ),
+]
+AsFamily = Annotated[
+    str | None,
+    Field(
+        "Read the model's config as of this family, such as llama.",
+        Group.WORKLOAD,
+        spelled="--as",
+    ),
+]
+Config = Annotated[
+    Path | None,
+    Field(
+        "A configuration, or recommendation.json of `optimize`; options beside it go over what it says.",
+        Group.WORKLOAD,
+    ),
+]
+RequestFile = Annotated[
+    Path | None,
+    Field(
+        "Recorded requests: request trace, or a file that `traces import` knows.", Group.WORKLOAD
+    ),
+]
+Rate = Annotated[float | None, Field("Mean requests per second, Poisson arrivals.", Group.WORKLOAD)]
+Users = Annotated[int | None, Field("Closed loop: users, each with one request.", Group.WORKLOAD)]
+Count = Annotated[int | None, Field("Requests; default: all of the file.", Group.WORKLOAD)]
+PromptTokens = Annotated[
+    str | None,
+    Field(
+        "Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
+        Group.WORKLOAD,
+    ),
+]
+OutputTokens = Annotated[
+    str | None, Field("Tokens to generate, in the same forms.", Group.WORKLOAD)
+]
+Batch = Annotated[str, Field("Batch sizes, comma-separated.", Group.WORKLOAD)]
+Context = Annotated[str, Field("Cached tokens per request, comma-separated.", Group.WORKLOAD)]
+SharedPrefix = Annotated[
+    int,
+    Field(
+        "Cached tokens that all requests begin with, read once for all.", Group.WORKLOAD, least=0
+    ),
+]
+Device = Annotated[
+    str,
+    Field(
+        "Shipped name (`rooftree devices`) or path of a TOML file; several by commas.",
+        Group.HARDWARE,
+        names="devices",
+    ),
+]
+TensorParallel = Annotated[int, Field("Devices that share the model.", Group.HARDWARE)]
+Pipeline = Annotated[int, Field("Pipeline stages of consecutive layers.", Group.HARDWARE)]
+Expert = Annotated[int, Field("Devices that share the routed experts, each whole.", Group.HARDWARE)]
+Data = Annotated[
+    int, Field("Copies of the other layers, each with its own requests.", Group.HARDWARE)
+]
+ContextGroup = Annotated[
+    int, Field("Devices that share the tokens of every request.", Group.HARDWARE)
+]
+Engine = Annotated[
+    str,
+    Field(
+        (
+            "Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers,"
+            " none for passes alone, or an engine file (.toml) that `calibrate --server` wrote;"
+            " several by commas."
+        ),
+        Group.HARDWARE,
+        names="engines",
+    ),
+]
+EngineLog = Annotated[
+    Path | None,
+    Field(
+        (
+            "Log (or JSON) of the running engine: the cache that it said it has, in place of the"
+            " one that follows."
+        ),
+        Group.HARDWARE,
+    ),
+]
+HostWeights = Annotated[
+    float,
+    Field("Share of the layers' weights kept in host memory.", Group.HARDWARE, least=0.0, most=1.0),
+]
+SplitVerify = Annotated[
+    bool | None,
+    Field(
+        "Attention splits the cache in verify passes.",
+        Group.HARDWARE,
+        spelled="--split-verify/--no-split-verify",
+    ),
+]
+Fidelity = Annotated[str, Field("measured, calibrated or datasheet.", Group.HARDWARE)]
+Overrides = Annotated[
+    list[str] | None,
+    Field(
+        "Override a device's number: device.KEY=VALUE in SI units.",
+        Group.HARDWARE,
+        spelled="--set",
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    Field(
+        (
+            "Weight format or recipe, in any case: bf16, fp16, fp32, fp8, fp8-block, int8, int4,"
+            " fp4, awq, gptq, w4a16, w8a8, w8a16, nvfp4, mxfp4; in groups: int4-g128; of GGUF:"
+            " q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k and mixes such as q4_k_m;"
+            " part by part: bf16/experts=int4-g32. Default: that of the published checkpoint."
+        ),
+        Group.FORMATS,
+    ),
+]
+KvDtype = Annotated[
+    str | None, Field("KV-cache format: bf16, fp16, fp8, int8, fp32.", Group.FORMATS)
+]
+DraftDtype = Annotated[
+    str | None,
+    Field(
+        (
+            "Weight format of the draft model or head, as --dtype. Default: 16 bits, or that of the"
+            " drafter's own published checkpoint."
+        ),
+        Group.FORMATS,
+    ),
+]
+MethodOrTraces = Annotated[
+    str,
+    Field(
+        "Method slug (`rooftree methods`); default: the trace's, else speculative decoding.",
+        Group.DRAFTING,
+        names="methods",
+    ),
+]
+Trace = Annotated[
+    Path | None,
+    Field("Acceptance trace: a recording to replay, or an engine's counters.", Group.DRAFTING),
+]
+Acceptance = Annotated[
+    str | None,
+    Field(
+        (
+            "Instead of a trace: one rate of a token given those before it (0.72), or the share of"
+            " steps in which each position was accepted (0.78,0.61,0.48), as engines print it."
+        ),
+        Group.DRAFTING,
+    ),
+]
+TokensPerStep = Annotated[
+    float | None,
+    Field(
+        (
+            "Or the tokens that a step emits, the bonus token counted, at the longest of"
+            " --draft-tokens; without K, for the method's own shape."
+        ),
+        Group.DRAFTING,
+    ),
+]
+Drafters = Annotated[
+    list[str] | None,
+    Field(
+        (
+            "METHOD[:SOURCE], SOURCE being a rate, rates by position, length=2.4 (tokens per step;"
+            " length=2.4@3 at K=3), or a trace; without SOURCE, the published figure that suits the"
+            " model best."
+        ),
+        Group.DRAFTING,
+    ),
+]
+MatchRate = Annotated[
+    float | None,
+    Field(
+        "Share of steps in which an n-gram drafter proposes, where a trace does not tell.",
+        Group.DRAFTING,
+    ),
+]
+DraftShapes = Annotated[
+    str | None,
+    Field(
+        (
+            "What a step drafts, as every table prints it; several by commas: off, chain:5,"
+            " chains:2x4, tree:16 (built from the recording; tree:FILE reads one), dynamic:60x6"
+            " (draft tokens x depth, chosen anew at every step; then :width=4, :beam=4,"
+            " :least=0.02), prompted:48, own (the method's). +probability:0.6 ends drafts early,"
+            " as --stop does."
+        ),
+        Group.DRAFTING,
+        names="shapes",
+    ),
+]
+DraftTokens = Annotated[str | None, Field("Draft tokens K, comma-separated.", Group.DRAFTING)]
+TreeFile = Annotated[Path | None, Field("Tree JSON instead of --draft-tokens.", Group.DRAFTING)]
+StopRule = Annotated[
+    str,
+    Field(
+        (
+            "When a draft ends before K: probability:0.6, product:0.5,least=1,most=8, ema or"
+            " goodput; a dynamic tree: gain:0.1."
+        ),
+        Group.DRAFTING,
+    ),
+]
+Draft = Annotated[
+    str | None,
+    Field("Draft model: shipped name or path of a config.json or .gguf.", Group.DRAFTING),
+]
+DraftPasses = Annotated[
+    int | None,
+    Field(
+        (
+            "Passes per step of a drafter of your own: the first whose acceptance is stated or"
+            " recorded."
+        ),
+        Group.DRAFTING,
+        least=1,
+    ),
+]
+DraftBytes = Annotated[float | None, Field("Bytes that one of its passes reads.", Group.DRAFTING)]
+DraftName = Annotated[
+    str | None,
+    Field("What it is called; default: own-drafter. --draft is its checkpoint.", Group.DRAFTING),
+]
+ExitLayer = Annotated[int | None, Field("Layers that an early-exit drafter runs.", Group.DRAFTING)]
+Commit = Annotated[
+    list[str] | None,
+    Field(
+        (
+            "How a method that refines masked blocks commits tokens: RULE[:VALUES], such as"
+            " threshold:0.8 or neighbours:confidence=0.9,tokens=4; `optimize` takes several values"
+            " (threshold:0.7,0.8,0.9) and rules."
+        ),
+        Group.MASKED,
+    ),
+]
+Block = Annotated[
+    str | None,
+    Field("Tokens of a masked block; several by commas for `optimize`.", Group.MASKED),
+]
+Cache = Annotated[
+    str | None,
+    Field(
+        (
+            "What later passes of a masked block read from a cache: none, prefix (all before the"
+            " block) or dual (all around it); several by commas for `optimize`."
+        ),
+        Group.MASKED,
+    ),
+]
+Canvas = Annotated[
+    int | None,
+    Field(
+        "Tokens behind the prompt that are refined; default: as recorded.", Group.MASKED, least=1
+    ),
+]
+SloTtft = Annotated[float | None, Field("Longest time to first token, ms.", Group.LIMITS)]
+SloTpot = Annotated[float | None, Field("Longest time per output token, ms.", Group.LIMITS)]
+Seed = Annotated[int, Field("Seed of every random draw.", Group.RUN, least=0)]
+Out = Annotated[
+    Path | None,
+    Field("Folder for files; created where it is missing.", Group.OUTPUT, place="folder"),
+]
+Csv = Annotated[
+    Path | None,
+    Field(
+        "File for the table's rows as comma-separated values, plain numbers.",
+        Group.OUTPUT,
+        place="file",
+    ),
+]
+Json = Annotated[
+    bool, Field("Print one JSON object instead of tables.", Group.OUTPUT, spelled="--json")
+]
+Quiet = Annotated[bool, Field("No progress and no tables, only errors.", Group.OUTPUT)]
