@@ -11,6 +11,7 @@ import typer
 
 from app.cli.options import OutputTokens, PromptTokens, Rate, RequestFile, whole_numbers
 from app.cli.output import Answered
+from app.cli.spelled_options import as_options
 
 if TYPE_CHECKING:
     from app.answers.deployables import Deployable
@@ -202,6 +203,7 @@ def full_search(
     return delivered
 
 
+@as_options("devices", "layouts", "maximise")
 def joint_question(
     joint: Joint, given: Mapping[str, Any], accepted: "AcceptanceOptions", drafts: DraftSources
 ) -> "tuple[JointQuestion, Traffic]":
