@@ -157,8 +157,7 @@ def draft_len_schedule(chosen: DecodingConfiguration, dialect: Dialect) -> dict[
 
 def _requests() -> int:
     """Requests at once of a server that has no stated limit."""
-    assert ENGINE.scheduler is not None
-    return ENGINE.scheduler.requests
+    return ENGINE.scheduling.max_requests
 
 
 def _config(

@@ -285,7 +285,7 @@ def _token_budget(setting: Setting) -> int | None:
     prompt.
     """
     scheduler = setting.engine.scheduler
-    return scheduler.batch_tokens if scheduler is not None and scheduler.chunks else None
+    return scheduler.token_budget if scheduler is not None and scheduler.chunked_prefill else None
 
 
 def _at(curve: Curve, values: Array, batch: float) -> float:

@@ -102,4 +102,4 @@ def composed_iterations(setting: Setting) -> int:
     arrives.
     """
     scheduler = setting.engine.scheduler
-    return int(scheduler is not None and scheduler.overlaps)
+    return int(scheduler is not None and scheduler.overlapped_scheduling)

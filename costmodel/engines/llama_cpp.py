@@ -6,11 +6,12 @@ The project numbers builds, not releases, so there are two here: `new` for build
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.scheduler import Scheduler
 from hardware_profiles.units import GIB
 
 _BOTH, _NEW = Gate(first="old"), Gate(first="new")
@@ -51,22 +52,24 @@ ENGINE = Engine(
             " half a GiB"
         ),
     ),
-    scheduler=Scheduler(
+    scheduler_defaults=SchedulerDefaults(
         versions=(
             "server of October 2026; slots as numbers of --parallel state them, with"
             " --cont-batching, its default"
         ),
-        mixes=True,
-        chunks=True,
-        batch_tokens=2048,
-        requests=4,
-        reserve_ratio=1.0,
-        shares_prefixes=True,
-        overlaps=False,
-        numbered_slots=True,
-        pass_tokens=512,
-        equal_passes=True,
-        drafts_within_output=True,
+        large=Scheduler(
+            token_budget=2048,
+            max_requests=4,
+            chunked_prefill=True,
+            prefill_first=False,
+            prefix_cache=True,
+            overlapped_scheduling=False,
+            numbered_slots=True,
+            pass_tokens=512,
+            equal_passes=True,
+            drafts_within_output=True,
+            reserve_ratio=1.0,
+        ),
         source=(
             "tools/server/server-context.cpp: pre_decode (every decoding slot with its drafts, then"
             " prompts in the order of slots up to n_batch), get_available_slot (the slot left"

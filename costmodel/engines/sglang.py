@@ -4,13 +4,14 @@ that is not cache.
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
 from costmodel.passes.kernels.communication import Reductions
+from costmodel.scheduler import Scheduler
 from hardware_profiles.units import MIB
 
 _READ = Gate(first="0.5.23")
@@ -75,15 +76,17 @@ ENGINE = Engine(
             " an H100); ASSUMED: pages of one token"
         ),
     ),
-    scheduler=Scheduler(
+    scheduler_defaults=SchedulerDefaults(
         versions="0.5",
-        mixes=False,
-        chunks=True,
-        batch_tokens=8192,
-        requests=4096,
-        reserve_ratio=0.1,
-        shares_prefixes=True,
-        overlaps=True,
+        large=Scheduler(
+            token_budget=8192,
+            max_requests=4096,
+            chunked_prefill=True,
+            prefill_first=True,
+            prefix_cache=True,
+            overlapped_scheduling=True,
+            reserve_ratio=0.1,
+        ),
         source=(
             "sglang/srt/server_args.py 0.5: chunked_prefill_size 8192 from 25 GB of memory,"
             " max_prefill_tokens 16384 (the chunk binds first), enable_mixed_chunk False, a radix"

@@ -4,13 +4,14 @@ preemption.
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
 from costmodel.passes.kernels.communication import Reductions
+from costmodel.scheduler import Scheduler
 
 _READ = Gate(first="1.3.0rc27")
 _BEFORE_1_4 = Gate(first="1.3.0rc27", last="1.3.0rc27", why="later releases were not read for it")
@@ -85,15 +86,17 @@ ENGINE = Engine(
             " 32 tokens"
         ),
     ),
-    scheduler=Scheduler(
+    scheduler_defaults=SchedulerDefaults(
         versions="1.0-1.3",
-        mixes=True,
-        chunks=False,
-        batch_tokens=8192,
-        requests=2048,
-        reserve_ratio=1.0,
-        shares_prefixes=True,
-        overlaps=True,
+        large=Scheduler(
+            token_budget=8192,
+            max_requests=2048,
+            chunked_prefill=False,
+            prefill_first=False,
+            prefix_cache=True,
+            overlapped_scheduling=True,
+            reserve_ratio=1.0,
+        ),
         source=(
             "tensorrt_llm/llmapi/llm_args.py 1.0: max_num_tokens 8192, max_batch_size 2048,"
             " enable_chunked_prefill False, GUARANTEED_NO_EVICT,"

@@ -2,15 +2,17 @@
 up to 512 rows.
 """
 
+from dataclasses import replace
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import DRIVER_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
 from costmodel.passes.kernels.communication import Reductions
+from costmodel.scheduler import Scheduler
 from hardware_profiles.units import GIB
 
 # The coefficients of the source are 5.886 ms + 21.0 us per query token + KV at full bandwidth +
@@ -31,6 +33,15 @@ _overhead = partial(
         " coefficients its authors fitted to vLLM, Llama-3.1-8B on one H100, InstructCoder, batch 1"
         " to 64"
     ),
+)
+_SCHEDULER = Scheduler(
+    token_budget=8192,
+    max_requests=1024,
+    chunked_prefill=True,
+    prefill_first=False,
+    prefix_cache=True,
+    overlapped_scheduling=True,
+    reserve_ratio=0.0,
 )
 _LOOKUP = _overhead(verify_ratio=0.005875)
 _RELEASES = (
@@ -130,18 +141,12 @@ ENGINE = Engine(
             " count against the share"
         ),
     ),
-    scheduler=Scheduler(
+    scheduler_defaults=SchedulerDefaults(
         versions="0.10-0.18",
-        mixes=True,
-        chunks=True,
-        batch_tokens=8192,
-        requests=1024,
+        large=_SCHEDULER,
         large_bytes=70 * GIB,
-        small_batch_tokens=2048,
-        small_requests=256,
+        small=replace(_SCHEDULER, token_budget=2048, max_requests=256),
         small_devices=("a100",),
-        shares_prefixes=True,
-        overlaps=True,
         overlaps_from=(0, 14),
         source=(
             "vllm/engine/arg_utils.py get_batch_defaults (server defaults by device memory, 0.10 to"

@@ -57,16 +57,16 @@ class Habit:
         devices: beginnings of the names of devices; empty for all others.
         precision: a table's word for the format of the weights; None for all others.
         since: first day, ISO; the scripts before it set what the entry before this one says.
-        batch_tokens: least limit of the query tokens of an iteration.
+        token_budget: least limit of the query tokens of an iteration.
         prompts: the limit holds so many prompts,
         beyond: and so many tokens,
         beyond_users: and one for every user.
         whole_prompts: the limit is filled by whole prompts where it lies below the engine's own.
-        requests: most requests in flight; None: all users.
+        max_requests: most requests in flight; None: all users.
         memory_ratio: share of the memory that the engine or its cache is given.
         cache: number format of keys and values.
         release: of the engine that the scripts ran.
-        overlaps: overlapped scheduling is switched on.
+        overlapped_scheduling: it is switched on.
         wait: for more prompts.
         rank_wait: iterations for which prompts wait until every one of several ranks has one to
             compute.
@@ -85,16 +85,16 @@ class Habit:
     devices: tuple[str, ...] = ()
     precision: str | None = None
     since: str = ""
-    batch_tokens: int | None = None
+    token_budget: int | None = None
     prompts: int = 0
     beyond: int = 0
     beyond_users: bool = False
     whole_prompts: bool = False
-    requests: int | None = None
+    max_requests: int | None = None
     memory_ratio: float | None = None
     cache: str | None = None
     release: str | None = None
-    overlaps: bool = False
+    overlapped_scheduling: bool = False
     wait: BatchWait | None = None
     rank_wait: int = 0
     receives: tuple[tuple[int, int], ...] = ()

@@ -49,8 +49,8 @@ class Measured:
         ranks: of an engine that computes prompts, each with requests of its own.
         disaggregated: prompts have workers of their own, whose scripts set other limits than those
             read here.
-        batch_tokens: most query tokens of an iteration, where the row says.
-        requests: most requests in flight, where it says.
+        token_budget: most query tokens of an iteration, where the row says.
+        max_requests: most requests in flight, where it says.
         cache: number format of keys and values, where it says.
     """
 
@@ -64,8 +64,8 @@ class Measured:
     devices: int = 1
     ranks: int = 1
     disaggregated: bool = False
-    batch_tokens: int | None = None
-    requests: int | None = None
+    token_budget: int | None = None
+    max_requests: int | None = None
     cache: str | None = None
 
     @classmethod
@@ -90,8 +90,8 @@ class Measured:
             day=(row["measured"] or "")[:_DAY] or None,
             precision=(row["precision"] or "").casefold() or None,
             devices=row["tp_size"] or 1,
-            batch_tokens=row["max_num_batched_tokens"] or None,
-            requests=row["max_num_seqs"] or None,
+            token_budget=row["max_num_batched_tokens"] or None,
+            max_requests=row["max_num_seqs"] or None,
             cache=_cache_format(row["kv_cache_dtype"]),
         )
 
@@ -161,18 +161,18 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     >>> h100 = load_device("h100-sxm")
     >>> row = Measured(users=8, batch=8, prompt_tokens=2048, output_tokens=128)
     >>> found = launched(load_engine("trtllm").on(h100), row, model="llama-3.1-8b", device=h100)
-    >>> found.engine.scheduling.batch_tokens
+    >>> found.engine.scheduling.token_budget
     3556
     """
     launch = _published(engine, row, model=model, device=device)
     usual = launch.engine.scheduling
-    scheduler = replace(
+    started = replace(
         usual,
-        batch_tokens=row.batch_tokens or usual.batch_tokens,
-        requests=row.requests or usual.requests,
+        token_budget=row.token_budget or usual.token_budget,
+        max_requests=row.max_requests or usual.max_requests,
     )
     return replace(
-        launch, engine=replace(launch.engine, scheduler=scheduler), cache=row.cache or launch.cache
+        launch, engine=replace(launch.engine, started=started), cache=row.cache or launch.cache
     )
 
 
@@ -247,29 +247,30 @@ def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
     asked = (
         settings.prompts * row.prompt_tokens + settings.beyond + batch if settings.prompts else 0
     )
-    tokens = max(settings.batch_tokens or 0, asked)
+    tokens = max(settings.token_budget or 0, asked)
     if not settings.whole_prompts:
-        scheduler = replace(usual, batch_tokens=tokens or usual.batch_tokens)
+        scheduler = replace(usual, token_budget=tokens or usual.token_budget)
     else:
         scheduler = (
-            replace(usual, batch_tokens=tokens, chunks=False)
-            if tokens < usual.batch_tokens
+            replace(usual, token_budget=tokens, chunked_prefill=False)
+            if tokens < usual.token_budget
             else usual
         )
     if settings.publisher == "inferencex":
-        requests = min(settings.requests or row.users, row.users)
         scheduler = replace(
-            scheduler, requests=requests, overlaps=usual.overlaps or settings.overlaps
+            scheduler,
+            max_requests=min(settings.max_requests or row.users, row.users),
+            overlapped_scheduling=usual.overlapped_scheduling or settings.overlapped_scheduling,
         )
     wait, lengths = settings.wait, (row.prompt_tokens, row.output_tokens)
     if wait and wait.holds(lengths=lengths, users=row.users, devices=row.devices):
         scheduler = replace(scheduler, wait_iterations=wait.iterations, wait_ratio=wait.ratio)
     if settings.rank_wait and row.ranks > 1:
-        ratio = min(row.prompt_tokens / scheduler.batch_tokens, 1.0)
+        ratio = min(row.prompt_tokens / scheduler.token_budget, 1.0)
         scheduler = replace(scheduler, wait_iterations=settings.rank_wait, wait_ratio=ratio)
     looks = [iterations for users, iterations in settings.receives if users <= row.users]
     if looks:
         scheduler = replace(scheduler, receive_iterations=looks[-1])
     if settings.memory_ratio is not None:
         memory = replace(memory, ratio=settings.memory_ratio, reserved_bytes=0.0)
-    return replace(engine, scheduler=scheduler, memory=memory)
+    return replace(engine, started=scheduler, memory=memory)

@@ -15,7 +15,7 @@ _QWEN, _GLM, _KIMI, _MINIMAX = ("qwen3.5",), ("glm-5",), ("kimi",), ("minimax",)
 _SHORT, _WRITING, _READING = RANGE_LENGTHS
 _SELDOM = ((1, 10), (16, 30))
 _inferencex = partial(Habit, publisher="inferencex")
-_vllm = partial(_inferencex, engine="vllm", overlaps=True)
+_vllm = partial(_inferencex, engine="vllm", overlapped_scheduling=True)
 _trtllm = partial(_inferencex, engine="tensorrt-llm")
 _sglang = partial(_inferencex, engine="sglang")
 # all of them: attention_dp_config with enable_balance, timeout_iters 60 and batching_wait_iters 0
@@ -26,7 +26,7 @@ _generator = partial(Habit, publisher="generator", prompts=1, beyond=1500)
 
 PUBLISHED: tuple[Habit, ...] = (
     _vllm(
-        batch_tokens=8192,
+        token_budget=8192,
         source=(
             "benchmarks/gptoss_fp4_h100_docker.sh, 2025-09-23: max-num-batched-tokens 8192,"
             " async-scheduling"
@@ -35,14 +35,14 @@ PUBLISHED: tuple[Habit, ...] = (
     _vllm(
         models=_GPT_OSS,
         devices=_H100,
-        batch_tokens=8192,
+        token_budget=8192,
         source="benchmarks/gptoss_fp4_h100_docker.sh, 2025-09-23",
     ),
     _vllm(
         models=_GPT_OSS,
         devices=_H100,
         since="2025-11-21",
-        batch_tokens=8192,
+        token_budget=8192,
         sends=512,
         source=(
             "benchmarks/gptoss_fp4_h100_docker.sh, 2025-11-21: max-num-seqs CONC, but"
@@ -53,26 +53,26 @@ PUBLISHED: tuple[Habit, ...] = (
         models=_GPT_OSS,
         devices=_H100,
         since="2025-12-09",
-        batch_tokens=8192,
+        token_budget=8192,
         source="benchmarks/gptoss_fp4_h100_docker.sh, 2025-12-08: max-concurrency CONC again",
     ),
     _vllm(
         models=_GPT_OSS,
         devices=_BLACKWELL,
-        batch_tokens=8192,
+        token_budget=8192,
         source="benchmarks/gptoss_fp4_b200_slurm.sh, 2025-09-17",
     ),
     _vllm(
         models=_GPT_OSS,
         devices=_BLACKWELL,
         since="2025-12-05",
-        batch_tokens=8192,
+        token_budget=8192,
         cache="fp8",
         source="benchmarks/gptoss_fp4_b200_docker.sh, 2025-12-05: kv-cache-dtype fp8",
     ),
     _vllm(
         models=_LLAMA,
-        batch_tokens=8192,
+        token_budget=8192,
         cache="fp8",
         release="0.11.0",
         source=(
@@ -107,7 +107,7 @@ PUBLISHED: tuple[Habit, ...] = (
     _trtllm(source="no script sets anything for other models"),
     _trtllm(
         models=_LLAMA,
-        batch_tokens=16384,
+        token_budget=16384,
         cache="fp8",
         wait=BatchWait(iterations=20, ratio=0.9, devices=8),
         source=(
@@ -117,7 +117,7 @@ PUBLISHED: tuple[Habit, ...] = (
     ),
     _trtllm(
         models=_GPT_OSS,
-        batch_tokens=20000,
+        token_budget=20000,
         memory_ratio=0.85,
         cache="bf16",
         source=(
@@ -128,7 +128,7 @@ PUBLISHED: tuple[Habit, ...] = (
     _trtllm(
         models=_GPT_OSS,
         devices=_BLACKWELL,
-        batch_tokens=20000,
+        token_budget=20000,
         memory_ratio=0.85,
         cache="fp8",
         source="benchmarks/gptoss_fp4_b200_trt_slurm.sh, 2025-10-20: kv_cache_config.dtype fp8",
@@ -150,7 +150,7 @@ PUBLISHED: tuple[Habit, ...] = (
     ),
     _sized(
         since="2026-01-21",
-        batch_tokens=8192,
+        token_budget=8192,
         memory_ratio=0.75,
         source="benchmarks/dsr1_fp8_h200_trt_slurm.sh, 2026-01-21: max_num_tokens at least 8192",
     ),
@@ -174,7 +174,7 @@ PUBLISHED: tuple[Habit, ...] = (
     _sized(
         devices=_BLACKWELL,
         since="2026-01-21",
-        batch_tokens=8192,
+        token_budget=8192,
         memory_ratio=0.8,
         source="benchmarks/dsr1_fp4_b200_trt_slurm.sh, 2026-01-21: max_num_tokens at least 8192",
     ),
@@ -198,7 +198,7 @@ PUBLISHED: tuple[Habit, ...] = (
         devices=_BLACKWELL,
         precision="fp8",
         since="2026-01-29",
-        batch_tokens=8192,
+        token_budget=8192,
         memory_ratio=0.8,
         wait=BatchWait(iterations=40, ratio=0.8, users=64),
         source="benchmarks/dsr1_fp8_b200_trt.sh, 2026-01-29: batch_wait from 64 users on",
@@ -206,7 +206,7 @@ PUBLISHED: tuple[Habit, ...] = (
     _sglang(source="no script sets anything for other models"),
     _sglang(
         models=_DEEPSEEK,
-        batch_tokens=32768,
+        token_budget=32768,
         memory_ratio=0.82,
         source=(
             "benchmarks/dsr1_fp8_h200_slurm.sh, 2025-09-19: chunked-prefill-size 32768,"
@@ -216,8 +216,8 @@ PUBLISHED: tuple[Habit, ...] = (
     _sglang(
         models=_DEEPSEEK,
         devices=_BLACKWELL,
-        batch_tokens=16384,
-        requests=256,
+        token_budget=16384,
+        max_requests=256,
         memory_ratio=0.85,
         cache="fp8",
         receives=_SELDOM,
@@ -230,8 +230,8 @@ PUBLISHED: tuple[Habit, ...] = (
         models=_DEEPSEEK,
         devices=_BLACKWELL,
         precision="fp8",
-        batch_tokens=32768,
-        requests=128,
+        token_budget=32768,
+        max_requests=128,
         memory_ratio=0.82,
         cache="fp8",
         receives=_SELDOM,
@@ -242,8 +242,8 @@ PUBLISHED: tuple[Habit, ...] = (
     ),
     _sglang(
         models=_QWEN,
-        batch_tokens=16384,
-        requests=128,
+        token_budget=16384,
+        max_requests=128,
         memory_ratio=0.8,
         cache="fp8",
         source=(
@@ -254,8 +254,8 @@ PUBLISHED: tuple[Habit, ...] = (
     _sglang(
         models=_QWEN,
         devices=_BLACKWELL,
-        batch_tokens=32768,
-        requests=128,
+        token_budget=32768,
+        max_requests=128,
         memory_ratio=0.82,
         cache="fp8",
         receives=_SELDOM,
@@ -265,8 +265,8 @@ PUBLISHED: tuple[Habit, ...] = (
         models=_QWEN,
         devices=_BLACKWELL,
         precision="bf16",
-        batch_tokens=32768,
-        requests=128,
+        token_budget=32768,
+        max_requests=128,
         memory_ratio=0.82,
         receives=_SELDOM,
         source="benchmarks/single_node/qwen3.5_bf16_b200.sh, 2026-02-19: the cache stays as it is",
@@ -279,7 +279,7 @@ PUBLISHED: tuple[Habit, ...] = (
     _sglang(
         models=_GLM,
         devices=_BLACKWELL,
-        batch_tokens=32768,
+        token_budget=32768,
         memory_ratio=0.85,
         cache="fp8",
         source=(
@@ -291,7 +291,7 @@ PUBLISHED: tuple[Habit, ...] = (
         models=_GLM,
         devices=_BLACKWELL,
         precision="fp4",
-        batch_tokens=32768,
+        token_budget=32768,
         memory_ratio=0.9,
         cache="fp8",
         receives=((1, 10),),

@@ -13,7 +13,7 @@ preemption by recomputation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ from simulator.closed_loop.users import Users
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.results.metrics import SimulationResult
-from simulator.scenario.defaults import engine_options
 from simulator.timing.cost_timer import CostModelTimer, TableSize
 from simulator.timing.engine_passes import EnginePasses
 
@@ -121,16 +120,20 @@ def scheduler_for(
     Raises:
         InfeasibleError: not even one request fits.
     """
-    usual, options = engine.scheduling, engine_options(engine)
-    if not usual.chunks:
-        most = users.prompt_tokens + min(users.users, usual.requests)
-        options["token_budget"] = max(usual.batch_tokens, most)
+    usual = replace(engine.scheduling, prefix_cache=False)  # users share no prompts
+    if not usual.chunked_prefill:
+        most = users.prompt_tokens + min(users.users, usual.max_requests)
+        usual = replace(usual, token_budget=max(usual.token_budget, most))
     if plan is not None:
-        options["token_budget"] *= plan.data
-        options["max_requests"] *= plan.data
+        usual = usual.of_copies(plan.data)
     tokens = cache_tokens(deployment, engine, context=users.context_tokens, plan=plan)
-    options["kv_blocks"] = int(tokens // engine.memory.block_tokens)
-    return SchedulerOptions(**options, intake_s=INTAKE_S, intake_token_s=INTAKE_TOKEN_S)
+    return SchedulerOptions(
+        **asdict(usual),
+        block_tokens=engine.memory.block_tokens,
+        kv_blocks=int(tokens // engine.memory.block_tokens),
+        intake_s=INTAKE_S,
+        intake_token_s=INTAKE_TOKEN_S,
+    )
 
 
 def serve(

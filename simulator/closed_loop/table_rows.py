@@ -220,7 +220,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
         precision=replace(stated, kv=launch.cache or usual),
     )
     cuts = measured.publisher == "generator" and cuts_by_default(architecture.name)
-    kernels, overlaps = launch.engine.kernels, launch.engine.scheduling.overlaps
+    kernels, overlaps = launch.engine.kernels, launch.engine.scheduling.overlapped_scheduling
     name = (architecture.name, device.name, launch.engine.name)
     return _Question(
         key=(

@@ -14,6 +14,7 @@ import numpy as np
 from costmodel.laws.acceptance import MATCHING, Law
 from costmodel.laws.batching import SERIAL, check_batch
 from costmodel.method import Batch, Stop
+from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
 from simulator.loop.length_policies import LengthPolicy
@@ -33,43 +34,16 @@ LONGEST_DRAFT = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SchedulerOptions:
-    """How an engine fills its iterations and its cache.
+class SchedulerOptions(Scheduler):
+    """A scheduler in service: with its cache, its front end and the limits that it keeps.
 
     Args:
-        token_budget: most query tokens of an iteration.
-        max_requests: most requests that hold cache at once.
-        chunked_prefill: prompts may be split over iterations; False: a prompt runs whole.
-        prefill_first: prompts run alone, before anybody decodes; False: they share iterations with
-            decodes.
-        overlapped_scheduling: an iteration is composed while the one before it runs; a request that
-            arrives meanwhile waits for the next one.
-        wait_iterations: prompts wait for so many iterations of requests that decode, or until they
-            are enough.
-        wait_ratio: enough are those that fill, with the tokens that decode, this share of the
-            budget, in [0, 1].
-        receive_iterations: after so many iterations that only decode the scheduler looks for new
-            requests, and after each with prompts.
-        numbered_slots: requests hold one of `max_requests` numbered slots, which they take before
-            the iteration is filled; slots are served in the order of their numbers, and a request
-            takes the one that was left first.
-        pass_tokens: most query tokens of a pass; an iteration of more is computed in several. 0: in
-            one.
-        equal_passes: a pass holds equally many tokens of neighbouring slots, because each has a
-            cache of its own; False: whoever comes next, as far as there is room.
-        drafts_within_output: nobody drafts tokens beyond the end of its output, the last of which
-            needs no draft.
         block_tokens: tokens of a cache block.
         kv_blocks: blocks of the cache.
         watermark_ratio: share of the blocks that admission leaves free while others run.
         preemption: a preempted request computes its tokens again, or moves to host memory and back.
         swap_block_s: seconds to move one block one way, `swap` only.
-        prefix_cache: blocks with the same id are computed once and kept until their room is needed.
         priorities: `Workload.priority` counts; equal priorities in order of arrival.
-        reserve_ratio: admit only what fits with its whole prompt, with what the running requests
-            hold and with this share of the tokens that all of them have still to generate, in [0,
-            1]; 1: nobody is ever preempted. None: its next tokens are enough, which over-commits
-            the cache where prompts come in chunks.
         intake_s: seconds that the front end needs to receive a request; it takes one after another.
         intake_token_s: and for each token of its prompt.
         slo_ttft_s: a request that has waited longer is rejected. None: requests wait.
@@ -81,26 +55,12 @@ class SchedulerOptions:
         InputError: a value out of range.
     """
 
-    token_budget: int = 8192
-    max_requests: int = 256
-    chunked_prefill: bool = True
-    prefill_first: bool = False
-    overlapped_scheduling: bool = False
-    wait_iterations: int = 0
-    wait_ratio: float = 1.0
-    receive_iterations: int = 1
-    numbered_slots: bool = False
-    pass_tokens: int = 0
-    equal_passes: bool = False
-    drafts_within_output: bool = False
     block_tokens: int = 16
     kv_blocks: int
     watermark_ratio: float = 0.0
     preemption: Preemption = "recompute"
     swap_block_s: float = 0.0
-    prefix_cache: bool = False
     priorities: bool = False
-    reserve_ratio: float | None = None
     intake_s: float = 0.0
     intake_token_s: float = 0.0
     slo_ttft_s: float | None = None
@@ -108,28 +68,16 @@ class SchedulerOptions:
     horizon_s: float | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "token_budget",
-            "max_requests",
-            "block_tokens",
-            "kv_blocks",
-            "receive_iterations",
-        ):
+        Scheduler.__post_init__(self)  # a dataclass with slots is no class that `super()` knows
+        for name in ("block_tokens", "kv_blocks"):
             if getattr(self, name) < 1:
                 raise InputError("must be >= 1", key=name, value=getattr(self, name))
-        if self.wait_iterations < 0:
-            raise InputError("must be >= 0", key="wait_iterations", value=self.wait_iterations)
-        self._check_passes()
         if not 0.0 <= self.watermark_ratio < 1.0:
             raise InputError(
                 "must lie in [0, 1)", key="watermark_ratio", value=self.watermark_ratio
             )
         if self.preemption not in ("recompute", "swap"):
             raise InputError("must be recompute or swap", key="preemption", value=self.preemption)
-        for name in ("reserve_ratio", "wait_ratio"):
-            share = getattr(self, name)
-            if share is not None and not 0.0 <= share <= 1.0:
-                raise InputError("must lie in [0, 1]", key=name, value=share)
         for name in ("swap_block_s", "intake_s", "intake_token_s"):
             if not 0.0 <= getattr(self, name) < np.inf:
                 raise InputError("must be finite and >= 0", key=name, value=getattr(self, name))
@@ -137,16 +85,6 @@ class SchedulerOptions:
             limit = getattr(self, name)
             if limit is not None and not 0.0 < limit < np.inf:
                 raise InputError("must be positive and finite", key=name, value=limit)
-
-    def _check_passes(self) -> None:
-        if self.pass_tokens < 0:
-            raise InputError("must be >= 0", key="pass_tokens", value=self.pass_tokens)
-        if self.equal_passes and not (self.numbered_slots and self.pass_tokens):
-            rule = "passes of equally many tokens need numbered_slots and pass_tokens"
-            raise InputError(rule, key="equal_passes", value=self.equal_passes)
-        if self.numbered_slots and self.reserve_ratio != 1.0:
-            rule = "a slot has room for all of its request: must be 1 with numbered_slots"
-            raise InputError(rule, key="reserve_ratio", value=self.reserve_ratio)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -308,10 +308,7 @@ def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> Acceptanc
         own.nodes if own.kind in ("chain", "window") else 0
     )
     if known.rates is None or not (longest or own.kind == "state_trees"):
-        rule = (
-            "stated acceptance is simulated for chains; say how many draft tokens"
-            " (--draft-tokens K)"
-        )
+        rule = "stated acceptance is simulated for chains; say how many draft tokens"
         raise InputError(
             rule, key="speculation.draft_tokens", value=written.speculation.draft_tokens
         )

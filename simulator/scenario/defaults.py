@@ -7,7 +7,7 @@ memory leaves, and what moving a cache takes. Leaves out what a person wrote
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,11 @@ import numpy as np
 from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import cache_tokens
 from costmodel.architectures.architecture import NO_FEED_FORWARD
-from costmodel.engines.record.engine import Engine
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.memory import WeightValues, kv_bytes
 from costmodel.passes.streaming import host_rate
+from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import format_bytes
@@ -56,25 +56,15 @@ def scheduler_of(
         InfeasibleError: no room for a cache.
     """
     limits, slo = written.scheduler, written.slo
-    options: dict[str, Any] = {}
+    usual, options = Scheduler(), dict[str, Any]()
     if engine is not None:
-        options = {
-            "token_budget": engine.token_budget,
-            "max_requests": engine.max_requests,
-            "chunked_prefill": engine.chunked_prefill,
-            "prefix_cache": engine.prefix_cache,
-            "block_tokens": engine.block_tokens,
-            "overlapped_scheduling": engine.overlapped_scheduling,
-        }
+        usual, options["block_tokens"] = engine.started, engine.block_tokens
     elif setting is not None:
-        options = engine_options(setting.engine)
+        options["block_tokens"] = setting.engine.memory.block_tokens
         if setting.engine.scheduler is not None:
-            options["prefix_cache"] = setting.engine.scheduler.shares_prefixes
-            if (
-                copies.plan is not None and copies.schedulers == 1
-            ):  # every data copy has the engine's limits
-                options["token_budget"] *= copies.plan.data
-                options["max_requests"] *= copies.plan.data
+            usual = setting.engine.scheduler
+            if copies.plan is not None and copies.schedulers == 1:
+                usual = usual.of_copies(copies.plan.data)
     if written.deployment.shared_prefix_tokens:
         options["prefix_cache"] = True
     if setting is not None and setting.target.encoder is not None:
@@ -83,11 +73,7 @@ def scheduler_of(
         options |= logged_options(
             limits.engine_log, limits.block_tokens or options.get("block_tokens", 1)
         )
-    options |= {
-        key: value
-        for key, value in limits.model_dump(exclude={"engine_log"}).items()
-        if value is not None
-    }
+    options |= limits.model_dump(exclude={"engine_log"}, exclude_none=True)
     if slo.admission:
         options |= {"slo_ttft_s": slo.ttft_s, "slo_tpot_s": slo.tpot_s}
     apart = written.feed_forward
@@ -103,7 +89,7 @@ def scheduler_of(
         options["kv_blocks"] = int(blocks * copies.blocks_ratio)
     if options["preemption"] == "swap" and "swap_block_s" not in options:
         options["swap_block_s"] = swap_block_s(setting, options["block_tokens"])
-    return SchedulerOptions(**options)
+    return SchedulerOptions(**asdict(usual) | options)
 
 
 def logged_options(log: str, block_tokens: int) -> dict[str, Any]:
@@ -127,30 +113,6 @@ def logged_options(log: str, block_tokens: int) -> dict[str, Any]:
         "max_requests": facts.max_requests,
     }
     return {name: value for name, value in told.items() if value is not None}
-
-
-def engine_options(engine: Engine) -> dict[str, Any]:
-    """Fields of `SchedulerOptions` as an engine sets them, but for the size of its cache and shared
-    prefixes.
-    """
-    usual, options = engine.scheduler, {"block_tokens": engine.memory.block_tokens}
-    if usual is None:
-        return options
-    return options | {
-        "token_budget": usual.batch_tokens,
-        "max_requests": usual.requests,
-        "chunked_prefill": usual.chunks,
-        "prefill_first": not usual.mixes,
-        "overlapped_scheduling": usual.overlaps,
-        "reserve_ratio": usual.reserve_ratio,
-        "wait_iterations": usual.wait_iterations,
-        "wait_ratio": usual.wait_ratio,
-        "receive_iterations": usual.receive_iterations,
-        "numbered_slots": usual.numbered_slots,
-        "pass_tokens": usual.pass_tokens,
-        "equal_passes": usual.equal_passes,
-        "drafts_within_output": usual.drafts_within_output,
-    }
 
 
 def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Deployment, Link]:

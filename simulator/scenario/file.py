@@ -205,6 +205,9 @@ class ProfileSection(Section):
     overhead_s: NotNegative = 0.0
 
 
+# Names, types and ranges of what schedules are those of `costmodel.scheduler.Scheduler`, which a
+# test holds them to; written out, since here its keys stand among those of the cache and say what
+# is done where they are left open.
 class SchedulerSection(Section):
     """Scheduler of every replica; what is None follows the engine's published defaults.
 

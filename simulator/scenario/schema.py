@@ -122,11 +122,11 @@ def assignments(
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise InputError("must be section.key=value", key="--set", value=text)
+            raise InputError("must be section.key=value", key="set", value=text)
         if key.startswith("device."):
             values[_OVERRIDES] = [*values.get(_OVERRIDES, ()), text]
         elif key not in known:
-            raise UnknownNameError("key of a scenario", key, known, key="--set")
+            raise UnknownNameError("key of a scenario", key, known, key="set")
         else:
             values[key] = _value(value, text)
     return values
@@ -141,9 +141,7 @@ def _value(value: str, text: str) -> Any:
     try:
         read = yaml.safe_load(value)
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise InputError(
-            "must have a value as in a scenario file", key="--set", value=text
-        ) from None
+        raise InputError("must have a value as in a scenario file", key="set", value=text) from None
     plain = isinstance(read, str | list | dict | None) or (
         isinstance(read, bool | int | float) and ":" not in value
     )

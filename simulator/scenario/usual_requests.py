@@ -6,10 +6,8 @@ reading and drawing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from hardware_profiles.errors import InputError
 
 USERS = 32
 COUNT = 320
@@ -51,26 +49,3 @@ def with_usual_requests(sections: Mapping[str, Any]) -> tuple[dict[str, Any], st
     missing = {key: value for key, value in usual.items() if key not in stated}
     words = ", ".join(f"{value} {_WORDS[key]}" for key, value in missing.items())
     return {**sections, "requests": {**missing, **stated}}, f"assumed: {words}" if words else ""
-
-
-def named_by_option(
-    error: InputError, options: Mapping[str, str], given: Collection[str]
-) -> InputError:
-    """The same refusal with the option that was given in the place of its key.
-
-    Args:
-        error: of a scenario.
-        options: option by key.
-        given: keys that options stated.
-    """
-    message, key = error.message, error.key
-    for name, option in options.items():
-        if key is None and error.file is None:
-            message = message.replace(name, option)
-        elif key == "requests" and name in given:
-            message = message.replace(name.removeprefix("requests."), option)
-    if key is not None and key in given:
-        key = options.get(key, key)
-    if (message, key) == (error.message, error.key):
-        return error
-    return InputError(message, file=error.file, key=key, value=error.value)

@@ -341,7 +341,7 @@ class CostModelTimer:
         them.
         """
         usual = self.setting.engine.scheduler
-        hidden = usual is None or usual.overlaps
+        hidden = usual is None or usual.overlapped_scheduling
         return (
             self.passes.host.prompt_s
             if self.passes

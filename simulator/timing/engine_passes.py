@@ -90,7 +90,7 @@ class EnginePasses:
             deployment.architecture, deployment.device.constants.host_layer_s
         )
         self.host = engine.host
-        self.overlapped = engine.scheduler is not None and engine.scheduler.overlaps
+        self.overlapped = engine.scheduler is not None and engine.scheduler.overlapped_scheduling
         narrow = reduced.precision.kv_bytes < _SIXTEEN_BITS
         self.quantised_cache_ratio = (
             engine.kernels.quantised_cache_ratio(deployment.device) if narrow else 0.0

@@ -8,7 +8,7 @@ was started with (`engine_kwargs`, vLLM's names) and the machine (`sim_config`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from costmodel.engines.record.engine import Engine
 from costmodel.parallel.plan import ParallelPlan, weight_bytes
 from costmodel.passes.memory import activation_bytes, kv_bytes
 from costmodel.passes.precision import Precision
+from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import GIB, GIGA, NANO
@@ -111,10 +112,7 @@ class EngineSettings:
         architecture: its shapes.
         precision: number formats of weights and cache.
         tensor_parallel: devices that share the model.
-        token_budget: most query tokens of an iteration.
-        max_requests: most requests in flight.
-        chunked_prefill: prompts are split over iterations.
-        prefix_cache: prompts share blocks.
+        started: its scheduler.
         block_tokens: tokens of a cache block.
         stated_blocks: of its cache, as it said itself or was told; None: what the memory leaves.
         memory_bytes: of one device; 0 where not stated.
@@ -124,7 +122,6 @@ class EngineSettings:
         link_latency_s: of one message.
         replicas: copies of attention and dense layers, each with requests and a cache of its own.
         expert_parallel: every routed expert lies whole on one of all the devices.
-        overlapped_scheduling: an iteration is composed while the one before it runs.
         longest_request: most tokens of prompt and output together; None: the model's own limit.
     """
 
@@ -132,10 +129,7 @@ class EngineSettings:
     architecture: Architecture
     precision: Precision
     tensor_parallel: int
-    token_budget: int
-    max_requests: int
-    chunked_prefill: bool
-    prefix_cache: bool
+    started: Scheduler
     block_tokens: int
     stated_blocks: int | None
     memory_bytes: float
@@ -145,7 +139,6 @@ class EngineSettings:
     link_latency_s: float
     replicas: int
     expert_parallel: bool
-    overlapped_scheduling: bool
     longest_request: int | None
 
     @property
@@ -187,7 +180,10 @@ class EngineSettings:
             self.memory_bytes,
             weights_bytes=weight_bytes(model, self.precision, spread),
             activations_bytes=activation_bytes(
-                model, self.precision, tokens=self.token_budget, logit_rows=self.max_requests
+                model,
+                self.precision,
+                tokens=self.started.token_budget,
+                logit_rows=self.started.max_requests,
             ),
         )
         block = kv_bytes(
@@ -207,15 +203,7 @@ class EngineSettings:
             changes: fields of `SchedulerOptions` that differ; `kv_blocks` follows from the memory
                 where left out.
         """
-        options: dict[str, Any] = {
-            "token_budget": self.token_budget,
-            "max_requests": self.max_requests,
-            "chunked_prefill": self.chunked_prefill,
-            "prefix_cache": self.prefix_cache,
-            "block_tokens": self.block_tokens,
-            "overlapped_scheduling": self.overlapped_scheduling,
-        }
-        options |= changes
+        options = asdict(self.started) | {"block_tokens": self.block_tokens} | changes
         if "kv_blocks" not in options:
             options["kv_blocks"] = self.kv_blocks()
         return SchedulerOptions(**options)
@@ -257,14 +245,12 @@ def read_engine(path: str | Path) -> EngineSettings:
         )
         raise InputError(rule, file=file, key="engine_kwargs.enable_expert_parallel", value=False)
     vllm = load_engine("vllm").on(load_device("h100-sxm"), top.text("vllm_version", "") or None)
-    overlaps = vllm.scheduling.overlaps
     return EngineSettings(
         model=name,
         architecture=architecture,
         precision=_precision(keys),
         **sizes,
         **_limits(keys, top.inside("kv_cache"), vllm),
-        overlapped_scheduling=keys.truth("async_scheduling", overlaps),
         **_machine(
             top.inside("sim_config"),
             sizes,
@@ -304,12 +290,15 @@ def _limits(keys: Keys, cache: Keys, vllm: Engine) -> dict[str, Any]:
     blocks = cache.whole("num_gpu_blocks", told)
     longest = keys.whole("max_model_len", _MOST)
     return {
-        "token_budget": keys.whole("max_num_batched_tokens", usual.batch_tokens),
-        "max_requests": keys.whole("max_num_seqs", usual.requests),
-        # vLLM 0.6 and later: prompts share iterations in chunks and their blocks are shared, unless
-        # switched off
-        "chunked_prefill": keys.truth("enable_chunked_prefill", True),
-        "prefix_cache": keys.truth("enable_prefix_caching", True),
+        "started": Scheduler(
+            token_budget=keys.whole("max_num_batched_tokens", usual.token_budget),
+            max_requests=keys.whole("max_num_seqs", usual.max_requests),
+            # vLLM 0.6 and later: prompts share iterations in chunks and their blocks are shared,
+            # unless switched off
+            chunked_prefill=keys.truth("enable_chunked_prefill", True),
+            prefix_cache=keys.truth("enable_prefix_caching", True),
+            overlapped_scheduling=keys.truth("async_scheduling", usual.overlapped_scheduling),
+        ),
         "block_tokens": block_tokens,
         "stated_blocks": None if blocks == _MOST else blocks,
         "longest_request": None if longest == _MOST else longest,

@@ -1,7 +1,7 @@
 """llama.cpp's server, simulated with every slot busy, against its law: one step of the cost model
 after the other."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from costmodel.laws.acceptance.stated import DepthRates
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
-from simulator.scenario.defaults import engine_options
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
 
 PROMPT, OUTPUT = 300, 65
@@ -34,8 +33,11 @@ def served(setting, slots, requests, speculation=None, output=OUTPUT):
         output_tokens=np.full(requests, output),
         users=slots,
     )
-    options = engine_options(setting.engine) | {"max_requests": slots}
-    scheduler = SchedulerOptions(**options, kv_blocks=1 << 20)
+    engine = setting.engine
+    started = replace(engine.scheduling, max_requests=slots)
+    scheduler = SchedulerOptions(
+        **asdict(started), block_tokens=engine.memory.block_tokens, kv_blocks=1 << 20
+    )
     result = simulate(
         Scenario(
             workload=workload,

@@ -50,19 +50,19 @@ def _row(question: JointQuestion, design: Design) -> Json:
         "layout": str(placement.layout),
         "dtype": formats.label,
         "kv_dtype": formats.kv,
-        "batch_cap": design.batch_cap,
-        "token_budget": design.token_budget,
+        "batch_cap": design.scheduler.max_requests,
+        "token_budget": design.scheduler.token_budget,
     }
     try:
         found = plan(
-            budgeted(design.node.setting, design.token_budget),
+            budgeted(design.node.setting, design.scheduler.token_budget),
             [design.acceptance],
             question.load,
             question.slo,
             generator=np.random.default_rng(question.seed),
             utilisation=question.utilisation,
             most_batch=design.batch,
-            token_budget=design.token_budget,
+            token_budget=design.scheduler.token_budget,
         )
     except InfeasibleError as error:
         return row | {"feasible": False, "reason": str(error)}

@@ -177,7 +177,10 @@ def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict
         **sections_of(design.configuration),
         "requests": requests,
         "slo": slo,
-        "scheduler": {"token_budget": design.token_budget, "max_requests": design.batch_cap},
+        "scheduler": {
+            "token_budget": design.scheduler.token_budget,
+            "max_requests": design.scheduler.max_requests,
+        },
     }
 
 

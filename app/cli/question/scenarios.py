@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.question.accepted import KNOWN_BY
+from app.cli.spelled_options import as_options, named_by_option
 from app.questions.groups import RefiningOptions
 
 if TYPE_CHECKING:
@@ -50,11 +51,12 @@ def asked_scenario(
     from hardware_profiles.errors import InputError
     from simulator.scenario.file import checked_scenario, read_scenario_sections
     from simulator.scenario.schema import assignments, with_values
-    from simulator.scenario.usual_requests import named_by_option, with_usual_requests
+    from simulator.scenario.usual_requests import with_usual_requests
     from traces.kinds.naming import naming
 
     sections = read_scenario_sections(file) if file is not None else {}
-    stated = assignments(assigned)
+    with as_options("set"):
+        stated = assignments(assigned)
     values = {**named, **stated}
     chosen = None
     if config is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli.output import Answered
+from app.cli.spelled_options import as_options
 from app.questions.field import Field, Group
 from app.questions.fields import OutputTokens, PromptTokens, Rate, RequestFile
 from app.questions.values import whole_numbers
@@ -199,6 +200,7 @@ def full_search(
     return delivered
 
 
+@as_options("devices", "layouts", "maximise")
 def joint_question(
     joint: Joint, given: Mapping[str, Any], accepted: "AcceptanceOptions", drafts: DraftSources
 ) -> "tuple[JointQuestion, Traffic]":

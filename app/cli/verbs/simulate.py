@@ -502,6 +502,8 @@ def _run(
     quiet: bool,
 ) -> "tuple[dict[str, Any], list[SimulationCase], list[LoadPoint]]":
     """The answer, its cases and its loads."""
+    from dataclasses import asdict
+
     from app.answers.simulations.runs import over_seeds, prepared_of, run_cases, run_loads
     from app.cli.progress import counting
 
@@ -514,9 +516,7 @@ def _run(
         "inputs": written.model_dump(mode="json", by_alias=True),
         "metrics": cases[0].metrics,
     }
-    answer["scheduler"] = {
-        name: getattr(prepared.scheduler, name) for name in prepared.scheduler.__slots__
-    }
+    answer["scheduler"] = asdict(prepared.scheduler)
     if spread is not None:
         answer |= {"metrics_interval": spread, "seeds": list(seeds)}
     if len(cases) > 1:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from app.questions.field import NamedField, fields_of, stated_words
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, RooftreeError
 
 if TYPE_CHECKING:
     from app.cli.output import Answered
@@ -61,20 +61,31 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
     from app.cli.main import VERBS
 
     table = {f.keyword: f for f in fields_of(VERBS[verb])}
+    table |= {f.row.also.removeprefix("--"): f for f in table.values() if f.row.also}
     values: dict[str, Any] = {}
     for name, value in options.items():
         if value is not None:
             field = _known(verb, name, table)
             values[field.name] = field.read(_readable(value))
     unnamed = [word for value in arguments for word in stated_words(_readable(value))]
-    for field in table.values():
+    for field in fields_of(VERBS[verb]):
         if field.row.argument and unnamed:
             here, unnamed = (unnamed, []) if field.is_list else (unnamed[:1], unnamed[1:])
             values[field.name] = field.read(here)
     if unnamed:
         raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
-    found: Answered = ask(VERBS[verb], values, silent=True)
+    try:
+        found: Answered = ask(VERBS[verb], values, silent=True)
+    except RooftreeError as error:
+        error.key = _as_keyword(error.key, table)
+        raise
     return found
+
+
+def _as_keyword(key: str | None, table: Mapping[str, NamedField]) -> str | None:
+    """What a refusal is about, an option of the command line as the keyword that Python has."""
+    keyword = (key or "").removeprefix("--").replace("-", "_")
+    return keyword if key != keyword and keyword in table else key
 
 
 def _known(verb: str, name: str, table: Mapping[str, NamedField]) -> NamedField:

@@ -24,6 +24,7 @@ from costmodel.passes.memory import activation_bytes
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision
 from costmodel.passes.prompt_attention import PromptAttention, with_prompt_attention
+from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
@@ -119,81 +120,37 @@ class Kernels:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scheduler:
-    """What a scheduler does by default with waiting prompts and running requests.
+class SchedulerDefaults:
+    """How an engine schedules where nobody says otherwise, and when.
 
     Args:
         versions: versions whose defaults these are.
-        mixes: prompts join the iterations in which others decode; False runs waiting prompts first,
-            alone.
-        chunks: a prompt may be split over iterations; False admits it whole.
-        batch_tokens: most query tokens of an iteration, decoding requests included where `mixes`;
-            at least 1.
-        requests: most requests in flight, at least 1.
-        large_bytes: memory of a device from which on these two hold; below it `small_batch_tokens`
-            and `small_requests` do, and on the devices whose names contain one of `small_devices`.
-        small_batch_tokens: most query tokens there.
-        small_requests: most requests there.
-        small_devices: parts of device names.
-        reserve_ratio: share of a request's output that must fit before it is admitted, in [0, 1]; 1
-            never preempts.
-        shares_prefixes: prompts with the same beginning share blocks.
-        overlaps: an iteration is put together when the one before it starts, so that whoever
-            arrives in between waits for one more.
-        wait_iterations: prompts wait beside decoding requests until more have come, for so many
-            iterations at most.
-        wait_ratio: share of `batch_tokens` that ends the wait, in [0, 1].
-        receive_iterations: iterations that only decode between two looks for new requests.
-        overlaps_from: release since which it does, as (major, minor); (0, 0) for all.
-        numbered_slots: requests hold numbered slots, taken before an iteration is filled and served
-            in that order.
-        pass_tokens: most query tokens of one pass, of which an iteration may have several; 0: it is
-            one pass.
-        equal_passes: a pass holds equally many tokens of slots with consecutive numbers.
-        drafts_within_output: no tokens are drafted beyond the end of an output.
+        large: on large devices, at the newest release.
+        large_bytes: memory from which on a device is large.
+        small: on all other devices; None: the same.
+        small_devices: parts of the names of devices that do not count as large whatever their
+            memory.
+        overlaps_from: release since which scheduling is overlapped, as (major, minor); (0, 0) for
+            all.
         source: where the numbers come from.
-
-    Raises:
-        InputError: a limit below 1 or a ratio outside its range.
     """
 
     versions: str
-    mixes: bool
-    chunks: bool
-    batch_tokens: int
-    requests: int
+    large: Scheduler
     large_bytes: float = 0.0
-    small_batch_tokens: int = 1
-    small_requests: int = 1
+    small: Scheduler | None = None
     small_devices: tuple[str, ...] = ()
-    reserve_ratio: float = 0.0
-    shares_prefixes: bool
-    overlaps: bool
-    wait_iterations: int = 0
-    wait_ratio: float = 1.0
-    receive_iterations: int = 1
     overlaps_from: tuple[int, int] = (0, 0)
-    numbered_slots: bool = False
-    pass_tokens: int = 0
-    equal_passes: bool = False
-    drafts_within_output: bool = False
     source: str
 
-    def __post_init__(self) -> None:
-        for key in ("batch_tokens", "requests", "small_batch_tokens", "small_requests"):
-            if getattr(self, key) < 1:
-                raise InputError("must be at least 1", key=key, value=getattr(self, key))
-        if not 0.0 <= self.reserve_ratio <= 1.0:
-            raise InputError("must lie in [0, 1]", key="reserve_ratio", value=self.reserve_ratio)
-
-    def on(self, device: Device, version: str | None) -> "Scheduler":
-        """The defaults that hold on a device, at a release; None: the newest one known."""
-        here = replace(self, overlaps=self.overlaps and _release(version) >= self.overlaps_from)
-        if device.memory_bytes >= self.large_bytes and not any(
+    def on(self, device: Device, version: str | None) -> Scheduler:
+        """The scheduler that runs on a device, at a release; None: the newest one known."""
+        is_large = device.memory_bytes >= self.large_bytes and not any(
             part in device.name for part in self.small_devices
-        ):
-            return here
-        return replace(here, batch_tokens=self.small_batch_tokens, requests=self.small_requests)
+        )
+        here = self.large if is_large or self.small is None else self.small
+        overlaps = here.overlapped_scheduling and _release(version) >= self.overlaps_from
+        return replace(here, overlapped_scheduling=overlaps)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,7 +169,9 @@ class Engine:
             others load 16 bits (vLLM and SGLang: `dtype auto` of a 32-bit config; llama.cpp
             converts to 16 bits).
         memory: how it divides a device's memory.
-        scheduler: its defaults; None where none were read.
+        scheduler_defaults: how it schedules by default; None where that was not read.
+        started: scheduler that it was started with; None: that of large devices and the newest
+            release (see `on`).
         options: what its configuration can express; None where nothing is written for it.
 
     Raises:
@@ -227,7 +186,8 @@ class Engine:
     follows_target: bool = False
     keeps_fp32: bool = False
     memory: Memory
-    scheduler: Scheduler | None = None
+    scheduler_defaults: SchedulerDefaults | None = None
+    started: Scheduler | None = None
     options: Options | None = None
 
     def __post_init__(self) -> None:
@@ -241,18 +201,27 @@ class Engine:
             device: defaults depend on its memory, some on its name too.
             version: release such as `0.12.0`; None: the newest one known.
         """
-        if self.scheduler is None:
+        if self.scheduler_defaults is None:
             return self
         return replace(
-            self, scheduler=self.scheduler.on(device, version), kernels=self.kernels.at(version)
+            self,
+            started=self.scheduler_defaults.on(device, version),
+            kernels=self.kernels.at(version),
         )
 
     @property
+    def scheduler(self) -> Scheduler | None:
+        """The scheduler that runs; None where nothing is known of it."""
+        if self.started is None and self.scheduler_defaults is not None:
+            return self.scheduler_defaults.large
+        return self.started
+
+    @property
     def scheduling(self) -> Scheduler:
-        """The scheduler's defaults.
+        """The scheduler that runs.
 
         Raises:
-            InputError: none are known.
+            InputError: nothing is known of it.
         """
         if self.scheduler is None:
             raise InputError(
@@ -314,7 +283,7 @@ class Engine:
         """
         if self.memory.pass_tokens is not None:
             return self.memory.pass_tokens
-        return 0 if self.scheduler is None else self.scheduler.batch_tokens
+        return 0 if self.scheduler is None else self.scheduler.token_budget
 
     def buffer_bytes(
         self, architecture: Architecture, precision: Precision, tensor_parallel: int = 1

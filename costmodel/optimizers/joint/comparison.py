@@ -134,7 +134,7 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
     slower = drawn_s[:, :1] / float(at.step_s)
     capped = node.up_to(float(design.batch))
     step_s = step_seconds(setting, [a], batch=capped.batch, context=load.decode_context)
-    budget = np.array([[float(design.token_budget)]])
+    budget = np.array([[float(design.scheduler.token_budget)]])
     curve, busy = law(
         question,
         capped,

@@ -122,7 +122,7 @@ def budgeted(setting: Setting, token_budget: int) -> Setting:
         return setting
     return replace(
         setting,
-        engine=replace(engine, scheduler=replace(engine.scheduler, batch_tokens=token_budget)),
+        engine=replace(engine, started=replace(engine.scheduler, token_budget=token_budget)),
     )
 
 

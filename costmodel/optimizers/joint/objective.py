@@ -30,17 +30,14 @@ def objective_named(name: str) -> Maximise:
     """
     known: dict[str, Maximise] = {each: each for each in get_args(Maximise)}
     if name not in known:
-        raise InputError(f"must be one of {', '.join(known)}", key="--maximise", value=name)
+        raise InputError(f"must be one of {', '.join(known)}", key="maximise", value=name)
     return known[name]
 
 
 def refusal(maximise: Maximise, device: Device) -> str:
     """Why an objective cannot be known on a device; empty where it can."""
     if maximise == "tokens-per-dollar" and device.price_usd_per_hour is None:
-        return (
-            f"the price of {device.name} is not known; state it: --set"
-            " device.price_usd_per_hour=2.5"
-        )
+        return f"the price of {device.name} is not known; state device.price_usd_per_hour=2.5"
     return ""
 
 

@@ -32,6 +32,7 @@ from costmodel.optimizers.joint.front import Front
 from costmodel.optimizers.joint.objective import refusal
 from costmodel.optimizers.joint.space import BATCH_CAPS, PLAIN, JointQuestion, Placement, batches_of
 from costmodel.passes.ops import Array, Mask
+from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 
 RANKED_NODES = 8
@@ -45,9 +46,8 @@ class Design:
     Args:
         node: a drafter on a placement.
         acceptance: what is drafted.
-        configuration: the same by name, its batch cap included.
-        token_budget: most query tokens of an iteration of one scheduler.
-        batch_cap: most requests in flight of one scheduler.
+        configuration: the same by name, its limits included.
+        scheduler: that every copy of the model runs: the engine's, with the design's limits.
         replicas: that are run.
         requests_per_s: that all replicas finish at most.
         tpot_s: mean time per output token under the stated rate, or of busy replicas where none is
@@ -61,8 +61,7 @@ class Design:
     node: Node
     acceptance: Acceptance
     configuration: DecodingConfiguration
-    token_budget: int
-    batch_cap: int
+    scheduler: Scheduler
     replicas: int
     requests_per_s: float
     tpot_s: float
@@ -74,7 +73,7 @@ class Design:
     @property
     def batch(self) -> int:
         """Requests in flight of one replica at most."""
-        return self.batch_cap * self.node.placement.layout.data
+        return self.scheduler.max_requests * self.node.placement.layout.data
 
     @property
     def devices(self) -> int:
@@ -374,14 +373,18 @@ def design_at(
     shape, _, cap = name
     node, a = evaluation.node, evaluation.node.shapes[shape]
     batch, layout = int(node.batch[cap]), node.placement.layout
-    budget = question.token_budgets[name[1]]
+    scheduler = replace(
+        node.setting.engine.scheduler or Scheduler(),
+        token_budget=question.token_budgets[name[1]],
+        max_requests=batch // layout.data,
+    )
     chosen = replace(
         node.asked,
         draft_tokens=a.draft_tokens,
         shape=a.tree or a.shape,
         stop=a.stop or Stop(),
         max_batch=batch,
-        token_budget=budget,
+        token_budget=scheduler.token_budget,
         batch=batch,
         context=round(question.load.decode_context),
     )
@@ -390,8 +393,7 @@ def design_at(
         node=node,
         acceptance=a,
         configuration=chosen,
-        token_budget=budget,
-        batch_cap=batch // layout.data,
+        scheduler=scheduler,
         replicas=replicas,
         requests_per_s=replicas * float(evaluation.busy.requests_per_s[name]),
         tpot_s=float(times.tpot_s[name]),

@@ -53,11 +53,11 @@ def layout_named(text: str) -> Layout:
         or len(sizes) != len(parts)
         or 0 in sizes.values()
     ):
-        raise InputError("must be layouts such as tp2 or tp2dp4ep8", key="--layouts", value=text)
+        raise InputError("must be layouts such as tp2 or tp2dp4ep8", key="layouts", value=text)
     layout = Layout(sizes.get("tp", 1), sizes.get("dp", 1), sizes.get("ep", 1), sizes.get("pp", 1))
     if not text or layout.devices % layout.expert or layout.devices > MOST_DEVICES:
         raise InputError(
-            "must spread experts over devices of the layout", key="--layouts", value=text
+            "must spread experts over devices of the layout", key="layouts", value=text
         )
     return layout
 
@@ -126,23 +126,23 @@ class JointQuestion:
     def __post_init__(self) -> None:
         if not 1 <= self.most_devices <= MOST_DEVICES:
             raise InputError(
-                f"must lie in 1..{MOST_DEVICES}", key="--devices", value=self.most_devices
+                f"must lie in 1..{MOST_DEVICES}", key="devices", value=self.most_devices
             )
         if not 0.0 < self.utilisation < 1.0:
             raise InputError(
                 "must lie between 0 and 1, both excluded",
-                key="--utilisation",
+                key="utilisation",
                 value=self.utilisation,
             )
         for key, values in (
-            ("--batch-caps", self.batch_caps),
-            ("--token-budgets", self.token_budgets),
+            ("batch_caps", self.batch_caps),
+            ("token_budgets", self.token_budgets),
         ):
             if not values or values[0] < 1 or sorted(set(values)) != list(values):
                 raise InputError("must be whole numbers >= 1, rising", key=key, value=list(values))
         if not [each for each in self.layouts if each.devices <= self.most_devices]:
             raise InputError(
-                "no layout takes so few devices", key="--devices", value=self.most_devices
+                "no layout takes so few devices", key="devices", value=self.most_devices
             )
 
     @cached_property

@@ -296,11 +296,11 @@ def test_foreign_files_are_imported(tmp_path):
         ),
         (
             lambda: front.predict(model="llama-3.1-8b", acceptance=0.7, tp="two"),
-            "--tp.* valid integer",
+            "tp: must be a whole number, got 'two'",
         ),
         (
             lambda: front.predict(model="llama-3.1-8b", acceptance=0.7, batch=[0]),
-            "--batch: must lie in 1",
+            "^batch: must lie in 1",
         ),
         (lambda: front.predict(model="llama-9", acceptance=0.5), "llama-9"),
         (lambda: front.optimize(quiet=True), "quiet: .*no such option"),

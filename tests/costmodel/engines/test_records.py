@@ -15,12 +15,13 @@ from costmodel import engine_library
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import engine_module, engine_names, load_engine
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
 from costmodel.method_library import load_method, method_names
+from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import GIB, MIB
@@ -54,7 +55,7 @@ def parts(value):
 
 def test_every_part_with_numbers_names_its_source(engine):
     for part in parts(engine):
-        if not isinstance(part, Engine | Gate | Drafting):
+        if not isinstance(part, Engine | Gate | Drafting | Scheduler):
             assert len(part.source) > 20, part
 
 
@@ -65,7 +66,8 @@ def test_an_engine_without_published_numbers_says_so(engine):
 
 
 @pytest.mark.parametrize(
-    "kind", [Engine, Overhead, Kernels, Memory, Scheduler, Options, Drafting, Gate]
+    "kind",
+    [Engine, Overhead, Kernels, Memory, Scheduler, SchedulerDefaults, Options, Drafting, Gate],
 )
 def test_every_field_is_read_by_something(kind):
     """A field that no source looks at would change no answer; the records themselves do not
@@ -121,9 +123,9 @@ def test_an_unknown_engine_is_refused_with_the_nearest_names():
 
 def test_vllm_takes_smaller_batches_on_small_devices_and_on_a100(h100):
     large = load_engine("vllm").on(h100).scheduling
-    assert large.batch_tokens == 8192
-    assert load_engine("vllm").on(load_device("a100-sxm-80")).scheduling.batch_tokens == 2048
-    assert load_engine("vllm").on(load_device("l4")).scheduling.requests < large.requests
+    assert large.token_budget == 8192
+    assert load_engine("vllm").on(load_device("a100-sxm-80")).scheduling.token_budget == 2048
+    assert load_engine("vllm").on(load_device("l4")).scheduling.max_requests < large.max_requests
 
 
 def test_sglang_reserves_the_same_bytes_on_every_device(h100):
@@ -158,9 +160,9 @@ def test_an_engine_plans_with_what_its_log_says(h100):
 
 def test_engines_differ_in_how_prompts_meet_decodes():
     vllm, tensorrt, sglang = (load_engine(name).scheduling for name in ("vllm", "trtllm", "sglang"))
-    assert vllm.mixes and vllm.chunks
-    assert not tensorrt.chunks and tensorrt.reserve_ratio == 1.0
-    assert not sglang.mixes
+    assert vllm.chunked_prefill and not vllm.prefill_first
+    assert not tensorrt.chunked_prefill and tensorrt.reserve_ratio == 1.0
+    assert sglang.prefill_first
 
 
 def test_kernels_that_do_not_split_the_cache():
@@ -194,16 +196,16 @@ def test_kernels_that_do_not_split_the_cache():
     ],
 )
 def test_vllm_schedules_ahead_from_0_14_on(version, overlaps, h100):
-    assert load_engine("vllm").on(h100, version).scheduling.overlaps == overlaps
-    assert load_engine("trtllm").on(h100, version).scheduling.overlaps
-    assert load_engine("sglang").on(h100, version).scheduling.overlaps
+    assert load_engine("vllm").on(h100, version).scheduling.overlapped_scheduling == overlaps
+    assert load_engine("trtllm").on(h100, version).scheduling.overlapped_scheduling
+    assert load_engine("sglang").on(h100, version).scheduling.overlapped_scheduling
 
 
 @pytest.mark.parametrize(
     ("part", "key", "value"),
     [
-        ("scheduler", "batch_tokens", 0),
-        ("scheduler", "requests", 0),
+        ("scheduler", "token_budget", 0),
+        ("scheduler", "max_requests", 0),
         ("scheduler", "reserve_ratio", -0.1),
         ("memory", "ratio", 0.0),
         ("memory", "ratio", 1.5),

@@ -37,8 +37,8 @@ def test_rows_that_say_nothing_keep_the_defaults(engine):
 @pytest.mark.parametrize("image", [None, "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.8.0"])
 def test_a_stated_batch_means_batches_sized_by_the_prompt(engine, image):
     found = launch(engine, batch=64, image=image)
-    assert found.engine.scheduling.batch_tokens == 64 + 1024 + 1500
-    assert found.engine.scheduling.chunks == load_engine(engine).scheduling.chunks
+    assert found.engine.scheduling.token_budget == 64 + 1024 + 1500
+    assert found.engine.scheduling.chunked_prefill == load_engine(engine).scheduling.chunked_prefill
     assert found.length_spread == 0.0
 
 
@@ -49,7 +49,7 @@ def test_the_generator_leaves_tensorrt_llm_less_memory():
 
 def test_sglang_fills_its_limit_with_whole_prompts_below_a_chunk():
     found = launch("sglang", batch=8, prompt_tokens=2048).engine.scheduling
-    assert (found.batch_tokens, found.chunks) == (3548, False)
+    assert (found.token_budget, found.chunked_prefill) == (3548, False)
     assert launch("sglang", batch=8, prompt_tokens=8000).engine == load_engine("sglang").on(H100)
 
 
@@ -59,8 +59,8 @@ def test_benchmark_lengths_with_a_day_or_an_own_image_vary(engine, said):
     known = {"image": OWN[engine]} if said == "image" else {"day": "2025-10-29"}
     found = launch(engine, batch=16, **known)
     assert found.length_spread == 0.2
-    assert found.engine.scheduling.requests == 16
-    assert found.engine.scheduling.overlaps
+    assert found.engine.scheduling.max_requests == 16
+    assert found.engine.scheduling.overlapped_scheduling
     other = launch(engine, prompt_tokens=2000, image=OWN[engine], batch=16)
     assert other.length_spread == 0.0
     assert other.engine == load_engine(engine).on(H100)
@@ -87,7 +87,7 @@ def test_settings_are_those_of_the_scripts_of_the_day(
 ):
     known = {"day": day} if day else {"image": OWN[load_engine(engine).name]}
     found = launch(engine, model, device, **known)
-    assert found.engine.scheduling.batch_tokens == tokens
+    assert found.engine.scheduling.token_budget == tokens
     assert found.engine.memory.ratio_of(device.memory_bytes) == pytest.approx(ratio)
     assert found.cache == cache
 
@@ -126,8 +126,11 @@ def test_sglang_on_blackwell_looks_for_requests_now_and_then():
 @pytest.mark.parametrize("engine", sorted(OWN))
 @pytest.mark.parametrize("run", [{}, {"batch": 8}, {"day": "2025-10-29"}])
 def test_what_a_row_states_goes_over_scripts_and_defaults(engine, run):
-    stated = launch(engine, batch_tokens=777, requests=5, cache="bf16", **run)
-    assert (stated.engine.scheduling.batch_tokens, stated.engine.scheduling.requests) == (777, 5)
+    stated = launch(engine, token_budget=777, max_requests=5, cache="bf16", **run)
+    assert (stated.engine.scheduling.token_budget, stated.engine.scheduling.max_requests) == (
+        777,
+        5,
+    )
     assert stated.cache == "bf16"
     other = launch(engine, **run)
     assert (
@@ -143,7 +146,7 @@ def test_caches_are_read_as_engines_spell_them():
     }
     assert said == {"auto": None, "fp8_e4m3": "fp8", "BF16": "bf16", None: None}
     assert (
-        Measured.of(row | {"max_num_batched_tokens": 2048, "max_num_seqs": 3}).batch_tokens == 2048
+        Measured.of(row | {"max_num_batched_tokens": 2048, "max_num_seqs": 3}).token_budget == 2048
     )
     with pytest.raises(UnknownNameError, match="cache format"):
         Measured.of(row | {"kv_cache_dtype": "fp3"})
@@ -218,6 +221,6 @@ def test_prompts_of_several_ranks_wait_for_each_other_where_the_scripts_balance_
     }
     one, ranks = (launch(**run, ranks=count).engine.scheduling for count in (1, 8))
     assert (one.wait_iterations, ranks.wait_iterations) == (0, 60)
-    assert ranks.wait_ratio * ranks.batch_tokens == pytest.approx(
+    assert ranks.wait_ratio * ranks.token_budget == pytest.approx(
         1024
     )  # of every rank: a prompt each

@@ -134,7 +134,7 @@ def test_a_written_scenario_of_the_same_workers_gets_the_same_times(decode):
     plain = replace(
         ENGINE,
         host=Host(layer_ratio=0.0),
-        scheduler=replace(ENGINE.scheduling, overlaps=False),
+        started=replace(ENGINE.scheduling, overlapped_scheduling=False),
         kernels=replace(ENGINE.kernels, sustained_ratio=1.0),
     )
     plan = ServingPlan(

@@ -180,7 +180,7 @@ def test_a_written_scenario_and_a_row_of_a_table_get_the_same_times(engine, user
     plain = replace(
         usual,
         host=Host(layer_ratio=0.0),
-        scheduler=replace(usual.scheduling, overlaps=False),
+        started=replace(usual.scheduling, overlapped_scheduling=False),
         kernels=replace(usual.kernels, sustained_ratio=1.0),
     )
     row = serve(LLAMA, plain, Users(users=users, prompt_tokens=prompt, output_tokens=output))

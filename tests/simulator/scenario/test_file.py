@@ -54,7 +54,7 @@ def test_a_scenario_runs_as_the_engine_does_by_default(write):
     prepared = prepare(read_scenario(write(SECTIONS)))
     usual = load_engine("vllm").on(load_device("h100-sxm")).scheduling
     options = prepared.scheduler
-    assert (options.token_budget, options.max_requests) == (usual.batch_tokens, usual.requests)
+    assert (options.token_budget, options.max_requests) == (usual.token_budget, usual.max_requests)
     assert options.chunked_prefill and options.prefix_cache and not options.prefill_first
     # 72 GB less 16.1 GB of weights and some activations, at 131,072 B a token in blocks of 16
     assert 0.9 * (72e9 - 16.06e9) / (16 * 131072) < options.kv_blocks < 86e9 / (16 * 131072)

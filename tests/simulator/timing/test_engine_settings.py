@@ -70,9 +70,13 @@ def test_ranks_of_one_engine(read):
     engine = read(RANKS)
     assert (engine.replicas, engine.in_step, engine.expert_devices) == (2, True, 2)
     assert (engine.link_bytes_per_s, engine.link_latency_s) == (16e9, 20e-6)
-    assert engine.overlapped_scheduling and engine.scheduler().overlapped_scheduling  # from 0.14 on
-    assert not read(changed("vllm_version", "0.13.0")).overlapped_scheduling
-    assert not read(changed("engine_kwargs", "async_scheduling", False)).overlapped_scheduling
+    assert (
+        engine.started.overlapped_scheduling and engine.scheduler().overlapped_scheduling
+    )  # from 0.14 on
+    assert not read(changed("vllm_version", "0.13.0")).started.overlapped_scheduling
+    assert not read(
+        changed("engine_kwargs", "async_scheduling", False)
+    ).started.overlapped_scheduling
     # 0.9 of 96 GiB less 31.6 GB of weights and activations, at 98,304 B a token
     assert engine.kv_blocks() * 16 * 98304 == pytest.approx(0.9 * 96 * 2**30 - 31.6e9, rel=0.02)
     alone = changed("engine_kwargs", "data_parallel_size", 1)

@@ -225,8 +225,9 @@ def test_engine_settings(tmp_path):
     file = tmp_path / "e.json"
     file.write_text(json.dumps(ENGINE))
     engine = read_engine(file)
-    assert (engine.layers, engine.max_requests, engine.token_budget) == (LAYERS, 64, 1024)
-    assert engine.chunked_prefill and engine.prefix_cache  # vLLM's defaults
+    assert (engine.layers, engine.started.max_requests) == (LAYERS, 64)
+    assert engine.started.token_budget == 1024
+    assert engine.started.chunked_prefill and engine.started.prefix_cache  # vLLM's defaults
     options = engine.scheduler(max_requests=7)
     assert (options.max_requests, options.token_budget, options.kv_blocks) == (
         7,

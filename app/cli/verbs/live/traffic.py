@@ -6,6 +6,8 @@ Leaves out sending them (`real_runs.servers.load`).
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.cli.spelled_options import as_options, named_by_option
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -91,11 +93,12 @@ def drawn_workload(
     from simulator.scenario.arriving import workload
     from simulator.scenario.file import Requests
     from simulator.scenario.schema import assignments, with_values
-    from simulator.scenario.usual_requests import named_by_option, with_usual_requests
+    from simulator.scenario.usual_requests import with_usual_requests
     from traces.importers.formats import read_requests_any
 
     values = {key: value for key, value in named.items() if value is not None}
-    stated = assignments(assigned or ())
+    with as_options("set"):
+        stated = assignments(assigned or ())
     if wrong := next((key for key in stated if not key.startswith("requests.")), None):
         raise InputError(
             "must be a key of requests: this server is no simulated one", key="--set", value=wrong

@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
+from app.cli.door import command_of
 from app.cli.verbs.machine.record import record as verb
 from hardware_profiles.errors import InputError
 from real_runs.drafters.recorded import DRAFTERS
@@ -26,7 +27,7 @@ def asked(tmp_path, monkeypatch):
 
     monkeypatch.setattr("real_runs.recording.record.record", run)
     cli = typer.Typer()
-    cli.command()(verb)
+    cli.command()(command_of(verb))
 
     def ask(*words):
         result = CliRunner().invoke(cli, ["--out", str(tmp_path), *words])

@@ -40,8 +40,7 @@ QUESTIONS = st.builds(
 
 def described(designs):
     return [
-        (d.configuration, d.token_budget, d.batch_cap, d.replicas, d.value, d.tpot_s, d.ttft_s)
-        for d in designs
+        (d.configuration, d.scheduler, d.replicas, d.value, d.tpot_s, d.ttft_s) for d in designs
     ]
 
 
@@ -124,7 +123,9 @@ def test_brute_force_over_a_small_grid(model):
     where = best.node.placement
     key = (where.device, str(where.layout), best.configuration.method, best.acceptance.draft_tokens)
     assert best.value == pytest.approx(max(values.values()), rel=1e-9)
-    assert values[(*key, best.token_budget, best.batch)] == pytest.approx(best.value, rel=1e-9)
+    assert values[(*key, best.scheduler.token_budget, best.batch)] == pytest.approx(
+        best.value, rel=1e-9
+    )
 
 
 def test_what_does_not_fit_is_a_marked_placement():

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ from costmodel.engine_library import load_engine
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload
-from simulator.scenario.defaults import engine_options
 
 pytestmark = [pytest.mark.model, pytest.mark.heavy]
 
@@ -35,8 +35,11 @@ def simulated(requests, slots):
         prompt_tokens=np.array([prompt for prompt, _ in requests]),
         output_tokens=np.array([output for _, output in requests]),
     )
-    options = engine_options(load_engine("llama.cpp")) | {"max_requests": slots}
-    scheduler = SchedulerOptions(**options, kv_blocks=1024 * slots)
+    engine = load_engine("llama.cpp")
+    started = replace(engine.scheduling, max_requests=slots)
+    scheduler = SchedulerOptions(
+        **asdict(started), block_tokens=engine.memory.block_tokens, kv_blocks=1024 * slots
+    )
     assert simulate(
         Scenario(workload=workload, scheduler=scheduler, timer=timer), machine=False
     ).finished.all()

@@ -1,0 +1,140 @@
+"""Every field of a question stands once, is read, and means the same through every door."""
+
+import ast
+import inspect
+from collections import defaultdict
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+
+import app.cli
+from app.cli.main import VERBS, command
+from app.questions import fields as table
+from app.questions.field import Group, Stated, fields_of, parameters_of
+from hardware_profiles.errors import InputError
+from rooftree.questions import option_names
+
+OF_SCREENS = ("json", "quiet")
+SOURCES = [
+    ast.parse(file.read_text(encoding="utf-8"))
+    for file in sorted(Path(app.cli.__file__).parent.rglob("*.py"))
+]
+READ_AS_ATTRIBUTES = {
+    node.attr
+    for tree in SOURCES
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+}
+TEXTS = {
+    node.value
+    for tree in SOURCES
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+}
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_every_field_is_read(words):
+    """What a verb takes by itself is read in its body; what it takes in a record, as an attribute or
+    by name where the record is taken apart.
+    """
+    verb = VERBS[words]
+    (body,) = ast.parse(inspect.getsource(verb)).body
+    loaded = {
+        node.id
+        for node in ast.walk(body)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    for name, kind in parameters_of(verb).items():
+        if name == "seed" and name not in loaded:
+            continue  # every verb takes it, also where nothing is drawn
+        assert name in loaded or any(Stated is other for other in parameters_of(verb).values()), (
+            name
+        )
+        if is_dataclass(kind) and kind is not Stated:
+            unread = {part.name for part in fields(kind)} - READ_AS_ATTRIBUTES - TEXTS
+            assert unread <= {"as_family"}, unread
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_doors_have_the_same_fields(words):
+    found = command()
+    for word in words.split():
+        found = found.commands[word]
+    options = {
+        option for parameter in found.params for option in parameter.opts if option.startswith("--")
+    }
+    wanted = [f for f in fields_of(VERBS[words]) if not f.row.argument]
+    assert options - {"--help"} == {f.option for f in wanted} | {
+        f.row.also for f in wanted if f.row.also.startswith("--")
+    }
+    assert option_names(words) == [f.keyword for f in wanted]
+
+
+def test_help_has_a_panel_for_every_group_in_order(capsys):
+    from app.cli.main import main
+
+    assert main(["optimize", "--help"]) == 0
+    shown = capsys.readouterr().out
+    titles = [f"\n{group}:\n" for group in Group]
+    places = [shown.index(title) for title in titles]
+    assert places == sorted(places)
+    assert shown.index("--model ") < shown.index("--batch ") < shown.index("--device ")
+
+
+def test_a_row_of_the_table_stands_once():
+    rows = [row for hint in vars(table).values() for row in getattr(hint, "__metadata__", ())]
+    assert len(rows) == len(set(rows)) > 40
+    used = {f.row for verb in VERBS.values() for f in fields_of(verb)}
+    assert set(rows) <= used, "a row that no verb takes"
+
+
+def test_meanings_that_repeat_are_rows_of_the_table():
+    """Two verbs that say the same of a field of one name take the same row."""
+    seen = defaultdict(set)
+    for verb in VERBS.values():
+        for f in fields_of(verb):
+            seen[f.option, f.row.meaning].add(f.row)
+    assert {key: rows for key, rows in seen.items() if len(rows) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "read"),
+    [
+        ("batch", [1, 8], "1,8"),
+        ("batch", 4, "4"),
+        ("tp", "2", 2),
+        ("seed", 3, 3),
+        ("overrides", {"device.power_w": 300}, ["device.power_w=300"]),
+        ("drafter", "eagle-3:0.7", ["eagle-3:0.7"]),
+        ("config", "a.json", Path("a.json")),
+        ("explain", 1, True),
+    ],
+)
+def test_values_of_python_are_read_as_the_type_of_the_field(name, value, read):
+    (field,) = (f for f in fields_of(VERBS["predict"]) if f.name == name)
+    assert field.read(value) == read
+
+
+@pytest.mark.parametrize(("name", "value"), [("tp", "two"), ("seed", -1), ("host_weights", 2.0)])
+def test_values_out_of_range_are_refused(name, value):
+    (field,) = (f for f in fields_of(VERBS["predict"]) if f.name == name)
+    with pytest.raises(InputError, match=f"^{field.keyword}: must be"):
+        field.read(value)
+
+
+def test_a_field_without_a_row_is_refused():
+    def verb(count: int) -> None:
+        raise AssertionError(count)
+
+    with pytest.raises(TypeError, match="count has no Field"):
+        fields_of(verb)
+
+
+def test_screens_are_not_asked_for_in_python():
+    import rooftree
+
+    for name in OF_SCREENS:
+        with pytest.raises(InputError, match=f"^{name}: rooftree.predict has no such option"):
+            rooftree.predict(model="llama-3.1-8b", **{name: True})
