@@ -5,13 +5,19 @@ from typing import Annotated
 
 from app.questions.field import Field, Group
 
-Model = Annotated[
+_TARGET = Field(
+    "Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf; several by"
+    " commas.",
+    Group.WORKLOAD,
+    names="models",
+)
+Model = Annotated[str, _TARGET]
+ModelOfScenario = Annotated[str | None, _TARGET]
+ModelOrTraces = Annotated[
     str,
     Field(
-        (
-            "Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf;"
-            " several by commas."
-        ),
+        "Target, shipped name or config.json, several by commas; default: that of the first trace,"
+        " without one llama-3.1-8b; of masked blocks llada-8b.",
         Group.WORKLOAD,
         names="models",
     ),

@@ -83,9 +83,9 @@ class ExportTarget:
     """Where it runs, in which formats and up to which limits."""
 
     tp: _Devices = None
-    pp: Annotated[
-        int | None, Field("Pipeline stages of consecutive layers.", Group.HARDWARE, least=1)
-    ] = None
+    pp: Annotated[int | None, Field("Stages of consecutive layers.", Group.HARDWARE, least=1)] = (
+        None
+    )
     ep: Annotated[
         int | None, Field("Devices that share the routed experts.", Group.HARDWARE, least=1)
     ] = None

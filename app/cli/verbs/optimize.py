@@ -25,6 +25,7 @@ from app.questions.fields import (
     Expert,
     Fidelity,
     Json,
+    ModelOrTraces,
     Pipeline,
     Quiet,
     Seed,
@@ -63,18 +64,7 @@ def optimize(
             argument=True,
         ),
     ] = None,
-    model: Annotated[
-        str,
-        Field(
-            (
-                "Target, shipped name or config.json, several by commas; default: that of the first"
-                " trace, without "
-                "one llama-3.1-8b; of masked blocks llada-8b."
-            ),
-            Group.WORKLOAD,
-            names="models",
-        ),
-    ] = "",
+    model: ModelOrTraces = "",
     trace: Annotated[
         list[Path] | None,
         Field("Acceptance trace; repeat to compare methods.", Group.DRAFTING),

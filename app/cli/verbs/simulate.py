@@ -11,7 +11,18 @@ from app.cli.question.accepted import acceptance_values, draft_lengths
 from app.cli.question.asked import DEPLOYMENT_FIELDS
 from app.cli.question.scenarios import asked_scenario
 from app.questions.field import Field, Group, Stated
-from app.questions.fields import Config, Csv, DraftShapes, Json, Out, Quiet, Seed, SloTpot, SloTtft
+from app.questions.fields import (
+    Config,
+    Csv,
+    DraftShapes,
+    Json,
+    ModelOfScenario,
+    Out,
+    Quiet,
+    Seed,
+    SloTpot,
+    SloTtft,
+)
 from app.questions.groups import (
     AcceptanceOptions,
     DeploymentOptions,
@@ -58,14 +69,7 @@ def simulate(
     accepted: AcceptanceOptions,
     refining: RefiningOptions,
     asked: RequestOptions,
-    model: Annotated[
-        str | None,
-        Field(
-            "Shipped name (see `models`), Hugging Face id or path of a config.json.",
-            Group.WORKLOAD,
-            names="models",
-        ),
-    ] = None,
+    model: ModelOfScenario = None,
     trace: Annotated[
         str | None,
         Field(

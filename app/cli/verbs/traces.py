@@ -72,7 +72,9 @@ def compare(
             "Traces to set side by side, by path or shipped name.", Group.WORKLOAD, argument=True
         ),
     ],
-    draft_tokens: Annotated[int, Field("Draft tokens K.", Group.DRAFTING, least=1, most=64)] = 5,
+    draft_tokens: Annotated[
+        int, Field("Draft tokens K at which they are compared.", Group.DRAFTING, least=1, most=64)
+    ] = 5,
     kind: Annotated[
         str | None, Field("Only this kind of prompt; `all` is their sum.", Group.WORKLOAD)
     ] = None,

@@ -96,7 +96,7 @@ def record(
     ] = None,
     dtype: Annotated[str, Field("float32 or bfloat16.", Group.FORMATS)] = "float32",
     device: Annotated[str, Field("Torch device.", Group.HARDWARE)] = "cpu",
-    threads: Annotated[int | None, Field("CPU threads.", Group.HARDWARE)] = None,
+    threads: Annotated[int | None, Field("CPU threads; default: all.", Group.HARDWARE)] = None,
     server: Annotated[
         str | None,
         Field("Address of a llama.cpp server to record through, greedily.", Group.HARDWARE),
