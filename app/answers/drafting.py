@@ -43,11 +43,6 @@ def drafting(a: Acceptance) -> Json:
     }
 
 
-def draft_words(a: Acceptance) -> str:
-    """What is drafted, as it can be asked again: `off`, `chain:5`, `tree:16`, `dynamic:16x4`."""
-    return str(shape_of(a))
-
-
 def topology_rows(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[Json]:
     """The fastest of every topology at every batch and context, and which of them wins.
 
@@ -63,7 +58,7 @@ def topology_rows(winners: Sequence[TopologyBest], names: Sequence[str]) -> list
             "method": best.method,
             "topology": best.acceptance.topology,
             "draft_tokens": best.acceptance.draft_tokens,
-            "draft": draft_words(best.acceptance),
+            "draft": str(shape_of(best.acceptance)),
             "tokens_per_step": best.acceptance.tokens_per_step,
             "tokens_per_s": best.tokens_per_s,
             "speedup": best.speedup,
@@ -91,9 +86,9 @@ def who_wins(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[str]
             winner = TOPOLOGY_WORDS[here[0].acceptance.topology]
             if winner != last:
                 others = ", ".join(
-                    f"{draft_words(best.acceptance)} {best.speedup:.2f}" for best in here[1:]
+                    f"{shape_of(best.acceptance)!s} {best.speedup:.2f}" for best in here[1:]
                 )
-                first = f"{draft_words(here[0].acceptance)} {here[0].speedup:.2f}"
+                first = f"{shape_of(here[0].acceptance)!s} {here[0].speedup:.2f}"
                 parts.append(
                     f"{winner} from batch {batch} ({first}; {others})" if others else winner
                 )

@@ -8,6 +8,7 @@ from costmodel.answers.capacity import CapacityPlan
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
 from costmodel.answers.explain import Explanation, OperationShare
+from costmodel.draft_shape import shape_of
 
 Json = dict[str, Any]
 
@@ -116,6 +117,7 @@ def capacity_plan(plan: CapacityPlan) -> Json:
     space, acceptance = plan.room, plan.acceptance
     spread = power_model(plan.setting.device).spread_ratio
     return {
+        "draft": str(shape_of(acceptance)),
         "draft_tokens": acceptance.draft_tokens,
         "tokens_per_step": acceptance.tokens_per_step,
         "batch": plan.batch,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.answers.drafting import draft_words
+from costmodel.draft_shape import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def _neighbour(beside: Neighbour, names: Sequence[str]) -> Json:
         "kind": beside.kind,
         "drafter": None if plain else names[beside.source],
         "topology": beside.acceptance.topology,
-        "draft": draft_words(beside.acceptance),
+        "draft": str(shape_of(beside.acceptance)),
         "draft_tokens": beside.acceptance.draft_tokens,
         "tokens_per_step": beside.acceptance.tokens_per_step,
         "tokens_per_s": None if beside.barred else beside.tokens_per_s,

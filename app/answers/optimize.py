@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.answers.drafting import draft_words, drafting, topology_rows
+from app.answers.drafting import drafting, topology_rows
 from app.answers.neighbours import neighbourhood
 from costmodel.answers.positions import context_remark
 from costmodel.answers.uncertainty import dominant_terms, interval, term_source
+from costmodel.draft_shape import shape_of
 
 if TYPE_CHECKING:  # what searches and simulates would double the time until other verbs answer
     from costmodel.answers.estimate import Estimate, Intervals, Setting
@@ -141,7 +142,7 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "drafter": answer.names[picked.contender.source],
         "method": picked.contender.method,
         "topology": picked.topology,
-        "draft": draft_words(a),
+        "draft": str(shape_of(a)),
         "draft_tokens": a.draft_tokens,
         "tree": tree(a.tree) if a.tree is not None else None,
         "tree_source": a.tree_source or None,
@@ -223,7 +224,7 @@ def cell(here: Cell, answer: Recommendation) -> Json:
             "drafter": None if plain else answer.names[picked.contender.source],
             "method": "plain-decoding" if plain else picked.contender.method,
             "topology": picked.topology,
-            "draft": draft_words(picked.acceptance),
+            "draft": str(shape_of(picked.acceptance)),
             "draft_tokens": picked.acceptance.draft_tokens,
             "tokens_per_step": picked.acceptance.tokens_per_step,
             **{
@@ -259,7 +260,7 @@ def margin(here: Cell, answer: Recommendation) -> Json:
         "tie": None
         if tie is None
         else {
-            "draft": draft_words(tie.acceptance),
+            "draft": str(shape_of(tie.acceptance)),
             "topology": tie.acceptance.topology,
             "draft_tokens": tie.acceptance.draft_tokens,
             "lost_ratio": tie.lost_ratio,
@@ -398,7 +399,7 @@ def curves(answer: Recommendation) -> list[Json]:
             point: Json = {
                 "method": contender.method,
                 "drafter": answer.names[contender.source],
-                "draft": draft_words(a),
+                "draft": str(shape_of(a)),
                 "draft_tokens": a.draft_tokens,
                 "topology": a.topology,
                 "tokens_per_step": a.tokens_per_step,

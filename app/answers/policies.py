@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.draft_shape import DraftShape, chain, dynamic
+from costmodel.draft_shape import OFF, DraftShape, chain, dynamic, given_tree
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -113,6 +113,5 @@ def _words(draft: HeldOutDraft) -> str:
     if isinstance(shape, StateTrees):
         return str(DraftShape(kind="prompted", nodes=max(shape.sizes), stop=stop))
     if isinstance(shape, Tree):
-        size = shape.draft_tokens
-        return str(DraftShape(kind="tree", nodes=size, built_from="trace")) if size else "off"
+        return str(given_tree(shape) if shape.draft_tokens else OFF)
     return str(chain(shape, stop) if isinstance(shape, int) else dynamic(shape, stop))

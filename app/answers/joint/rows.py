@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from app.answers.drafting import draft_words
 from app.answers.joint.answer import Finalist, JointAnswer
+from costmodel.draft_shape import shape_of
 from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.search import Unplaced
@@ -108,7 +108,7 @@ def design_row(question: JointQuestion, finalist: Finalist) -> Json:
         "drafter": "" if source is None else names[source],
         "method": design.configuration.method,
         "topology": design.configuration.topology,
-        "draft": draft_words(a),
+        "draft": str(shape_of(a)),
         "draft_tokens": a.draft_tokens,
         "tokens_per_step": a.tokens_per_step,
         "batch": design.batch,

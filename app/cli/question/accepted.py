@@ -246,11 +246,12 @@ def asked_source(
         return chosen, configured_source(chosen)
     if source is None:
         return chosen, None
-    if source.refine is not None and given.get("draft_tokens") is not None:
+    drafts = [name for name in ("draft_tokens", "shape") if given.get(name) is not None]
+    if source.refine is not None and drafts:
         raise InputError(
             "masked blocks have no draft tokens; --block states their size",
-            key="--draft-tokens",
-            value=given["draft_tokens"],
+            key=f"--{drafts[0].replace('_', '-')}",
+            value=given[drafts[0]],
         )
     if file:  # another method drops what belonged to the drafter of the file
         named = {

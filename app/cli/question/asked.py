@@ -191,21 +191,20 @@ def drafts_of(
     Raises:
         InputError: two shapes at once, or one that cannot be read.
     """
-    from app.cli.question.configurations import shapes_for
+    from app.cli.question.configurations import named_shapes, shapes_for
     from app.questions.values import MOST_DRAFT_TOKENS, whole_numbers
-    from costmodel.draft_shape import dynamic, read_shapes, read_stop
+    from costmodel.draft_shape import dynamic, read_stop
     from costmodel.method import Shape
     from hardware_profiles.errors import InputError
 
-    named = [name for name in ("shape", "draft_tokens", "tree") if options.get(name)]
+    named = [name for name in ("draft_tokens", "tree") if options.get(name)]
     rule = options.get("stop") or ""
-    if "shape" in named and (len(named) > 1 or rule):
-        other = "--stop" if rule else f"--{named[1].replace('_', '-')}"
-        raise InputError(f"--shape says it all; leave out {other.replace('_', '-')}", key="--shape")
+    others = {"--draft-tokens": options.get("draft_tokens"), "--tree": options.get("tree")}
+    shapes = named_shapes(options.get("shape"), {**others, "--stop": rule})
+    if shapes is not None:
+        return ComparedShapes(shapes=shapes)
     if chosen is not None and len(named) > 1:
         raise InputError(f"{' and '.join(named)} exclude each other", key="--config")
-    if "shape" in named:
-        return ComparedShapes(shapes=read_shapes(options["shape"], key="--shape"))
     stop = read_stop(rule, key="--stop") if rule else None
     if chosen is not None and stop is None and chosen.stop.rule != "length":
         stop = chosen.stop

@@ -2,6 +2,7 @@
 or none?
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,12 +91,32 @@ def shapes_for(
     return [chain(k, stop) for k in lengths]
 
 
+def named_shapes(text: str | None, others: Mapping[str, object]) -> "list[DraftShape] | None":
+    """The only shapes that are compared; None where --shape leaves them open.
+
+    Args:
+        text: of --shape.
+        others: what says the same in other words, by option; empty or None where it is not stated.
+
+    Raises:
+        InputError: a text that is no list of shapes, or another option that names shapes.
+    """
+    from costmodel.draft_shape import read_shapes
+    from hardware_profiles.errors import InputError
+
+    if text is None:
+        return None
+    if beside := [option for option, value in others.items() if value]:
+        raise InputError(f"--shape says it all; leave out {beside[0]}", key="--shape", value=text)
+    return read_shapes(text, key="--shape")
+
+
 def compared(
     source: "Source",
     lengths: list[int],
     tree: "Path | None",
     seed: int,
-    shape: str | None = None,
+    shapes: "list[DraftShape] | None" = None,
 ) -> "list[Acceptance]":
     """The shapes that options name, at what is known of a drafter's acceptance.
 
@@ -104,19 +125,16 @@ def compared(
         lengths: as in `shapes_for`.
         tree: as in `shapes_for`.
         seed: of the bootstrap.
-        shape: of --shape, in place of both.
+        shapes: of --shape, in place of both; None: it is not given.
 
     Raises:
         InputError: more than the recording or the numbers tell.
     """
     import numpy as np
 
-    from costmodel.draft_shape import read_shapes
     from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 
-    named = (
-        shapes_for(source, lengths, tree) if shape is None else read_shapes(shape, key="--shape")
-    )
+    named = shapes_for(source, lengths, tree) if shapes is None else shapes
     return shape_acceptances(source, named, generator=np.random.default_rng(seed))
 
 
@@ -136,18 +154,33 @@ def plain() -> "list[Acceptance]":
     return [geometric(0.0, 0)]
 
 
-def unknown(lengths: list[int], tree: Path | None, match_rate: float = 1.0) -> "list[Acceptance]":
-    """Chains of the lengths, or a tree, whose acceptance is asked for: nothing is taken to be
-    accepted.
+def unknown(shapes: "list[DraftShape]", match_rate: float = 1.0) -> "list[Acceptance]":
+    """Shapes whose acceptance is asked for: nothing is taken to be accepted.
 
     Args:
-        lengths: K of the chains.
-        tree: file of a tree instead.
+        shapes: chains and static trees.
         match_rate: share of steps with a proposal.
+
+    Raises:
+        InputError: a shape that follows from what is known of acceptance, as a dynamic tree does.
     """
-    from costmodel.laws.acceptance import DepthRates, geometric, stated_tree
+    from costmodel.laws.acceptance import DepthRates, geometric, several_chains, stated_tree
+    from hardware_profiles.errors import InputError
     from traces.kinds.tree import read_tree
 
-    if tree is None:
-        return [geometric(0.0, k, match_rate=match_rate) for k in lengths]
-    return [stated_tree(DepthRates(by_depth=(0.0,), proposal_ratio=match_rate), read_tree(tree))]
+    rates = DepthRates(by_depth=(0.0,), proposal_ratio=match_rate)
+    found = []
+    for shape in shapes:
+        if shape.kind in ("off", "chain") and shape.stop is None:
+            found.append(geometric(0.0, shape.nodes, match_rate=match_rate))
+        elif shape.kind == "chains":
+            found.append(stated_tree(rates, several_chains(shape.paths, shape.nodes)))
+        elif shape.file is not None:
+            found.append(stated_tree(rates, read_tree(shape.file)))
+        else:
+            rule = (
+                "follows from what is accepted; say it by one of --trace, --acceptance,"
+                " --tokens-per-step and --drafter"
+            )
+            raise InputError(rule, key="--shape", value=str(shape))
+    return found

@@ -287,9 +287,9 @@ def _row(here: "Cell", names: Sequence[str]) -> list[str]:
 
 def _words(picked: "Choice", names: Sequence[str]) -> str:
     """A configuration in a cell: `eagle-3 K=6`, or `off` for no speculation."""
-    from app.answers.drafting import draft_words
+    from costmodel.draft_shape import shape_of
 
-    drafted = draft_words(picked.acceptance)
+    drafted = str(shape_of(picked.acceptance))
     return drafted if picked.topology == "off" else f"{names[picked.contender.source]} {drafted}"
 
 

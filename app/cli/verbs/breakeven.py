@@ -81,7 +81,12 @@ def breakeven(
     """
     from app.answers.optimize import acceptance
     from app.cli.output import deliver, say
-    from app.cli.question.configurations import compared, unknown
+    from app.cli.question.configurations import (
+        compared,
+        named_shapes,
+        shapes_for,
+        unknown,
+    )
     from app.reports.explain_report import write_break_even
     from app.reports.page import plots_available
     from costmodel.answers.settings import build_setting
@@ -125,11 +130,12 @@ def breakeven(
         base = replace(base, **carried(source))
     settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
     lengths = lengths_for(source, asked_lengths, [3])
+    shapes = named_shapes(shape, {"--draft-tokens": draft_tokens, "--tree": tree})
     share = ratio(accepted.match_rate, "--match-rate")
     found = (
-        unknown(lengths, tree, proposal_share(slug, share))
+        unknown(shapes or shapes_for(None, lengths, tree), proposal_share(slug, share))
         if source is None
-        else compared(source, lengths, tree, seed, shape)
+        else compared(source, lengths, tree, seed, shapes)
     )
     found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)
@@ -146,7 +152,7 @@ def breakeven(
         "match_rate": accepted.match_rate,
         "batch": batch,
         "context": context,
-        "draft_tokens": ",".join(map(str, lengths)),
+        "draft_tokens": None if shapes else ",".join(map(str, lengths)),
         "tree": str(tree) if tree else None,
         "shape": shape,
         "engine": placed.engine,

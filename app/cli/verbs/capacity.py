@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from costmodel.optimizers.drafters.sources import Source
 
 MOST_DEVICES = 1024  # of one replica
-_NAMED = ("model", "device", "engine", "tp", "method", "draft_tokens", "devices")
+_NAMED = ("model", "device", "engine", "tp", "method", "draft", "draft_tokens", "devices")
 _SEARCHED = ("layout", "dtype", "kv_dtype", "batch_cap", "token_budget")
 
 
@@ -136,7 +136,7 @@ def capacity(
     from app.answers.explanations import assumptions
     from app.answers.optimize import acceptance
     from app.cli.output import deliver, say
-    from app.cli.question.configurations import compared
+    from app.cli.question.configurations import compared, named_shapes
     from costmodel.answers.workload import Limits
     from hardware_profiles.errors import InputError
 
@@ -157,6 +157,9 @@ def capacity(
         accepted, trace, method=named, model=cells[0]["model"], lengths=asked_lengths or ()
     )
     lengths = lengths_for(source, asked_lengths, [1, 3, 5])
+    shapes = named_shapes(shape, {"--draft-tokens": draft_tokens, "--tree": tree})
+    if is_full(search) and tree is not None:
+        raise InputError(f"say --shape tree:{tree} with --search full", key="--tree")
     if source is None and slug and not plain:
         rule = "a method needs a --trace, an --acceptance, --tokens-per-step or --drafter"
         raise InputError(rule, key="--method", value=slug)
@@ -164,7 +167,7 @@ def capacity(
     if source is not None and not plain:
         slug, drafted = (
             source.method,
-            [each for each in compared(source, lengths, tree, seed, shape) if each.draft_tokens],
+            [each for each in compared(source, lengths, tree, seed, shapes) if each.draft_tokens],
         )
     sizes = whole_numbers(tp, "--tp", least=1, most=MOST_DEVICES)
     spread = {"pp": pp, "ep": ep, "dp": dp}
@@ -181,7 +184,7 @@ def capacity(
             "method": slug,
         }
         rows, settings = full_plans(
-            given, source, asked_lengths, load, slo, utilisation, most_devices
+            given, source, asked_lengths, load, slo, utilisation, most_devices, shapes
         )
     else:
         cases = _cases(base, cells, sizes, slug, drafted, _drafter(base, drafting, source), load)
@@ -208,7 +211,7 @@ def capacity(
         "tokens_per_step": accepted.tokens_per_step,
         "drafter": accepted.drafter or [],
         "match_rate": accepted.match_rate,
-        "draft_tokens": ",".join(map(str, lengths)),
+        "draft_tokens": None if shapes else ",".join(map(str, lengths)),
         "tree": str(tree) if tree else None,
         "shape": shape,
         "utilisation": utilisation,
@@ -413,7 +416,7 @@ def _print(answer: dict[str, Any]) -> None:
         span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
         return [
             *first,
-            plain(row["draft_tokens"]),
+            row["draft"],
             f"{plain(row['batch'])} ({row['binds']})",
             f"{plain(row['replicas'])} [{span}]",
             "" if names else plain(row["devices"]),
@@ -428,7 +431,7 @@ def _print(answer: dict[str, Any]) -> None:
         *names,
         "tp",
         "method",
-        "K",
+        "draft",
         "batch (bound)",
         "replicas",
         "devices",
@@ -458,5 +461,5 @@ def _print(answer: dict[str, Any]) -> None:
     which = "".join(f"{best[name]}, " for name in names if name != "device")
     say(
         f"{word}: {which}{best['devices']} x {best['device']}, tp {best['tp']}, {best['method']}, "
-        f"K={best['draft_tokens']}"
+        f"{best['draft']}"
     )

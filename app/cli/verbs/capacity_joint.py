@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
     from costmodel.answers.workload import Limits, Load
+    from costmodel.draft_shape import DraftShape
     from costmodel.optimizers.drafters.sources import Source
 
 LARGEST_REPLICA = 8  # devices of the layouts that are tried where none is named
@@ -34,6 +35,7 @@ def full_plans(
     slo: "Limits",
     utilisation: float,
     most_devices: int,
+    shapes: "Sequence[DraftShape] | None" = None,
 ) -> "tuple[list[dict[str, Any]], list[Setting]]":
     """Rows of the best designs and of placements that cannot run, and the settings of the former.
 
@@ -45,6 +47,7 @@ def full_plans(
         slo: limits on means.
         utilisation: share of a replica's highest rate to plan with.
         most_devices: of a kind.
+        shapes: to compare in place of the lengths and the usual trees; None: those.
 
     Raises:
         NoDesignError: nothing fits, or nothing meets the limits.
@@ -97,6 +100,7 @@ def full_plans(
         maximise="tokens-per-dollar" if priced else "tokens-per-joule",
         utilisation=utilisation,
         draft_tokens=lengths,
+        shapes=shapes,
         seed=given["seed"],
     )
     return joint_plans(joint)

@@ -257,20 +257,11 @@ def optimize(
 def _shapes(
     text: str | None, others: dict[str, str | None], tree_nodes: str
 ) -> "list[DraftShape] | None":
-    """The only shapes that are compared; None where options leave them open.
+    """The only shapes that are compared; None where options leave them open."""
+    from app.cli.question.configurations import named_shapes
 
-    Raises:
-        InputError: a text that is no list of shapes, or another option that names shapes.
-    """
-    from costmodel.draft_shape import read_shapes
-    from hardware_profiles.errors import InputError
-
-    if text is None:
-        return None
-    others = {**others, "--tree-nodes": "" if tree_nodes == DEFAULT_TREES else tree_nodes}
-    if beside := [option for option, value in others.items() if value]:
-        raise InputError(f"--shape says it all; leave out {beside[0]}", key="--shape", value=text)
-    return read_shapes(text, key="--shape")
+    stated = "" if tree_nodes == DEFAULT_TREES else tree_nodes
+    return named_shapes(text, {**others, "--tree-nodes": stated})
 
 
 def _handed_over(

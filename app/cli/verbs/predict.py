@@ -391,15 +391,15 @@ def _cell(asked: "DecodingConfiguration", setting: "Setting") -> _Cell:
 
 def _row(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
     """A prediction, or the mark of a cell that does not fit."""
-    from app.answers.drafting import draft_words
     from app.answers.feasible import require_cell
     from costmodel.answers.positions import require_positions
+    from costmodel.draft_shape import shape_of
     from hardware_profiles.errors import InfeasibleError
 
     require_positions(cell.setting.target, context)
     row = {
         **_names(cell.asked, batch, context),
-        "draft": draft_words(a),
+        "draft": str(shape_of(a)),
         "draft_tokens": a.draft_tokens,
     }
     try:

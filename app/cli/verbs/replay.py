@@ -164,7 +164,8 @@ def replay(
             )
     named = [] if shape is None else read_shapes(shape, key="--shape")
     if stop:
-        named += [chain(k, read_stop(stop, key="--stop")) for k in lengths]
+        rule = read_stop(stop, key="--stop")
+        named += [chain(k, rule) for k in lengths]
     varied = []
     if named:
         slug = method_slug(method, "--method") or named_method(recorded) or OTHERWISE
@@ -389,13 +390,14 @@ def _varied(a: "Acceptance", recorded: "AcceptanceTrace") -> dict[str, Any]:
     """A row of drafts that differ from step to step."""
     import numpy as np
 
-    from app.answers.drafting import draft_words, drafting
+    from app.answers.drafting import drafting
     from costmodel.answers.uncertainty import interval
+    from costmodel.draft_shape import shape_of
 
     low, high = interval(a.samples)
     tokens = int(np.maximum(recorded.output_tokens - recorded.first_step_position, 0).sum())
     return {
-        "draft": draft_words(a),
+        "draft": str(shape_of(a)),
         "draft_tokens": a.draft_tokens,
         "tokens_per_step": a.tokens_per_step,
         "interval": [float(low), float(high)],

@@ -118,3 +118,55 @@ def test_what_no_source_tells_or_two_options_name_is_refused_by_name(rooftree, w
     verb, *asked = words
     ended = rooftree(verb, "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.8,0.6", *asked)
     assert ended.code == 2 and "shape" in ended.err and len(ended.err.splitlines()) == 1
+
+
+WHERE = ("--model", "llama-3.1-8b", "--device", "h100-sxm")
+LOAD = ("--rate", "2", "--prompt-tokens", "500", "--output-tokens", "200")
+
+
+@pytest.mark.parametrize("beside", [("--draft-tokens", "3"), ("--tree", "some.json")])
+@pytest.mark.parametrize("verb", [("breakeven",), ("capacity", *LOAD)])
+def test_what_names_shapes_is_refused_beside_a_shape(rooftree, verb, beside):
+    known = ("--drafter", "eagle-3:0.7")
+    done = rooftree(*verb, *WHERE, *known, "--shape", "chain:3", *beside)
+    assert done.code == 2
+    assert f"leave out {beside[0]}" in done.err
+
+
+def test_break_even_asks_about_the_shape_where_nothing_is_known(rooftree):
+    done = rooftree(
+        "breakeven", *WHERE, "--method", "eagle-3", "--shape", "chain:7", "--batch", "1", "--json"
+    )
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert [point["draft_tokens"] for point in answer["points"]] == [7]
+    assert answer["inputs"]["draft_tokens"] is None
+    refused = rooftree("breakeven", *WHERE, "--method", "eagle-3", "--shape", "dynamic:16x4")
+    assert refused.code == 2
+    assert "dynamic:16x4" in refused.err
+
+
+def test_a_shape_is_all_that_a_full_search_plans_with(rooftree):
+    drafter = ("--drafter", "eagle-3:0.7")
+    done = rooftree(
+        "capacity", *WHERE, *LOAD, *drafter, "--search", "full", "--shape", "chain:2", "--json"
+    )
+    assert done.code == 0, done.err
+    plans = [plan for plan in json.loads(done.out)["plans"] if plan["feasible"]]
+    assert {plan["draft"] for plan in plans} <= {"off", "chain:2"}
+    assert any(plan["draft"] == "chain:2" for plan in plans)
+
+
+def test_plans_say_what_is_drafted_as_it_is_asked(rooftree):
+    drafter = ("--drafter", "eagle-3:0.7", "--shape", "chain:2")
+    answer = json.loads(rooftree("capacity", *WHERE, *LOAD, *drafter, "--json").out)
+    assert [plan["draft"] for plan in answer["plans"]] == ["off", "chain:2"]
+    assert answer["best"]["draft"] in ("off", "chain:2")
+
+
+def test_masked_blocks_have_no_shape(rooftree):
+    stated = ("--commit", "threshold:0.9", "--tokens-per-step", "3")
+    words = ("--method", "fast-dllm", *stated, "--shape", "chain:3")
+    done = rooftree("predict", "--model", "llada-8b", *words)
+    assert done.code == 2
+    assert "--shape: masked blocks have no draft tokens" in done.err

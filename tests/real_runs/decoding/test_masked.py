@@ -7,10 +7,10 @@ torch = pytest.importorskip("torch")
 
 from hardware_profiles.errors import InputError  # noqa: E402
 from real_runs.decoding.masked.batch import MaskedBatch  # noqa: E402
-from real_runs.decoding.masked.credit import credited  # noqa: E402
 from real_runs.decoding.masked.drafts import self_verified  # noqa: E402
 from real_runs.decoding.masked.loop import MaskedLoop, said_of  # noqa: E402
 from real_runs.masked.network import KeyValueCache, MaskedModel, MaskedShape  # noqa: E402
+from tests.real_runs.decoding.whole_credit import credited  # noqa: E402
 from tests.traces.toy_masked import chosen  # noqa: E402
 from traces.kinds.confidence import FORWARDS  # noqa: E402
 from traces.kinds.refine_policy import RefinePolicy  # noqa: E402

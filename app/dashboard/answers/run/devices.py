@@ -5,11 +5,11 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from app.answers.drafting import draft_words
 from app.dashboard.answer import Change, Row, setting_of
 from app.dashboard.question import read_question
 from app.dashboard.state import State, sold_devices
 from app.figures.charts import digits
+from costmodel.draft_shape import shape_of
 from costmodel.optimizers.device_choices import DeviceChoice, device_choices
 from costmodel.optimizers.recommend import Recommendation
 from hardware_profiles.loader import load_device
@@ -73,7 +73,7 @@ def _row(choice: DeviceChoice, batch: int) -> Row:
         "device": choice.device,
         "devices": choice.tensor_parallel,
         "drafts": (
-            f"{choice.contender.method}, {draft_words(choice.acceptance)}" if drafts else "off"
+            f"{choice.contender.method}, {shape_of(choice.acceptance)}" if drafts else "off"
         ),
         "tokens/s": round(choice.tokens_per_s, 1),
         "time per token (ms)": round(token_ms, 2),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hardware_profiles.errors import InputError
+from tests.traces.replay.confidence.replay_errors import replay_errors
 from tests.traces.toy_masked import ANCHORS, SURE, toy_trace
 from traces.kinds.refine_policy import RefinePolicy
-from traces.replay.confidence.errors import replay_errors
 from traces.replay.confidence.walk import replay_policy
 
 BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.75}, block_tokens=8)

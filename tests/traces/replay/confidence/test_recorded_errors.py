@@ -5,11 +5,11 @@ import pytest
 
 from costmodel.laws.replayed_refining import replayed_refining
 from costmodel.method_library import load_method
+from tests.traces.replay.confidence.replay_errors import replay_errors
 from traces.kinds.refine_policy import RefinePolicy
 from traces.library import trace_file
 from traces.replay.confidence import walk
 from traces.replay.confidence.anchors import pooled
-from traces.replay.confidence.errors import replay_errors
 from traces.replay.confidence.walk import replay_policy
 from traces.storage.confidence_file import read_confidence
 
