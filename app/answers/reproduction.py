@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from app.figures.reproduction_figures import KINDS
+from app.render.charts.reproduction_figures import KINDS
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
 from costmodel.published.noise import noise_floor

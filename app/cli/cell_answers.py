@@ -40,9 +40,9 @@ class CellAnswer:
             InputError: the folder cannot be written.
         """
         from app.answers.deployables import write_all
-        from app.cli.output import write_json
-        from app.reports.page import plots_available
-        from app.reports.report import write_report
+        from app.render.html.page import plots_available
+        from app.render.html.report import write_report
+        from app.render.json import write_json
 
         write_all(self.entries, out / self.name)
         if self.name:

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.output import remark, require_file, require_folder
+from app.cli.progress_lines import remark
 from app.questions import fields as table
 from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
+from app.questions.places import require_file, require_folder
 from hardware_profiles.errors import InputError
 
 Verb = Callable[..., Any]

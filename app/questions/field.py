@@ -14,11 +14,12 @@ import math
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import Field as DataclassField
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from hardware_profiles.errors import InputError
 
@@ -166,6 +167,48 @@ class Stated:
         return {name: value for name, value in self.values.items() if name in self.names}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of one verb: a record whose attributes are fields.
+
+    A subclass inherits the groups of fields that it shares with other verbs
+    (`app.questions.groups`) and adds its own; its docstring is the first line of `--help`.
+
+    Attributes:
+        answered_by: module with `answer(question)`, which is loaded when the question is asked.
+        stated: names of the fields that a person stated, as opposed to defaults.
+    """
+
+    answered_by: ClassVar[str]
+    stated: frozenset[str] = frozenset()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The value of every field, by name."""
+        return {field.name: getattr(self, field.name) for field in fields_of(type(self))}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The values that a person stated, by name."""
+        return {name: value for name, value in self.values.items() if name in self.stated}
+
+
+def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
+    """What was asked, as an answer repeats it: the value of every field by its keyword.
+
+    Args:
+        question: whose fields on how it is run and printed are left out, except the seed.
+        resolved: values by keyword that say more than what was stated, such as the device that a
+            configuration file names.
+    """
+    inputs = {
+        field.keyword: None if (value := getattr(question, field.name)) == "" else value
+        for field in fields_of(type(question))
+        if field.row.group is not Group.OUTPUT and field.name not in ("quiet", "resume")
+    }
+    return inputs | resolved
+
+
 @lru_cache
 def parameters_of(verb: Callable[..., Any]) -> Mapping[str, Any]:
     """The parameters of a verb with their types: fields, records of several fields, or `Stated`."""
@@ -180,12 +223,19 @@ def fields_of(verb: Callable[..., Any]) -> tuple[NamedField, ...]:
     """The fields that a verb takes, those of its records in their place.
 
     Args:
-        verb: a function whose parameters are annotated with a `Field`, with a dataclass of such
-            attributes, or with `Stated`.
+        verb: a `Question`, or a function whose parameters are annotated with a `Field`, with a
+            dataclass of such attributes, or with `Stated`.
 
     Raises:
         TypeError: a parameter without a row of the table.
     """
+    if isinstance(verb, type):
+        hints = get_type_hints(verb, include_extras=True)
+        return tuple(
+            _named(part.name, hints[part.name], _default(part))
+            for part in fields(verb)
+            if part.name != "stated"
+        )
     found: list[NamedField] = []
     for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
         hint = parameter.annotation
@@ -197,6 +247,10 @@ def fields_of(verb: Callable[..., Any]) -> tuple[NamedField, ...]:
         else:
             found.append(_named(name, hint, parameter.default))
     return tuple(found)
+
+
+def _default(part: "DataclassField[Any]") -> Any:
+    return inspect.Parameter.empty if part.default is MISSING else part.default
 
 
 def _named(name: str, hint: Any, default: Any) -> NamedField:

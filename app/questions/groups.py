@@ -12,6 +12,7 @@ from app.questions.fields import (
     Commit,
     ContextGroup,
     Count,
+    Csv,
     Data,
     Device,
     Draft,
@@ -27,12 +28,15 @@ from app.questions.fields import (
     Expert,
     Fidelity,
     HostWeights,
+    Json,
     KvDtype,
     MatchRate,
+    Out,
     OutputTokens,
     Overrides,
     Pipeline,
     PromptTokens,
+    Quiet,
     Rate,
     RequestFile,
     SharedPrefix,
@@ -124,6 +128,16 @@ class RefiningOptions:
     block: Block = None
     cache: Cache = None
     canvas: Canvas = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Where an answer goes beside the screen."""
+
+    out: Out = None
+    csv: Csv = None
+    json: Json = False
+    quiet: Quiet = False
 
 
 @dataclass(frozen=True, kw_only=True)

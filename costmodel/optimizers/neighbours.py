@@ -3,7 +3,7 @@
 Sets beside a winner the draft one step shorter and longer, the next smaller and larger tree, the
 best of every other shape and drafter, and no speculation, each with what it loses and through which
 term; and what the winner loses at the neighbouring batches. Leaves out how it is said
-(`app.reports.neighbour_words`).
+(`app.render.html.neighbour_words`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

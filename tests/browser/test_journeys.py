@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
-from app.figures.charts import digits
+from app.render.charts.charts import digits
 from tests.browser.screenshots import PATIENCE_S
 from tests.browser.steps import (
     commands,

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
-from app.reports.optimize_sections import schedule_words
+from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from tests.browser.steps import headline, reached, settled, simulated
 from tests.traces.importers.samples import VLLM_LOG

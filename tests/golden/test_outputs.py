@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.formatting import fixed, plain, ranged
-from app.cli.output import WIDEST
+from app.render.numbers import fixed, plain, ranged
+from app.render.text import WIDEST
 
 FOLDER = Path(__file__).parent
 _SPEC = importlib.util.spec_from_file_location("golden_outputs", FOLDER / "regenerate_outputs.py")

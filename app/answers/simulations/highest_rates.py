@@ -27,7 +27,7 @@ from app.answers.simulations.runs import (
     summary,
     with_whole_prompts,
 )
-from app.reports.simulation_page import LoadPoint
+from app.render.html.simulation_page import LoadPoint
 from costmodel.draft_shape import chain
 from hardware_profiles.errors import InputError, RooftreeError
 from simulator.engine import simulate

@@ -5,7 +5,7 @@ assumed.
 from collections.abc import Mapping
 from typing import Any
 
-from app.cli.output import print_table, say
+from app.render.text import print_table, say
 
 _PARTS = {
     "embedding": "input embedding",

@@ -23,11 +23,11 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
         entries: what every engine loads.
         out: folder of the files, or None.
     """
-    from app.cli.cells import say_marked
-    from app.cli.output import say
+    from app.answers.cells import say_marked
     from app.cli.shown.optimize import print_files
-    from app.figures.joint_words import headline, sure_words
-    from app.reports.page import plots_available
+    from app.render.charts.joint_words import headline, sure_words
+    from app.render.html.page import plots_available
+    from app.render.text import say
 
     for line in (headline(answer), sure_words(answer)):
         say(
@@ -55,9 +55,9 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
 
 
 def _print_designs(answer: Json) -> None:
-    from app.cli.formatting import plain, ranged, time_unit
-    from app.cli.output import print_table
-    from app.figures.joint_words import marked_words
+    from app.render.charts.joint_words import marked_words
+    from app.render.numbers import plain, ranged, time_unit
+    from app.render.text import print_table
 
     rows = [*answer["choices"], *answer["alternatives"]]
     unit = time_unit([row["tpot_s"] for row in rows])
@@ -108,9 +108,9 @@ def _print_designs(answer: Json) -> None:
 
 
 def _print_front(answer: Json) -> None:
-    from app.cli.formatting import plain
-    from app.cli.output import print_table
-    from app.figures.joint_words import design_words
+    from app.render.charts.joint_words import design_words
+    from app.render.numbers import plain
+    from app.render.text import print_table
 
     front = answer["front"]
     step = max(1, -(-len(front) // _FRONT_ROWS))

@@ -14,8 +14,8 @@ def print_policies(
         answer: as it goes out as JSON.
         title: of the table.
     """
-    from app.cli.formatting import plain, time_unit
-    from app.cli.output import print_table, say
+    from app.render.numbers import plain, time_unit
+    from app.render.text import print_table, say
 
     unit = time_unit([row["tpot_s"] for row in rows])
     heads = [

@@ -36,10 +36,10 @@ def print_answers(
         out: folder of the files, or None.
         explain: say why each choice is the best and not its neighbours.
     """
-    from app.cli.cells import several
-    from app.cli.output import say
+    from app.answers.cells import several
     from app.questions.values import milliseconds
-    from app.reports.page import plots_available
+    from app.render.html.page import plots_available
+    from app.render.text import say
     from costmodel.answers.workload import Limits
 
     title = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
@@ -81,8 +81,8 @@ def print_neighbours(cells: Sequence[Mapping[str, Any]], name: str) -> None:
         cells: of the answer's object.
         name: of the answer among several; empty for the only one.
     """
-    from app.cli.output import print_table
-    from app.reports.neighbour_words import CAPTION, HEADS, neighbour_lines, neighbour_rows
+    from app.render.html.neighbour_words import CAPTION, HEADS, neighbour_lines, neighbour_rows
+    from app.render.text import print_table
 
     title = "why not its neighbours" + (
         f", {name.replace('--', ' on ', 1).replace('--', ', ')}" if name else ""
@@ -100,8 +100,8 @@ def print_counters(counters: Mapping[str, Any] | None) -> None:
     Args:
         counters: of the answer's object; None where none were given.
     """
-    from app.cli.output import print_table
-    from app.reports.counted_words import CAPTION, HEADS, counted_lines, counted_rows
+    from app.render.html.counted_words import CAPTION, HEADS, counted_lines, counted_rows
+    from app.render.text import print_table
 
     if counters is None:
         return
@@ -126,9 +126,9 @@ def print_cells(
         title: of the table.
         asked: names as they were asked, which say the order.
     """
-    from app.cli.cells import LISTED, mark_words, say_marked
-    from app.cli.formatting import plain
-    from app.cli.output import print_table
+    from app.answers.cells import LISTED, mark_words, say_marked
+    from app.render.numbers import plain
+    from app.render.text import print_table
     from costmodel.answers.positions import context_remark
 
     lines: list[tuple[Mapping[str, Any], list[str]]] = []
@@ -179,7 +179,7 @@ def print_cells(
 
 def _remarks(cells: "Sequence[Cell]") -> list[str]:
     """One line about ties, and one about intervals that reach further to one side."""
-    from app.cli.formatting import LOPSIDED, lopsided
+    from app.render.numbers import LOPSIDED, lopsided
     from costmodel.optimizers.margins import TIE_RATIO
 
     lines = []
@@ -204,7 +204,7 @@ def print_answer(answer: "Recommendation") -> None:
     Args:
         answer: what was recommended.
     """
-    from app.cli.output import say
+    from app.render.text import say
 
     for source, name, contender in zip(
         answer.sources, answer.names, answer.contenders, strict=True
@@ -233,7 +233,7 @@ def _margins(answer: "Recommendation") -> list[str]:
     enough.
     """
     from app.answers.optimize import margin
-    from app.cli.formatting import plain
+    from app.render.numbers import plain
 
     cells = [(each.winner, margin(each, answer)) for each in answer.optimum.cells]
     contexts = len({winner.context for winner, _ in cells})
@@ -269,7 +269,7 @@ def _margins(answer: "Recommendation") -> list[str]:
 
 
 def _row(here: "Cell", names: Sequence[str]) -> list[str]:
-    from app.cli.formatting import fixed, plain, ranged
+    from app.render.numbers import fixed, plain, ranged
 
     best, bounds = here.winner, here.winner.intervals
     lost = here.lost_ratio
@@ -312,7 +312,7 @@ def _drafts_with(source: "Source", answer: "Recommendation") -> str:
     """What a drafter is that nobody published, or whose weights the target's checkpoint lacks;
     empty for the others.
     """
-    from app.cli.formatting import plain
+    from app.render.numbers import plain
     from costmodel.drafters.checkpoint import brings_its_head
     from hardware_profiles.units import MEGA
 
@@ -446,7 +446,7 @@ def _against_table(answer: "Recommendation", scheduled: "MethodSchedule") -> lis
 
 
 def _say(text: str) -> None:
-    from app.cli.output import say
+    from app.render.text import say
 
     say(fill(text, _WIDEST, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
@@ -465,7 +465,7 @@ def print_files(
         out: folder of the answer.
         page: the report; None where it could not be drawn.
     """
-    from app.cli.output import say
+    from app.render.text import say
 
     for entry in entries:
         if entry.result is None:

@@ -14,8 +14,8 @@ def print_policies(rows: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any])
         rows: one per batch.
         inputs: of the answer.
     """
-    from app.cli.formatting import plain, ranged
-    from app.cli.output import print_table, say
+    from app.render.numbers import plain, ranged
+    from app.render.text import print_table, say
 
     for row in rows:
         cells = [

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.cli.cells import mark_words, several
-from app.cli.formatting import LOPSIDED, TimeUnit, fixed, lopsided, plain, ranged, time_unit
+from app.answers.cells import mark_words, several
+from app.render.numbers import LOPSIDED, TimeUnit, fixed, lopsided, plain, ranged, time_unit
 
 Row = Mapping[str, Any]
 
@@ -16,8 +16,8 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
         rows: predictions and marked cells, as in the answer.
         inputs: what was asked, as the answer repeats it.
     """
-    from app.cli.cells import say_marked
-    from app.cli.output import print_table, say, say_remarks
+    from app.answers.cells import say_marked
+    from app.render.text import print_table, say, say_remarks
 
     able = [row for row in rows if row["feasible"]]
     unit = time_unit(
@@ -92,7 +92,7 @@ def _cells(row: Row, unit: TimeUnit, *, parts: bool) -> list[str]:
 
 
 def _print_plans(rows: Sequence[Row]) -> None:
-    from app.cli.output import print_table
+    from app.render.text import print_table
     from hardware_profiles.units import GIGA
 
     first = rows[0]["plan"]
@@ -125,8 +125,8 @@ def _print_plans(rows: Sequence[Row]) -> None:
 
 
 def _print_explanations(rows: Sequence[Row]) -> None:
-    from app.cli.output import print_table, say
-    from app.reports.explain_report import summary_lines
+    from app.render.html.explain_report import summary_lines
+    from app.render.text import print_table, say
 
     for row in rows:
         explained = row["explain"]

@@ -5,9 +5,8 @@ the twin?
 from collections.abc import Mapping
 from typing import Any
 
-from app.cli.cells import LISTED, several
-from app.cli.formatting import fixed, plain, ranged
-from app.reports.refining_words import (
+from app.answers.cells import LISTED, several
+from app.render.html.refining_words import (
     marked_lines,
     marks,
     quality_words,
@@ -15,6 +14,7 @@ from app.reports.refining_words import (
     shown_rows,
     twin_lines,
 )
+from app.render.numbers import fixed, plain, ranged
 
 Row = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def print_search(answer: Row) -> None:
     Args:
         answer: the object of `optimize` for a method that refines masked blocks.
     """
-    from app.cli.output import print_table, say
+    from app.render.text import print_table, say
 
     inputs, quality = answer["inputs"], answer["quality"]
     names = [name for name in LISTED if "," in str(inputs[name])]

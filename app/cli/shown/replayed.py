@@ -25,8 +25,8 @@ def load_object(replay: "LoadReplay") -> dict[str, Any]:
 
 def print_replays(replays: "Sequence[LoadReplay]", notes: Sequence[str]) -> None:
     """Print a table of every load and what was assumed."""
-    from app.cli.formatting import plain, time_unit
-    from app.cli.output import print_table, say
+    from app.render.numbers import plain, time_unit
+    from app.render.text import print_table, say
 
     for replay in replays:
         every = [replay.metrics[key][part] for key in _SHOWN for part in replay.metrics[key]]

@@ -14,7 +14,7 @@ _MOST_ROWS = 24
 
 def print_reproduction(body: Row) -> None:
     """Print the answer of `app.answers.reproduction.reproduction`."""
-    from app.cli.output import print_table, say
+    from app.render.text import print_table, say
 
     rows = body["rows"]
     if not rows:
@@ -60,8 +60,8 @@ def _percent(value: float | None, sign: str = "") -> str:
 
 
 def _print_rows(rows: Sequence[Row]) -> None:
-    from app.cli.formatting import plain
-    from app.cli.output import print_table
+    from app.render.numbers import plain
+    from app.render.text import print_table
 
     cells = [
         [
@@ -83,8 +83,8 @@ def _print_rows(rows: Sequence[Row]) -> None:
 
 
 def _print_groups(groups: Mapping[str, Row]) -> None:
-    from app.cli.output import print_table
-    from app.figures.reproduction_figures import parts
+    from app.render.charts.reproduction_figures import parts
+    from app.render.text import print_table
 
     cells = [
         [
@@ -116,7 +116,7 @@ def _print_groups(groups: Mapping[str, Row]) -> None:
 
 
 def _print_systems(systems: Sequence[Row]) -> None:
-    from app.cli.output import print_table, say
+    from app.render.text import print_table, say
 
     far = [each for each in systems if each["median_error_ratio"] > 0.2][:_MOST_SYSTEMS]
     causes = list(dict.fromkeys(each["cause"] for each in far if each["cause"]))

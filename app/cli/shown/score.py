@@ -15,7 +15,7 @@ _MOST_REASONS = 8
 
 def print_score(body: Row) -> None:
     """Print the answer of `app.answers.scoring.score.scored`."""
-    from app.cli.output import print_table, say
+    from app.render.text import print_table, say
 
     overall = body["overall"]
     say(
@@ -75,7 +75,7 @@ def _seen(rows: Sequence[Row]) -> list[Row]:
 
 
 def _print_slices(rows: Sequence[Row], quantity: str) -> None:
-    from app.cli.output import print_table
+    from app.render.text import print_table
 
     cells = [
         [
@@ -110,7 +110,7 @@ def _print_slices(rows: Sequence[Row], quantity: str) -> None:
 
 
 def _print_common(rows: Sequence[Row], quantity: str) -> None:
-    from app.cli.output import print_table
+    from app.render.text import print_table
 
     cells = [
         [
@@ -134,7 +134,7 @@ def _print_common(rows: Sequence[Row], quantity: str) -> None:
 
 
 def _say_parts(rows: Sequence[Row], quantity: str) -> None:
-    from app.cli.output import print_table
+    from app.render.text import print_table
 
     cells = [
         [
@@ -157,7 +157,7 @@ def _say_parts(rows: Sequence[Row], quantity: str) -> None:
 
 
 def _print_gathered(rows: Sequence[Row], quantity: str) -> None:
-    from app.cli.output import print_table
+    from app.render.text import print_table
 
     cells = [
         [

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.cli.formatting import TimeUnit
     from app.cli.output import Answered
-    from app.reports.simulation_page import LoadPoint, SimulationCase
+    from app.render.html.simulation_page import LoadPoint, SimulationCase
+    from app.render.numbers import TimeUnit
 
 _TIMES = (
     ("ttft_s", "mean"),
@@ -104,8 +104,8 @@ def print_cases(
         answer: as it goes out as JSON.
         title: of the first table.
     """
-    from app.cli.formatting import plain, time_unit
-    from app.cli.output import print_table, say
+    from app.render.numbers import plain, time_unit
+    from app.render.text import print_table, say
     from costmodel.answers.workload import Limits
 
     named = [(case.name, case.metrics) for case in cases]
@@ -162,8 +162,8 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
         title: of the first table.
     """
     from app.answers.simulations.highest_rates import MOST_REQUESTS
-    from app.cli.formatting import plain, ranged, time_unit
-    from app.cli.output import print_table, say
+    from app.render.numbers import plain, ranged, time_unit
+    from app.render.text import print_table, say
 
     cells = [
         [
@@ -240,7 +240,7 @@ def _share_words(row: Mapping[str, Any]) -> str:
 
 
 def _rank_cells(rank: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
-    from app.cli.formatting import plain
+    from app.render.numbers import plain
 
     means = [unit.show(m[key]["mean"]) for key in ("ttft_s", "tpot_s")]
     busy = "" if m["busy_ratio"] is None else f"{m['busy_ratio']:.0%}"
@@ -251,7 +251,7 @@ def _rows(named: "list[tuple[str, Mapping[str, Any]]]", unit: "TimeUnit") -> lis
     """Cells of a table; what never happened is left empty, so that its column goes, and iterations
     make room for it.
     """
-    from app.cli.formatting import plain
+    from app.render.numbers import plain
 
     rare = ("rejected", "failed", "preemptions")
     happened = any(m.get(key) for _, m in named for key in rare)

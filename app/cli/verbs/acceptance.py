@@ -195,7 +195,7 @@ def _own_curve(source: "Source") -> dict[str, float]:
     """Tokens per step by draft tokens of a source that somebody names, as far as `_SHOWN` and what
     it holds.
     """
-    from app.cli.question.configurations import law_of
+    from app.questions.resolve.configurations import law_of
     from costmodel.laws.acceptance import replay_by
 
     trace = source.positions
@@ -213,8 +213,8 @@ def _own_curve(source: "Source") -> dict[str, float]:
 
 def _show_pairs(entries: "Sequence[PublishedAcceptance]") -> None:
     """One line for each method and target."""
-    from app.cli.formatting import fixed
-    from app.cli.output import print_table
+    from app.render.numbers import fixed
+    from app.render.text import print_table
 
     rows = []
     for slug, target in sorted({(entry.method, entry.target) for entry in entries}):
@@ -237,8 +237,8 @@ def _show_pairs(entries: "Sequence[PublishedAcceptance]") -> None:
 
 
 def _show_all(entries: "Sequence[PublishedAcceptance]") -> None:
-    from app.cli.formatting import fixed
-    from app.cli.output import print_table
+    from app.render.numbers import fixed
+    from app.render.text import print_table
 
     rows = [
         [
@@ -267,8 +267,8 @@ def _show_all(entries: "Sequence[PublishedAcceptance]") -> None:
 
 def _show_one(match: "Match", asked: str) -> None:
     """The number, and its source to quote, on one screen."""
-    from app.cli.formatting import fixed
-    from app.cli.output import print_table, say
+    from app.render.numbers import fixed
+    from app.render.text import print_table, say
 
     entry = match.entry
     how = {
@@ -323,8 +323,8 @@ def _show_one(match: "Match", asked: str) -> None:
 
 def _show_curves(entries: "Sequence[PublishedAcceptance]", yours: Sequence[dict[str, Any]]) -> None:
     """Tokens per step by draft length: yours, then what was published, the best at K = 3 first."""
-    from app.cli.formatting import fixed
-    from app.cli.output import print_table
+    from app.render.numbers import fixed
+    from app.render.text import print_table
 
     best = sorted(entries, key=lambda e: -e.mean_at(min(_TYPICAL, e.draft_tokens)))
     rows = [

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.cli.cells import (
+from app.answers.cells import (
     LISTED,
     cells_of,
     mark_words,
@@ -17,16 +17,6 @@ from app.cli.cells import (
     several,
 )
 from app.cli.output import Answered
-from app.cli.question.accepted import (
-    OTHERWISE,
-    as_given,
-    draft_lengths,
-    lengths_for,
-    numbers_words,
-    one_source,
-)
-from app.cli.question.asked import asked, with_options
-from app.cli.question.refining import refines
 from app.cli.verbs.breakeven_refining import breakeven_refining
 from app.questions.field import Field, Group
 from app.questions.fields import (
@@ -45,6 +35,16 @@ from app.questions.fields import (
     TreeFile,
 )
 from app.questions.groups import AcceptanceOptions, DraftingOptions, PlacedOptions, RefiningOptions
+from app.questions.resolve.accepted import (
+    OTHERWISE,
+    as_given,
+    draft_lengths,
+    lengths_for,
+    numbers_words,
+    one_source,
+)
+from app.questions.resolve.asked import asked, with_options
+from app.questions.resolve.refining import refines
 from app.questions.values import method_slug, ratio, whole_numbers
 
 if TYPE_CHECKING:
@@ -80,15 +80,16 @@ def breakeven(
     decoding.
     """
     from app.answers.optimize import acceptance
-    from app.cli.output import deliver, say
-    from app.cli.question.configurations import (
+    from app.cli.output import deliver
+    from app.questions.resolve.configurations import (
         compared,
         named_shapes,
         shapes_for,
         unknown,
     )
-    from app.reports.explain_report import write_break_even
-    from app.reports.page import plots_available
+    from app.render.html.explain_report import write_break_even
+    from app.render.html.page import plots_available
+    from app.render.text import say
     from costmodel.answers.settings import build_setting
     from costmodel.optimizers.drafters.competing import carried, competing
     from costmodel.optimizers.drafters.origin import proposal_share
@@ -254,8 +255,8 @@ def _batches(setting: "Setting", a: "Acceptance", context: int, seed: int) -> di
 
 
 def _print(answer: dict[str, Any]) -> None:
-    from app.cli.formatting import fixed, plain, ranged, time_unit
-    from app.cli.output import print_table, say
+    from app.render.numbers import fixed, plain, ranged, time_unit
+    from app.render.text import print_table, say
 
     points, inputs = answer["points"], answer["inputs"]
     unit = time_unit([p["draft_s"] for p in points if p["feasible"]])

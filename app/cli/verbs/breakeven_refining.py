@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.cells import (
+from app.answers.cells import (
     LISTED,
     cells_of,
     mark_words,
@@ -112,8 +112,8 @@ def _question(
     """
     from dataclasses import replace
 
-    from app.cli.question.accepted import one_source
-    from app.cli.question.asked import asked
+    from app.questions.resolve.accepted import one_source
+    from app.questions.resolve.asked import asked
     from hardware_profiles.errors import InputError
 
     for name, value in shape.items():
@@ -155,9 +155,10 @@ def _answered(
         InputError: no cell that can run.
     """
     from app.answers.optimize import acceptance
-    from app.cli.output import deliver, say
-    from app.cli.question.accepted import numbers_words
-    from app.cli.question.asked import with_options
+    from app.cli.output import deliver
+    from app.questions.resolve.accepted import numbers_words
+    from app.questions.resolve.asked import with_options
+    from app.render.text import say
     from costmodel.answers.settings import build_setting
 
     points: list[Row] = []
@@ -271,9 +272,9 @@ def _paying(setting: "Setting", asked: BreakevenQuestion, context: int) -> Row:
 
 
 def _print(answer: Row) -> None:
-    from app.cli.formatting import fixed, plain, ranged
-    from app.cli.output import print_table, say
-    from app.reports.refining_words import paying_words
+    from app.render.html.refining_words import paying_words
+    from app.render.numbers import fixed, plain, ranged
+    from app.render.text import print_table, say
 
     inputs, points = answer["inputs"], answer["points"]
     names = [name for name in LISTED if "," in str(inputs[name])]

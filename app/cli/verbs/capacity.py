@@ -6,16 +6,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
-from app.cli.output import Answered
-from app.cli.question.accepted import (
-    as_given,
-    draft_lengths,
-    lengths_for,
-    numbers_words,
-    one_source,
+from app.answers.cells import (
+    LISTED,
+    cells_of,
+    mark_words,
+    marked,
+    require_one,
+    runnable,
+    say_marked,
 )
-from app.cli.question.asked import asked, with_options
+from app.cli.output import Answered
 from app.cli.verbs.capacity_joint import full_plans, is_full
 from app.questions.field import Field, Group
 from app.questions.fields import (
@@ -35,6 +35,14 @@ from app.questions.fields import (
     TreeFile,
 )
 from app.questions.groups import AcceptanceOptions, DraftingOptions, FormatOptions
+from app.questions.resolve.accepted import (
+    as_given,
+    draft_lengths,
+    lengths_for,
+    numbers_words,
+    one_source,
+)
+from app.questions.resolve.asked import asked, with_options
 from app.questions.values import method_slug, milliseconds, whole_numbers
 
 if TYPE_CHECKING:
@@ -135,8 +143,9 @@ def capacity(
     """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
     from app.answers.explanations import assumptions
     from app.answers.optimize import acceptance
-    from app.cli.output import deliver, say
-    from app.cli.question.configurations import compared, named_shapes
+    from app.cli.output import deliver
+    from app.questions.resolve.configurations import compared, named_shapes
+    from app.render.text import say
     from costmodel.answers.workload import Limits
     from hardware_profiles.errors import InputError
 
@@ -398,8 +407,8 @@ def _best(rows: list[dict[str, Any]], *, ranked: bool) -> dict[str, Any] | None:
 
 
 def _print(answer: dict[str, Any]) -> None:
-    from app.cli.formatting import fixed, plain, time_unit
-    from app.cli.output import print_table, say
+    from app.render.numbers import fixed, plain, time_unit
+    from app.render.text import print_table, say
 
     inputs, best, plans = answer["inputs"], answer["best"], answer["plans"]
     unit = time_unit(

@@ -53,9 +53,9 @@ def full_plans(
         NoDesignError: nothing fits, or nothing meets the limits.
         InputError: several models or engines, or a plan beside the search.
     """
+    from app.answers.cells import names_of
     from app.answers.joint.plans import joint_plans
-    from app.cli.cells import names_of
-    from app.cli.question.asked import asked
+    from app.questions.resolve.asked import asked
     from costmodel.optimizers.drafters.competing import competing
     from costmodel.optimizers.drafters.default_drafters import default_drafters
     from costmodel.optimizers.joint.space import JointQuestion, usual_layouts

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.cli.formatting import fixed, plain
-from app.cli.output import Answered, deliver, print_table, require_folder, say
+from app.cli.output import Answered, deliver
 from app.questions.field import Field, Group
 from app.questions.fields import AsFamily, Csv, Json, Out, Overrides, Quiet, Seed
+from app.questions.places import require_folder
+from app.render.numbers import fixed, plain
+from app.render.text import print_table, say
 
 if TYPE_CHECKING:
     from costmodel.architectures.architecture import Architecture

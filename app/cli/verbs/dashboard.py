@@ -29,8 +29,8 @@ def dashboard(
     from hardware_profiles.errors import InputError
 
     if config is not None:
-        from app.cli.output import say
         from app.dashboard.link import link
+        from app.render.text import say
         from costmodel.configuration.file import read_configuration
 
         say(link(read_configuration(config), host=host, port=port))

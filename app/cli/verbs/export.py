@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from app.cli.output import Answered
-from app.cli.question.exported import ExportTarget, Imitated, Started, exported_configuration
 from app.questions.field import Field, Group
 from app.questions.fields import Json, Quiet, Seed
+from app.questions.resolve.exported import ExportTarget, Imitated, Started, exported_configuration
 
 if TYPE_CHECKING:
     from app.exporters.result import ExportResult
@@ -56,10 +56,11 @@ def export(
     quiet: Quiet = False,
 ) -> Answered:
     """Write a configuration in the form an engine loads; refuse what its version cannot express."""
-    from app.cli.output import deliver, say
+    from app.cli.output import deliver
     from app.exporters.registry import export as export_configuration
     from app.exporters.registry import write_export
     from app.exporters.tree_forms import TREE_FORMS
+    from app.render.text import say
 
     if engine in TREE_FORMS:
         result = _tree_alone(engine, started)

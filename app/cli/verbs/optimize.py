@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli.output import Answered
-from app.cli.question.accepted import as_given, draft_lengths, named_sources
-from app.cli.question.asked import asked
-from app.cli.question.refining import refines
-from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
 from app.cli.verbs.optimize_joint import Joint
 from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, refuse_drafting
 from app.questions.field import Field, Group
@@ -34,6 +30,10 @@ from app.questions.fields import (
     StopRule,
 )
 from app.questions.groups import AcceptanceOptions, DraftingOptions, RefiningOptions, StoredOptions
+from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
+from app.questions.resolve.asked import asked
+from app.questions.resolve.refining import refines
+from app.questions.resolve.unnamed import DEFAULT_TREES, beside_own, unnamed
 from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 
 if TYPE_CHECKING:
@@ -135,10 +135,11 @@ def optimize(
     quiet: Quiet = False,
 ) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
+    from app.answers.cells import cells_of, names_of
     from app.cli.cell_answers import cell_answer, together
-    from app.cli.cells import cells_of, names_of
-    from app.cli.output import progress_line, require_folder
-    from app.cli.question.counters import counters_source, running_engine, scrapes
+    from app.cli.progress_lines import progress_line
+    from app.questions.places import require_folder
+    from app.questions.resolve.counters import counters_source, running_engine, scrapes
     from costmodel.answers.workload import Limits
     from costmodel.draft_shape import read_stop
 
@@ -258,7 +259,7 @@ def _shapes(
     text: str | None, others: dict[str, str | None], tree_nodes: str
 ) -> "list[DraftShape] | None":
     """The only shapes that are compared; None where options leave them open."""
-    from app.cli.question.configurations import named_shapes
+    from app.questions.resolve.configurations import named_shapes
 
     stated = "" if tree_nodes == DEFAULT_TREES else tree_nodes
     return named_shapes(text, {**others, "--tree-nodes": stated})
@@ -274,7 +275,7 @@ def _handed_over(
     explain: bool,
 ) -> Answered:
     """The answer on the screen and in files; nothing is written where no cell has one."""
-    from app.cli.cells import require_one
+    from app.answers.cells import require_one
     from app.cli.output import deliver
     from app.cli.shown.optimize import print_answers
 
@@ -345,8 +346,8 @@ def _searched(
     """The answer of every cell that has one, and a row for every batch and context that has
     none.
     """
+    from app.answers.cells import runnable
     from app.answers.optimize import unmet_rows
-    from app.cli.cells import runnable
     from costmodel.optimizers.allowed import NothingAllowedError
     from costmodel.optimizers.recommend import recommend
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli.output import Answered
-from app.cli.spelled_options import as_options
 from app.questions.field import Field, Group
 from app.questions.fields import OutputTokens, PromptTokens, Rate, RequestFile
+from app.questions.spelled_options import as_options
 from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
@@ -157,9 +157,9 @@ def full_search(
     from app.answers.joint.rows import joint_object
     from app.cli.output import deliver
     from app.cli.progress import counting
-    from app.cli.question.accepted import as_given
     from app.cli.shown.joint import print_joint
-    from app.figures.joint_words import uncarried_words, unmet_words
+    from app.questions.resolve.accepted import as_given
+    from app.render.charts.joint_words import uncarried_words, unmet_words
     from hardware_profiles.errors import InfeasibleError
 
     question, traffic = joint_question(joint, given, accepted, drafts)
@@ -264,9 +264,9 @@ def _drafters(
     given: Mapping[str, Any], accepted: "AcceptanceOptions", drafts: DraftSources
 ) -> "tuple[DecodingConfiguration, Sequence[Source]]":
     """The question on one device and its drafters."""
-    from app.cli.question.accepted import named_sources
-    from app.cli.question.asked import asked
-    from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
+    from app.questions.resolve.accepted import named_sources
+    from app.questions.resolve.asked import asked
+    from app.questions.resolve.unnamed import DEFAULT_TREES, beside_own, unnamed
     from hardware_profiles.errors import InputError
 
     for name in ("model", "engine"):
@@ -351,7 +351,7 @@ def _layouts(joint: Joint, question: "DecodingConfiguration") -> "list[Layout]":
 
 
 def _names(text: str, option: str) -> list[str]:
-    from app.cli.cells import names_of
+    from app.answers.cells import names_of
 
     return names_of(text, option)
 
@@ -363,8 +363,8 @@ def _formats(given: Mapping[str, Any], name: str) -> list[str | None]:
 
 def _write(body: Mapping[str, Any], entries: "list[Deployable]", folder: Path) -> None:
     from app.answers.deployables import write_all
-    from app.reports.joint_page import write_joint_page
-    from app.reports.page import plots_available
+    from app.render.html.joint_page import write_joint_page
+    from app.render.html.page import plots_available
 
     write_all(entries, folder)
     if plots_available():

@@ -91,8 +91,8 @@ def optimize_refining(
     Raises:
         InputError: as `_searched`.
     """
-    from app.cli.cells import cells_of
-    from app.cli.question.asked import asked
+    from app.answers.cells import cells_of
+    from app.questions.resolve.asked import asked
     from app.questions.values import method_slug, whole_numbers
 
     options = {
@@ -137,9 +137,10 @@ def _searched(
         InputError: no confidence trace, options out of range, or a single policy that cannot be
             answered for.
     """
+    from app.answers.cells import require_one, runnable
     from app.answers.refining import paying_rows, search_rows
-    from app.cli.cells import require_one, runnable
-    from app.cli.output import deliver, progress_line
+    from app.cli.output import deliver
+    from app.cli.progress_lines import progress_line
     from app.cli.shown.refining import print_search
     from costmodel.optimizers.refining.search import ESTIMATED, QUALITY, search_policies
 
@@ -237,7 +238,12 @@ def _policies(asked: RefiningQuestion, recorded: "Mapping[str, Anchors]") -> "li
     Raises:
         InputError: options out of range, or more policies than are searched.
     """
-    from app.cli.question.refining import MOST_POLICIES, stated_blocks, stated_caches, stated_rules
+    from app.questions.resolve.refining import (
+        MOST_POLICIES,
+        stated_blocks,
+        stated_caches,
+        stated_rules,
+    )
     from costmodel.laws.refined_method import method_policy
     from costmodel.method_library import load_method
     from costmodel.optimizers.refining.grid import policy_grid
@@ -260,12 +266,12 @@ def _policies(asked: RefiningQuestion, recorded: "Mapping[str, Anchors]") -> "li
 
 def _write(body: Row, folder: Path) -> None:
     """The first choice as a configuration, and the report where it can be drawn."""
-    from app.cli.output import write_json
-    from app.reports.page import plots_available
+    from app.render.html.page import plots_available
+    from app.render.json import write_json
 
     if body["choices"]:
         write_json(body["choices"][0]["configuration"], folder / "configuration.json")
     if plots_available():
-        from app.reports.refining_page import write_refining_page
+        from app.render.html.refining_page import write_refining_page
 
         write_refining_page(body, folder / "report.html")

@@ -5,9 +5,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from app.cli.cells import cells_of, marked, require_one, runnable
+from app.answers.cells import cells_of, marked, require_one, runnable
 from app.cli.output import Answered
-from app.cli.question.accepted import as_given, asked_source, lengths_for, numbers_words
 from app.questions.field import Field, Group, Stated
 from app.questions.fields import (
     Batch,
@@ -31,11 +30,12 @@ from app.questions.fields import (
     TreeFile,
 )
 from app.questions.groups import AcceptanceOptions, DraftingOptions, RefiningOptions, StoredOptions
+from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
 from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
     from app.answers.feasible import Settings
-    from app.cli.question.asked import ComparedShapes
+    from app.questions.resolve.asked import ComparedShapes
     from costmodel.answers.estimate import Setting
     from costmodel.answers.steps.step import StepCost
     from costmodel.configuration import DecodingConfiguration
@@ -154,9 +154,10 @@ def predict(
         refuse_others(stated.values)
         return predict_table(table, json=json, out=out, csv=csv, quiet=quiet, seed=seed)
     from app.answers.optimize import acceptance
-    from app.cli.output import deliver, say
-    from app.cli.question.asked import asked, with_options
+    from app.cli.output import deliver
     from app.cli.shown.predict import print_predictions
+    from app.questions.resolve.asked import asked, with_options
+    from app.render.text import say
     from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InputError
 
@@ -340,7 +341,7 @@ def _drafts(
     Raises:
         InputError: something is drafted and nothing says what is accepted of it.
     """
-    from app.cli.question.asked import drafts_of
+    from app.questions.resolve.asked import drafts_of
     from hardware_profiles.errors import InputError
 
     drafts = drafts_of(chosen, given, batches, source, lengths_for(source, None, _USUAL))
@@ -357,7 +358,7 @@ def _configurations(
 ) -> "list[Acceptance]":
     import numpy as np
 
-    from app.cli.question.configurations import plain
+    from app.questions.resolve.configurations import plain
     from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 
     if source is None:
@@ -452,7 +453,7 @@ def _point(
             "mean_output_tokens": output,
         }
     if setting.plan is not None:
-        from app.cli.question.planned import planned_answer
+        from app.answers.planned import planned_answer
 
         row["plan"] = planned_answer(setting, a, setting.plan, batch=batch, context=context)
     if wanted.explain:
@@ -484,8 +485,8 @@ def _explained(
 
 def _write_explanations(answer: dict[str, Any], setting: "Setting", out: Path) -> None:
     from app.answers.explanations import roofs_of
-    from app.reports.explain_report import write_explanations
-    from app.reports.page import plots_available
+    from app.render.html.explain_report import write_explanations
+    from app.render.html.page import plots_available
 
     if plots_available():
         write_explanations(answer, roofs_of(setting), out / "explain.html")

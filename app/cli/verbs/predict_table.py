@@ -41,8 +41,10 @@ def predict_table(
         InputError: the file cannot be read, lacks a column or holds a value that makes no sense.
     """
     from app.answers.optimize import table_rows
-    from app.cli.output import deliver, require_file, write_json
+    from app.cli.output import deliver
     from app.cli.record_files import read_records
+    from app.questions.places import require_file
+    from app.render.json import write_json
     from simulator.closed_loop.table_rows import answer_rows
 
     place = out / "rows.json" if out is not None and out.is_dir() else out
@@ -65,8 +67,8 @@ def predict_table(
 
 
 def _print(answers: "list[RowAnswer]", table: Path) -> None:
-    from app.cli.formatting import ranged
-    from app.cli.output import print_table
+    from app.render.numbers import ranged
+    from app.render.text import print_table
 
     def shown(value: float | None, spread: tuple[float, float] | None) -> str:
         return "" if value is None else ranged(value, spread)

@@ -108,8 +108,8 @@ def replay(
     import numpy as np
 
     from app.cli.output import deliver
-    from app.cli.question.accepted import OTHERWISE
-    from app.cli.question.configurations import named_method
+    from app.questions.resolve.accepted import OTHERWISE
+    from app.questions.resolve.configurations import named_method
     from costmodel.draft_shape import chain, read_shapes, read_stop
     from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
     from costmodel.optimizers.drafters.sources import trace_source
@@ -247,8 +247,8 @@ def _held_out(
     """Policies on held-out halves of a recording."""
     from app.answers.policies import held_out_rows
     from app.cli.output import deliver
-    from app.cli.question.asked import asked
     from app.cli.shown.policies import print_policies
+    from app.questions.resolve.asked import asked
     from hardware_profiles.errors import InputError
     from traces.library import trace_file
 
@@ -343,8 +343,8 @@ def _counted(
 
 
 def _print(title: str, body: dict[str, Any]) -> None:
-    from app.cli.formatting import plain
-    from app.cli.output import print_table, say_remarks
+    from app.render.numbers import plain
+    from app.render.text import print_table, say_remarks
     from costmodel.draft_shape import chain
 
     chains, trees, varied = body["chains"], body["trees"], body["varying"]
@@ -373,7 +373,7 @@ def _law(
     """The law of the rule that was named, else of the method named, else of the trace's; else
     matching.
     """
-    from app.cli.question.configurations import named_method
+    from app.questions.resolve.configurations import named_method
     from costmodel.laws.acceptance import MATCHING, law_for
     from costmodel.method_library import load_method
 
@@ -411,7 +411,7 @@ def _varied(a: "Acceptance", recorded: "AcceptanceTrace") -> dict[str, Any]:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    from app.cli.formatting import plain, ranged
+    from app.render.numbers import plain, ranged
 
     shown = ranged(row["tokens_per_step"], row["interval"], 3)
     return [

@@ -56,8 +56,10 @@ def reproduce(
     be said.
     """
     from app.answers.reproduction import reproduction
-    from app.cli.output import deliver, progress_line, require_file
+    from app.cli.output import deliver
+    from app.cli.progress_lines import progress_line
     from app.cli.shown.reproduce import print_reproduction
+    from app.questions.places import require_file
     from costmodel.method_library import load_method
     from costmodel.published.predict import predictions
     from costmodel.published.reading.table import GROUPS, read_rows
@@ -86,7 +88,7 @@ def reproduce(
     }
     body = reproduction(found, inputs)
     if html is not None:
-        from app.reports.reproduction_page import write_reproduction_page
+        from app.render.html.reproduction_page import write_reproduction_page
 
         write_reproduction_page(body, html)
     return deliver(

@@ -72,8 +72,10 @@ def score(
     from app.answers.scoring.held_out import GROUPS, held_out
     from app.answers.scoring.measured import measurements
     from app.answers.scoring.score import scored
-    from app.cli.output import deliver, progress_line, require_file
+    from app.cli.output import deliver
+    from app.cli.progress_lines import progress_line
     from app.cli.shown.score import print_score
+    from app.questions.places import require_file
     from hardware_profiles.errors import InputError
 
     if plot is not None:
@@ -145,7 +147,7 @@ def _times_by_id(answers: "Sequence[RowAnswer]") -> "Predicted":
 
 
 def _draw(body: Mapping[str, Any], plot: Path) -> None:
-    from app.reports.score_page import write_score_page
+    from app.render.html.score_page import write_score_page
 
     write_score_page(body, plot)
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli.output import Answered
-from app.cli.question.accepted import acceptance_values, draft_lengths
-from app.cli.question.asked import DEPLOYMENT_FIELDS
-from app.cli.question.scenarios import asked_scenario
 from app.questions.field import Field, Group, Stated
 from app.questions.fields import (
     Config,
@@ -31,10 +28,13 @@ from app.questions.groups import (
     RequestOptions,
     names_in,
 )
+from app.questions.resolve.accepted import acceptance_values, draft_lengths
+from app.questions.resolve.asked import DEPLOYMENT_FIELDS
+from app.questions.resolve.scenarios import asked_scenario
 from app.questions.values import milliseconds
 
 if TYPE_CHECKING:
-    from app.reports.simulation_page import LoadPoint, SimulationCase
+    from app.render.html.simulation_page import LoadPoint, SimulationCase
     from simulator.scenario.file import ScenarioFile
 
 MOST_SEEDS = 1000
@@ -207,8 +207,9 @@ def simulate(
     scheduler.token_budget=2048
     """
     from app.answers.simulations.runs import rates_of, variants_of
-    from app.cli.output import deliver, require_file
+    from app.cli.output import deliver
     from app.cli.shown.simulate import print_cases, print_schema
+    from app.questions.places import require_file
 
     if explain_schema:
         return print_schema(json=json)
@@ -480,7 +481,7 @@ def _highest_delivered(
 
     answer["notes"] = [*assumed, *answer["notes"]]
     if plot is not None:
-        from app.reports.simulation_page import write_load_page
+        from app.render.html.simulation_page import write_load_page
 
         write_load_page(
             answer["highest_rates"], points, answer["good_share"], plot, title=_title(written)
@@ -553,7 +554,7 @@ def _write_files(
         timeline.parent.mkdir(parents=True, exist_ok=True)
         write_timeline(first, timeline, title=title)
     if plot is not None:
-        from app.reports.simulation_page import write_simulation_page
+        from app.render.html.simulation_page import write_simulation_page
 
         write_simulation_page(cases, points, plot, title=title)
 

@@ -81,8 +81,9 @@ def sweep(
         )
     from app.answers.sweep.file import read_sweep
     from app.answers.sweep.run import run_sweep
-    from app.cli.output import deliver, require_file
+    from app.cli.output import deliver
     from app.cli.progress import counting
+    from app.questions.places import require_file
 
     require_file(out)
     asked = read_sweep(file)
@@ -114,7 +115,7 @@ def sweep(
 
 
 def _show(answer: Mapping[str, Any]) -> None:
-    from app.cli.output import say
+    from app.render.text import say
 
     cells, feasible = answer["cells"], answer["feasible"]
     best = ", ".join(f"{name} {count:,}" for name, count in sorted(answer["topologies"].items()))
@@ -166,7 +167,7 @@ def _compared(
 
 
 def _show_compared(result: "SweepComparison", threshold: float) -> None:
-    from app.cli.output import print_table, say
+    from app.render.text import print_table, say
 
     say(
         f"{len(result.moved):,} cells moved by more than {threshold:.3g}, {result.same:,} did not; "

@@ -90,7 +90,9 @@ def compare(
     """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or
     policies.
     """
-    from app.cli.output import deliver, print_table, require_file, say
+    from app.cli.output import deliver
+    from app.questions.places import require_file
+    from app.render.text import print_table, say
     from hardware_profiles.errors import UnknownNameError
     from traces.library import is_confidence, read_trace, trace_file
     from traces.replay.comparison import compare as compared
@@ -107,7 +109,7 @@ def compare(
             raise UnknownNameError("kind of prompt", kind, known)
         rows = [row for row in rows if row.kind == kind]
     if plot is not None:
-        from app.reports.acceptance_page import write_acceptance_page
+        from app.render.html.acceptance_page import write_acceptance_page
 
         write_acceptance_page(rows, plot)
     inputs = {
@@ -221,8 +223,8 @@ def _compared(row: dict[str, Any], depth: int) -> list[str]:
 
 
 def _print(facts: dict[str, Any], lengths: list[int]) -> None:
-    from app.cli.formatting import plain
-    from app.cli.output import print_table, say
+    from app.render.numbers import plain
+    from app.render.text import print_table, say
 
     for key, value in facts.items():
         if key not in ("metadata", "kinds", "policies"):

@@ -39,8 +39,8 @@ def compared_policies(files: Sequence[Path], seed: int) -> list[dict[str, Any]]:
 
 def print_policies(rows: Sequence[dict[str, Any]]) -> None:
     """Policies as a table."""
-    from app.cli.formatting import fixed, plain
-    from app.cli.output import print_table
+    from app.render.numbers import fixed, plain
+    from app.render.text import print_table
 
     columns = [
         "policy",

@@ -70,7 +70,9 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Convert a file to a trace, and say what it yields and what it cannot know."""
-    from app.cli.output import emit_json, require_file, say
+    from app.questions.places import require_file
+    from app.render.json import print_json
+    from app.render.text import say
     from hardware_profiles.errors import InputError
     from hardware_profiles.places import is_place
     from hardware_profiles.whole_file import make_folder
@@ -94,7 +96,7 @@ def import_(
     )
     inputs = {"format": found.name, "files": [str(f) for f in files], **asked, "seed": seed}
     if json:
-        emit_json({"inputs": inputs, **answer})
+        print_json({"inputs": inputs, **answer})
     elif not quiet:
         for line in lines:
             say(line)
@@ -191,7 +193,7 @@ def _by_batch(windows: "Sequence[Window]") -> list[list[float]]:
 
 
 def _said(answer: dict[str, Any], form: str, out: Path) -> list[str]:
-    from app.cli.formatting import fixed
+    from app.render.numbers import fixed
 
     lines = [f"{out}: level {answer['level']}, read as {form}"]
     if answer["level"]:
@@ -241,7 +243,7 @@ def _said(answer: dict[str, Any], form: str, out: Path) -> list[str]:
 def _requests(
     form: str, files: list[Path], out: Path, asked: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    from app.cli.formatting import plain
+    from app.render.numbers import plain
     from hardware_profiles.errors import InputError
     from traces.importers.formats import import_requests
     from traces.storage.acceptance_file import write_requests

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli.output import Answered
-from app.cli.question.accepted import is_rates
 from app.questions.field import Field, Group, Stated
 from app.questions.fields import Batch, Context, Csv, Json, Model, Out, Quiet, Seed
 from app.questions.groups import AcceptanceOptions, DraftingOptions, PlacedOptions
+from app.questions.resolve.accepted import is_rates
 from app.questions.values import whole_numbers
 
 if TYPE_CHECKING:
@@ -100,9 +100,9 @@ def tree(
     from app.answers.trees.budgets import sampling_row
     from app.answers.trees.speeds import speed_rows
     from app.cli.output import deliver
-    from app.cli.question.accepted import as_given
-    from app.cli.question.asked import asked
     from app.cli.shown.trees import print_trees
+    from app.questions.resolve.accepted import as_given
+    from app.questions.resolve.asked import asked
     from hardware_profiles.errors import InputError
 
     budgets = whole_numbers(nodes, "--nodes", least=1, most=MOST_NODES)
@@ -277,7 +277,7 @@ def _known(
     Raises:
         InputError: none of the options, several, or a trace that does not tell of trees.
     """
-    from app.cli.question.accepted import OTHERWISE, one_source
+    from app.questions.resolve.accepted import OTHERWISE, one_source
     from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
     from costmodel.optimizers.drafters.sources import trace_source
     from costmodel.optimizers.trees.static_tree import read_acceptance
@@ -375,7 +375,7 @@ def _check_scores(
 
 def _write_shapes(rows: list[dict[str, Any]], folder: Path) -> None:
     """Every tree as a file of its own, in the form that --tree reads."""
-    from app.cli.output import write_json
+    from app.render.json import write_json
 
     for row in rows:
         if "states" in row:

@@ -18,8 +18,8 @@ import numpy as np
 from app.dashboard.answer import Card, Figure, options, setting_of
 from app.dashboard.state import State, command, milliseconds, sold_devices
 from app.dashboard.wording import as_words, said
-from app.figures.charts import PALETTE, digits, framed
-from app.figures.labels import label_places
+from app.render.charts.charts import PALETTE, digits, framed
+from app.render.charts.labels import label_places
 from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.energy import step_draw, usd_per_million
 from costmodel.answers.estimate import estimate

@@ -26,8 +26,8 @@ from app.dashboard.answers.every_device import (
 from app.dashboard.question import DRAFTED, acceptance_words, chain, drafter_options, drafters
 from app.dashboard.state import FACTORS, State, command, with_values
 from app.dashboard.wording import said
-from app.figures.charts import digits
-from app.figures.roofline_chart import roofline_figure, step_bar_figure
+from app.render.charts.charts import digits
+from app.render.charts.roofline_chart import roofline_figure, step_bar_figure
 from costmodel.answers.energy import step_draw, usd_per_million
 from costmodel.answers.estimate import Setting, estimate, footprint_of
 from costmodel.answers.explain import Explanation, explain, operation_shares

@@ -25,7 +25,7 @@ from app.dashboard.answers.unmet import MISSED, missed, nearest
 from app.dashboard.changes import asked_by
 from app.dashboard.question import acceptance_words, drafter_options, drafters, read_question
 from app.dashboard.state import State, command
-from app.figures.charts import NEUTRAL, PALETTE, digits, framed
+from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed
 from costmodel.answers.estimate import (
     Estimate,
     Setting,

@@ -14,8 +14,8 @@ from app.dashboard.answer import Card, PageAnswer, Row, options, scenario, setti
 from app.dashboard.answers.chains import chains_of
 from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command, milliseconds
-from app.figures.charts import digits
-from app.figures.pareto_figure import pareto_figure, point_words
+from app.render.charts.charts import digits
+from app.render.charts.pareto_figure import pareto_figure, point_words
 from costmodel.answers.energy import usd_per_million
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.layouts import (

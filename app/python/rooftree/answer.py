@@ -2,7 +2,7 @@
 files.
 
 Leaves out how a question is asked (`rooftree.questions`) and what figures look like
-(`app.figures`).
+(`app.render.charts`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import pandas
     import plotly.graph_objects
 
-    from app.cli.output import Answered, ShownTable
+    from app.cli.output import Answered
+    from app.render.text import ShownTable
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
@@ -59,7 +60,7 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """The object that the verb's `--json` prints, as plain dictionaries, lists and numbers."""
-        from app.cli.output import SCHEMA, jsonable
+        from app.render.json import SCHEMA, jsonable
 
         found: dict[str, Any] = jsonable({"schema": SCHEMA, **self._answered.body})
         return found
@@ -81,7 +82,7 @@ class Answer:
             raise InputError("needs pandas: pip install pandas", key="to_frame") from None
         if part is None and self.verb == "sweep" and "out" in self.keys():
             return pandas.read_parquet(self["out"])
-        from app.cli.csv_rows import flat_row
+        from app.render.csv import flat_row
 
         return pandas.DataFrame([flat_row(row) for row in self.rows(part)])
 
@@ -124,7 +125,7 @@ class Answer:
             import plotly.graph_objects
         except ImportError:
             raise InputError("needs plotly: pip install 'rooftree[app]'", key="plot") from None
-        from app.figures.answer_figures import figure_of
+        from app.render.charts.answer_figures import figure_of
 
         return plotly.graph_objects.Figure(figure_of(self.verb, self.to_json(), kind, **choice))
 
@@ -151,7 +152,7 @@ class Answer:
         return screen.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        from app.cli.output import shown_by
+        from app.render.text import shown_by
 
         return "".join(_html(part) for part in shown_by(self._answered.show))
 

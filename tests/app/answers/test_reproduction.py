@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.answers.reproduction import percentile, reproduction
-from app.figures.reproduction_figures import parts
+from app.render.charts.reproduction_figures import parts
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
 from costmodel.published.reading.table import PublishedRow

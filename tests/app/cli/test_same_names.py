@@ -3,8 +3,8 @@
 import pytest
 
 from app.cli.main import command, main
-from app.cli.question.asked import DEPLOYMENT_FIELDS
 from app.questions.groups import DeploymentOptions, DraftingOptions, names_in
+from app.questions.resolve.asked import DEPLOYMENT_FIELDS
 from hardware_profiles.errors import InputError
 
 VALUES = {

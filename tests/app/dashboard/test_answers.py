@@ -27,7 +27,7 @@ from app.dashboard.answers.validation.page import answer_validation
 from app.dashboard.answers.validation.runs import run_rows, validated
 from app.dashboard.measured import REPORT, measured_results
 from app.dashboard.state import State
-from app.reports.optimize_sections import schedule_words
+from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.library import shipped_traces

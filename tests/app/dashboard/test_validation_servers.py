@@ -10,7 +10,7 @@ import pytest
 from app.dashboard.answers.validation import page as validation
 from app.dashboard.answers.validation.servers import replayed_loads
 from app.dashboard.measured import measured_results
-from app.figures.load_figures import MOST_POINTS, distribution_figure
+from app.render.charts.load_figures import MOST_POINTS, distribution_figure
 from hardware_profiles.errors import InputError
 
 PARTS = ("mean", "p50", "p90", "p99")

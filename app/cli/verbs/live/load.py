@@ -89,7 +89,7 @@ def load(
     Example: rooftree load http://127.0.0.1:8080 --rate 2 --count 200 --prompt-tokens 256
     --output-tokens 128 --out run
     """
-    from app.cli.output import deliver, require_folder
+    from app.cli.output import deliver
     from app.cli.progress import counting
     from app.cli.shown.live import print_load
     from app.cli.verbs.live.traffic import (
@@ -98,6 +98,7 @@ def load(
         request_count,
         request_options,
     )
+    from app.questions.places import require_folder
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
     from real_runs.servers.exchange import Patience

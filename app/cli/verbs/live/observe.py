@@ -40,9 +40,11 @@ def observe(
 
     Example: rooftree observe http://127.0.0.1:8000 --for 60s --out acceptance.parquet
     """
-    from app.cli.output import deliver, progress_line, require_file
+    from app.cli.output import deliver
+    from app.cli.progress_lines import progress_line
     from app.cli.shown.live import print_observation
     from app.cli.verbs.machine.campaign import seconds
+    from app.questions.places import require_file
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
     from real_runs.servers.identify import identify

@@ -6,7 +6,7 @@ Leaves out sending them (`real_runs.servers.load`).
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.spelled_options import as_options, named_by_option
+from app.questions.spelled_options import as_options, named_by_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

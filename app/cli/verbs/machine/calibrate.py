@@ -75,11 +75,12 @@ def calibrate(
     or --engine llama.cpp which engine, of which --budget, --results, --resume, --base, --threads
     and --out hold too.
     """
-    from app.cli.output import emit_json, progress_line
+    from app.cli.progress_lines import progress_line
     from app.cli.verbs.machine.calibration.profile_file import (
         check_profile_file,
         write_profile_file,
     )
+    from app.render.json import print_json
     from costmodel.calibration.calibrate import calibrate as calibrated
     from costmodel.calibration.tables import read_all, shipped_model
     from hardware_profiles.errors import InputError
@@ -156,7 +157,7 @@ def calibrate(
             "model": model,
             "overrides": list(overrides or []),
         }
-        emit_json(
+        print_json(
             {
                 "inputs": inputs,
                 "operations": {name: _plain(score) for name, score in found.scores.items()},
@@ -169,7 +170,7 @@ def calibrate(
 
 
 def _print_scores(title: str, scores: Mapping[str, "CalibrationScore"]) -> None:
-    from app.cli.output import print_table
+    from app.render.text import print_table
 
     lines = []
     for name, score in scores.items():

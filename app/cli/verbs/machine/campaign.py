@@ -40,7 +40,10 @@ def campaign(
     quiet: Quiet = False,
 ) -> None:
     """Measure what a campaign file lists, most important first, until the budget is spent."""
-    from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
+    from app.cli.progress_lines import progress_lines
+    from app.questions.places import require_folder
+    from app.render.json import print_json
+    from app.render.text import print_table, say
     from real_runs.campaigns.campaign import run_campaign
 
     require_folder(out)
@@ -57,7 +60,7 @@ def campaign(
     if json:
         inputs = {"file": str(file), "budget_s": seconds(budget, "--budget"), "resume": resume}
         found = {"jobs": list(report.outcomes), "measures": dict(report.measures)}
-        emit_json({"inputs": inputs, "out": str(out), "seconds": report.seconds, **found})
+        print_json({"inputs": inputs, "out": str(out), "seconds": report.seconds, **found})
     elif not quiet:
         rows = [
             [o.name, o.state, str(o.rows), f"{o.seconds:.0f}", o.reason[:80]]
@@ -71,7 +74,7 @@ def campaign(
 
 def _print_passes(measures: Mapping[str, Any]) -> None:
     """Whole passes as rates beside the copy rate."""
-    from app.cli.output import print_table
+    from app.render.text import print_table
     from hardware_profiles.units import GIGA, MILLI
 
     if not measures["steps"]:
@@ -96,7 +99,7 @@ def _print_passes(measures: Mapping[str, Any]) -> None:
 
 def _print_speeds(measures: Mapping[str, Any]) -> None:
     """Real decoding speeds per configuration and kind."""
-    from app.cli.output import print_table
+    from app.render.text import print_table
 
     if not measures["decode"]:
         return

@@ -16,7 +16,8 @@ def doctor(
     quiet: Quiet = False,
 ) -> None:
     """Look for devices, libraries, back ends and weights, and say which verbs would run."""
-    from app.cli.output import emit_json, print_table
+    from app.render.json import print_json
+    from app.render.text import print_table
     from real_runs.doctor import diagnose
 
     if gpu:
@@ -25,7 +26,7 @@ def doctor(
     found = diagnose()
     if json:
         topics = ("machine", "libraries", "back_ends", "weights")
-        emit_json(
+        print_json(
             {
                 "inputs": {},
                 **{topic: list(getattr(found, topic)) for topic in topics},
@@ -50,7 +51,9 @@ def _examine(device: str, *, json: bool, quiet: bool) -> None:
     """Run the probes of a GPU and say what each found."""
     from dataclasses import asdict
 
-    from app.cli.output import emit_json, print_table, progress_lines
+    from app.cli.progress_lines import progress_lines
+    from app.render.json import print_json
+    from app.render.text import print_table
     from hardware_profiles.errors import InputError
     from real_runs.gpu_doctor import examine
     from real_runs.models.device import checked_device
@@ -61,7 +64,7 @@ def _examine(device: str, *, json: bool, quiet: bool) -> None:
         device, progress=lambda each: tell(f"{each.probe}: {each.state}, {each.seconds:.1f} s")
     )
     if json:
-        emit_json({"inputs": {"device": device}, "findings": [asdict(each) for each in findings]})
+        print_json({"inputs": {"device": device}, "findings": [asdict(each) for each in findings]})
     elif not quiet:
         print_table(
             device,

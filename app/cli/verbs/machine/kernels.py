@@ -69,8 +69,8 @@ def kernels(
     """Time kernels on a torch device, each checked against an exact answer first where it is
     attention.
     """
-    from app.cli.output import require_file
     from app.cli.verbs.machine.campaign import seconds
+    from app.questions.places import require_file
     from hardware_profiles.errors import InputError, UnknownNameError
 
     if operation not in _OPERATIONS:
@@ -132,17 +132,18 @@ def _show(
     inputs: dict[str, Any],
 ) -> None:
     """Draw and print rows as asked."""
-    from app.cli.output import emit_json, print_table, say
+    from app.render.json import print_json
+    from app.render.text import print_table, say
 
     if plot is not None:
-        from app.reports.kernel_plots import write_kernel_page
+        from app.render.html.kernel_plots import write_kernel_page
         from hardware_profiles.loader import load_device
 
         known = trace.provenance.profile
         write_kernel_page(trace, plot, device=profile or (load_device(known) if known else None))
     if json:
         skipped = [dict(each) for each in trace.skipped]
-        emit_json(
+        print_json(
             {
                 "inputs": inputs,
                 "provenance": trace.provenance,

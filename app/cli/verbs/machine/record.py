@@ -124,7 +124,9 @@ def record(
     quiet: Quiet = False,
 ) -> None:
     """Record acceptance traces of drafters that watch a real model write."""
-    from app.cli.output import emit_json, print_table, require_folder, say
+    from app.questions.places import require_folder
+    from app.render.json import print_json
+    from app.render.text import print_table, say
     from real_runs.recording.options import RecordOptions
     from real_runs.recording.record import record as run
 
@@ -173,7 +175,7 @@ def record(
             "drafters": list(options.drafters),
             "temperatures": list(options.temperatures),
         }
-        emit_json({"inputs": inputs, "traces": found})
+        print_json({"inputs": inputs, "traces": found})
     elif not quiet:
         rows = [
             [
@@ -199,8 +201,8 @@ def _record_served(
     json: bool,
     quiet: bool,
 ) -> None:
-    from app.cli.output import emit_json
     from app.cli.verbs.machine.record_served import record_served, show_served
+    from app.render.json import print_json
 
     with _bar(quiet) as advance:
         found = record_served(
@@ -213,7 +215,7 @@ def _record_served(
             "lookups": lookups,
             "max_new_tokens": options.max_new_tokens,
         }
-        emit_json({"inputs": inputs, "traces": found})
+        print_json({"inputs": inputs, "traces": found})
     elif not quiet:
         show_served(found)
 
@@ -231,8 +233,9 @@ def _check_masked(given: Mapping[str, object]) -> None:
 
 
 def _record_masked(out: Path, *, seed: int, resume: bool, json: bool, quiet: bool) -> None:
-    from app.cli.output import emit_json, say
     from app.cli.verbs.traces_confidence import compared_policies, print_policies
+    from app.render.json import print_json
+    from app.render.text import say
     from real_runs.masked.training import MaskedRecipe
     from real_runs.recording.masked import MaskedRecording, record_masked
 
@@ -241,7 +244,7 @@ def _record_masked(out: Path, *, seed: int, resume: bool, json: bool, quiet: boo
         files = record_masked(recording, progress=advance)
     rows = compared_policies(files, seed=0)
     if json:
-        emit_json(
+        print_json(
             {
                 "inputs": {"masked": True, "seed": seed},
                 "traces": [str(file) for file in files],

@@ -92,7 +92,7 @@ def record_served(
 
 def show_served(traces: Sequence[dict[str, Any]]) -> None:
     """Print what was recorded, one line per trace."""
-    from app.cli.output import print_table
+    from app.render.text import print_table
 
     rows = [
         [

@@ -181,8 +181,8 @@ def validate(
     """Run what `optimize` chooses and a spread of what it does not, for real, beside what was
     predicted.
     """
-    from app.cli.output import require_folder
     from app.cli.verbs.machine.validate_served import torch_dtype
+    from app.questions.places import require_folder
     from hardware_profiles.errors import InputError
 
     if from_bench and replayed:
@@ -315,7 +315,7 @@ def _score_passes(
 def _run(
     asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool
 ) -> None:
-    from app.cli.output import progress_line
+    from app.cli.progress_lines import progress_line
     from app.cli.verbs.machine.campaign import seconds
     from app.cli.verbs.machine.validate_report import leave_report
     from real_runs.validation.validate import DRAFTERS, ValidateOptions
@@ -359,7 +359,8 @@ def _chosen(config: Path | None, profile: str | None, shape: str) -> "DecodingCo
 
 def _say_runs(chosen: "DecodingConfiguration | None", batches: list[int], *, json: bool) -> None:
     """Which loop runs at every batch."""
-    from app.cli.output import emit_json, say
+    from app.render.json import print_json
+    from app.render.text import say
     from hardware_profiles.errors import InputError
     from real_runs.validation.configurations import Configuration
 
@@ -367,7 +368,7 @@ def _say_runs(chosen: "DecodingConfiguration | None", batches: list[int], *, jso
         raise InputError("--dry-run needs a --config")
     runs = [{"batch": batch, "runs": Configuration.of(chosen, batch).name} for batch in batches]
     if json:
-        emit_json({"inputs": {"configuration": chosen.to_json()}, "runs": runs})
+        print_json({"inputs": {"configuration": chosen.to_json()}, "runs": runs})
     else:
         for each in runs:
             say(f"batch {each['batch']}: {each['runs']}")

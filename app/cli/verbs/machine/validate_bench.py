@@ -23,7 +23,8 @@ def compare_bench(files: Sequence[Path], predicted: str | None, *, json: bool, q
     Raises:
         InputError: files that cannot be read, or no prediction.
     """
-    from app.cli.output import emit_json, print_table
+    from app.render.json import print_json
+    from app.render.text import print_table
     from hardware_profiles.errors import InputError
     from real_runs.validation.engines.bench_results import compare, read_bench
 
@@ -37,7 +38,7 @@ def compare_bench(files: Sequence[Path], predicted: str | None, *, json: bool, q
         abs(each.tpot_error_ratio) for each in found if each.tpot_error_ratio is not None
     )
     if json:
-        emit_json(
+        print_json(
             {
                 "inputs": {"from_bench": [str(file) for file in files], "predict": predicted},
                 "runs": found,

@@ -34,9 +34,11 @@ def validate_transformers(
     Raises:
         InputError: a model that Transformers' Llama does not run, or options that do not fit.
     """
-    from app.cli.output import emit_json, print_table, progress_line, say, write_json
+    from app.cli.progress_lines import progress_line
     from app.exporters.registry import export
     from app.exporters.transformers import TARGET_FILE
+    from app.render.json import print_json, write_json
+    from app.render.text import print_table, say
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from real_runs.validation.engines.assisted_setup import run_assisted
 
@@ -78,7 +80,7 @@ def validate_transformers(
     out.mkdir(parents=True, exist_ok=True)
     write_json(answer, out / "transformers.json")
     if json:
-        emit_json({**answer, "out": str(out)})
+        print_json({**answer, "out": str(out)})
     elif not quiet:
         rows = [
             [

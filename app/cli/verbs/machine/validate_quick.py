@@ -19,8 +19,10 @@ def validate_card(
     Raises:
         InputError: no GPU, wrong numbers, or too little was measured.
     """
-    from app.cli.output import progress_lines, require_folder, say
+    from app.cli.progress_lines import progress_lines
     from app.cli.verbs.machine.validate_report import leave_report
+    from app.questions.places import require_folder
+    from app.render.text import say
     from real_runs.validation.quick import validate_quickly
 
     require_folder(out)

@@ -9,9 +9,10 @@ def leave_report(
     report: Mapping[str, Any], out: Path, *, json: bool, quiet: bool, inputs: Mapping[str, Any]
 ) -> None:
     """Page, tables and JSON of a report."""
-    from app.cli.output import emit_json, say, write_json
-    from app.reports.page import plots_available
-    from app.reports.validation_page import sentence, write_validation_page
+    from app.render.html.page import plots_available
+    from app.render.html.validation_page import sentence, write_validation_page
+    from app.render.json import print_json, write_json
+    from app.render.text import say
     from hardware_profiles.whole_file import whole_folder
 
     page = out / "validation.html"
@@ -20,7 +21,7 @@ def leave_report(
         if plots_available():
             write_validation_page(report, stage / page.name)
     if json:
-        emit_json({"inputs": dict(inputs), **report, "out": str(out)})
+        print_json({"inputs": dict(inputs), **report, "out": str(out)})
     elif not quiet:
         say(sentence(report))
         _print(report)
@@ -28,8 +29,8 @@ def leave_report(
 
 
 def _print(report: Mapping[str, Any]) -> None:
-    from app.cli.output import print_table
-    from app.reports.validation_page import SUMMARY_COLUMNS, summary_rows
+    from app.render.html.validation_page import SUMMARY_COLUMNS, summary_rows
+    from app.render.text import print_table
 
     for title, groups in report["by"].items():
         print_table(f"by {title}", [title, *SUMMARY_COLUMNS], summary_rows(groups))

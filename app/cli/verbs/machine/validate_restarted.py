@@ -40,8 +40,10 @@ def validate_running(
     Raises:
         InputError: not reachable, no drafter, or an engine that cannot run it.
     """
-    from app.cli.output import progress_lines, require_folder, say
+    from app.cli.progress_lines import progress_lines
     from app.cli.verbs.machine.validate_report import leave_report
+    from app.questions.places import require_folder
+    from app.render.text import say
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from costmodel.engine_library import load_engine
     from costmodel.optimizers.drafters.named_drafters import drafter_source
@@ -96,8 +98,8 @@ def validate_running(
 
 def _written(served: "ServerConfiguration", engine: str, folder: Path, *, quiet: bool) -> str:
     """The first of the files that start a configuration; others lie beside it."""
-    from app.cli.output import say
     from app.exporters.registry import export, write_export
+    from app.render.text import say
 
     result = export(served.chosen, engine, approximate=True)
     paths = write_export(result, folder)

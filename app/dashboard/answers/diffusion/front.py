@@ -12,8 +12,8 @@ from functools import lru_cache
 from app.answers.refining import search_rows
 from app.dashboard.answer import Card, DeferredAnswer, Figure, Row, lower
 from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
-from app.figures.charts import NEUTRAL, PALETTE, digits
-from app.figures.refining_figures import refining_figure
+from app.render.charts.charts import NEUTRAL, PALETTE, digits
+from app.render.charts.refining_figures import refining_figure
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.refining.grid import policy_grid
 from costmodel.optimizers.refining.search import (

@@ -29,8 +29,8 @@ from app.dashboard.answers.diffusion.recordings import (
     shipped_recording,
 )
 from app.dashboard.state import State, command
-from app.figures.charts import batch_axis, digits, framed, line_of
-from app.figures.confidence_figures import confidence_figure, confidence_note
+from app.render.charts.charts import batch_axis, digits, framed, line_of
+from app.render.charts.confidence_figures import confidence_figure, confidence_note
 from costmodel.answers.estimate import Estimate, estimate
 from costmodel.answers.fit import fits
 from costmodel.configuration import DecodingConfiguration

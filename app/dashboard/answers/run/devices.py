@@ -8,7 +8,7 @@ from functools import lru_cache
 from app.dashboard.answer import Change, Row, setting_of
 from app.dashboard.question import read_question
 from app.dashboard.state import State, sold_devices
-from app.figures.charts import digits
+from app.render.charts.charts import digits
 from costmodel.draft_shape import shape_of
 from costmodel.optimizers.device_choices import DeviceChoice, device_choices
 from costmodel.optimizers.recommend import Recommendation

@@ -14,7 +14,7 @@ from app.dashboard.held import without_places
 from app.dashboard.state import State
 from app.exporters.registry import ENGINES, export
 from app.exporters.result import ExportResult
-from app.reports.optimize_sections import schedule_words
+from app.render.html.optimize_sections import schedule_words
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.recommend import Recommendation
 from hardware_profiles.errors import InputError

@@ -27,8 +27,8 @@ from app.dashboard.question import (
 )
 from app.dashboard.state import State, command, with_values
 from app.dashboard.wording import as_words
-from app.figures import charts
-from app.reports.report import across_batches, headline
+from app.render.charts import charts
+from app.render.html.report import across_batches, headline
 from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import explain
 from costmodel.optimizers.allowed import NothingAllowedError, Unmet

@@ -24,7 +24,7 @@ from app.dashboard.answers.trace.pair import (
     pair_words,
 )
 from app.dashboard.state import State, command
-from app.figures.charts import DASHES, PALETTE, digits, framed
+from app.render.charts.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Summary

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.dashboard.answer import Row
-from app.figures.charts import digits
+from app.render.charts.charts import digits
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.bootstrap import drawn_tokens_per_step, request_draws
 from traces.replay.comparison import ALL, compare

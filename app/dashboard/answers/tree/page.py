@@ -21,7 +21,7 @@ from app.dashboard.answer import (
 from app.dashboard.answers.chains import recorded
 from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step
 from app.dashboard.state import State, command
-from app.figures.charts import DASHES, PALETTE, SYMBOLS, digits, framed, tree_figure
+from app.render.charts.charts import DASHES, PALETTE, SYMBOLS, digits, framed, tree_figure
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.settings import method_of
 from costmodel.configuration import DecodingConfiguration

@@ -19,8 +19,8 @@ from app.dashboard.answers.validation.runs import Json, run_cards, run_note, run
 from app.dashboard.answers.validation.servers import replayed_loads
 from app.dashboard.measured import LOADS, PUBLISHED, measured_results
 from app.dashboard.state import command
-from app.figures.charts import PALETTE, SYMBOLS, Figure, digits, framed
-from app.reports.kernel_plots import attention_cards, gemm_cards
+from app.render.charts.charts import PALETTE, SYMBOLS, Figure, digits, framed
+from app.render.html.kernel_plots import attention_cards, gemm_cards
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device

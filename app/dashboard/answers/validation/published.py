@@ -12,8 +12,8 @@ from app.answers.scoring.published import DECILES, PublishedErrors, published_er
 from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, Row
 from app.dashboard.measured import PUBLISHED
 from app.dashboard.state import command
-from app.figures.charts import DASHES, PALETTE, framed
-from app.figures.reproduction_figures import LABELS, parts, reproduction_figure
+from app.render.charts.charts import DASHES, PALETTE, framed
+from app.render.charts.reproduction_figures import LABELS, parts, reproduction_figure
 
 MOST_LINES = 6
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from app.dashboard.answer import Card, Row
 from app.dashboard.measured import ENGINE_REPORT, REPORT
-from app.figures.charts import NEUTRAL, PALETTE, SYMBOLS, Figure, digits, framed
-from app.reports.validation_page import sentence
+from app.render.charts.charts import NEUTRAL, PALETTE, SYMBOLS, Figure, digits, framed
+from app.render.html.validation_page import sentence
 from hardware_profiles.errors import InputError
 
 Json = Mapping[str, Any]

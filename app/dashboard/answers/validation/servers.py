@@ -12,7 +12,7 @@ import numpy as np
 
 from app.dashboard.answer import Card, Row
 from app.dashboard.measured import LOADS
-from app.figures.load_figures import distribution_figure
+from app.render.charts.load_figures import distribution_figure
 from hardware_profiles.units import MILLI
 from real_runs.validation.load_replay import REPORT, read_report, read_times
 

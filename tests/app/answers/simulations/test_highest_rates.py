@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 
 from app.answers.simulations.highest_rates import RESOLUTION, highest_rate
-from app.reports.simulation_page import LoadPoint
+from app.render.html.simulation_page import LoadPoint
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload

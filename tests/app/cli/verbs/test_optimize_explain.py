@@ -46,7 +46,7 @@ def test_the_object_and_the_report_hold_it(rooftree, tmp_path):
 
 def test_an_answer_that_does_not_say_has_a_report(rooftree, tmp_path):
     """Answers of an earlier release are read back."""
-    from app.reports.report import report_page
+    from app.render.html.report import report_page
 
     answer = rooftree(*ASK, "--out", tmp_path, "--json").answer
     older = answer | {

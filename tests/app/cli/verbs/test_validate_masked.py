@@ -38,7 +38,7 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(validate, "validate_masked", validated)
     monkeypatch.setattr(
-        "app.reports.validation_page.write_validation_page", lambda report, page: None
+        "app.render.html.validation_page.write_validation_page", lambda report, page: None
     )
     return given
 

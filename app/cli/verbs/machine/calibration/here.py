@@ -38,12 +38,15 @@ def calibrate_here(
     Raises:
         InputError: bad options, or too little was measured.
     """
-    from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
+    from app.cli.progress_lines import progress_lines
     from app.cli.verbs.machine.calibration.profile_file import (
         check_profile_file,
         write_profile_file,
     )
     from app.cli.verbs.machine.campaign import seconds
+    from app.questions.places import require_folder
+    from app.render.json import print_json
+    from app.render.text import print_table, say
     from real_runs.calibration.device import calibrate_device
 
     limit_s = seconds(budget, "--budget")
@@ -63,7 +66,7 @@ def calibrate_here(
     write_profile_file(found.device, out)
     profile = out or found.profile
     if json:
-        emit_json(
+        print_json(
             {
                 "inputs": {"here": device, "model": model, "threads": threads, "budget_s": limit_s},
                 "device": found.device.name,

@@ -16,7 +16,7 @@ def check_profile_file(out: Path | None) -> None:
     Raises:
         InputError: no .toml file, or a place that cannot be written.
     """
-    from app.cli.output import require_file
+    from app.questions.places import require_file
     from hardware_profiles.errors import InputError
 
     if out is None:

@@ -41,12 +41,15 @@ def calibrate_server(
     Raises:
         InputError: bad options, no server, or too little was measured.
     """
-    from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
+    from app.cli.progress_lines import progress_lines
     from app.cli.verbs.machine.calibration.profile_file import (
         check_profile_file,
         write_profile_file,
     )
     from app.cli.verbs.machine.campaign import seconds
+    from app.questions.places import require_folder
+    from app.render.json import print_json
+    from app.render.text import print_table, say
     from costmodel.engine_library import load_engine
     from hardware_profiles.errors import InputError
     from real_runs.calibration.server.calibrate import calibrate_server as calibrated
@@ -81,7 +84,7 @@ def calibrate_server(
             "threads": threads,
             "budget_s": limit_s,
         }
-        emit_json({"inputs": inputs, **_plain(calibration)})
+        print_json({"inputs": inputs, **_plain(calibration)})
     elif not quiet:
         print_table(
             calibration.device.title,

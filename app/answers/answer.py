@@ -1,0 +1,123 @@
+"""What is an answer? Rows whose attributes are columns, what was asked, and what a person is shown.
+
+A row is a frozen dataclass whose attributes are annotated with a `Column`:
+
+    speedup: Annotated[float, Column("Tokens/s against no speculation.", decimals=2)]
+
+Each medium makes its own of it (`app.render`): JSON, CSV and data frames of the attributes, text and
+notebooks of the tables that the answer names. Leaves out how anything looks.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What an attribute of a row means, and how its number is written.
+
+    An attribute `speedup_interval` beside `speedup` is the interval of that column and is shown
+    with it.
+
+    Args:
+        meaning: one sentence.
+        head: above the column; empty: the attribute's name with spaces.
+        unit: `s`: all times of a table share one unit, which stands in the heads; `bytes`: shown in
+            GB; `ratio`: shown in percent.
+        decimals: digits after the point; None: three significant digits, whole digits kept.
+        of: attributes that a column made of several shows, for media of numbers.
+    """
+
+    meaning: str
+    head: str = ""
+    unit: Literal["", "s", "bytes", "ratio"] = ""
+    decimals: int | None = None
+    of: tuple[str, ...] = ()
+
+
+@lru_cache
+def columns_of(row: type) -> Mapping[str, Column]:
+    """The columns of a type of rows, its properties among them, by name.
+
+    Raises:
+        TypeError: an attribute without a column.
+    """
+    hints = get_type_hints(row, include_extras=True)
+    columns = {part.name: _column(hints[part.name]) for part in fields(row)}
+    if missing := [name for name, column in columns.items() if column is None]:
+        raise TypeError(f"{row.__name__}.{missing[0]} has no Column")
+    for kind in row.__mro__:
+        for name, value in vars(kind).items():
+            if isinstance(value, property):
+                returned = get_type_hints(value.fget, include_extras=True).get("return")
+                if (column := _column(returned)) is not None:
+                    columns.setdefault(name, column)
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _column(hint: Any) -> Column | None:
+    return next((part for part in get_args(hint)[1:] if isinstance(part, Column)), None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Rows as a person is shown them.
+
+    Args:
+        title: above it.
+        rows: of one type, or of several that share the first columns, such as cells that cannot be.
+        columns: names of attributes or properties of the rows, in their order.
+        caption: below it.
+        once: columns that are said once below the title where all rows hold the same.
+        mark: column in which a row that cannot be says so; empty: the last.
+    """
+
+    title: str
+    rows: Sequence[Any]
+    columns: Sequence[str]
+    caption: str = ""
+    once: Sequence[str] = ()
+    mark: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(ABC):
+    """The answer to a question.
+
+    Subclasses add attributes, which are the keys of the JSON object in their order: an attribute
+    without a default always stands there, one whose default is None only where it is known.
+
+    Attributes:
+        name: of its file, NAME.json.
+        inputs: what was asked, by keyword, names resolved.
+    """
+
+    name: ClassVar[str]
+    inputs: Mapping[str, Any]
+
+    @property
+    @abstractmethod
+    def rows(self) -> Sequence[Any]:
+        """The rows of CSV and of data frames."""
+
+    @abstractmethod
+    def shown(self) -> Iterable[Table | str]:
+        """The tables and sentences that a person is shown, in their order."""
+
+    def write(self, folder: Path) -> None:
+        """Write what belongs beside the JSON object, such as files that engines load.
+
+        Args:
+            folder: which exists.
+        """
+
+    def require(self) -> None:
+        """End where the answer has been shown and holds nothing that can be run.
+
+        Raises:
+            InfeasibleError: the first reason, and what would do.
+        """

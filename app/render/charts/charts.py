@@ -1,0 +1,521 @@
+"""How does the answer of `optimize` look as charts?
+
+Pure functions from the answer's JSON object, as written or read back, to figures in Plotly's JSON
+form: `{"data": [...], "layout": {...}}` with units on every axis and no colours of a page theme.
+Names in an answer are untrusted and leave here HTML-escaped. Leaves out the page around the figures
+(`report`).
+"""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.render.charts.log_ticks import drawn_along, labelled
+from hardware_profiles.units import MILLI
+from traces.kinds.tree import Tree
+
+Json = Mapping[str, Any]
+Figure = dict[str, Any]
+
+# Okabe & Ito 2008, "Color Universal Design", in the order of their contrast on white and near-black
+# together
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = {
+    "off": "circle-open",
+    "chain": "circle",
+    "tree": "diamond",
+    "dynamic_tree": "star",
+    "state_trees": "hexagon",
+}
+PHASES = (("draft", "#E69F00"), ("verify", "#0072B2"), ("overhead", "#949494"))
+NEUTRAL = "#8A8F98"
+HEIGHT_PIXELS = 340
+MOST_TICKS = 10
+LEAST_SHOWN_RATIO = 0.001  # rarer tokens share the darkest colour
+WIDEST_LINEAR_TOKENS = (
+    16  # beyond this many draft tokens the axis is logarithmic, or chains would be a smear
+)
+
+
+def rows(answer: Json) -> list[Json]:
+    """Every ranked configuration of an answer: the winners, then the other methods' best."""
+    return [*answer["choices"], *(answer.get("alternatives") or ())]
+
+
+def contexts(answer: Json) -> list[int]:
+    """The contexts of an answer in cached tokens, in the order asked."""
+    return list(dict.fromkeys(row["context"] for row in answer["choices"]))
+
+
+def drafters(answer: Json) -> list[str]:
+    """Unescaped name of every drafter that competed, in the order asked."""
+    listed = [str(each["name"]) for each in answer.get("drafters") or ()]
+    return list(dict.fromkeys([*listed, *(str(row["drafter"]) for row in rows(answer))]))
+
+
+def interval_words(
+    bounds: Sequence[float | None] | None, unit: str = "", scale: float = 1.0
+) -> str:
+    """An interval in units of `scale`, as `1.75-2.01×` with an en dash; empty where there is none,
+    or no width.
+    """
+    low, high = bounds or (None, None)
+    return (
+        ""
+        if low is None or high is None or low == high
+        else f"{digits(low / scale)}–{digits(high / scale)}{unit}"
+    )
+
+
+def digits(value: float | None) -> str:
+    """A number to three significant digits with thousands separated; `unknown` for None or not
+    finite.
+    """
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if value == 0:
+        return "0"
+    decimals = 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def speedup_figure(answer: Json, context: int) -> Figure:
+    """Speedup against batch, one line per contender with its 80 % band, and a line at 1.
+
+    Args:
+        answer: the answer of `optimize`.
+        context: one of `contexts(answer)`.
+    """
+    batches = _batches(answer, context)
+    one: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "no speculation",
+        "x": _ends(batches),
+        "y": [1.0, 1.0],
+        "line": {"color": NEUTRAL, "dash": "dash", "width": 1.5},
+        "hoverinfo": "skip",
+    }
+    lines = _lines(answer, context, "speedup", "×", "speedup")
+    return framed([one, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
+
+
+def throughput_figure(answer: Json, context: int) -> Figure:
+    """Tokens per second of the whole batch against batch, with 80 % bands; plain decoding for
+    comparison.
+    """
+    batches = _batches(answer, context)
+    winners = [row for row in answer["choices"] if row["context"] == context]
+    plain = [_ratio(row["tokens_per_s"], row["speedup"]) for row in winners]
+    reference: Figure = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": "no speculation",
+        "x": [row["batch"] for row in winners],
+        "y": plain,
+        "line": {"color": NEUTRAL, "dash": "dash", "width": 1.5},
+        "marker": {"symbol": "x-thin-open", "size": 6},
+        "hoverinfo": "text",
+        "hovertext": [
+            f"<b>no speculation</b><br>batch {_text(row['batch'])}<br>{digits(rate)} tokens/s"
+            for row, rate in zip(winners, plain, strict=True)
+        ],
+    }
+    lines = _lines(answer, context, "tokens_per_s", " tokens/s", "")
+    axis: Figure = {
+        "title": {"text": "tokens/s, whole batch"},
+        "rangemode": "tozero",
+        "tickformat": "~s",
+    }
+    known = [value for value in plain if value]
+    if known and max(known) > 8 * min(known):
+        axis |= {"type": "log", "dtick": "D2"}
+    return framed([reference, *lines], batch_axis(batches), axis)
+
+
+def step_time_figure(answer: Json, context: int) -> Figure:
+    """Milliseconds of the winner's step by phase, stacked, one bar per batch."""
+    winners = sorted(
+        (row for row in answer["choices"] if row["context"] == context), key=lambda r: r["batch"]
+    )
+    data = []
+    for phase, color in PHASES:
+        hover = [
+            f"<b>{phase}</b>, batch {_text(row['batch'])}<br>"
+            f"{_text(str(row['drafter']))}, {_text(str(row['draft']))}<br>"
+            f"{digits(row['breakdown_s'][phase] / MILLI)} ms of {digits(row['step_s'] / MILLI)} ms "
+            f"({100 * row['breakdown_s'][phase] / row['step_s']:.0f} %)"
+            for row in winners
+        ]
+        data.append(
+            {
+                "type": "bar",
+                "name": phase,
+                "x": [str(row["batch"]) for row in winners],
+                "y": [row["breakdown_s"][phase] / MILLI for row in winners],
+                "marker": {"color": color},
+                "hoverinfo": "text",
+                "hovertext": hover,
+                "textposition": "none",
+            }
+        )
+    bottom = {"type": "category", "title": {"text": "batch (requests)"}, "showgrid": False}
+    figure = framed(data, bottom, {"title": {"text": "step time (ms)"}, "rangemode": "tozero"})
+    figure["layout"] |= {"barmode": "stack", "bargap": 0.35}
+    return figure
+
+
+def acceptance_figure(answer: Json) -> Figure | None:
+    """Tokens per step against draft tokens, one line per drafter, trees as points; None without
+    curves.
+    """
+    groups: dict[str, list[Json]] = {}
+    for point in answer.get("curves") or ():
+        if point["draft_tokens"]:
+            groups.setdefault(str(point["drafter"]), []).append(point)
+    if not groups:
+        return None
+    order = drafters(answer)
+    data: list[Figure] = []
+    for name, points in groups.items():
+        place = order.index(name)
+        for topology, group in (
+            ("chain", ""),
+            ("tree", ", trees"),
+            ("dynamic_tree", ", dynamic trees"),
+            ("state_trees", ", trees with prompt tokens"),
+        ):
+            best: dict[int, Json] = {}  # several trees may have one size
+            for point in sorted(points, key=lambda p: float(p["tokens_per_step"])):
+                if point["topology"] == topology:
+                    best[point["draft_tokens"]] = point
+            if found := [best[size] for size in sorted(best)]:
+                data += _acceptance_traces(found, f"{name}{group}", place, topology)
+    sizes = sorted({p["draft_tokens"] for points in groups.values() for p in points})
+    bottom: Figure = {"title": {"text": "draft tokens per request and step"}}
+    if sizes[-1] > WIDEST_LINEAR_TOKENS:
+        bottom |= _log_axis(sizes)
+    return framed(data, bottom, {"title": {"text": "tokens per step"}})
+
+
+def best_tree(answer: Json) -> Json | None:
+    """The tree worth drawing: of the winners the one with the largest speedup, else of the
+    others.
+    """
+    for group in (answer["choices"], answer.get("alternatives") or ()):
+        trees = [row for row in group if row.get("tree") and row["speedup"] is not None]
+        if trees:
+            best: Json = max(trees, key=lambda row: float(row["speedup"]))
+            return best
+    return None
+
+
+def path_acceptance(answer: Json, row: Json) -> list[float] | None:
+    """Share of steps that keep each draft token of a chosen tree, in node order; None where not
+    recorded.
+    """
+    for point in answer.get("curves") or ():
+        shares = point.get("path_acceptance")
+        same = point["drafter"] == row["drafter"]
+        # several trees may have one size; the replayed number tells them apart
+        if (
+            shares
+            and same
+            and all(point[key] == row[key] for key in ("draft_tokens", "tokens_per_step"))
+        ):
+            return [float(share) for share in shares]
+    return None
+
+
+def tree_leaves(tree: Tree) -> int:
+    """Number of nodes without children: how many stand side by side in `tree_figure`."""
+    return tree.nodes - len(set(tree.parents) - {-1})
+
+
+def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
+    """A tree from the root down, level by level, coloured and sized by how often a step keeps the
+    path.
+
+    Args:
+        tree: the shape.
+        shares: share of steps that keep each draft token, root excluded; None draws the tree plain.
+    """
+    x, y = _places(tree)
+    known = list(shares) if shares is not None and len(shares) == tree.draft_tokens else None
+    edges: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "line": {"color": NEUTRAL, "width": 1},
+        "x": [v for n in range(1, tree.nodes) for v in (x[tree.parents[n]], x[n], None)],
+        "y": [v for n in range(1, tree.nodes) for v in (y[tree.parents[n]], y[n], None)],
+    }
+    marker: Figure = {
+        "size": 13,
+        "color": PALETTE[0],
+        "line": {"color": NEUTRAL, "width": 1},
+        "opacity": 1,
+    }
+    if known:
+        decades = [math.log10(max(share, LEAST_SHOWN_RATIO)) for share in known]
+        ticks = [
+            share
+            for share in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+            if math.log10(share) >= min(decades) - 0.1
+        ]
+        marker |= {
+            "size": [9 + 15 * math.sqrt(share) for share in known],
+            "color": decades,
+            "colorscale": "Cividis",
+            "cmin": min(decades),
+            "cmax": 0,
+            "showscale": True,
+            "colorbar": {
+                "orientation": "h",
+                "y": -0.02,
+                "yanchor": "top",
+                "thickness": 10,
+                "len": 0.7,
+                "title": {"text": "steps that keep the token (%)", "side": "top"},
+                "tickvals": [math.log10(share) for share in ticks],
+                "ticktext": [f"{100 * t:g}" for t in ticks],
+            },
+        }
+    root: Figure = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": x[:1],
+        "y": y[:1],
+        "hoverinfo": "text",
+        "hovertext": ["<b>root</b>: the last known token, not drafted"],
+        "marker": {"size": 15, "symbol": "square-open", "color": NEUTRAL, "line": {"width": 2}},
+    }
+    hover = [
+        f"<b>level {len(path)}</b>, candidates {' → '.join(str(rank + 1) for rank in path)}"
+        + (f"<br>kept in {100 * known[node]:.1f} % of steps" if known else "")
+        for node, path in enumerate(tree.paths())
+    ]
+    nodes: Figure = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": x[1:],
+        "y": y[1:],
+        "marker": marker,
+        "hoverinfo": "text",
+        "hovertext": hover,
+    }
+    levels = list(range(tree.depth))
+    side = {
+        "tickvals": [-level for level in levels],
+        "ticktext": ["root", *map(str, levels[1:])],
+        "showgrid": False,
+        "title": {"text": "draft level"},
+        "zeroline": False,
+    }
+    figure = framed([edges, nodes, root], {"visible": False}, side)
+    figure["layout"] |= {"showlegend": False, "height": max(260, min(150 + 55 * tree.depth, 600))}
+    return figure
+
+
+def _lines(answer: Json, context: int, quantity: str, unit: str, word: str) -> list[Figure]:
+    """A line and a band per contender for one quantity that has an interval."""
+    data = []
+    for place, name in enumerate(drafters(answer)):
+        found = [
+            row for row in rows(answer) if row["context"] == context and row["drafter"] == name
+        ]
+        found.sort(key=lambda row: row["batch"])
+        if not found:
+            continue
+        bounds = [row[f"{quantity}_interval"] for row in found]
+        hover = [
+            f"<b>{_text(name)}</b>, {_text(str(row['draft']))}<br>batch {_text(row['batch'])}<br>"
+            f"{word} {digits(row[quantity])}{unit} (80 %: {interval_words(span, unit)})"
+            for row, span in zip(found, bounds, strict=True)
+        ]
+        x, y = [row["batch"] for row in found], [row[quantity] for row in found]
+        line = line_of(name, place, x, y, hover)
+        line["marker"]["symbol"] = [SYMBOLS[row["topology"]] for row in found]
+        data += [*band_of(line, bounds), line]
+    return data
+
+
+def _acceptance_traces(
+    points: Sequence[Json], name: str, place: int, topology: str
+) -> list[Figure]:
+    bounds = [point.get("interval") for point in points]
+    hover = [
+        f"<b>{_text(name)}</b>, {_text(str(point['draft']))}<br>{digits(point['tokens_per_step'])}"
+        " tokens per step" + (f" (80 %: {interval_words(span)})" if span else "")
+        for point, span in zip(points, bounds, strict=True)
+    ]
+    x, y = [p["draft_tokens"] for p in points], [p["tokens_per_step"] for p in points]
+    line = line_of(name, place, x, y, hover)
+    line["marker"]["symbol"] = SYMBOLS[topology]
+    if topology != "chain":
+        line |= {"mode": "markers", **_error_bars(y, bounds)}
+        return [line]
+    return [*band_of(line, bounds), line]
+
+
+def line_of(name: str, place: int, x: Sequence[Any], y: Sequence[Any], hover: list[str]) -> Figure:
+    """A line with markers in the colour and dashes of its place among others."""
+    color = PALETTE[place % len(PALETTE)]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": _text(name),
+        "legendgroup": _text(name),
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": color, "dash": DASHES[place % len(DASHES)], "width": 2.5},
+        "marker": {"color": color, "size": 8},
+        "hoverinfo": "text",
+        "hovertext": hover,
+    }
+
+
+def band_of(line: Figure, bounds: Sequence[Any]) -> list[Figure]:
+    """The band behind a line; a single point gets error bars instead, because a band has no width
+    there.
+    """
+    points = [
+        (x, *span) for x, span in zip(line["x"], bounds, strict=True) if span and None not in span
+    ]
+    if len(points) < 2:
+        line |= _error_bars(line["y"], bounds)
+        return []
+    forth, back = points, points[::-1]
+    red, green, blue = (int(line["line"]["color"][i : i + 2], 16) for i in (1, 3, 5))
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "line": {"width": 0},
+            "fill": "toself",
+            "hoverinfo": "skip",
+            "fillcolor": f"rgba({red},{green},{blue},0.18)",
+            "showlegend": False,
+            "legendgroup": line["legendgroup"],
+            "x": [p[0] for p in (*forth, *back)],
+            "y": [*(p[1] for p in forth), *(p[2] for p in back)],
+        }
+    ]
+
+
+def _error_bars(y: Sequence[Any], bounds: Sequence[Any]) -> Figure:
+    spans = [
+        span if span and None not in span else (value, value)
+        for value, span in zip(y, bounds, strict=True)
+    ]
+    above = [high - value for value, (_, high) in zip(y, spans, strict=True)]
+    below = [value - low for value, (low, _) in zip(y, spans, strict=True)]
+    return {
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": above,
+            "arrayminus": below,
+            "width": 4,
+        }
+    }
+
+
+def framed(
+    data: Sequence[Figure],
+    bottom: Figure,
+    side: Figure,
+    *,
+    height: int = HEIGHT_PIXELS,
+    **layout: Any,
+) -> Figure:
+    """Traces in the frame that all figures share: a legend above, axes that neither zoom nor cut
+    their labels.
+
+    Args:
+        data: traces.
+        bottom: of the x axis.
+        side: of the y axis.
+        height: pixels.
+        layout: what else differs.
+    """
+    fixed = {"fixedrange": True, "automargin": True}
+    bottom, side = (
+        labelled(axis, drawn_along(data, way)) for axis, way in ((bottom, "x"), (side, "y"))
+    )
+    frame = {
+        "height": height,
+        "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "dragmode": False,
+        "xaxis": {**bottom, **fixed},
+        "yaxis": {**side, **fixed},
+        **layout,
+    }
+    return {"data": list(data), "layout": frame}
+
+
+def batch_axis(batches: Sequence[int]) -> Figure:
+    """A logarithmic axis of batch sizes."""
+    return {**_log_axis(batches), "title": {"text": "batch (requests)"}}
+
+
+def _log_axis(values: Sequence[int]) -> Figure:
+    """A logarithmic axis from 1 up, with ticks at the values, powers of two first where they
+    crowd.
+    """
+    low, high = (math.log10(end) for end in _ends(values))
+    apart = (high - low) / MOST_TICKS
+    ticks: list[int] = []
+    for value in sorted(values, key=lambda v: (v & (v - 1) > 0, v)):
+        if all(abs(math.log10(value / tick)) >= apart for tick in ticks):
+            ticks.append(value)
+    ticks.sort()
+    return {
+        "type": "log",
+        "tickvals": ticks,
+        "ticktext": [f"{tick:,}" for tick in ticks],
+        "range": [low, high],
+    }
+
+
+def _ends(values: Sequence[int]) -> list[float]:
+    """First and last value with a margin on a logarithmic axis."""
+    spread = max((values[-1] / values[0]) ** 0.04, 1.15)
+    return [values[0] / spread, values[-1] * spread]
+
+
+def _batches(answer: Json, context: int) -> list[int]:
+    return sorted({int(row["batch"]) for row in rows(answer) if row["context"] == context})
+
+
+def _places(tree: Tree) -> tuple[list[float], list[float]]:
+    """Coordinates of every node: leaves side by side in order of rank, parents above the middle of
+    theirs.
+    """
+    children: list[list[int]] = [[] for _ in range(tree.nodes)]
+    for node in range(1, tree.nodes):
+        children[tree.parents[node]].append(node)
+    x, leaves, stack = [0.0] * tree.nodes, 0, [0]
+    order: list[int] = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        stack += sorted(children[node], key=lambda child: -tree.ranks[child])
+        if not children[node]:
+            x[node], leaves = float(leaves), leaves + 1
+    for node in reversed(order):
+        if children[node]:
+            x[node] = sum(x[child] for child in children[node]) / len(children[node])
+    return x, [-float(level) for level in tree.node_levels()]
+
+
+def _ratio(value: float | None, divisor: float | None) -> float | None:
+    return value / divisor if value is not None and divisor else None
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))

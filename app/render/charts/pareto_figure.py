@@ -1,0 +1,143 @@
+"""How does a deployment trade the pace of every user for the work of every device?
+
+Tokens per second per user against tokens per second per device, a line a layout over batch, as
+serving benchmarks draw it. Leaves out how the points are found (`costmodel.optimizers.layouts`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from app.render.charts.charts import NEUTRAL, PALETTE, Figure, digits, framed
+from costmodel.optimizers.layouts import Layout, LayoutPoint
+from hardware_profiles.units import MILLI
+
+HEIGHT_PIXELS = 460
+_MARKS = ("circle", "square", "diamond", "triangle-up", "cross", "star-triangle-up", "hexagon")
+_FRONT = "rgba(138,143,152,0.35)"
+
+
+def point_words(point: LayoutPoint) -> str:
+    """A point's configuration: `tp 2, batch 64, K = 3`."""
+    drafts = f"K = {point.draft_tokens}" if point.draft_tokens else "no drafting"
+    return f"{point.layout.name}, batch {point.batch:,}, {drafts}"
+
+
+def pareto_figure(
+    points: Sequence[LayoutPoint],
+    front: Sequence[LayoutPoint],
+    mine: LayoutPoint | None,
+    *,
+    least_user_tokens_per_s: float | None = None,
+    command: Callable[[LayoutPoint], str] | None = None,
+) -> Figure:
+    """Every layout's line with and without drafting, the front behind them, and one point marked.
+
+    Args:
+        points: of all layouts, by batch.
+        front: those that no other beats in both.
+        mine: to mark; None: it does not fit.
+        least_user_tokens_per_s: a limit to draw; None: none.
+        command: what each point carries, for whoever presses it; None: nothing.
+    """
+    data: list[Figure] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "front",
+            "hoverinfo": "skip",
+            "x": _users(front),
+            "y": _devices(front),
+            "line": {"color": _FRONT, "width": 12, "shape": "linear"},
+        }
+    ]
+    for place, layout in enumerate(dict.fromkeys(point.layout for point in points)):
+        own = [point for point in points if point.layout == layout]
+        data += [
+            _line(layout, place, [p for p in own if p.draft_tokens], command, drafts=True),
+            _line(layout, place, [p for p in own if not p.draft_tokens], command, drafts=False),
+        ]
+    if mine is not None:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "your point",
+                "x": _users([mine]),
+                "y": _devices([mine]),
+                "marker": {
+                    "symbol": "star",
+                    "size": 20,
+                    "color": PALETTE[4],
+                    "line": {"color": NEUTRAL, "width": 1.5},
+                },
+                **_said([mine], command),
+            }
+        )
+    if least_user_tokens_per_s is not None:
+        top = max(_devices(points), default=1.0)
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "limit",
+                "hoverinfo": "name",
+                "x": [least_user_tokens_per_s] * 2,
+                "y": [0.0, top],
+                "line": {"color": PALETTE[1], "dash": "dash", "width": 1.5},
+            }
+        )
+    return framed(
+        data,
+        {"title": {"text": "tokens/s per user"}, "rangemode": "tozero"},
+        {"title": {"text": "tokens/s per device"}, "rangemode": "tozero"},
+        height=HEIGHT_PIXELS,
+    )
+
+
+def _line(
+    layout: Layout,
+    place: int,
+    points: Sequence[LayoutPoint],
+    command: Callable[[LayoutPoint], str] | None,
+    *,
+    drafts: bool,
+) -> Figure:
+    color, mark = PALETTE[place % len(PALETTE)], _MARKS[place % len(_MARKS)]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": layout.name,
+        "legendgroup": layout.name,
+        "showlegend": drafts,
+        "x": _users(points),
+        "y": _devices(points),
+        "line": {
+            "color": color,
+            "width": 2 if drafts else 1.5,
+            "dash": "solid" if drafts else "dot",
+        },
+        "marker": {
+            "color": color,
+            "size": 7 if drafts else 6,
+            "symbol": mark if drafts else f"{mark}-open",
+        },
+        **_said(points, command),
+    }
+
+
+def _said(points: Sequence[LayoutPoint], command: Callable[[LayoutPoint], str] | None) -> Figure:
+    words = [
+        f"<b>{point_words(point)}</b><br>{digits(point.user_tokens_per_s)} tokens/s per user"
+        f" ({digits(1.0 / point.user_tokens_per_s / MILLI)} ms a"
+        f" token)<br>{digits(point.device_tokens_per_s)} tokens/s per device"
+        for point in points
+    ]
+    given = {} if command is None else {"customdata": [command(point) for point in points]}
+    return {"hoverinfo": "text", "hovertext": words, **given}
+
+
+def _users(points: Sequence[LayoutPoint]) -> list[float]:
+    return [point.user_tokens_per_s for point in points]
+
+
+def _devices(points: Sequence[LayoutPoint]) -> list[float]:
+    return [point.device_tokens_per_s for point in points]

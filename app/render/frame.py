@@ -1,0 +1,62 @@
+"""How does an answer become a data frame? Its rows, with the columns that a person wants.
+
+Those are the columns of the answer's first table, as numbers: an interval gives two, a column made
+of several attributes one for each. Leaves out the other attributes of rows unless they are asked
+for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from app.answers.answer import Answer, Table, columns_of
+from app.render.csv import flat_row
+from app.render.json import jsonable
+from hardware_profiles.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None) -> "pandas.DataFrame":
+    """Rows as a data frame.
+
+    Args:
+        rows: as they stand in JSON.
+        columns: attributes that are wanted, in their order; None: all.
+
+    Raises:
+        InputError: pandas is missing.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("needs pandas: pip install pandas", key="to_frame") from None
+    flat = [flat_row(row) for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    if columns is not None:
+        places = {name: _place(name, columns) for name in names}
+        names = sorted((n for n in names if places[n] is not None), key=lambda n: places[n])
+    return pandas.DataFrame(flat, columns=names)
+
+
+def wanted_columns(answer: Answer) -> list[str]:
+    """The attributes that the answer's first table shows, and why a row cannot be."""
+    table = next(part for part in answer.shown() if isinstance(part, Table))
+    known: dict[str, Any] = {}
+    for kind in dict.fromkeys(type(row) for row in table.rows):
+        known = {**columns_of(kind), **known}
+    names = [name for shown in table.columns for name in (known[shown].of or (shown,))]
+    return [*names, "feasible", "reason"]
+
+
+def rows_of(answer: Answer) -> list[dict[str, Any]]:
+    """The rows of an answer as they stand in JSON."""
+    return [jsonable(row) for row in answer.rows]
+
+
+def _place(flat_name: str, columns: Sequence[str]) -> int | None:
+    """Where a column of a flat row stands among those that are wanted; None where it is not."""
+    for place, name in enumerate(columns):
+        if flat_name in (name, f"{name}_low", f"{name}_high") or flat_name.startswith(f"{name}."):
+            return place
+    return None

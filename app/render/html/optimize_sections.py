@@ -1,0 +1,87 @@
+"""Which parts has the report of `optimize` beside the ranking?
+
+Why each choice and not its neighbours, what an engine's counters say of what runs, and one schedule
+for all contexts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from app.render.charts.charts import digits
+from app.render.html.counted_words import CAPTION, HEADS, counted_lines, counted_rows
+from app.render.html.neighbour_words import CAPTION as BESIDE
+from app.render.html.neighbour_words import HEADS as COLUMNS
+from app.render.html.neighbour_words import neighbour_lines, neighbour_rows
+from app.render.html.page import html_table
+
+Json = Mapping[str, Any]
+
+
+def counters_section(answer: Json) -> str:
+    """Whether to change what runs, and what to measure next; empty where no counters were given."""
+    counters = answer.get("counters")
+    if not counters:
+        return ""
+    lines = "".join(f"<li>{escape(line)}</li>" for line in counted_lines(counters))
+    rows = [[escape(cell) for cell in row] for row in counted_rows(counters)]
+    return (
+        f'<section class="card"><h2>What runs now</h2><ul>{lines}</ul>{html_table(HEADS, rows)}'
+        f"<p>{escape(CAPTION)}.</p></section>"
+    )
+
+
+def neighbours_section(answer: Json) -> str:
+    """What stands beside each choice, and why it loses; empty for an answer that does not say."""
+    cells = answer.get("cells") or ()
+    rows = [[escape(cell) for cell in row] for row in neighbour_rows(cells)]
+    if not rows:
+        return ""
+    lines = "".join(f"<li>{escape(line)}</li>" for line in neighbour_lines(cells))
+    return (
+        '<section class="card"><h2>Why not its'
+        f" neighbours</h2><p>{escape(BESIDE)}.</p>{html_table(COLUMNS, rows)}<details><summary>In"
+        f" words</summary><ul>{lines}</ul></details></section>"
+    )
+
+
+def shared_schedules(answer: Json) -> str:
+    """One schedule for all contexts, and what that costs at each; empty where one context was asked
+    about.
+    """
+    rows = [
+        [
+            f"{escape(str(each['drafter']))}: {escape(schedule_words(each['schedule']))}",
+            f"{at['context']:,}",
+            f"{digits(100 * at['loss_ratio'])} %",
+            f"{digits(100 * at['own_schedule_loss_ratio'])} %",
+        ]
+        for each in answer.get("context_schedules") or ()
+        for at in each["contexts"]
+    ]
+    if not rows:
+        return ""
+    head = (
+        "one schedule for all contexts",
+        "context (tokens)",
+        "lost against the best K",
+        "lost by that context's own schedule",
+    )
+    note = (
+        "Engines choose K by batch alone, whatever the contexts, so one schedule has to do for all"
+        " of them."
+    )
+    return f"<h3>Contexts together</h3><p>{note}</p>{html_table(head, rows)}"
+
+
+def schedule_words(ranges: Iterable[Sequence[int]]) -> str:
+    """Inclusive batch ranges as `draft 4 tokens at batch 1-28, 2 at 29-128`, with en dashes."""
+    parts: list[str] = []
+    for low, high, count in ranges:
+        span = f"{low:,}–{high:,}" if high > low else f"{low:,}"
+        unit = (
+            "" if any("token" in part for part in parts) else " token" if count == 1 else " tokens"
+        )
+        drafted = "nothing" if count == 0 else f"{count}{unit}"
+        parts.append(f"{drafted} at {'' if parts else 'batch '}{span}")
+    return "draft " + ", ".join(parts) if parts else ""

@@ -1,0 +1,473 @@
+"""How does a person read the answer of `optimize`? As one HTML file that needs no network.
+
+Builds the page from the answer's JSON object, fresh or read back from recommendation.json, so that
+a report can be made later. Everything in an answer is untrusted text: it is escaped, and a content
+security policy lets only the page's own two scripts run. Leaves out the figures themselves
+(`charts`).
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from app.render.charts import charts
+from app.render.charts.charts import contexts, digits, interval_words, rows
+from app.render.html.optimize_sections import (
+    counters_section,
+    neighbours_section,
+    schedule_words,
+    shared_schedules,
+)
+from app.render.html.page import html_page, whole_answer, write_page
+from hardware_profiles.units import MILLI
+from traces.kinds.tree import Tree
+
+Json = Mapping[str, Any]
+
+Figures = dict[str, charts.Figure]
+
+
+def write_report(answer: Json, path: Path) -> None:
+    """Write an answer as a standalone page, whole: to a neighbour first, then renamed.
+
+    Args:
+        answer: the JSON object of `optimize`.
+        path: the HTML file; its folder is made.
+
+    Raises:
+        InputError: not an answer of `optimize`, plotly is missing, or the place cannot be written.
+    """
+    write_page(report_page(answer), path)
+
+
+def report_page(answer: Json) -> str:
+    """The page that `write_report` writes; the same answer gives the same text."""
+    figures: Figures = {}
+    with whole_answer("optimize"):
+        question = answer.get("inputs") or {}
+        title = f"{question.get('model', '')} on {question.get('device', '')}"
+        return html_page(title, _body(answer, figures), figures)
+
+
+def headline(answer: Json) -> str:
+    """What to run at the smallest batch and how fast that is, in plain words (not escaped)."""
+    first = _first(answer)
+    where = f"at batch {first['batch']:,} and context {first['context']:,}"
+    if first["topology"] == "off":
+        return f"Run without speculation {where}: nothing that was compared is faster"
+    plural = "s" if first["draft_tokens"] != 1 else ""
+    shapes = {
+        "tree": "a tree of ",
+        "dynamic_tree": "dynamic trees of ",
+        "state_trees": "prompted trees of ",
+    }
+    shape = shapes.get(first["topology"], "")
+    span = first["speedup_interval"]
+    sure = "" if not span or None in span or span[0] > 1 else ", so it may be no faster"
+    return (
+        f"Run {first['drafter']} with {shape}{first['draft_tokens']} draft token{plural} {where}:"
+        f" {digits(first['speedup'])}× the speed of no speculation (80 % interval"
+        f" {interval_words(span, '×')}{sure})"
+    )
+
+
+def across_batches(answer: Json) -> str:
+    """How the headline goes on: the schedule of the winner's chains, and where another method takes
+    the lead.
+    """
+    first = _first(answer)
+    winners = sorted(
+        (r for r in answer["choices"] if r["context"] == first["context"]), key=lambda r: r["batch"]
+    )
+    words = schedule_words(answer.get("schedule") or ())
+    chains = " of chains" if first["topology"] in ("tree", "dynamic_tree", "state_trees") else ""
+    parts = [f"as a schedule{chains}, {words}"] if words else []
+    for before, row in pairwise(winners):
+        name, previous = (
+            "no speculation" if r["topology"] == "off" else str(r["drafter"]) for r in (row, before)
+        )
+        if name != previous:
+            parts.append(f"{name} leads from batch {row['batch']:,}")
+    return "; ".join(parts)
+
+
+def _body(answer: Json, figures: Figures) -> str:
+    if not answer["choices"]:
+        raise ValueError("no choices")
+    parts = (
+        counters_section(answer),
+        _choices(answer),
+        neighbours_section(answer),
+        _schedules(answer),
+        _origin(answer),
+    )
+    return "".join((_head(answer), *_charts(answer, figures), *parts))
+
+
+def _head(answer: Json) -> str:
+    inputs, first = answer.get("inputs") or {}, _first(answer)
+    question = [
+        inputs.get("model"),
+        inputs.get("device"),
+        f"engine {inputs.get('engine', 'not named')}",
+    ]
+    question.append(f"tensor parallel {inputs['tp']}" if inputs.get("tp", 1) != 1 else "")
+    eyebrow = " · ".join(str(part) for part in question if part)
+    ratios = (
+        ("speedup", "speedup", "×"),
+        ("throughput", "tokens_per_s", " tokens/s"),
+        ("tokens per step", "tokens_per_step", " tokens"),
+    )
+    facts = [
+        *(
+            (name, digits(first[key]), unit, interval_words(first[f"{key}_interval"], unit))
+            for name, key, unit in ratios
+        ),
+        (
+            "step time",
+            digits(first["step_s"] / MILLI),
+            " ms",
+            interval_words(first["step_s_interval"], " ms", MILLI),
+        ),
+        ("limit", str(first["limit"]), "", "what a step waits for"),
+    ]
+    tiles = "".join(
+        f"<div><dt>{name}</dt><dd>{escape(value)}<small>{unit}</small><span>{escape(note)}</span></dd></div>"
+        for name, value, unit, note in facts
+    )
+    more = across_batches(answer)
+    rest = f"<span>; {escape(more)}</span>" if more else ""
+    return (
+        "<header><p"
+        f' class="eyebrow">{escape(eyebrow)}</p><h1>{escape(headline(answer))}{rest}.</h1><p'
+        f' class="badges">{"".join(_badges(answer))}</p><dl class="tiles">{tiles}</dl></header>'
+    )
+
+
+def _badges(answer: Json) -> Iterable[str]:
+    """What a reader must know before trusting the first line."""
+    origin = _first(answer).get("provenance") or {}
+    acceptance, device = origin.get("acceptance") or {}, origin.get("device") or {}
+    label = escape(str(acceptance.get("label") or "acceptance of unknown origin"))
+    if acceptance.get("borrowed") or acceptance.get("kind") not in ("recorded", "counted"):
+        yield f'<b class="badge warn">⚠ {label}</b>'
+    else:
+        yield f'<b class="badge">✓ {label}</b>'
+    if device.get("calibrated"):
+        yield '<b class="badge">✓ constants fitted to this device</b>'
+    else:
+        other = escape(str(device.get("constants_from") or "no device"))
+        yield f'<b class="badge warn">⚠ constants fitted on {other}</b>'
+
+
+def _charts(answer: Json, figures: Figures) -> Iterable[str]:
+    asked = contexts(answer)
+    if len(asked) > 1:
+        buttons = "".join(
+            '<label><input type="radio" name="context"'
+            f' value="{n}"{" checked" if n == 0 else ""}>{c:,}</label>'
+            for n, c in enumerate(asked)
+        )
+        yield f"<fieldset><legend>context, cached tokens per request</legend>{buttons}</fieldset>"
+    cards: list[str] = []
+    for n, context in enumerate(asked):
+        kind = f'data-context="{n}"{" hidden" if n else ""}'
+        cards += [
+            _card(
+                figures,
+                f"speedup-{n}",
+                charts.speedup_figure(answer, context),
+                "Speedup",
+                "Against no speculation at the same batch and context. Bands: 80 % intervals. "
+                "● chain, ◆ tree, ○ off.",
+                kind,
+            ),
+            _card(
+                figures,
+                f"throughput-{n}",
+                charts.throughput_figure(answer, context),
+                "Throughput",
+                "Tokens per second of all requests together, with 80 % intervals.",
+                kind,
+            ),
+            _card(
+                figures,
+                f"step-{n}",
+                charts.step_time_figure(answer, context),
+                "Where the step’s time goes",
+                "The fastest configuration at each batch. Overhead: the engine’s own work between"
+                " passes.",
+                kind,
+            ),
+        ]
+    yield f'<section class="grid">{"".join((*cards, *_shape_cards(answer, figures)))}</section>'
+
+
+def _shape_cards(answer: Json, figures: Figures) -> Iterable[str]:
+    """What depends on no batch and context: tokens per step, and the drawn tree."""
+    curve = charts.acceptance_figure(answer)
+    if curve:
+        yield _card(
+            figures,
+            "acceptance",
+            curve,
+            "Tokens per step",
+            "From replay of each recording: what a step emits, the target’s own token included. "
+            "Trees (◆, the best of each size) are measured on requests that did not choose them.",
+        )
+    row = charts.best_tree(answer)
+    if row:
+        shares = charts.path_acceptance(answer, row)
+        name = f"Tree of {row['draft_tokens']} draft tokens: {row['drafter']}"
+        chosen = any(row is winner for winner in answer["choices"])
+        note = f"At batch {row['batch']:,}, context {row['context']:,}: " + (
+            "the fastest configuration there. "
+            if chosen
+            else "this method’s best, though another method is faster. "
+        )
+        note += "Siblings stand by rank, the likeliest on the left."
+        if shares:
+            note += " Colour and size: share of steps that keep the token, over all requests."
+        shape = Tree.from_json(row["tree"])
+        figure = charts.tree_figure(shape, shares)
+        yield _card(
+            figures, "tree", figure, name, note, 'class="wide"', 15 * charts.tree_leaves(shape)
+        )
+
+
+def _card(
+    figures: Figures,
+    key: str,
+    figure: charts.Figure,
+    title: str,
+    note: str,
+    kind: str = "",
+    width: int = 0,
+) -> str:
+    """A figure's place on the page; one that needs more pixels of width than there are scrolls by
+    itself.
+    """
+    figures[key] = figure
+    style = f"height:{int(figure['layout']['height'])}px;min-width:{width}px"
+    place = (
+        f'<div class="plot" id="{key}" role="img" aria-label="{escape(title)}"'
+        f' style="{style}"></div>'
+    )
+    return (
+        f"<figure {kind}><h2>{escape(title)}</h2><p>{escape(note)}</p><div"
+        f' class="scroll">{place}</div></figure>'
+    )
+
+
+def _choices(answer: Json) -> str:
+    head = (
+        "batch",
+        "context (tokens)",
+        "method",
+        "draft",
+        "tokens/step",
+        "step (ms)",
+        "tokens/s",
+        "speedup (×)",
+        "limit",
+    )
+
+    def cells(row: Json) -> list[str]:
+        return [
+            f"{row['batch']:,}",
+            f"{row['context']:,}",
+            escape(str(row["drafter"])),
+            escape(str(row["draft"])),
+            _spread(
+                digits(row["tokens_per_step"]), interval_words(row["tokens_per_step_interval"])
+            ),
+            _spread(
+                digits(row["step_s"] / MILLI), interval_words(row["step_s_interval"], "", MILLI)
+            ),
+            _spread(digits(row["tokens_per_s"]), interval_words(row["tokens_per_s_interval"])),
+            _spread(digits(row["speedup"]), interval_words(row["speedup_interval"])),
+            escape(str(row["limit"])),
+        ]
+
+    behind = {(here["batch"], here["context"]): here for here in answer.get("cells") or ()}
+
+    def winner(row: Json) -> list[str]:
+        here = behind.get((row["batch"], row["context"]), {})
+        after, lost = here.get("runner_up"), here.get("lost_ratio")
+        name = (
+            " ".join(str(part) for part in (after["drafter"], after["draft"]) if part)
+            if after
+            else ""
+        )
+        return [*cells(row), escape(name), "" if lost is None else f"{100 * lost:.0f} %"]
+
+    order = {c: n for n, c in enumerate(contexts(answer))}
+    every = sorted(rows(answer), key=lambda row: (order[row["context"]], row["batch"]))
+    more = ""
+    if len(every) > len(answer["choices"]):
+        more = (
+            f"<details><summary>Every method at every batch ({len(every)} rows)</summary>"
+            f"{_table(head, map(cells, every))}</details>"
+        )
+    left_out = ", ".join(str(batch) for batch in answer.get("dropped_batches") or ())
+    note = (
+        f"<p>Left out, too large for the device’s memory: batch {escape(left_out)}.</p>"
+        if left_out
+        else ""
+    )
+    return (
+        '<section class="card"><h2>Choices</h2>'
+        "<p>The fastest configuration at each batch, and how much slower the next best is; small"
+        " print: 80 % "
+        "intervals.</p>"
+        f"{_table((*head, 'next best', 'loses'), map(winner, answer['choices']))}{note}{more}</section>"
+    )
+
+
+def _schedules(answer: Json) -> str:
+    lines = [
+        [
+            escape(str(s["method"])),
+            f"{s['context']:,}",
+            escape(schedule_words(s["schedule"])),
+            f"{digits(100 * s['schedule_loss_ratio'])} %",
+        ]
+        for s in answer.get("schedules") or ()
+    ]
+    files = [
+        f"<li>{escape(str(engine))}:"
+        f" {', '.join(f'<code>{escape(str(f))}</code>' for f in paths)}</li>"
+        for engine, paths in (answer.get("exports") or {}).items()
+    ]
+    if not lines and not files:
+        return ""
+    head = ("method", "context (tokens)", "draft tokens by batch", "lost against the best K")
+    table = _table(head, lines, words=(0, 2)) if lines else ""
+    table += shared_schedules(answer)
+    listed = f"<h3>Files that engines load</h3><ul>{''.join(files)}</ul>" if files else ""
+    note = "<p>Chains only: engines read draft lengths, not trees, by batch.</p>" if lines else ""
+    return f'<section class="card"><h2>Schedules</h2>{note}{table}{listed}</section>'
+
+
+def _origin(answer: Json) -> str:
+    found = []
+    for d in answer.get("drafters") or ():
+        known = d.get("acceptance") or {}
+        sampling = ", ".join(f"{key} {value}" for key, value in (d.get("sampling") or {}).items())
+        badge = ' <b class="badge warn">borrowed</b>' if d.get("borrowed") else ""
+        texts = (
+            d["name"],
+            known.get("kind", ""),
+            d.get("file") or known.get("source", ""),
+            d.get("model") or "",
+            d.get("recorded_drafter") or "",
+            sampling,
+            d.get("dataset") or "",
+        )
+        cells = [escape(str(text)) for text in texts]
+        cells[3] += badge
+        counts = [
+            f"{d[key]:,}" if d.get(key) is not None else ""
+            for key in ("requests", "tokens", "level")
+        ]
+        found.append([*cells, *counts])
+    head = (
+        "drafter",
+        "acceptance",
+        "from",
+        "on model",
+        "drafted by",
+        "sampling",
+        "prompts",
+        "requests",
+        "tokens",
+        "level",
+    )
+    inputs = "".join(
+        f"<dt>{escape(str(key))}</dt><dd>{escape(json.dumps(value, ensure_ascii=False))}</dd>"
+        for key, value in (answer.get("inputs") or {}).items()
+    )
+    return (
+        '<section class="card"><h2>Where the numbers come from</h2>'
+        f"{_table(head, found, words=range(7)) if found else ''}"
+        f"{_costs(answer)}"
+        "<p>80 % intervals combine a bootstrap over recorded requests with the cost model’s"
+        " measured residuals; where "
+        "acceptance is stated, counted or published they cover the cost model alone. They leave out"
+        " another engine "
+        "version, throttling and other traffic.</p>"
+        "<details><summary>The question as asked</summary><dl"
+        f' class="inputs">{inputs}</dl></details></section>'
+    )
+
+
+def _costs(answer: Json) -> str:
+    """One line per contender, from its smallest batch: device, overhead, and what makes the answer
+    uncertain.
+    """
+    lines: dict[str, list[str]] = {}
+    for row in rows(answer):
+        origin = row.get("provenance") or {}
+        device, overhead = origin.get("device") or {}, origin.get("overhead") or {}
+        fitted = (
+            f"fitted on {device.get('constants_from') or 'no device'}"
+            f" ({origin.get('fidelity', '')})"
+        )
+        dominant = origin.get("dominant_uncertainty") or ()
+        terms = ", ".join(f"{term['term']} ±{digits(100 * term['ratio'])} %" for term in dominant)
+        source = (
+            f"{overhead.get('engine', '')} {overhead.get('versions', '')}:"
+            f" {overhead.get('source', '')}"
+        )
+        texts = (
+            row["drafter"],
+            device.get("name", ""),
+            fitted,
+            origin.get("drafter", ""),
+            source,
+            f"{terms} of the step at batch {row['batch']}",
+        )
+        lines.setdefault(str(row["drafter"]), [escape(str(text)) for text in texts])
+    head = (
+        "method",
+        "device",
+        "device constants",
+        "drafter",
+        "engine overhead",
+        "dominant uncertainty",
+    )
+    return _table(head, lines.values(), words=range(6))
+
+
+def _table(
+    head: Sequence[str], lines: Iterable[Sequence[str]], words: Iterable[int] = (2, 3, 8)
+) -> str:
+    """A table of cells that are HTML already; columns in `words` are text, the others numbers."""
+    kind = ["" if column in set(words) else ' class="n"' for column in range(len(head))]
+    top = "".join(f"<th{k}>{escape(name)}</th>" for name, k in zip(head, kind, strict=True))
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(line, kind, strict=True))
+        + "</tr>"
+        for line in lines
+    )
+    return (
+        '<div class="scroll"'
+        f' tabindex="0"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _spread(value: str, span: str) -> str:
+    return f"{escape(value)}<small>{escape(span)}</small>"
+
+
+def _first(answer: Json) -> Json:
+    """The winner at the first context's smallest batch."""
+    found: Json = min(
+        (r for r in answer["choices"] if r["context"] == contexts(answer)[0]),
+        key=lambda r: r["batch"],
+    )
+    return found

@@ -1,0 +1,235 @@
+"""How does an answer look on a screen? Tables of at most 100 characters a line, and sentences."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from app.answers.answer import Column, Table, columns_of
+from app.render.numbers import TimeUnit, fixed, plain, ranged, time_unit
+from hardware_profiles.units import GIGA
+
+WIDEST = 100  # characters of a line of a table
+_LONGEST_WORD = 30  # that is never broken
+_SHORT_CELL = 20  # one of words that is never broken
+_GAP = 2  # characters between columns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownTable:
+    """A table before it is drawn, with the arguments of `print_table`."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str
+
+
+_collected: ContextVar[list[ShownTable | str] | None] = ContextVar("_collected", default=None)
+
+
+def shown_by(show: Callable[[], None]) -> list[ShownTable | str]:
+    """What `show` would print, tables and lines in their order; nothing is printed."""
+    parts: list[ShownTable | str] = []
+    token = _collected.set(parts)
+    try:
+        show()
+    finally:
+        _collected.reset(token)
+    return parts
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    caption: str = "",
+    once: Sequence[str] = (),
+) -> None:
+    """Print a table of at most 100 characters a line; more only where its numbers need them.
+
+    Columns of words stand to the left and may break over lines, columns of numbers do neither; a
+    column without any content is left out.
+
+    Args:
+        title: above it.
+        columns: names.
+        rows: cells by column.
+        caption: below it.
+        once: columns that, where all rows hold the same, are said once below the title instead.
+    """
+    if (collected := _collected.get()) is not None:
+        collected.append(ShownTable(title=title, columns=columns, rows=rows, caption=caption))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    cells = [[row[at] for row in rows] for at in range(len(columns))]
+    same = [
+        at
+        for at, name in enumerate(columns)
+        if name in once and len(set(cells[at])) == 1 and cells[at][0]
+    ]
+    shown = [at for at in range(len(columns)) if at not in same and (not rows or any(cells[at]))]
+    said = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
+    console = Console(
+        highlight=False, markup=False, force_jupyter=False
+    )  # which would print past sys.stdout
+    most = min(console.width, WIDEST) if console.is_terminal else WIDEST
+    widths = _widths([columns[at] for at in shown], [cells[at] for at in shown], most)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for at, width in zip(shown, widths, strict=True):
+        words = _holds_words(cells[at])
+        table.add_column(
+            columns[at], justify="left" if words else "right", width=width, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(row[at] for at in shown))
+    console.width = max(sum(widths) + _GAP * len(widths), most)
+    console.print(title, style="bold")
+    for below in (said, table, caption):
+        if below:
+            console.print(below)
+
+
+def _holds_words(cells: Sequence[str]) -> bool:
+    return any(cell[:1].isalpha() for cell in cells)
+
+
+def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> list[int]:
+    """Characters of every column: the widest of heads and of words break until all fit; numbers
+    never do.
+    """
+    widths, floors, words = [], [], []
+    for head, column in zip(heads, cells, strict=True):
+        widths.append(max(map(len, (head, *column)), default=1))
+        longest, cell = max(map(len, head.split()), default=1), max(map(len, column), default=0)
+        breaks = _holds_words(column)
+        word = min(
+            max((len(each) for text in column for each in text.split()), default=0), _LONGEST_WORD
+        )
+        floors.append(max(longest, word if breaks and cell > _SHORT_CELL else cell))
+        words.append(max(longest, word if breaks else cell))
+    fits = sum(words) + _GAP * len(words) <= most
+    for least in (
+        (floors, words) if fits else (floors,)
+    ):  # short cells break last, and only where that suffices
+        while sum(widths) + _GAP * len(widths) > most:
+            room = [
+                (size, at)
+                for at, (size, floor) in enumerate(zip(widths, least, strict=True))
+                if size > floor
+            ]
+            if not room:
+                break
+            widths[max(room)[1]] -= 1
+    return widths
+
+
+def say(text: str) -> None:
+    """Print a line of text on standard output, unwrapped."""
+    if (collected := _collected.get()) is not None:
+        collected.append(text)
+        return
+    sys.stdout.write(text + "\n")
+
+
+def say_remarks(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print the remarks that belong to the numbers, each one once."""
+    for remark in dict.fromkeys(row["remark"] for row in rows if row["remark"]):
+        say(remark)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnTable:
+    """The words of a table, cell by cell."""
+
+    heads: list[str]
+    cells: list[list[str]]
+    once: list[str]
+
+
+def drawn(table: Table) -> DrawnTable:
+    """The heads and cells of a table: numbers to their columns' digits, with their intervals, all
+    times in one unit.
+    """
+    columns = _columns(table)
+    times = [
+        seconds
+        for row in table.rows
+        for name in table.columns
+        if columns[name].unit == "s"
+        for seconds in _numbers(getattr(row, name, None))
+    ]
+    unit = time_unit(times)
+    heads = {name: _head(name, columns[name], unit) for name in table.columns}
+    mark = table.mark or table.columns[-1]
+    cells = [
+        [_cell(row, name, columns[name], unit) or _mark(row, name, mark) for name in table.columns]
+        for row in table.rows
+    ]
+    return DrawnTable(
+        heads=[heads[name] for name in table.columns],
+        cells=cells,
+        once=[heads[name] for name in table.once if name in heads],
+    )
+
+
+def show(parts: Iterable[Table | str]) -> None:
+    """Print tables and sentences."""
+    for part in parts:
+        if isinstance(part, str):
+            say(part)
+            continue
+        words = drawn(part)
+        print_table(part.title, words.heads, words.cells, caption=part.caption, once=words.once)
+
+
+def _columns(table: Table) -> dict[str, Column]:
+    """The columns of a table, from whichever type of its rows has them."""
+    known: dict[str, Column] = {}
+    for kind in dict.fromkeys(type(row) for row in table.rows):
+        known = {**columns_of(kind), **known}
+    return {name: known.get(name, Column("")) for name in table.columns}
+
+
+def _numbers(value: Any) -> list[float]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def _head(name: str, column: Column, unit: TimeUnit) -> str:
+    head = column.head or name.replace("_", " ")
+    units = {"s": f" {unit.name}", "bytes": " GB", "ratio": " %", "": ""}
+    return head + units[column.unit]
+
+
+def _mark(row: Any, name: str, mark: str) -> str:
+    """What a row that cannot be says in the column of marks."""
+    return row.mark if name == mark and not getattr(row, "feasible", True) else ""
+
+
+def _cell(row: Any, name: str, column: Column, unit: TimeUnit) -> str:
+    value = getattr(row, name, None)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    scale = {"s": unit.seconds, "bytes": GIGA, "ratio": 0.01, "": 1.0}[column.unit]
+    if isinstance(value, tuple | list):
+        return "+".join(_number(part / scale, column.decimals) for part in value)
+    interval = getattr(row, f"{name}_interval", None)
+    if interval is None:
+        return _number(value / scale if column.unit else value, column.decimals)
+    low, high = interval
+    return ranged(value / scale, (low / scale, high / scale), column.decimals)
+
+
+def _number(value: float, decimals: int | None) -> str:
+    return plain(value) if decimals is None else fixed(value, decimals)
