@@ -12,8 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
+
+from hardware_profiles.errors import InfeasibleError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Column:
             GB; `ratio`: shown in percent.
         decimals: digits after the point; None: three significant digits, whole digits kept.
         of: attributes that a column made of several shows, for media of numbers.
+        alone: tables show it without its interval.
     """
 
     meaning: str
@@ -37,6 +39,17 @@ class Column:
     unit: Literal["", "s", "bytes", "ratio"] = ""
     decimals: int | None = None
     of: tuple[str, ...] = ()
+    alone: bool = False
+
+
+class Row:
+    """A line of an answer: subclasses are frozen dataclasses whose attributes have columns.
+
+    In JSON an attribute without a default always stands, one whose default is None only where it is
+    known.
+    """
+
+    __slots__ = ()
 
 
 @lru_cache
@@ -88,15 +101,17 @@ class Table:
 class Answer(ABC):
     """The answer to a question.
 
-    Subclasses add attributes, which are the keys of the JSON object in their order: an attribute
-    without a default always stands there, one whose default is None only where it is known.
+    Subclasses add attributes, which are the keys of the JSON object in their order, under the rule
+    of `Row`.
 
     Attributes:
         name: of its file, NAME.json.
+        unwritten: attributes that are no part of the JSON object.
         inputs: what was asked, by keyword, names resolved.
     """
 
     name: ClassVar[str]
+    unwritten: ClassVar[tuple[str, ...]] = ()
     inputs: Mapping[str, Any]
 
     @property
@@ -108,16 +123,13 @@ class Answer(ABC):
     def shown(self) -> Iterable[Table | str]:
         """The tables and sentences that a person is shown, in their order."""
 
-    def write(self, folder: Path) -> None:
-        """Write what belongs beside the JSON object, such as files that engines load.
-
-        Args:
-            folder: which exists.
-        """
-
     def require(self) -> None:
-        """End where the answer has been shown and holds nothing that can be run.
+        """End where the answer has been shown and no row of it can be run.
 
         Raises:
             InfeasibleError: the first reason, and what would do.
         """
+        if self.rows and not any(getattr(row, "feasible", True) for row in self.rows):
+            reasons = list(dict.fromkeys(row.reason_words for row in self.rows))
+            more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
+            raise InfeasibleError(f"{reasons[0]}{more}")

@@ -1,4 +1,4 @@
-"""Which cells do lists of models, devices and engines make, and how is a cell said that cannot be?
+"""Which cells do lists of models, devices and engines make, and which of them cannot be run?
 
 `--model a,b --device x,y` asks about every pair. A cell that does not fit, misses a limit or cannot
 run is a row of the answer with its reason and the nearest changes; only an answer without any other
@@ -6,8 +6,11 @@ row ends in an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from app.answers.answer import Column, Row
 
 if TYPE_CHECKING:
     from app.answers.feasible import Holds, Settings
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
 LISTED = ("model", "device", "engine")
 MOST_CELLS = 4096
 MOST_SAID = 12
-Row = dict[str, Any]
 _C = TypeVar("_C")
 _T = TypeVar("_T")
 
@@ -99,7 +101,7 @@ def marked(
     holds: "Holds | None" = None,
     misses: str = "memory",
     settings: "Settings | None" = None,
-) -> Row:
+) -> dict[str, Any]:
     """What a row says of a cell that does not fit or misses a limit.
 
     Args:
@@ -126,19 +128,53 @@ def marked(
     }
 
 
-def reason_words(row: Mapping[str, Any]) -> str:
-    """A reason and the changes that would do: `... needs 24.1 GiB; batch 37 fits; fp8 weights
-    fit`.
-    """
-    from app.answers.feasible import change_words
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarkedCell(Row):
+    """A row of a table whose cell cannot be run, with its reason and what would do."""
 
-    one, several = ("meets them", "meet them") if row.get("misses") == "limits" else ("fits", "fit")
-    said = [change_words(change) for change in row.get("nearest") or ()]
-    return "; ".join(
-        (
-            row["reason"],
-            *(f"{each} {several if each.endswith('weights') else one}" for each in said),
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    batch: Annotated[int | None, Column("Requests that decode together.")] = None
+    context: Annotated[int | None, Column("Cached tokens per request.")] = None
+    draft: Annotated[str | None, Column("Shape of the drafts.")] = None
+    draft_tokens: Annotated[int | None, Column("Draft tokens per request and step.")] = None
+    feasible: Annotated[bool, Column("Whether it can be run.")] = False
+    reason: Annotated[str, Column("Why it cannot be run.")]
+    misses: Annotated[str | None, Column("`memory`, or `limits` of latency.")] = None
+    nearest: Annotated[
+        Sequence[Mapping[str, str | int]] | None, Column("Changes after which it can be run.")
+    ] = None
+
+    @property
+    def mark(self) -> str:
+        """What the table says in place of numbers."""
+        return {"memory": "does not fit", "limits": "misses limits"}.get(
+            self.misses or "", "cannot run"
         )
+
+    @property
+    def reason_words(self) -> str:
+        """The reason and the changes that would do: `... needs 24.1 GiB; batch 37 fits; fp8 weights
+        fit`.
+        """
+        from app.answers.feasible import change_words
+
+        one, many = ("meets them", "meet them") if self.misses == "limits" else ("fits", "fit")
+        changes = [change_words(change) for change in self.nearest or ()]
+        return "; ".join(
+            (
+                self.reason,
+                *(f"{words} {many if words.endswith('weights') else one}" for words in changes),
+            )
+        )
+
+
+def marked_cell(row: Mapping[str, Any]) -> MarkedCell:
+    """The marked cell that a row of an answer without types is."""
+    names = {part.name for part in fields(MarkedCell)}
+    return MarkedCell(
+        **{"model": "", "device": "", "engine": ""} | {k: v for k, v in row.items() if k in names}
     )
 
 
@@ -148,42 +184,25 @@ def several(names: str, what: str) -> str:
     return names if count == 1 else f"{count} {what}s"
 
 
-def mark_words(row: Mapping[str, Any]) -> str:
-    """What the table says in a cell that cannot be."""
-    return {"memory": "does not fit", "limits": "misses limits"}.get(
-        row.get("misses", ""), "cannot run"
-    )
-
-
-def say_marked(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Say below a table why cells cannot be, the shortest draft of each, and what would do.
+def reason_lines(rows: Sequence[MarkedCell], names: Sequence[str]) -> list[str]:
+    """Why cells cannot be run, the shortest draft of each, and what would do: the first dozen.
 
     Args:
-        rows: all of the table.
-        names: keys that tell its models, devices and engines apart.
+        rows: the marked cells of a table.
+        names: attributes that tell its models, devices and engines apart.
     """
-    from app.render.text import say
-
     lines: dict[tuple[Any, ...], str] = {}
     for row in rows:
-        if not row["feasible"]:
-            where = [str(row[name]) for name in names]
-            at = (*where, row.get("batch"), row.get("context"))
-            lines.setdefault(
-                at if row.get("nearest") is not None else tuple(where),
-                ": ".join([*([", ".join(where)] if where else []), reason_words(row)]),
-            )
-    for line in list(lines.values())[:MOST_SAID]:
-        say(line)
-    if len(lines) > MOST_SAID:
-        say(
-            f"and {len(lines) - MOST_SAID} more cells that cannot be; --csv and --json have every"
-            " reason"
-        )
+        where = tuple(str(getattr(row, name)) for name in names)
+        cell = where if row.nearest is None else (*where, row.batch, row.context)
+        lines.setdefault(cell, ": ".join([*filter(None, [", ".join(where)]), row.reason_words]))
+    more = len(lines) - MOST_SAID
+    rest = f"and {more} more cells that cannot be; --csv and --json have every reason"
+    return [*list(lines.values())[:MOST_SAID], *([rest] if more > 0 else [])]
 
 
 def require_one(rows: Sequence[Mapping[str, Any]]) -> None:
-    """End where no cell is feasible, after they have been shown.
+    """End where no row of an answer without types can be run, after they have been shown.
 
     Raises:
         InfeasibleError: the first reason, and what would do.
@@ -191,6 +210,6 @@ def require_one(rows: Sequence[Mapping[str, Any]]) -> None:
     from hardware_profiles.errors import InfeasibleError
 
     if rows and not any(row["feasible"] for row in rows):
-        reasons = list(dict.fromkeys(reason_words(row) for row in rows))
+        reasons = list(dict.fromkeys(marked_cell(row).reason_words for row in rows))
         more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
         raise InfeasibleError(f"{reasons[0]}{more}")

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from app.render.charts.reproduction_figures import KINDS
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
 from costmodel.published.noise import noise_floor
@@ -18,6 +17,13 @@ from costmodel.published.reading.table import GROUPS
 
 LARGE_RATIO = 0.3  # of an error that needs a cause
 Json = dict[str, Any]
+
+KINDS = {
+    "absolute": "times and rates",
+    "ratio": "ratios to a baseline",
+    "tokens": "tokens per step",
+    "computed": "computed by the source",
+}
 
 
 def reproduction(predictions: Sequence[tuple[str, Prediction]], inputs: Mapping[str, Any]) -> Json:

@@ -7,15 +7,21 @@ Its fields become options in panels, as `--help` shows them. Leaves out what a f
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
+from app.answers.answer import Answer
 from app.cli import completion
 from app.cli.progress_lines import remark
 from app.questions import fields as table
 from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
 from app.questions.places import require_file, require_folder
+from app.render.csv import write_csv
+from app.render.files import write_files
+from app.render.json import jsonable, print_json
+from app.render.text import show
 from hardware_profiles.errors import InputError
 
 Verb = Callable[..., Any]
@@ -30,7 +36,7 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
     """Ask a verb; the one way by which every door does.
 
     Args:
-        verb: a function whose parameters are fields (`app.questions.field.fields_of`).
+        verb: a `Question`, or a function whose parameters are fields (`app.questions.field.fields_of`).
         values: what is stated, by name and of the field's type; the rest holds its default.
         silent: print nothing, and write only where `values` say so.
 
@@ -54,9 +60,36 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
         if f.row.names == "models" and complete[f.name]:
             complete[f.name] = _with_family(complete[f.name], complete)
     stated = Stated(values=complete, names=frozenset(values))
+    if isinstance(verb, type):
+        question = verb(**complete, stated=stated.names)
+        answer = import_module(question.answered_by).answer(question)
+        if not silent:
+            hand_over(answer, question)
+        answer.require()
+        return answer
     return verb(
         **{name: _argument(name, kind, stated) for name, kind in parameters_of(verb).items()}
     )
+
+
+def hand_over(answer: Answer, question: Any) -> None:
+    """Bring an answer where the question wants it: files first, then the object or the tables.
+
+    Args:
+        answer: to show.
+        question: whose output options say where.
+
+    Raises:
+        InputError: a place cannot be written.
+    """
+    if question.csv is not None:
+        write_csv(jsonable(answer.rows), question.csv)
+    if question.out is not None:
+        write_files(answer, question.out)
+    if question.json:
+        print_json(jsonable(answer))
+    elif not question.quiet:
+        show(answer.shown())
 
 
 def _argument(name: str, kind: Any, stated: Stated) -> Any:

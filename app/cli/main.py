@@ -25,7 +25,6 @@ from app.cli.verbs import (
     export,
     methods,
     optimize,
-    predict,
     replay,
     reproduce,
     score,
@@ -37,6 +36,7 @@ from app.cli.verbs import (
 )
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
+from app.questions.predict import PredictQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -50,7 +50,7 @@ cli = typer.Typer(
 )
 VERBS: Mapping[str, Callable[..., Any]] = {
     "optimize": optimize.optimize,
-    "predict": predict.predict,
+    "predict": PredictQuestion,
     "breakeven": breakeven.breakeven,
     "capacity": capacity.capacity,
     "replay": replay.replay,

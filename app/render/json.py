@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from app.answers.answer import Answer, Row
 from hardware_profiles.whole_file import make_folder, whole_file
 
 SCHEMA = 3
@@ -34,10 +35,20 @@ def write_json(answer: Mapping[str, Any], path: Path) -> None:
 
 def jsonable(value: Any) -> Any:
     """Records as objects, numpy scalars and arrays as Python values, numbers that JSON cannot hold
-    as None.
+    as None; what a row or an answer does not have is left out (`app.answers.answer.Row`).
     """
     if is_dataclass(value):
-        value = {field.name: getattr(value, field.name) for field in fields(value)}
+        optional = isinstance(value, Row | Answer)
+        unwritten = value.unwritten if isinstance(value, Answer) else ()
+        value = {
+            field.name: entry
+            for field in fields(value)
+            if field.name not in unwritten
+            and (
+                (entry := getattr(value, field.name)) is not None
+                or not (optional and field.default is None)
+            )
+        }
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.answers.answer import Column, Table, columns_of
-from app.render.numbers import TimeUnit, fixed, plain, ranged, time_unit
+from app.answers.numbers import TimeUnit, fixed, plain, ranged, time_unit
 from hardware_profiles.units import GIGA
 
 WIDEST = 100  # characters of a line of a table
@@ -24,6 +24,7 @@ class ShownTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str
+    once: Sequence[str] = ()
 
 
 _collected: ContextVar[list[ShownTable | str] | None] = ContextVar("_collected", default=None)
@@ -61,7 +62,9 @@ def print_table(
         once: columns that, where all rows hold the same, are said once below the title instead.
     """
     if (collected := _collected.get()) is not None:
-        collected.append(ShownTable(title=title, columns=columns, rows=rows, caption=caption))
+        collected.append(
+            ShownTable(title=title, columns=columns, rows=rows, caption=caption, once=once)
+        )
         return
     from rich import box
     from rich.console import Console
@@ -152,10 +155,13 @@ class DrawnTable:
     once: list[str]
 
 
-def drawn(table: Table) -> DrawnTable:
+def drawn(table: Table | ShownTable) -> DrawnTable:
     """The heads and cells of a table: numbers to their columns' digits, with their intervals, all
     times in one unit.
     """
+    if isinstance(table, ShownTable):
+        cells = [list(row) for row in table.rows]
+        return DrawnTable(heads=list(table.columns), cells=cells, once=list(table.once))
     columns = _columns(table)
     times = [
         seconds
@@ -178,7 +184,7 @@ def drawn(table: Table) -> DrawnTable:
     )
 
 
-def show(parts: Iterable[Table | str]) -> None:
+def show(parts: Iterable[Table | ShownTable | str]) -> None:
     """Print tables and sentences."""
     for part in parts:
         if isinstance(part, str):
@@ -224,7 +230,7 @@ def _cell(row: Any, name: str, column: Column, unit: TimeUnit) -> str:
     scale = {"s": unit.seconds, "bytes": GIGA, "ratio": 0.01, "": 1.0}[column.unit]
     if isinstance(value, tuple | list):
         return "+".join(_number(part / scale, column.decimals) for part in value)
-    interval = getattr(row, f"{name}_interval", None)
+    interval = None if column.alone else getattr(row, f"{name}_interval", None)
     if interval is None:
         return _number(value / scale if column.unit else value, column.decimals)
     low, high = interval

@@ -19,8 +19,8 @@ import yaml
 
 from app.answers.scoring.measured import COLUMNS, MARKS, measurements
 from app.cli.main import main
-from app.cli.record_files import read_records
 from app.cli.verbs.traces_confidence import compared_policies, confidence_facts
+from app.questions.record_files import read_records
 from app.questions.resolve.accepted import rates_of
 from costmodel.architectures.hf.config import read_hf_config
 from costmodel.architectures.library import load_model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.render.numbers import fixed, plain, ranged
+from app.answers.numbers import fixed, plain, ranged
 from app.render.text import WIDEST
 
 FOLDER = Path(__file__).parent

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from app.answers.sweep.file import read_sweep
-from app.cli.record_files import read_records
+from app.questions.record_files import read_records
 from costmodel.architectures.gguf.header import read_header
 from costmodel.architectures.hf.files import json_object
 from costmodel.calibration.tables import read_measurements

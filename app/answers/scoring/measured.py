@@ -1,7 +1,7 @@
 """What was measured, and what is answered for it, once for every measurement?
 
 Tables repeat measurements under several labels; rows that hold one count once, with the median of
-their answers. Leaves out files (`app.cli.record_files`) and sums over measurements
+their answers. Leaves out files (`app.questions.record_files`) and sums over measurements
 (`app.answers.scoring.summaries`).
 """
 

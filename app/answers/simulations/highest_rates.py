@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from app.answers.simulations.cases import LoadPoint
 from app.answers.simulations.runs import (
     COVERAGE,
     Report,
@@ -27,7 +28,6 @@ from app.answers.simulations.runs import (
     summary,
     with_whole_prompts,
 )
-from app.render.html.simulation_page import LoadPoint
 from costmodel.draft_shape import chain
 from hardware_profiles.errors import InputError, RooftreeError
 from simulator.engine import simulate

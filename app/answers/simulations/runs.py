@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from app.render.html.simulation_page import LoadPoint, SimulationCase
+from app.answers.simulations.cases import LoadPoint, SimulationCase
 from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.engine import simulate
 from simulator.loop.options import Scenario

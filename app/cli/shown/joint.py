@@ -23,7 +23,7 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
         entries: what every engine loads.
         out: folder of the files, or None.
     """
-    from app.answers.cells import say_marked
+    from app.cli.shown.marked import say_marked
     from app.cli.shown.optimize import print_files
     from app.render.charts.joint_words import headline, sure_words
     from app.render.html.page import plots_available
@@ -55,8 +55,8 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
 
 
 def _print_designs(answer: Json) -> None:
+    from app.answers.numbers import plain, ranged, time_unit
     from app.render.charts.joint_words import marked_words
-    from app.render.numbers import plain, ranged, time_unit
     from app.render.text import print_table
 
     rows = [*answer["choices"], *answer["alternatives"]]
@@ -108,8 +108,8 @@ def _print_designs(answer: Json) -> None:
 
 
 def _print_front(answer: Json) -> None:
+    from app.answers.numbers import plain
     from app.render.charts.joint_words import design_words
-    from app.render.numbers import plain
     from app.render.text import print_table
 
     front = answer["front"]

@@ -14,7 +14,7 @@ def print_policies(
         answer: as it goes out as JSON.
         title: of the table.
     """
-    from app.render.numbers import plain, time_unit
+    from app.answers.numbers import plain, time_unit
     from app.render.text import print_table, say
 
     unit = time_unit([row["tpot_s"] for row in rows])

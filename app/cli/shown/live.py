@@ -32,7 +32,7 @@ def say_acceptance(counts: "Mapping[str, Any] | None", file: Path | None) -> Non
         counts: of a trace of level 0.
         file: where that trace lies; None: nowhere.
     """
-    from app.render.numbers import fixed
+    from app.answers.numbers import fixed
     from app.render.text import say
 
     if counts is None:
@@ -62,7 +62,7 @@ def print_load(answer: "Mapping[str, Any]", out: Path) -> None:
         answer: as it goes out as JSON.
         out: folder with its files.
     """
-    from app.render.numbers import plain, time_unit
+    from app.answers.numbers import plain, time_unit
     from app.render.text import print_table, say
 
     found, server = answer["metrics"], answer["server"]
@@ -96,7 +96,7 @@ def print_observation(answer: "Mapping[str, Any]", out: Path | None) -> None:
         answer: as it goes out as JSON.
         out: file of its acceptance; None: nowhere.
     """
-    from app.render.numbers import plain, time_unit
+    from app.answers.numbers import plain, time_unit
     from app.render.text import print_table, say
 
     figures, server = answer["figures"], answer["server"]
@@ -130,7 +130,7 @@ def _caption(engine: str) -> str:
 
 def _lines(figures: "Mapping[str, Any]") -> list[str]:
     """What was counted, a sentence each."""
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
 
     lines = []
     if "running" in figures:

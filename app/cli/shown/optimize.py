@@ -126,8 +126,9 @@ def print_cells(
         title: of the table.
         asked: names as they were asked, which say the order.
     """
-    from app.answers.cells import LISTED, mark_words, say_marked
-    from app.render.numbers import plain
+    from app.answers.cells import LISTED
+    from app.answers.numbers import plain
+    from app.cli.shown.marked import mark_words, say_marked
     from app.render.text import print_table
     from costmodel.answers.positions import context_remark
 
@@ -179,7 +180,7 @@ def print_cells(
 
 def _remarks(cells: "Sequence[Cell]") -> list[str]:
     """One line about ties, and one about intervals that reach further to one side."""
-    from app.render.numbers import LOPSIDED, lopsided
+    from app.answers.numbers import LOPSIDED, lopsided
     from costmodel.optimizers.margins import TIE_RATIO
 
     lines = []
@@ -232,8 +233,8 @@ def _margins(answer: "Recommendation") -> list[str]:
     """What ties with a winner and is simpler, and whether the recordings that chose are long
     enough.
     """
+    from app.answers.numbers import plain
     from app.answers.optimize import margin
-    from app.render.numbers import plain
 
     cells = [(each.winner, margin(each, answer)) for each in answer.optimum.cells]
     contexts = len({winner.context for winner, _ in cells})
@@ -269,7 +270,7 @@ def _margins(answer: "Recommendation") -> list[str]:
 
 
 def _row(here: "Cell", names: Sequence[str]) -> list[str]:
-    from app.render.numbers import fixed, plain, ranged
+    from app.answers.numbers import fixed, plain, ranged
 
     best, bounds = here.winner, here.winner.intervals
     lost = here.lost_ratio
@@ -312,7 +313,7 @@ def _drafts_with(source: "Source", answer: "Recommendation") -> str:
     """What a drafter is that nobody published, or whose weights the target's checkpoint lacks;
     empty for the others.
     """
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from costmodel.drafters.checkpoint import brings_its_head
     from hardware_profiles.units import MEGA
 

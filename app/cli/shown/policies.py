@@ -14,7 +14,7 @@ def print_policies(rows: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any])
         rows: one per batch.
         inputs: of the answer.
     """
-    from app.render.numbers import plain, ranged
+    from app.answers.numbers import plain, ranged
     from app.render.text import print_table, say
 
     for row in rows:

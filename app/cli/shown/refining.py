@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.answers.cells import LISTED, several
+from app.answers.numbers import fixed, plain, ranged
 from app.render.html.refining_words import (
     marked_lines,
     marks,
@@ -14,7 +15,6 @@ from app.render.html.refining_words import (
     shown_rows,
     twin_lines,
 )
-from app.render.numbers import fixed, plain, ranged
 
 Row = Mapping[str, Any]
 

@@ -25,7 +25,7 @@ def load_object(replay: "LoadReplay") -> dict[str, Any]:
 
 def print_replays(replays: "Sequence[LoadReplay]", notes: Sequence[str]) -> None:
     """Print a table of every load and what was assumed."""
-    from app.render.numbers import plain, time_unit
+    from app.answers.numbers import plain, time_unit
     from app.render.text import print_table, say
 
     for replay in replays:

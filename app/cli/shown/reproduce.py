@@ -60,7 +60,7 @@ def _percent(value: float | None, sign: str = "") -> str:
 
 
 def _print_rows(rows: Sequence[Row]) -> None:
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table
 
     cells = [

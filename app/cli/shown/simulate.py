@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from app.answers.numbers import TimeUnit
     from app.cli.output import Answered
     from app.render.html.simulation_page import LoadPoint, SimulationCase
-    from app.render.numbers import TimeUnit
 
 _TIMES = (
     ("ttft_s", "mean"),
@@ -104,7 +104,7 @@ def print_cases(
         answer: as it goes out as JSON.
         title: of the first table.
     """
-    from app.render.numbers import plain, time_unit
+    from app.answers.numbers import plain, time_unit
     from app.render.text import print_table, say
     from costmodel.answers.workload import Limits
 
@@ -161,8 +161,8 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
         points: at the stated rates; none: no second table.
         title: of the first table.
     """
+    from app.answers.numbers import plain, ranged, time_unit
     from app.answers.simulations.highest_rates import MOST_REQUESTS
-    from app.render.numbers import plain, ranged, time_unit
     from app.render.text import print_table, say
 
     cells = [
@@ -240,7 +240,7 @@ def _share_words(row: Mapping[str, Any]) -> str:
 
 
 def _rank_cells(rank: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
 
     means = [unit.show(m[key]["mean"]) for key in ("ttft_s", "tpot_s")]
     busy = "" if m["busy_ratio"] is None else f"{m['busy_ratio']:.0%}"
@@ -251,7 +251,7 @@ def _rows(named: "list[tuple[str, Mapping[str, Any]]]", unit: "TimeUnit") -> lis
     """Cells of a table; what never happened is left empty, so that its column goes, and iterations
     make room for it.
     """
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
 
     rare = ("rejected", "failed", "preemptions")
     happened = any(m.get(key) for _, m in named for key in rare)

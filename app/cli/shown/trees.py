@@ -26,7 +26,7 @@ def print_trees(answer: dict[str, Any], title: str, out: Path | None) -> None:
         title: where acceptance is known from.
         out: folder that files are written to, or None.
     """
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table, say
 
     rows, assumed = answer["trees"], answer["remark"]
@@ -80,7 +80,7 @@ def print_splits(rows: list[dict[str, Any]], title: str) -> None:
         rows: as `app.answers.trees.batch_splits.split_rows` gives them.
         title: whose requests they are.
     """
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table, say
 
     cells = [
@@ -117,7 +117,7 @@ def _oracle_cells(row: dict[str, Any]) -> list[str]:
 
 def _print_runtime(rows: list[dict[str, Any]]) -> None:
     """What engines can run within each budget, and what that loses."""
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table
 
     cells = [
@@ -139,7 +139,7 @@ def _print_runtime(rows: list[dict[str, Any]]) -> None:
 
 def _print_sampling(rows: list[dict[str, Any]]) -> None:
     """The safest tree of each budget, and how many recorded tokens are enough."""
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table
 
     cells = [
@@ -179,7 +179,7 @@ def _print_sampling(rows: list[dict[str, Any]]) -> None:
 
 
 def _enough(sampling: dict[str, Any]) -> str:
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
 
     most, enough = sampling["regret_by_tokens"][-1][0], sampling["enough_tokens"]
     return f"more than {plain(most)}" if enough is None else plain(enough)
@@ -187,7 +187,7 @@ def _enough(sampling: dict[str, Any]) -> str:
 
 def _print_fastest(answer: dict[str, Any]) -> None:
     """The fastest tree at each batch and context, beside those that emit most per step."""
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table
 
     rows, inputs = answer.get("fastest", []), answer["inputs"]
@@ -233,7 +233,7 @@ def _settings(tree: dict[str, Any]) -> str:
 
 
 def _print_states(rows: list[dict[str, Any]], title: str) -> None:
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table
 
     cells = [

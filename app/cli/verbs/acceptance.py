@@ -213,7 +213,7 @@ def _own_curve(source: "Source") -> dict[str, float]:
 
 def _show_pairs(entries: "Sequence[PublishedAcceptance]") -> None:
     """One line for each method and target."""
-    from app.render.numbers import fixed
+    from app.answers.numbers import fixed
     from app.render.text import print_table
 
     rows = []
@@ -237,7 +237,7 @@ def _show_pairs(entries: "Sequence[PublishedAcceptance]") -> None:
 
 
 def _show_all(entries: "Sequence[PublishedAcceptance]") -> None:
-    from app.render.numbers import fixed
+    from app.answers.numbers import fixed
     from app.render.text import print_table
 
     rows = [
@@ -267,7 +267,7 @@ def _show_all(entries: "Sequence[PublishedAcceptance]") -> None:
 
 def _show_one(match: "Match", asked: str) -> None:
     """The number, and its source to quote, on one screen."""
-    from app.render.numbers import fixed
+    from app.answers.numbers import fixed
     from app.render.text import print_table, say
 
     entry = match.entry
@@ -323,7 +323,7 @@ def _show_one(match: "Match", asked: str) -> None:
 
 def _show_curves(entries: "Sequence[PublishedAcceptance]", yours: Sequence[dict[str, Any]]) -> None:
     """Tokens per step by draft length: yours, then what was published, the best at K = 3 first."""
-    from app.render.numbers import fixed
+    from app.answers.numbers import fixed
     from app.render.text import print_table
 
     best = sorted(entries, key=lambda e: -e.mean_at(min(_TYPICAL, e.draft_tokens)))

@@ -6,17 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.answers.cells import (
-    LISTED,
-    cells_of,
-    mark_words,
-    marked,
-    require_one,
-    runnable,
-    say_marked,
-    several,
-)
+from app.answers.cells import LISTED, cells_of, marked, require_one, runnable, several
 from app.cli.output import Answered
+from app.cli.shown.marked import mark_words, say_marked
 from app.cli.verbs.breakeven_refining import breakeven_refining
 from app.questions.field import Field, Group
 from app.questions.fields import (
@@ -255,7 +247,7 @@ def _batches(setting: "Setting", a: "Acceptance", context: int, seed: int) -> di
 
 
 def _print(answer: dict[str, Any]) -> None:
-    from app.render.numbers import fixed, plain, ranged, time_unit
+    from app.answers.numbers import fixed, plain, ranged, time_unit
     from app.render.text import print_table, say
 
     points, inputs = answer["points"], answer["inputs"]

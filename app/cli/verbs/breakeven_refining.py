@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.answers.cells import (
-    LISTED,
-    cells_of,
-    mark_words,
-    marked,
-    require_one,
-    runnable,
-    say_marked,
-    several,
-)
+from app.answers.cells import LISTED, cells_of, marked, require_one, runnable, several
 from app.cli.output import Answered
+from app.cli.shown.marked import mark_words, say_marked
 from app.questions.groups import AcceptanceOptions
 
 if TYPE_CHECKING:
@@ -272,8 +264,8 @@ def _paying(setting: "Setting", asked: BreakevenQuestion, context: int) -> Row:
 
 
 def _print(answer: Row) -> None:
+    from app.answers.numbers import fixed, plain, ranged
     from app.render.html.refining_words import paying_words
-    from app.render.numbers import fixed, plain, ranged
     from app.render.text import print_table, say
 
     inputs, points = answer["inputs"], answer["points"]

@@ -6,16 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.answers.cells import (
-    LISTED,
-    cells_of,
-    mark_words,
-    marked,
-    require_one,
-    runnable,
-    say_marked,
-)
+from app.answers.cells import LISTED, cells_of, marked, require_one, runnable
 from app.cli.output import Answered
+from app.cli.shown.marked import mark_words, say_marked
 from app.cli.verbs.capacity_joint import full_plans, is_full
 from app.questions.field import Field, Group
 from app.questions.fields import (
@@ -407,7 +400,7 @@ def _best(rows: list[dict[str, Any]], *, ranked: bool) -> dict[str, Any] | None:
 
 
 def _print(answer: dict[str, Any]) -> None:
-    from app.render.numbers import fixed, plain, time_unit
+    from app.answers.numbers import fixed, plain, time_unit
     from app.render.text import print_table, say
 
     inputs, best, plans = answer["inputs"], answer["best"], answer["plans"]

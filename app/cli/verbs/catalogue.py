@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from app.answers.numbers import fixed, plain
 from app.cli.output import Answered, deliver
 from app.questions.field import Field, Group
 from app.questions.fields import AsFamily, Csv, Json, Out, Overrides, Quiet, Seed
 from app.questions.places import require_folder
-from app.render.numbers import fixed, plain
 from app.render.text import print_table, say
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from app.answers.numbers import plain
 from app.cli.output import Answered, deliver
 from app.cli.verbs.catalogue import Name, brief
 from app.questions.field import Field, Group
 from app.questions.fields import Csv, Json, Out, Quiet, Seed
-from app.render.numbers import plain
 from app.render.text import print_table, say
 
 if TYPE_CHECKING:

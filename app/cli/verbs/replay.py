@@ -343,7 +343,7 @@ def _counted(
 
 
 def _print(title: str, body: dict[str, Any]) -> None:
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table, say_remarks
     from costmodel.draft_shape import chain
 
@@ -411,7 +411,7 @@ def _varied(a: "Acceptance", recorded: "AcceptanceTrace") -> dict[str, Any]:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    from app.render.numbers import plain, ranged
+    from app.answers.numbers import plain, ranged
 
     shown = ranged(row["tokens_per_step"], row["interval"], 3)
     return [

@@ -124,7 +124,7 @@ def _answered(
 ) -> "tuple[list[dict[str, Any]], list[RowAnswer]]":
     """Rows of all tables and their answers."""
     from app.answers.scoring.measured import COLUMNS, MARKS
-    from app.cli.record_files import read_records
+    from app.questions.record_files import read_records
     from simulator.closed_loop.table_rows import answer_rows
 
     more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
@@ -158,7 +158,7 @@ def read_baseline(path: Path) -> "Predicted":
     Raises:
         InputError: neither, or without a time.
     """
-    from app.cli.record_files import read_table
+    from app.questions.record_files import read_table
     from hardware_profiles.errors import InputError
     from traces.importers.files import parse_json, read_text
 

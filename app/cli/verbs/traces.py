@@ -223,7 +223,7 @@ def _compared(row: dict[str, Any], depth: int) -> list[str]:
 
 
 def _print(facts: dict[str, Any], lengths: list[int]) -> None:
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from app.render.text import print_table, say
 
     for key, value in facts.items():

@@ -39,7 +39,7 @@ def compared_policies(files: Sequence[Path], seed: int) -> list[dict[str, Any]]:
 
 def print_policies(rows: Sequence[dict[str, Any]]) -> None:
     """Policies as a table."""
-    from app.render.numbers import fixed, plain
+    from app.answers.numbers import fixed, plain
     from app.render.text import print_table
 
     columns = [

@@ -193,7 +193,7 @@ def _by_batch(windows: "Sequence[Window]") -> list[list[float]]:
 
 
 def _said(answer: dict[str, Any], form: str, out: Path) -> list[str]:
-    from app.render.numbers import fixed
+    from app.answers.numbers import fixed
 
     lines = [f"{out}: level {answer['level']}, read as {form}"]
     if answer["level"]:
@@ -243,7 +243,7 @@ def _said(answer: dict[str, Any], form: str, out: Path) -> list[str]:
 def _requests(
     form: str, files: list[Path], out: Path, asked: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    from app.render.numbers import plain
+    from app.answers.numbers import plain
     from hardware_profiles.errors import InputError
     from traces.importers.formats import import_requests
     from traces.storage.acceptance_file import write_requests

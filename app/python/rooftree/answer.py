@@ -14,6 +14,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.answers.answer import Answer as Typed
+from app.answers.answer import Table
+from app.render.files import write_files
+from app.render.json import jsonable
+from app.render.text import drawn, show
 from hardware_profiles.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ class Answer:
     under that key.
     """
 
-    def __init__(self, verb: str, answered: Answered) -> None:
+    def __init__(self, verb: str, answered: Answered | Typed) -> None:
         self.verb = verb
         self._answered = answered
 
@@ -56,35 +61,35 @@ class Answer:
 
     def keys(self) -> list[str]:
         """Names of the object's parts."""
-        return list(self._answered.body)
+        return list(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """The object that the verb's `--json` prints, as plain dictionaries, lists and numbers."""
-        from app.render.json import SCHEMA, jsonable
+        from app.render.json import SCHEMA
 
-        found: dict[str, Any] = jsonable({"schema": SCHEMA, **self._answered.body})
-        return found
+        body = self._answered if isinstance(self._answered, Typed) else self._answered.body
+        return {"schema": SCHEMA, **jsonable(body)}
 
-    def to_frame(self, part: str | None = None) -> pandas.DataFrame:
+    def to_frame(self, part: str | None = None, *, all_columns: bool = False) -> pandas.DataFrame:
         """The rows of the answer, one column a number; intervals become two columns, `_low` and
         `_high`.
 
         Args:
             part: key of a list of rows in the object; None: the verb's own, such as choices and
                 alternatives.
+            all_columns: every attribute of a row, not those alone that its table shows.
 
         Raises:
             InputError: no such rows, or pandas is missing.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("needs pandas: pip install pandas", key="to_frame") from None
-        if part is None and self.verb == "sweep" and "out" in self.keys():
-            return pandas.read_parquet(self["out"])
-        from app.render.csv import flat_row
+        from app.render.frame import frame, wanted_columns
 
-        return pandas.DataFrame([flat_row(row) for row in self.rows(part)])
+        if part is None and self.verb == "sweep" and "out" in self.keys():
+            import pandas
+
+            return pandas.read_parquet(self["out"])
+        shown = isinstance(self._answered, Typed) and part is None and not all_columns
+        return frame(self.rows(part), wanted_columns(self._answered) if shown else None)
 
     def rows(self, part: str | None = None) -> list[dict[str, Any]]:
         """The rows of the answer as they stand in the object.
@@ -96,6 +101,8 @@ class Answer:
             InputError: no such rows.
         """
         body = self.to_json()
+        if isinstance(self._answered, Typed) and part is None:
+            return [dict(row) for row in jsonable(self._answered.rows)]
         parts = (part,) if part is not None else ROWS.get(self.verb, ())
         if (
             self.verb == "simulate" and part is None and "metrics" not in body
@@ -142,27 +149,37 @@ class Answer:
         Raises:
             InputError: the folder cannot be written.
         """
-        self._answered.write(Path(folder))
+        if isinstance(self._answered, Typed):
+            write_files(self._answered, Path(folder))
+        else:
+            self._answered.write(Path(folder))
         return Path(folder)
 
     def __repr__(self) -> str:
         screen = io.StringIO()
         with redirect_stdout(screen):
-            self._answered.show()
+            show(self._parts())
         return screen.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
+        return "".join(_html(part) for part in self._parts())
+
+    def _parts(self) -> list[ShownTable | Table | str]:
+        """The tables and sentences that the command prints."""
         from app.render.text import shown_by
 
-        return "".join(_html(part) for part in shown_by(self._answered.show))
+        if isinstance(self._answered, Typed):
+            return list(self._answered.shown())
+        return shown_by(self._answered.show)
 
 
-def _html(part: ShownTable | str) -> str:
+def _html(part: ShownTable | Table | str) -> str:
     """A line or a table for a notebook, which brings its own style."""
     if isinstance(part, str):
         return f"<p>{escape(part)}</p>"
-    head = "".join(f"<th>{escape(name)}</th>" for name in part.columns)
-    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in part.rows)
+    words = drawn(part)
+    head = "".join(f"<th>{escape(name)}</th>" for name in words.heads)
+    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in words.cells)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     below = f"<p>{escape(part.caption)}</p>" if part.caption else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

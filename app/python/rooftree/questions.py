@@ -20,6 +20,7 @@ from app.questions.field import NamedField, fields_of, stated_words
 from hardware_profiles.errors import InputError, RooftreeError
 
 if TYPE_CHECKING:
+    from app.answers.answer import Answer
     from app.cli.output import Answered
 
 
@@ -45,7 +46,9 @@ _OF_SCREENS = ("json", "quiet")  # options that say what is printed
 _numbers = count()
 
 
-def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option]) -> Answered:
+def asked(
+    verb: str, arguments: Sequence[Option], options: Mapping[str, Option]
+) -> Answered | Answer:
     """Ask a verb, without any output.
 
     Args:
@@ -75,7 +78,7 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
     if unnamed:
         raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
     try:
-        found: Answered = ask(VERBS[verb], values, silent=True)
+        found: Answered | Answer = ask(VERBS[verb], values, silent=True)
     except RooftreeError as error:
         error.key = _as_keyword(error.key, table)
         raise

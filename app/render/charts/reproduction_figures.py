@@ -6,15 +6,10 @@ import html
 import math
 from collections.abc import Sequence
 
+from app.answers.reproduction import KINDS
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, Json, digits, framed
 
 LABELS = {"full": "All inputs stated", "partial": "Some inputs stated", "headline": "Headlines"}
-KINDS = {
-    "absolute": "times and rates",
-    "ratio": "ratios to a baseline",
-    "tokens": "tokens per step",
-    "computed": "computed by the source",
-}
 _NEAR = 1.3
 
 

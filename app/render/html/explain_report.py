@@ -10,12 +10,19 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from app.render.charts.charts import Figure, digits
+from app.answers.predict.rows import Predictions
+from app.render.charts.charts import Figure
 from app.render.charts.roofline_chart import break_even_figure, roofline_figure, step_bar_figure
-from app.render.html.page import figure_card, html_page, html_table, write_page
-from hardware_profiles.units import MILLI
+from app.render.html.page import figure_card, html_page, html_table, plots_available, write_page
+from app.render.json import jsonable
 
 Json = Mapping[str, Any]
+
+
+def write_pages(answer: Predictions, folder: Path) -> None:
+    """Write the page of predictions that are explained, where plotly is installed."""
+    if plots_available() and answer.inputs["explain"]:
+        write_explanations(jsonable(answer), answer.roofs, folder / "explain.html")
 
 
 def write_explanations(answer: Json, roofs: Json, path: Path) -> None:
@@ -140,22 +147,3 @@ def _page(answer: Json, name: str, body: str, figures: Mapping[str, Figure]) -> 
     return html_page(
         f"{name}: {question}", f'<p class="eyebrow">{escape(question)}</p>{body}', figures
     )
-
-
-def summary_lines(explained: Json) -> list[list[str]]:
-    """Operations of an explained step as table cells: name, ms, share, bound, intensity, shares of
-    the roofs.
-    """
-    total = sum(o["seconds"] for o in explained["operations"])
-    return [
-        [
-            o["name"],
-            f"{o['seconds'] / MILLI:.3f}",
-            f"{100 * o['seconds'] / total:.1f}",
-            o["bound"],
-            digits(o["intensity_flops_per_byte"]) if o["intensity_flops_per_byte"] else "-",
-            f"{100 * o['bandwidth_ratio']:.0f}",
-            f"{100 * o['compute_ratio']:.1f}",
-        ]
-        for o in explained["operations"]
-    ]

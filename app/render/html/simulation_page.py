@@ -5,7 +5,6 @@ Leaves out the numbers themselves (`simulator.results.metrics`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,45 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.answers.simulations.cases import LoadPoint, SimulationCase
 from app.render.charts.charts import DASHES, PALETTE, Figure, digits, framed
 from app.render.html.page import figure_card, html_page, html_table, write_page
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 from simulator.loop.histogram import LEAST_S, WIDTH, Histogram
-from simulator.results.metrics import SimulationResult
 
 MOST_POINTS = 400
 _TAIL = 0.001  # distributions are drawn to the last request in a thousand
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class SimulationCase:
-    """One simulation among those of a page.
-
-    Args:
-        name: label of the case.
-        result: of the simulation.
-        metrics: its summary.
-    """
-
-    name: str
-    result: SimulationResult
-    metrics: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class LoadPoint:
-    """A case at one load.
-
-    Args:
-        name: of the case.
-        rate_per_s: requests per second that arrive.
-        metrics: summary of the simulation.
-    """
-
-    name: str
-    rate_per_s: float
-    metrics: Mapping[str, Any]
 
 
 def write_simulation_page(

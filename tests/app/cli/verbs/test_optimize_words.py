@@ -4,7 +4,7 @@ differs from it."""
 import json
 import re
 
-from app.render.numbers import LOPSIDED, lopsided
+from app.answers.numbers import LOPSIDED, lopsided
 
 WORDS = (
     "optimize",

@@ -1,0 +1,383 @@
+"""`predict`: step time, tokens per second and speedup of stated configurations, with intervals."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.answers.answer import Answer
+from app.answers.cells import MarkedCell, cells_of, marked, runnable
+from app.answers.drafting import drafting
+from app.answers.explanations import explanation, roofs_of
+from app.answers.feasible import Settings, require_cell, settings_of
+from app.answers.optimize import acceptance, breakdown, named_terms, point
+from app.answers.predict.rows import Phases, Prediction, Predictions, ServedRow, ServedRows
+from app.questions.field import inputs_of
+from app.questions.predict import PredictQuestion
+from app.questions.record_files import read_records
+from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
+from app.questions.resolve.asked import ComparedShapes, asked, drafts_of, with_options
+from app.questions.resolve.configurations import plain as plain_decoding
+from app.questions.values import whole_numbers
+from costmodel.answers.estimate import (
+    Setting,
+    estimate,
+    intervals,
+    step_cost,
+    throughput_speedup,
+)
+from costmodel.answers.explain import explain
+from costmodel.answers.positions import context_remark, require_positions
+from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.step import StepCost
+from costmodel.answers.uncertainty import dominant_terms
+from costmodel.configuration import DecodingConfiguration
+from costmodel.draft_shape import shape_of
+from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+from costmodel.optimizers.drafters.sources import Source
+from hardware_profiles.errors import InfeasibleError, InputError
+from simulator.closed_loop.table_rows import answer_rows
+
+_SOURCES = (
+    "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything"
+    " is drafted"
+)
+_USUAL = [0, 3, 5]
+
+
+class _Wanted(NamedTuple):
+    """What rows say beside the step: throughput of requests of mean prompt and output, and where
+    the time goes.
+    """
+
+    whole: tuple[float, float] | None
+    seed: int
+    explain: bool
+
+
+class _Cell(NamedTuple):
+    """What rows of a configuration share: settings of it placed elsewhere, and plain steps by batch
+    and context.
+    """
+
+    asked: DecodingConfiguration
+    setting: Setting
+    settings: Settings
+    plain: Callable[[int, int], StepCost]
+
+
+_OF_ROWS = (
+    "model",
+    "trace",
+    "acceptance",
+    "tokens_per_step",
+    "drafter",
+    "tree",
+    "overrides",
+    "shape",
+    "stop",
+    "transform",
+)
+
+
+def answer(question: PredictQuestion) -> Answer:
+    """Cost every combination of batch, context and draft length, or every row of a table.
+
+    Raises:
+        InputError: a value that makes no sense, or nothing that says what is accepted.
+    """
+    if question.table is not None:
+        return _answer_table(question)
+    given = question.given
+    batches = whole_numbers(question.batch, "--batch", least=1)
+    cells = cells_of(given)
+    chosen = asked(
+        question.config, given | cells[0], batch=batches[0] if "batch" in given else None
+    )
+    if not chosen.deployment.model:
+        raise InputError("Missing option '--model'; see `rooftree predict --help`")
+    chosen, source = asked_source(chosen, question, given)
+    wanted = _Wanted(_whole(source, question), question.seed, question.explain)
+    context = question.context
+    if question.config is not None:
+        batches = batches if "batch" in given or chosen.batch is None else [chosen.batch]
+        context = context if "context" in given or chosen.context is None else str(chosen.context)
+    grid = (batches, whole_numbers(context, "--context", least=0))
+    drafts = _drafts(chosen if question.config is not None else None, given, batches, source)
+    settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
+    published = (
+        source is not None and source.kind == "published"
+    )  # the figure that suits each model best
+    rows: list[Prediction | MarkedCell] = []
+    configurations: list[Acceptance] = []
+    for cell, setting in settings:
+        one = with_options(chosen, cell)
+        here = asked_source(one, question, given)[1] if published and len(cells) > 1 else source
+        # a goodput controller alone weighs the seconds of a setting
+        if not isinstance(setting, str) and (
+            not configurations or here is not source or drafts.weighs_seconds
+        ):
+            configurations = _configurations(here, drafts, question.seed, (setting, *grid))
+        rows += _rows(one, setting, configurations, drafts, grid, wanted)
+    able = [made for _, made in settings if not isinstance(made, str)]
+    listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
+    return Predictions(
+        inputs=_inputs(question, chosen, able, source)
+        | {"batch": ",".join(map(str, batches)), "context": context}
+        | listed,
+        acceptance=None if source is None else acceptance(source, configurations),
+        predictions=rows,
+        remarks=numbers_words(source, configurations),
+        roofs=roofs_of(able[0]),
+    )
+
+
+def _answer_table(question: PredictQuestion) -> ServedRows:
+    """Times to first and per output token of every row of a table of serving runs.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, or an option says what its rows say.
+    """
+    for name in _OF_ROWS:
+        if value := getattr(question, name):
+            rule = "does not go with --table, whose rows say it themselves"
+            option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
+            raise InputError(rule, key=option, value=str(value))
+    table = question.table
+    assert table is not None
+    answered = answer_rows(read_records(table), file=str(table), seed=question.seed)
+    return ServedRows(
+        inputs={"table": str(table), "seed": question.seed},
+        served=[
+            ServedRow(
+                id=row.id,
+                ttft_ms=row.ttft_ms,
+                tpot_ms=row.tpot_ms,
+                ttft_ms_interval=row.ttft_ms_interval,
+                tpot_ms_interval=row.tpot_ms_interval,
+                reason=row.reason,
+            )
+            for row in answered
+        ],
+    )
+
+
+def _inputs(
+    question: PredictQuestion,
+    chosen: DecodingConfiguration,
+    settings: Sequence[Setting],
+    source: Source | None,
+) -> dict[str, Any]:
+    """What was asked, with names as the configuration has them."""
+    where = chosen.deployment
+    policy = (
+        {}
+        if chosen.refine is None
+        else {"refine": chosen.refine.as_json(), "canvas_tokens": chosen.canvas_tokens}
+    )
+    return inputs_of(
+        question,
+        model=where.model,
+        device=where.device,
+        engine=where.engine,
+        method=chosen.method,
+        draft=chosen.draft_model,
+        trace=chosen.trace,
+        acceptance=as_given(question.acceptance),
+        drafter=question.drafter or [],
+        match_rate=chosen.match_rate,
+        tp=where.tensor_parallel,
+        pp=where.pipeline_parallel,
+        ep=where.expert_parallel,
+        dp=where.data_parallel,
+        cp=where.context_parallel,
+        shared_prefix=where.shared_prefix_tokens,
+        host_weights=where.host_weights_ratio,
+        fidelity=where.fidelity,
+        set=list(where.overrides),
+        dtype=",".join(dict.fromkeys(s.deployment.precision.label for s in settings)),
+        borrowed=_borrowed(source, settings),
+        transform=list(where.transforms),
+        **policy,
+    )
+
+
+def _whole(source: Source | None, question: PredictQuestion) -> tuple[float, float] | None:
+    """Mean prompt and output of the requests whose throughput is asked about; None where it is not.
+
+    Raises:
+        InputError: one length without the other, or none to be had.
+    """
+    prompt, output = question.prompt, question.output
+    if prompt is not None and output is not None:
+        return prompt, output
+    if prompt is not None or output is not None:
+        raise InputError("--prompt-tokens and --output-tokens go together")
+    if not question.include_prefill:
+        return None
+    if source is None or source.positions is None:
+        raise InputError(
+            "--include-prefill takes its lengths from a --trace of recorded requests; or"
+            " --prompt-tokens, --output-tokens"
+        )
+    recorded = source.positions
+    return max(float(recorded.prompt_tokens.mean()), 1.0), float(recorded.output_tokens.mean())
+
+
+def _rows(
+    asked: DecodingConfiguration,
+    setting: Setting | str,
+    configurations: Sequence[Acceptance],
+    drafts: ComparedShapes,
+    grid: tuple[Sequence[int], Sequence[int]],
+    wanted: _Wanted,
+) -> list[Prediction | MarkedCell]:
+    """Rows of one cell at every context and batch; its reason at each where it cannot run."""
+    batches, contexts = grid
+    if isinstance(setting, str):
+        return [
+            MarkedCell(**_names(asked, b, c), reason=setting) for c in contexts for b in batches
+        ]
+    cell = _cell(asked, setting)
+    return [
+        _row(cell, a, b, c, wanted)
+        for c in contexts
+        for b in batches
+        for a in configurations
+        if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
+    ]
+
+
+def _drafts(
+    chosen: DecodingConfiguration | None,
+    given: Mapping[str, Any],
+    batches: list[int],
+    source: Source | None,
+) -> ComparedShapes:
+    """What is compared: as a file and options say, else the usual lengths within what is known of
+    the drafter.
+
+    Raises:
+        InputError: something is drafted and nothing says what is accepted of it.
+    """
+    drafts = drafts_of(chosen, given, batches, source, lengths_for(source, None, _USUAL))
+    if source is None and any(shape.drafts for shape in drafts.shapes):
+        raise InputError(_SOURCES)
+    return drafts
+
+
+def _configurations(
+    source: Source | None,
+    drafts: ComparedShapes,
+    seed: int,
+    weighed: tuple[Setting, list[int], list[int]],
+) -> list[Acceptance]:
+    if source is None:
+        return plain_decoding()
+    generator = np.random.default_rng(seed)
+    return shape_acceptances(source, drafts.shapes, generator=generator, weighed=weighed)
+
+
+def _names(asked: DecodingConfiguration, batch: int, context: int) -> dict[str, Any]:
+    where = asked.deployment
+    return {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "batch": batch,
+        "context": context,
+    }
+
+
+def _cell(asked: DecodingConfiguration, setting: Setting) -> _Cell:
+    @lru_cache(maxsize=1)
+    def plain(batch: int, context: int) -> StepCost:
+        return step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
+
+    return _Cell(asked, setting, settings_of(asked), plain)
+
+
+def _row(
+    cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
+) -> Prediction | MarkedCell:
+    """A prediction, or the mark of a cell that does not fit."""
+    require_positions(cell.setting.target, context)
+    row = {
+        **_names(cell.asked, batch, context),
+        "draft": str(shape_of(a)),
+        "draft_tokens": a.draft_tokens,
+    }
+    try:
+        require_cell(cell.asked, cell.setting, a, batch=batch, context=context)
+    except InfeasibleError as error:
+        mark = marked(
+            cell.asked, a, str(error), batch=batch, context=context, settings=cell.settings
+        )
+        return MarkedCell(**row, **mark)
+    return Prediction(**row, **_point(cell, a, batch, context, wanted))
+
+
+def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
+    setting = cell.setting
+    beyond = context_remark(setting.target, context)
+    result = estimate(setting, a, batch=batch, context=context, plain=cell.plain(batch, context))
+    spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(wanted.seed))
+    used = setting.overhead if a.draft_tokens else setting.plain_overhead
+    terms = dominant_terms(result.step, setting.device.constants.residual_ratio, used)[:2]
+    row = {
+        "breakdown_s": Phases(**breakdown(result)),
+        "tokens_per_step": a.tokens_per_step,
+        "proposal_ratio": a.proposal_ratio,
+        **point(result, spread),
+        "limit": str(result.step.limit),
+        "rule": a.rule or None,
+        "remark": "; ".join(filter(None, (a.remark, beyond))),
+        **drafting(a),
+        "dominant_uncertainty": named_terms(terms, setting.device, used),
+    }
+    if wanted.whole is not None:
+        prompt, output = wanted.whole
+        overall = throughput_speedup(
+            setting, a, batch=batch, prompt_tokens=prompt, output_tokens=output
+        )
+        scale = float(overall) / row["speedup"]
+        row |= {
+            "throughput_speedup": float(overall),
+            "throughput_speedup_interval": [scale * bound for bound in row["speedup_interval"]],
+            "mean_prompt_tokens": prompt,
+            "mean_output_tokens": output,
+        }
+    if setting.plan is not None:
+        from app.answers.planned import planned_answer
+
+        row["plan"] = planned_answer(setting, a, setting.plan, batch=batch, context=context)
+    if wanted.explain:
+        row["explain"] = _explained(setting, a, batch, context, wanted.seed)
+    return row
+
+
+def _explained(
+    setting: Setting, a: Acceptance, batch: int, context: int, seed: int
+) -> dict[str, Any]:
+    """Where the time of a step goes; under a plan, of one tensor group's."""
+    return explanation(
+        explain(
+            replace(setting, plan=None),
+            a,
+            batch=batch,
+            context=context,
+            generator=np.random.default_rng(seed),
+        )
+    )
+
+
+def _borrowed(source: Source | None, settings: Sequence[Setting]) -> bool | None:
+    """Whether the acceptance is another model's than any that is asked about; None where it is
+    stated.
+    """
+    if source is None or source.kind == "stated":
+        return None
+    return any(source.asked_on(each.target.name).borrowed for each in settings)
