@@ -116,7 +116,7 @@ class Answer(ABC):
 
     @property
     @abstractmethod
-    def rows(self) -> Sequence[Any]:
+    def own_rows(self) -> Sequence[Any]:
         """The rows of CSV and of data frames."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Answer(ABC):
         Raises:
             InfeasibleError: the first reason, and what would do.
         """
-        if self.rows and not any(getattr(row, "feasible", True) for row in self.rows):
-            reasons = list(dict.fromkeys(row.reason_words for row in self.rows))
+        if self.own_rows and not any(getattr(row, "feasible", True) for row in self.own_rows):
+            reasons = list(dict.fromkeys(row.reason_words for row in self.own_rows))
             more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
             raise InfeasibleError(f"{reasons[0]}{more}")

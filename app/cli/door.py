@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,7 @@ from app.questions.field import Group, NamedField, Stated, fields_of, parameters
 from app.questions.places import require_file, require_folder
 from app.render.csv import write_csv
 from app.render.files import write_files
-from app.render.json import jsonable, print_json
+from app.render.json import jsonable, print_json, write_json
 from app.render.text import show
 from hardware_profiles.errors import InputError
 
@@ -83,8 +84,10 @@ def hand_over(answer: Answer, question: Any) -> None:
         InputError: a place cannot be written.
     """
     if question.csv is not None:
-        write_csv(jsonable(answer.rows), question.csv)
-    if question.out is not None:
+        write_csv(jsonable(answer.own_rows), question.csv)
+    if question.out is not None and _is_object(question.out):
+        write_json(jsonable(answer), question.out)
+    elif question.out is not None:
         write_files(answer, question.out)
     if question.json:
         print_json(jsonable(answer))
@@ -101,10 +104,17 @@ def _argument(name: str, kind: Any, stated: Stated) -> Any:
     return stated.values[name]
 
 
+def _is_object(place: Path) -> bool:
+    """Whether `--out` names a file for the JSON object alone."""
+    return place.suffix == ".json" and not place.is_dir()
+
+
 def _check_place(f: NamedField, value: Any) -> None:
     """Refuse, before any work, a folder or file that cannot be written."""
-    if value is not None and f.row.place == "folder":
+    if value is not None and f.row.place == "folder" and not _is_object(value):
         require_folder(value, f.option)
+    elif value is not None and f.row.place == "folder":
+        require_folder(value.parent, f.option)
     elif value is not None and f.row.place == "file":
         require_file(value, f.option)
 

@@ -185,7 +185,7 @@ class Question:
     @property
     def values(self) -> dict[str, Any]:
         """The value of every field, by name."""
-        return {field.name: getattr(self, field.name) for field in fields_of(type(self))}
+        return {field.name: getattr(self, field.name) for field in fields_of(self.__class__)}
 
     @property
     def given(self) -> dict[str, Any]:
@@ -193,18 +193,21 @@ class Question:
         return {name: value for name, value in self.values.items() if name in self.stated}
 
 
+_WHERE_IT_GOES = ("out", "csv", "json", "quiet", "resume")
+
+
 def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
     """What was asked, as an answer repeats it: the value of every field by its keyword.
 
     Args:
-        question: whose fields on how it is run and printed are left out, except the seed.
+        question: whose fields on where the answer goes are left out.
         resolved: values by keyword that say more than what was stated, such as the device that a
             configuration file names.
     """
     inputs = {
         field.keyword: None if (value := getattr(question, field.name)) == "" else value
-        for field in fields_of(type(question))
-        if field.row.group is not Group.OUTPUT and field.name not in ("quiet", "resume")
+        for field in fields_of(question.__class__)
+        if field.name not in _WHERE_IT_GOES
     }
     return inputs | resolved
 
@@ -219,7 +222,7 @@ def parameters_of(verb: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 @lru_cache
-def fields_of(verb: Callable[..., Any]) -> tuple[NamedField, ...]:
+def fields_of(verb: Any) -> tuple[NamedField, ...]:
     """The fields that a verb takes, those of its records in their place.
 
     Args:

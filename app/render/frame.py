@@ -34,8 +34,8 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None) -> "
     flat = [flat_row(row) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     if columns is not None:
-        places = {name: _place(name, columns) for name in names}
-        names = sorted((n for n in names if places[n] is not None), key=lambda n: places[n])
+        places = {n: place for n in names if (place := _place(n, columns)) is not None}
+        names = sorted(places, key=lambda name: places[name])
     return pandas.DataFrame(flat, columns=names)
 
 
@@ -43,15 +43,15 @@ def wanted_columns(answer: Answer) -> list[str]:
     """The attributes that the answer's first table shows, and why a row cannot be."""
     table = next(part for part in answer.shown() if isinstance(part, Table))
     known: dict[str, Any] = {}
-    for kind in dict.fromkeys(type(row) for row in table.rows):
-        known = {**columns_of(kind), **known}
+    for row in {row.__class__: row for row in table.rows}.values():
+        known = {**columns_of(row.__class__), **known}
     names = [name for shown in table.columns for name in (known[shown].of or (shown,))]
     return [*names, "feasible", "reason"]
 
 
 def rows_of(answer: Answer) -> list[dict[str, Any]]:
     """The rows of an answer as they stand in JSON."""
-    return [jsonable(row) for row in answer.rows]
+    return [jsonable(row) for row in answer.own_rows]
 
 
 def _place(flat_name: str, columns: Sequence[str]) -> int | None:

@@ -197,8 +197,8 @@ def show(parts: Iterable[Table | ShownTable | str]) -> None:
 def _columns(table: Table) -> dict[str, Column]:
     """The columns of a table, from whichever type of its rows has them."""
     known: dict[str, Column] = {}
-    for kind in dict.fromkeys(type(row) for row in table.rows):
-        known = {**columns_of(kind), **known}
+    for row in {row.__class__: row for row in table.rows}.values():
+        known = {**columns_of(row.__class__), **known}
     return {name: known.get(name, Column("")) for name in table.columns}
 
 

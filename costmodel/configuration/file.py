@@ -18,7 +18,8 @@ from hardware_profiles.outside_file import read_bounded
 MAX_FILE_BYTES = 16 << 20
 
 
-ANSWER_SCHEMAS = (1, 2)  # which hold configurations alike; 2 spells drafts in another way
+# configurations are alike in all: 2 spells drafts in another way, 3 repeats every field of a question
+ANSWER_SCHEMAS = (1, 2, 3)
 
 
 def read_configuration(
@@ -70,7 +71,7 @@ def _choice(
 ) -> Mapping[str, Any]:
     if document.get("schema") not in ANSWER_SCHEMAS:
         raise InputError(
-            "must be an answer of `rooftree optimize` with schema 1 or 2", file=file, key="schema"
+            "must be an answer of `rooftree optimize` with schema 1 to 3", file=file, key="schema"
         )
     choices = _rows(document, "choices", file)
     fits = [

@@ -13,10 +13,9 @@ from app.answers.drafting import drafting
 from app.answers.explanations import explanation, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
 from app.answers.optimize import acceptance, breakdown, named_terms, point
-from app.answers.predict.rows import Phases, Prediction, Predictions, ServedRow, ServedRows
+from app.answers.predict.rows import Phases, Prediction, Predictions
 from app.questions.field import inputs_of
 from app.questions.predict import PredictQuestion
-from app.questions.record_files import read_records
 from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
 from app.questions.resolve.asked import ComparedShapes, asked, drafts_of, with_options
 from app.questions.resolve.configurations import plain as plain_decoding
@@ -39,7 +38,6 @@ from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InfeasibleError, InputError
-from simulator.closed_loop.table_rows import answer_rows
 
 _SOURCES = (
     "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything"
@@ -69,20 +67,6 @@ class _Cell(NamedTuple):
     plain: Callable[[int, int], StepCost]
 
 
-_OF_ROWS = (
-    "model",
-    "trace",
-    "acceptance",
-    "tokens_per_step",
-    "drafter",
-    "tree",
-    "overrides",
-    "shape",
-    "stop",
-    "transform",
-)
-
-
 def answer(question: PredictQuestion) -> Answer:
     """Cost every combination of batch, context and draft length, or every row of a table.
 
@@ -90,7 +74,10 @@ def answer(question: PredictQuestion) -> Answer:
         InputError: a value that makes no sense, or nothing that says what is accepted.
     """
     if question.table is not None:
-        return _answer_table(question)
+        # the serving loop behind it is compiled code that other questions need not load
+        from app.answers.predict.table import answer_table
+
+        return answer_table(question)
     given = question.given
     batches = whole_numbers(question.batch, "--batch", least=1)
     cells = cells_of(given)
@@ -132,36 +119,6 @@ def answer(question: PredictQuestion) -> Answer:
         predictions=rows,
         remarks=numbers_words(source, configurations),
         roofs=roofs_of(able[0]),
-    )
-
-
-def _answer_table(question: PredictQuestion) -> ServedRows:
-    """Times to first and per output token of every row of a table of serving runs.
-
-    Raises:
-        InputError: the file cannot be read, lacks a column, or an option says what its rows say.
-    """
-    for name in _OF_ROWS:
-        if value := getattr(question, name):
-            rule = "does not go with --table, whose rows say it themselves"
-            option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
-            raise InputError(rule, key=option, value=str(value))
-    table = question.table
-    assert table is not None
-    answered = answer_rows(read_records(table), file=str(table), seed=question.seed)
-    return ServedRows(
-        inputs={"table": str(table), "seed": question.seed},
-        served=[
-            ServedRow(
-                id=row.id,
-                ttft_ms=row.ttft_ms,
-                tpot_ms=row.tpot_ms,
-                ttft_ms_interval=row.ttft_ms_interval,
-                tpot_ms_interval=row.tpot_ms_interval,
-                reason=row.reason,
-            )
-            for row in answered
-        ],
     )
 
 

@@ -123,7 +123,7 @@ class Predictions(Answer):
     roofs: Mapping[str, Any]
 
     @property
-    def rows(self) -> Sequence[Prediction | MarkedCell]:
+    def own_rows(self) -> Sequence[Prediction | MarkedCell]:
         """The predictions."""
         return self.predictions
 
@@ -258,22 +258,21 @@ class ServedRows(Answer):
     """The answer of `predict --table`: times to first and per output token of every row."""
 
     name: ClassVar[str] = "rows"
-    served: Sequence[ServedRow]
+    rows: Sequence[ServedRow]
 
     @property
-    def rows(self) -> Sequence[ServedRow]:
+    def own_rows(self) -> Sequence[ServedRow]:
         """The rows of the table."""
-        return self.served
+        return self.rows
 
     def shown(self) -> Iterator[Table | str]:
         """The rows, with how many of them have no answer."""
-        unanswered = sum(row.reason is not None for row in self.served)
+        unanswered = sum(row.reason is not None for row in self.rows)
         yield Table(
             title=str(self.inputs["table"]).rpartition("/")[2],
-            rows=self.served,
+            rows=self.rows,
             columns=["id", "ttft_ms", "tpot_ms", "reason"],
             caption=(
-                f"brackets: 80 % intervals; {unanswered} of {len(self.served)} rows without an"
-                " answer"
+                f"brackets: 80 % intervals; {unanswered} of {len(self.rows)} rows without an answer"
             ),
         )

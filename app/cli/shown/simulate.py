@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.answers.numbers import TimeUnit
+    from app.answers.simulations.cases import LoadPoint, SimulationCase
     from app.cli.output import Answered
-    from app.render.html.simulation_page import LoadPoint, SimulationCase
 
 _TIMES = (
     ("ttft_s", "mean"),

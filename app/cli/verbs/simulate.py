@@ -34,7 +34,7 @@ from app.questions.resolve.scenarios import asked_scenario
 from app.questions.values import milliseconds
 
 if TYPE_CHECKING:
-    from app.render.html.simulation_page import LoadPoint, SimulationCase
+    from app.answers.simulations.cases import LoadPoint, SimulationCase
     from simulator.scenario.file import ScenarioFile
 
 MOST_SEEDS = 1000

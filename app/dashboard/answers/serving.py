@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from app.answers.simulations.cases import SimulationCase
 from app.answers.simulations.runs import run_cases
 from app.dashboard.answer import Card, Figure, PageAnswer, scenario, shown_path, trace_path
 from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command, milliseconds
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
-from app.render.html.simulation_page import SimulationCase, shares
+from app.render.html.simulation_page import shares
 from hardware_profiles.units import MILLI
 from simulator.results.steady import SteadyWindow, steady_window
 from simulator.scenario.build import Prepared, prepare

@@ -8,7 +8,7 @@ Leaves out how a question is asked (`rooftree.questions`) and what figures look 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from html import escape
 from pathlib import Path
@@ -88,8 +88,10 @@ class Answer:
             import pandas
 
             return pandas.read_parquet(self["out"])
-        shown = isinstance(self._answered, Typed) and part is None and not all_columns
-        return frame(self.rows(part), wanted_columns(self._answered) if shown else None)
+        columns = None
+        if isinstance(self._answered, Typed) and part is None and not all_columns:
+            columns = wanted_columns(self._answered)
+        return frame(self.rows(part), columns)
 
     def rows(self, part: str | None = None) -> list[dict[str, Any]]:
         """The rows of the answer as they stand in the object.
@@ -102,7 +104,7 @@ class Answer:
         """
         body = self.to_json()
         if isinstance(self._answered, Typed) and part is None:
-            return [dict(row) for row in jsonable(self._answered.rows)]
+            return [dict(row) for row in jsonable(self._answered.own_rows)]
         parts = (part,) if part is not None else ROWS.get(self.verb, ())
         if (
             self.verb == "simulate" and part is None and "metrics" not in body
@@ -164,7 +166,7 @@ class Answer:
     def _repr_html_(self) -> str:
         return "".join(_html(part) for part in self._parts())
 
-    def _parts(self) -> list[ShownTable | Table | str]:
+    def _parts(self) -> Sequence[ShownTable | Table | str]:
         """The tables and sentences that the command prints."""
         from app.render.text import shown_by
 

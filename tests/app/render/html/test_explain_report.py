@@ -8,7 +8,7 @@ import pytest
 
 from app.answers.explanations import explanation, roofs_of
 from app.render.html import page
-from app.render.html.explain_report import summary_lines, write_break_even, write_explanations
+from app.render.html.explain_report import write_break_even, write_explanations
 from costmodel.answers.explain import explain
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -66,13 +66,6 @@ def test_break_evens_have_a_map_per_draft_length(tmp_path):
     unknown = [{key: value for key, value in p.items() if key != "speedup"} for p in points]
     write_break_even({"inputs": {}, "points": unknown}, tmp_path / "u.html")
     assert set(figures((tmp_path / "u.html").read_text(encoding="utf-8"))) == {"least-1", "least-3"}
-
-
-def test_lines_of_a_table_sum_to_the_step(answer):
-    told = answer["predictions"][0]["explain"]
-    lines = summary_lines(told)
-    assert sum(float(line[2]) for line in lines) == pytest.approx(100, abs=1)
-    assert [line[0] for line in lines] == [o["name"] for o in told["operations"]]
 
 
 def test_a_place_that_cannot_be_written_is_refused(answer, tmp_path):
