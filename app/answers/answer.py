@@ -87,6 +87,7 @@ class Table:
         caption: below it.
         once: columns that are said once below the title where all rows hold the same.
         mark: column in which a row that cannot be says so; empty: the last.
+        kind: type of the rows, for heads where there may be none of it; None: theirs.
     """
 
     title: str
@@ -95,6 +96,16 @@ class Table:
     caption: str = ""
     once: Sequence[str] = ()
     mark: str = ""
+    kind: type | None = None
+
+
+def shown_columns(table: Table) -> dict[str, Column]:
+    """The columns of a table, from whichever type of its rows has them."""
+    kinds = dict.fromkeys([*filter(None, [table.kind]), *(row.__class__ for row in table.rows)])
+    known: dict[str, Column] = {}
+    for kind in kinds:
+        known = {**columns_of(kind), **known}
+    return {name: known.get(name, Column("")) for name in table.columns}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,6 +135,8 @@ class MarkedCell(Row):
     model: Annotated[str, Column("Target model.")]
     device: Annotated[str, Column("Device.")]
     engine: Annotated[str, Column("Serving engine.")]
+    tp: Annotated[int | None, Column("Devices that share every layer.")] = None
+    method: Annotated[str | None, Column("Decoding method.")] = None
     batch: Annotated[int | None, Column("Requests that decode together.")] = None
     context: Annotated[int | None, Column("Cached tokens per request.")] = None
     draft: Annotated[str | None, Column("Shape of the drafts.")] = None

@@ -185,7 +185,8 @@ class Question:
     @property
     def values(self) -> dict[str, Any]:
         """The value of every field, by name."""
-        return {field.name: getattr(self, field.name) for field in fields_of(self.__class__)}
+        kind: Callable[..., Any] = type(self)
+        return {field.name: getattr(self, field.name) for field in fields_of(kind)}
 
     @property
     def given(self) -> dict[str, Any]:
@@ -204,9 +205,10 @@ def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
         resolved: values by keyword that say more than what was stated, such as the device that a
             configuration file names.
     """
+    kind: Callable[..., Any] = type(question)
     inputs = {
         field.keyword: None if (value := getattr(question, field.name)) == "" else value
-        for field in fields_of(question.__class__)
+        for field in fields_of(kind)
         if field.name not in _WHERE_IT_GOES
     }
     return inputs | resolved
@@ -222,7 +224,7 @@ def parameters_of(verb: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 @lru_cache
-def fields_of(verb: Any) -> tuple[NamedField, ...]:
+def fields_of(verb: Callable[..., Any]) -> tuple[NamedField, ...]:
     """The fields that a verb takes, those of its records in their place.
 
     Args:

@@ -8,7 +8,7 @@ for.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.answers.answer import Answer, Table, columns_of
+from app.answers.answer import Answer, Table, shown_columns
 from app.render.csv import flat_row
 from app.render.json import jsonable
 from hardware_profiles.errors import InputError
@@ -42,10 +42,8 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None) -> "
 def wanted_columns(answer: Answer) -> list[str]:
     """The attributes that the answer's first table shows, and why a row cannot be."""
     table = next(part for part in answer.shown() if isinstance(part, Table))
-    known: dict[str, Any] = {}
-    for row in {row.__class__: row for row in table.rows}.values():
-        known = {**columns_of(row.__class__), **known}
-    names = [name for shown in table.columns for name in (known[shown].of or (shown,))]
+    columns = shown_columns(table)
+    names = [name for shown in table.columns for name in (columns[shown].of or (shown,))]
     return [*names, "feasible", "reason"]
 
 

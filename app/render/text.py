@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from app.answers.answer import Column, Table, columns_of
+from app.answers.answer import Column, Table, shown_columns
 from app.answers.numbers import TimeUnit, fixed, plain, ranged, time_unit
 from hardware_profiles.units import GIGA
 
@@ -162,7 +162,7 @@ def drawn(table: Table | ShownTable) -> DrawnTable:
     if isinstance(table, ShownTable):
         cells = [list(row) for row in table.rows]
         return DrawnTable(heads=list(table.columns), cells=cells, once=list(table.once))
-    columns = _columns(table)
+    columns = shown_columns(table)
     times = [
         seconds
         for row in table.rows
@@ -192,14 +192,6 @@ def show(parts: Iterable[Table | ShownTable | str]) -> None:
             continue
         words = drawn(part)
         print_table(part.title, words.heads, words.cells, caption=part.caption, once=words.once)
-
-
-def _columns(table: Table) -> dict[str, Column]:
-    """The columns of a table, from whichever type of its rows has them."""
-    known: dict[str, Column] = {}
-    for row in {row.__class__: row for row in table.rows}.values():
-        known = {**columns_of(row.__class__), **known}
-    return {name: known.get(name, Column("")) for name in table.columns}
 
 
 def _numbers(value: Any) -> list[float]:

@@ -84,7 +84,7 @@ class PlannedCell(Row):
     draft: Annotated[str, Column("Shape of the drafts.")]
     tokens_per_s_per_device: Annotated[float, Column("Tokens/s.", "tokens/s per device")]
     bytes_per_device: Annotated[
-        float, Column("Memory in use.", head="per device", unit="bytes", decimals=1)
+        float, Column("Memory in use.", head="memory per device", unit="bytes", decimals=1)
     ]
 
 
@@ -152,6 +152,7 @@ class Predictions(Answer):
             ],
             caption="brackets: 80 % intervals",
             once=[*names, "batch", "context", "draft"],
+            kind=Prediction,
         )
         if any(row.throughput_speedup is not None for row in able):
             yield (

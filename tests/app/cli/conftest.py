@@ -81,7 +81,7 @@ def _answer_of(**wrong):
 
 ANSWERS = {
     "answer": ANSWER,
-    "answer-schema": ANSWER | {"schema": 3},
+    "answer-schema": ANSWER | {"schema": 9},
     "answer-number": ANSWER | {"choices": [1]},
     "answer-old": ANSWER
     | {"choices": [{"batch": 1, "context": 8, "method": "n-gram", "draft_tokens": 3}]},
