@@ -9,9 +9,10 @@ notebooks of the tables that the answer names. Leaves out how anything looks.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from hardware_profiles.errors import InfeasibleError
@@ -86,7 +87,7 @@ class Table:
         columns: names of attributes or properties of the rows, in their order.
         caption: below it.
         once: columns that are said once below the title where all rows hold the same.
-        mark: column in which a row that cannot be says so; empty: the last.
+        mark: column in which a row that cannot be run shows its `mark`; empty: the last.
         kind: type of the rows, for heads where there may be none of it; None: theirs.
     """
 
@@ -134,13 +135,19 @@ class Answer(ABC):
     def shown(self) -> Iterable[Table | str]:
         """The tables and sentences that a person is shown, in their order."""
 
+    def writers(self) -> Sequence[Callable[[Path, Path], object]]:
+        """What writes files beside the JSON object: called with the folder in which they are made,
+        and with the folder that they go to once all are whole.
+        """
+        return ()
+
     def require(self) -> None:
         """End where the answer has been shown and no row of it can be run.
 
         Raises:
             InfeasibleError: the first reason, and what would do.
         """
-        if self.own_rows and not any(getattr(row, "feasible", True) for row in self.own_rows):
+        if self.own_rows and all(hasattr(row, "mark") for row in self.own_rows):
             reasons = list(dict.fromkeys(row.reason_words for row in self.own_rows))
             more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
             raise InfeasibleError(f"{reasons[0]}{more}")

@@ -15,12 +15,12 @@ import typer
 
 from app.answers.answer import Answer
 from app.cli import completion
-from app.cli.progress_lines import remark
+from app.cli.progress import remark
 from app.questions import fields as table
 from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
 from app.questions.places import require_file, require_folder
 from app.render.csv import write_csv
-from app.render.files import write_files
+from app.render.files import write_files, write_plot
 from app.render.json import jsonable, print_json, write_json
 from app.render.text import show
 from hardware_profiles.errors import InputError
@@ -64,6 +64,8 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
     if isinstance(verb, type):
         question = verb(**complete, stated=stated.names)
         answer = import_module(question.answered_by).answer(question)
+        if (plot := getattr(question, "plot", None)) is not None:
+            write_plot(answer, plot)
         if not silent:
             hand_over(answer, question)
         answer.require()

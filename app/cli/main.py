@@ -28,7 +28,6 @@ from app.cli.verbs import (
     replay,
     reproduce,
     score,
-    simulate,
     sweep,
     traces,
     traces_import,
@@ -37,6 +36,7 @@ from app.cli.verbs import (
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.predict import PredictQuestion
+from app.questions.simulate import SimulateQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -56,7 +56,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "replay": replay.replay,
     "reproduce": reproduce.reproduce,
     "score": score.score,
-    "simulate": simulate.simulate,
+    "simulate": SimulateQuestion,
     "sweep": sweep.sweep,
     "tree": tree.tree,
     "record": record.record,
@@ -222,7 +222,7 @@ def _as_key(option: str) -> str | None:
     """The key of `simulate` that replaces an option of an earlier version; None where there was no
     such option.
     """
-    from app.cli.shown.simulate import key_of_option
+    from app.questions.former_options import key_of_option
 
     key = key_of_option(option)
     return None if key is None else f"{option} is a key of the scenario: --set {key}=VALUE"

@@ -1,47 +1,35 @@
-"""How is progress shown? A bar on standard error, for work whose size is known."""
+"""What is said on standard error while a verb works, and of the question it was asked."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+def remark(text: str) -> None:
+    """Print a line about the question on standard error, which leaves a JSON answer whole."""
+    sys.stderr.write(f"{text}\n")
+
+
 @contextmanager
-def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar; what it yields takes what is being done, how much of it is done, and how much
-    there is.
-
-    Silent where standard error is no terminal.
-
-    Args:
-        quiet: show nothing.
+def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error that shows the latest line of text; silent where it is no
+    terminal.
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda name, done, total: None
+        yield lambda text: None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("preparing", total=None)
-        current = ""
+    with Console(stderr=True).status("starting") as status:
+        yield status.update
 
-        def show(name: str, done: int, total: int) -> None:
-            nonlocal current
-            if name != current:
-                bar.reset(task, description=name)
-                current = name
-            bar.update(task, completed=done, total=total)
 
-        yield show
+def progress_lines(quiet: bool) -> Callable[[str], None]:
+    """What writes every text to standard error as a line that stays: for runs of minutes."""
+
+    def tell(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(text.rstrip() + "\n")
+            sys.stderr.flush()
+
+    return tell

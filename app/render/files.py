@@ -1,4 +1,4 @@
-"""Which files is an answer? Its JSON object, and its page."""
+"""Which files is an answer? Its JSON object, what goes with it, and its page."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -10,6 +10,11 @@ from hardware_profiles.whole_file import whole_folder
 
 PAGES: Mapping[str, str] = {"Predictions": "app.render.html.explain_report"}
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
+PLOTS: Mapping[str, str] = {
+    "Simulation": "app.render.html.simulation_page",
+    "HighestRates": "app.render.html.simulation_page",
+}
+"""Module with `write_plot(answer, path)`, the page of `--plot`, by type of answer."""
 
 
 def write_files(answer: Answer, folder: Path) -> None:
@@ -19,7 +24,19 @@ def write_files(answer: Answer, folder: Path) -> None:
         InputError: the folder cannot be written.
     """
     with whole_folder(folder) as stage:
-        write_json(jsonable(answer), stage / f"{answer.name}.json")
+        if answer.name:
+            write_json(jsonable(answer), stage / f"{answer.name}.json")
+        for write in answer.writers():
+            write(stage, folder)
         if (module := PAGES.get(type(answer).__name__)) is not None:
             pages: Callable[[Answer, Path], None] = import_module(module).write_pages
             pages(answer, stage)
+
+
+def write_plot(answer: Answer, path: Path) -> None:
+    """Write the page that `--plot` names.
+
+    Raises:
+        InputError: plotly is missing, or the place cannot be written.
+    """
+    import_module(PLOTS[type(answer).__name__]).write_plot(answer, path)

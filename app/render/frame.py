@@ -39,17 +39,25 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None) -> "
     return pandas.DataFrame(flat, columns=names)
 
 
-def wanted_columns(answer: Answer) -> list[str]:
-    """The attributes that the answer's first table shows, and why a row cannot be."""
-    table = next(part for part in answer.shown() if isinstance(part, Table))
+def wanted_columns(answer: Answer) -> list[str] | None:
+    """The attributes that the answer's first table shows, and why a row cannot be run; None where
+    it shows no table.
+    """
+    table = next((part for part in answer.shown() if isinstance(part, Table)), None)
+    if table is None:
+        return None
     columns = shown_columns(table)
     names = [name for shown in table.columns for name in (columns[shown].of or (shown,))]
     return [*names, "feasible", "reason"]
 
 
-def rows_of(answer: Answer) -> list[dict[str, Any]]:
-    """The rows of an answer as they stand in JSON."""
-    return [jsonable(row) for row in answer.own_rows]
+def wanted_rows(answer: Answer) -> list[dict[str, Any]]:
+    """The rows of an answer as they stand in JSON, with what its first table works out of them."""
+    columns = wanted_columns(answer) or []
+    return [
+        {name: getattr(row, name) for name in columns if hasattr(row, name)} | jsonable(row)
+        for row in answer.own_rows
+    ]
 
 
 def _place(flat_name: str, columns: Sequence[str]) -> int | None:

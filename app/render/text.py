@@ -208,7 +208,7 @@ def _head(name: str, column: Column, unit: TimeUnit) -> str:
 
 def _mark(row: Any, name: str, mark: str) -> str:
     """What a row that cannot be says in the column of marks."""
-    return row.mark if name == mark and not getattr(row, "feasible", True) else ""
+    return getattr(row, "mark", "") if name == mark else ""
 
 
 def _cell(row: Any, name: str, column: Column, unit: TimeUnit) -> str:

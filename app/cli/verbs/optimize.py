@@ -137,7 +137,7 @@ def optimize(
     """Search drafters, draft lengths, trees and batches; write what engines load."""
     from app.answers.cells import cells_of, names_of
     from app.cli.cell_answers import cell_answer, together
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.questions.places import require_folder
     from app.questions.resolve.counters import counters_source, running_engine, scrapes
     from costmodel.answers.workload import Limits

@@ -155,8 +155,8 @@ def full_search(
     from app.answers.joint.answer import joint_answer
     from app.answers.joint.exports import joint_deployables
     from app.answers.joint.rows import joint_object
+    from app.answers.progress import counting
     from app.cli.output import deliver
-    from app.cli.progress import counting
     from app.cli.shown.joint import print_joint
     from app.questions.resolve.accepted import as_given
     from app.render.charts.joint_words import uncarried_words, unmet_words

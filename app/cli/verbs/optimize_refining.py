@@ -140,7 +140,7 @@ def _searched(
     from app.answers.cells import require_one, runnable
     from app.answers.refining import paying_rows, search_rows
     from app.cli.output import deliver
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.shown.refining import print_search
     from costmodel.optimizers.refining.search import ESTIMATED, QUALITY, search_policies
 

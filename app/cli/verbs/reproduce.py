@@ -57,7 +57,7 @@ def reproduce(
     """
     from app.answers.reproduction import reproduction
     from app.cli.output import deliver
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.shown.reproduce import print_reproduction
     from app.questions.places import require_file
     from costmodel.method_library import load_method

@@ -73,7 +73,7 @@ def score(
     from app.answers.scoring.measured import measurements
     from app.answers.scoring.score import scored
     from app.cli.output import deliver
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.shown.score import print_score
     from app.questions.places import require_file
     from hardware_profiles.errors import InputError

@@ -79,10 +79,10 @@ def sweep(
             "Missing a FILE of lists and '--out', or '--compare OLD NEW'; see `rooftree sweep"
             " --help`"
         )
+    from app.answers.progress import counting
     from app.answers.sweep.file import read_sweep
     from app.answers.sweep.run import run_sweep
     from app.cli.output import deliver
-    from app.cli.progress import counting
     from app.questions.places import require_file
 
     require_file(out)

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
-    "predict": ("predictions", "rows"),
     "replay": ("chains", "trees", "varying"),
     "reproduce": ("rows",),
     "score": ("slices",),
-    "simulate": ("cases", "load"),
     "tree": ("trees", "splits"),
     "breakeven": ("points",),
     "capacity": ("plans",),
@@ -82,16 +80,15 @@ class Answer:
         Raises:
             InputError: no such rows, or pandas is missing.
         """
-        from app.render.frame import frame, wanted_columns
+        from app.render.frame import frame, wanted_columns, wanted_rows
 
         if part is None and self.verb == "sweep" and "out" in self.keys():
             import pandas
 
             return pandas.read_parquet(self["out"])
-        columns = None
         if isinstance(self._answered, Typed) and part is None and not all_columns:
-            columns = wanted_columns(self._answered)
-        return frame(self.rows(part), columns)
+            return frame(wanted_rows(self._answered), wanted_columns(self._answered))
+        return frame(self.rows(part), None)
 
     def rows(self, part: str | None = None) -> list[dict[str, Any]]:
         """The rows of the answer as they stand in the object.
@@ -106,12 +103,6 @@ class Answer:
         if isinstance(self._answered, Typed) and part is None:
             return [dict(row) for row in jsonable(self._answered.own_rows)]
         parts = (part,) if part is not None else ROWS.get(self.verb, ())
-        if (
-            self.verb == "simulate" and part is None and "metrics" not in body
-        ):  # compared, not run once
-            parts = tuple(key for key in ("highest_rates", "policies", "loads") if key in body)
-        elif self.verb == "simulate" and part is None:
-            body["cases"] = body.get("cases") or [{"name": "as asked", "metrics": body["metrics"]}]
         found = [row for key in parts for row in body.get(key) or ()]
         if not all(isinstance(row, Mapping) for row in found) or (
             part is not None and part not in body

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from app.questions.groups import RefiningOptions, names_in
+
 if TYPE_CHECKING:
-    from app.questions.groups import RefiningOptions
     from costmodel.configuration import DecodingConfiguration
     from traces.kinds.refine_policy import Cache, RefinePolicy
 
@@ -225,7 +226,7 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
     return False
 
 
-def refine_values(refining: "RefiningOptions", section: Any) -> dict[str, Any]:
+def refine_values(refining: RefiningOptions, section: Any) -> dict[str, Any]:
     """Keys of a scenario for what options say of masked blocks; the file's stand where they say
     nothing.
 
@@ -236,8 +237,6 @@ def refine_values(refining: "RefiningOptions", section: Any) -> dict[str, Any]:
     Raises:
         InputError: no method that refines masked blocks, several policies, or options out of range.
     """
-    from dataclasses import asdict
-
     from app.questions.values import method_slug
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from costmodel.laws.refined_method import method_policy
@@ -245,7 +244,9 @@ def refine_values(refining: "RefiningOptions", section: Any) -> dict[str, Any]:
     from hardware_profiles.errors import InputError
     from simulator.scenario.refined import written_policy
 
-    options = {name: value for name, value in asdict(refining).items() if value}
+    options = {
+        name: value for name in names_in(RefiningOptions) if (value := getattr(refining, name))
+    }
     if not options:
         return {}
     given = section if isinstance(section, Mapping) else {}

@@ -5,6 +5,7 @@ Leaves out the numbers themselves (`simulator.results.metrics`).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.answers.simulations.cases import LoadPoint, SimulationCase
+from app.answers.simulations.rows import HighestRates, Simulation
 from app.render.charts.charts import DASHES, PALETTE, Figure, digits, framed
 from app.render.html.page import figure_card, html_page, html_table, write_page
 from hardware_profiles.errors import InputError
@@ -21,6 +23,19 @@ from simulator.loop.histogram import LEAST_S, WIDTH, Histogram
 
 MOST_POINTS = 400
 _TAIL = 0.001  # distributions are drawn to the last request in a thousand
+
+
+def write_plot(answer: Simulation | HighestRates, path: Path) -> None:
+    """Write the page of an answer of `simulate`.
+
+    Raises:
+        InputError: as `write_simulation_page`.
+    """
+    if isinstance(answer, Simulation):
+        write_simulation_page(answer.simulated, answer.points, path, title=answer.title)
+        return
+    rows = [asdict(row) for row in answer.highest_rates]
+    write_load_page(rows, answer.points, answer.good_share, path, title=answer.title)
 
 
 def write_simulation_page(

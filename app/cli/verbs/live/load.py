@@ -89,8 +89,8 @@ def load(
     Example: rooftree load http://127.0.0.1:8080 --rate 2 --count 200 --prompt-tokens 256
     --output-tokens 128 --out run
     """
+    from app.answers.progress import counting
     from app.cli.output import deliver
-    from app.cli.progress import counting
     from app.cli.shown.live import print_load
     from app.cli.verbs.live.traffic import (
         drawn_workload,

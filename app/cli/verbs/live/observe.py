@@ -41,7 +41,7 @@ def observe(
     Example: rooftree observe http://127.0.0.1:8000 --for 60s --out acceptance.parquet
     """
     from app.cli.output import deliver
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.shown.live import print_observation
     from app.cli.verbs.machine.campaign import seconds
     from app.questions.places import require_file

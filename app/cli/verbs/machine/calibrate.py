@@ -75,7 +75,7 @@ def calibrate(
     or --engine llama.cpp which engine, of which --budget, --results, --resume, --base, --threads
     and --out hold too.
     """
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.verbs.machine.calibration.profile_file import (
         check_profile_file,
         write_profile_file,

@@ -40,7 +40,7 @@ def campaign(
     quiet: Quiet = False,
 ) -> None:
     """Measure what a campaign file lists, most important first, until the budget is spent."""
-    from app.cli.progress_lines import progress_lines
+    from app.cli.progress import progress_lines
     from app.questions.places import require_folder
     from app.render.json import print_json
     from app.render.text import print_table, say

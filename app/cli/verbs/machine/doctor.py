@@ -51,7 +51,7 @@ def _examine(device: str, *, json: bool, quiet: bool) -> None:
     """Run the probes of a GPU and say what each found."""
     from dataclasses import asdict
 
-    from app.cli.progress_lines import progress_lines
+    from app.cli.progress import progress_lines
     from app.render.json import print_json
     from app.render.text import print_table
     from hardware_profiles.errors import InputError

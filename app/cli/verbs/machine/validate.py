@@ -315,7 +315,7 @@ def _score_passes(
 def _run(
     asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool
 ) -> None:
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.verbs.machine.campaign import seconds
     from app.cli.verbs.machine.validate_report import leave_report
     from real_runs.validation.validate import DRAFTERS, ValidateOptions

@@ -34,7 +34,7 @@ def validate_transformers(
     Raises:
         InputError: a model that Transformers' Llama does not run, or options that do not fit.
     """
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.exporters.registry import export
     from app.exporters.transformers import TARGET_FILE
     from app.render.json import print_json, write_json

@@ -36,7 +36,7 @@ def validate_refining(given: Mapping[str, Any], *, out: Path, json: bool, quiet:
         InputError: an option that says nothing here, a method that refines no masked blocks, or
             what the validation refuses.
     """
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.verbs.machine.campaign import seconds
     from app.cli.verbs.machine.validate_report import leave_report
     from app.questions.places import require_folder

@@ -19,7 +19,7 @@ def validate_card(
     Raises:
         InputError: no GPU, wrong numbers, or too little was measured.
     """
-    from app.cli.progress_lines import progress_lines
+    from app.cli.progress import progress_lines
     from app.cli.verbs.machine.validate_report import leave_report
     from app.questions.places import require_folder
     from app.render.text import say

@@ -40,7 +40,7 @@ def validate_running(
     Raises:
         InputError: not reachable, no drafter, or an engine that cannot run it.
     """
-    from app.cli.progress_lines import progress_lines
+    from app.cli.progress import progress_lines
     from app.cli.verbs.machine.validate_report import leave_report
     from app.questions.places import require_folder
     from app.render.text import say

@@ -35,7 +35,7 @@ def validate_llama_cpp(
     Raises:
         InputError: as of `validate_server`, or a model that is no GGUF file.
     """
-    from app.cli.progress_lines import progress_line
+    from app.cli.progress import progress_line
     from app.cli.verbs.machine.campaign import seconds
     from app.cli.verbs.machine.validate_report import leave_report
     from hardware_profiles.errors import InputError

@@ -38,7 +38,7 @@ def calibrate_here(
     Raises:
         InputError: bad options, or too little was measured.
     """
-    from app.cli.progress_lines import progress_lines
+    from app.cli.progress import progress_lines
     from app.cli.verbs.machine.calibration.profile_file import (
         check_profile_file,
         write_profile_file,

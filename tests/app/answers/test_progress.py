@@ -3,7 +3,7 @@
 import io
 import sys
 
-from app.cli.progress import counting
+from app.answers.progress import counting
 
 
 class Terminal(io.StringIO):

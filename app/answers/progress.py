@@ -1,0 +1,47 @@
+"""How is progress shown? A bar on standard error, for work whose size is known."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar; what it yields takes what is being done, how much of it is done, and how much
+    there is.
+
+    Silent where standard error is no terminal.
+
+    Args:
+        quiet: show nothing.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda name, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("preparing", total=None)
+        current = ""
+
+        def show(name: str, done: int, total: int) -> None:
+            nonlocal current
+            if name != current:
+                bar.reset(task, description=name)
+                current = name
+            bar.update(task, completed=done, total=total)
+
+        yield show

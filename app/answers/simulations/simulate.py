@@ -1,0 +1,313 @@
+"""`simulate`: requests through a scheduler, iteration by iteration, timed by the cost model or a
+measured profile.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from app.answers.answer import Answer
+from app.answers.progress import counting
+from app.answers.simulations.highest_rates import SHARE, highest_rates, settings_of
+from app.answers.simulations.length_policies import compared_policies, policy_names, rows_of
+from app.answers.simulations.replayed_loads import load_names, replayed
+from app.answers.simulations.rows import (
+    ComparedPolicies,
+    HighestRateRow,
+    HighestRates,
+    LoadBeside,
+    LoadsBeside,
+    PolicyRow,
+    ScenarioKeys,
+    Simulated,
+    Simulation,
+    loaded,
+)
+from app.answers.simulations.runs import (
+    over_seeds,
+    prepared_of,
+    rates_of,
+    run_cases,
+    run_loads,
+    variants_of,
+    write_per_request,
+)
+from app.questions.groups import DeploymentOptions, DraftingOptions, names_in
+from app.questions.places import require_file
+from app.questions.resolve.accepted import acceptance_values, draft_lengths
+from app.questions.resolve.asked import DEPLOYMENT_FIELDS
+from app.questions.resolve.scenarios import asked_scenario
+from app.questions.simulate import SimulateQuestion
+from app.questions.values import milliseconds
+from costmodel.answers.workload import Limits
+from hardware_profiles.errors import InputError
+from simulator.results.timeline import write_timeline
+from simulator.scenario.file import ScenarioFile
+from simulator.scenario.schema import schema_keys
+
+_DEPLOYMENT = {
+    name: f"--{name.replace('_', '-')}"
+    for name in names_in(DeploymentOptions)
+    if name in DEPLOYMENT_FIELDS
+}
+_DRAFTING = {name: f"--{name.replace('_', '-')}" for name in names_in(DraftingOptions)}
+_OPTIONS = {
+    "requests.file": "--requests",
+    "requests.rate_per_s": "--rate",
+    "requests.users": "--users",
+    "requests.count": "--count",
+    "requests.prompt_tokens": "--prompt-tokens",
+    "requests.output_tokens": "--output-tokens",
+    "deployment.model": "--model",
+    **{f"deployment.{DEPLOYMENT_FIELDS[name]}": option for name, option in _DEPLOYMENT.items()},
+    **{f"speculation.{name}": option for name, option in _DRAFTING.items()},
+    "speculation.draft_tokens": "--draft-tokens",
+    "speculation.shape": "--shape",
+    "speculation.method": "--method",
+    "slo.ttft_s": "--slo-ttft",
+    "slo.tpot_s": "--slo-tpot",
+}
+
+
+_NOT_WITH_POLICIES = ("compare", "rates", "good_share", "per_request", "timeline", "plot")
+_NOT_BESIDE = (
+    "compare",
+    "policies",
+    "rates",
+    "good_share",
+    "per_request",
+    "timeline",
+    "plot",
+    "csv",
+)
+
+
+def answer(question: SimulateQuestion) -> Answer:
+    """Simulate what a question asks: a scenario with its variants and loads, the highest rates,
+    policies of draft lengths, or measured loads.
+
+    Raises:
+        InputError: options that make no scenario, or that have no meaning beside each other.
+    """
+    if question.explain_schema:
+        return ScenarioKeys(inputs={}, keys=schema_keys())
+    for name in ("per_request", "timeline", "plot"):
+        if (path := getattr(question, name)) is not None:
+            require_file(path, _option(name))
+    lengths = draft_lengths(question.draft_tokens, least=0) or []
+    written, assumed = _scenario(question, max(lengths, default=None))
+    if question.beside:
+        return _beside(question, written, assumed)
+    if question.policies is not None:
+        _refuse_beside("--policies", question, _NOT_WITH_POLICIES)
+        return _policies(question, written, assumed)
+    if question.good_share is not None or len(lengths) > 1:
+        _refuse_beside("--good-share", question, ("per_request", "timeline"))
+        if len(lengths) > 1:
+            _refuse_beside("several --draft-tokens", question, ("compare",))
+        return _highest(question, written, assumed, lengths if len(lengths) > 1 else [])
+    return _simulation(question, written, assumed)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _seeds(question: SimulateQuestion) -> range:
+    return range(question.seed, question.seed + question.seeds)
+
+
+def _scenario(
+    question: SimulateQuestion, draft_tokens: int | None
+) -> tuple[ScenarioFile, list[str]]:
+    """The scenario that is asked about, and what was assumed of it."""
+    assigned = question.assigned or ()
+    named = {
+        **question.named,
+        "deployment.model": question.model,
+        **_deployed(question.given),
+        "speculation.draft_tokens": draft_tokens,
+        "speculation.shape": question.shape,
+        "speculation.method": question.method,
+        **acceptance_values(
+            question,
+            question.trace,
+            draft_tokens,
+            question.model,
+            question.config,
+            assigned=assigned,
+        ),
+        "slo.ttft_s": milliseconds(question.slo_ttft, "--slo-ttft"),
+        "slo.tpot_s": milliseconds(question.slo_tpot, "--slo-tpot"),
+    }
+    if question.beside:
+        _refuse_requests(named)
+        _refuse_loads_and(question)
+        named["requests.file"] = str(question.beside[0])
+    return asked_scenario(
+        {key: value for key, value in named.items() if value is not None},
+        assigned,
+        question.scenario,
+        question.config,
+        question,
+        options=_OPTIONS,
+    )
+
+
+def _deployed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of a scenario for the options of deployment and drafter that stand on the command line."""
+    deployment = {
+        f"deployment.{DEPLOYMENT_FIELDS[name]}": given[name]
+        for name in _DEPLOYMENT
+        if name in given
+    }
+    return deployment | {f"speculation.{name}": given[name] for name in _DRAFTING if name in given}
+
+
+_BESIDE_RULE = "goes without --beside, whose loads are simulated as they are"
+
+
+def _refuse_requests(named: Mapping[str, Any]) -> None:
+    """Refuse requests beside measured loads, which are the requests."""
+    for key, value in named.items():
+        if key.startswith("requests.") and value is not None:
+            raise InputError(_BESIDE_RULE, key=_OPTIONS[key])
+
+
+def _refuse_loads_and(question: SimulateQuestion) -> None:
+    """Refuse what is not written for measured loads."""
+    for name in (*_NOT_BESIDE, *(["seeds"] if question.seeds > 1 else [])):
+        if getattr(question, name) is not None:
+            raise InputError(_BESIDE_RULE, key=_option(name))
+
+
+def _refuse_beside(option: str, question: SimulateQuestion, names: Sequence[str]) -> None:
+    """Refuse what has no meaning beside an option."""
+    for name in names:
+        if getattr(question, name) is not None:
+            raise InputError(f"goes without {option}", key=_option(name))
+
+
+def _policies(
+    question: SimulateQuestion, written: ScenarioFile, assumed: list[str]
+) -> ComparedPolicies:
+    """Policies of draft lengths on the same requests."""
+    names, seeds = policy_names(question.policies or ""), _seeds(question)
+    with counting(question.quiet) as report:
+        prepared = prepared_of(written)
+        outcomes, about = compared_policies(prepared, names, seeds, report)
+    return ComparedPolicies(
+        inputs={**written.model_dump(mode="json", by_alias=True), "policies": names},
+        policies=[PolicyRow(**row) for row in rows_of(outcomes)],
+        schedule=about["schedule"],
+        by=about["by"],
+        seeds=list(seeds),
+        notes=[*assumed, *prepared.notes, *about["notes"]],
+        title=_title(written),
+    )
+
+
+def _beside(question: SimulateQuestion, written: ScenarioFile, assumed: list[str]) -> LoadsBeside:
+    """Measured loads and their simulations."""
+    loads = load_names(question.beside or ())
+    with counting(question.quiet) as report:
+        replays, notes = replayed(written, loads, question.seed, report)
+    return LoadsBeside(
+        inputs={**written.model_dump(mode="json", by_alias=True), "seed": question.seed},
+        loads=[
+            LoadBeside(
+                name=replay.name,
+                requests=replay.requests,
+                rate_per_s=replay.rate_per_s,
+                metrics=replay.metrics,
+                notes=replay.notes,
+            )
+            for replay in replays
+        ],
+        notes=[*assumed, *notes],
+        replays=replays,
+    )
+
+
+def _highest(
+    question: SimulateQuestion, written: ScenarioFile, assumed: list[str], lengths: list[int]
+) -> HighestRates:
+    """The highest rates of draft lengths or variants, and what happens at stated loads."""
+    share = SHARE if question.good_share is None else question.good_share
+    if not 0.0 < share <= 1.0:
+        raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
+    limits = Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share)
+    if limits.ttft_s is None and limits.tpot_s is None:
+        raise InputError(
+            "counts requests within limits; state --slo-ttft, --slo-tpot or both",
+            key="--good-share",
+        )
+    variants, rates = variants_of(question.compare), rates_of(question.rates)
+    seeds = _seeds(question)
+    with counting(question.quiet) as report:
+        prepared = prepared_of(written)
+        settings = settings_of(prepared, lengths, variants)
+        highest, points = highest_rates(settings, rates, share, seeds, report)
+    return HighestRates(
+        inputs={
+            **written.model_dump(mode="json", by_alias=True),
+            "seed": question.seed,
+            "draft_tokens": lengths or None,
+            "rates": rates,
+            "good_share": share,
+        },
+        good_share=share,
+        limits=limits.words,
+        highest_rates=[HighestRateRow(**rate.as_json()) for rate in highest],
+        load=loaded(points),
+        seeds=list(seeds),
+        notes=[*assumed, *prepared.notes],
+        title=_title(written),
+        points=points,
+    )
+
+
+def _simulation(
+    question: SimulateQuestion, written: ScenarioFile, assumed: list[str]
+) -> Simulation:
+    """The scenario, its variants and loads, and the files of the first."""
+    variants, rates = variants_of(question.compare), rates_of(question.rates)
+    seeds = _seeds(question)
+    with counting(question.quiet) as report:
+        prepared = prepared_of(written)
+        cases = run_cases(prepared, variants, question.seed, report)
+        points = run_loads(prepared, variants, rates, question.seed, report)
+        spread = over_seeds(prepared, cases[0].metrics, seeds, report)
+    if question.per_request is not None:
+        question.per_request.parent.mkdir(parents=True, exist_ok=True)
+        write_per_request(cases[0].result, question.per_request)
+    if question.timeline is not None:
+        question.timeline.parent.mkdir(parents=True, exist_ok=True)
+        write_timeline(cases[0].result, question.timeline, title=_title(written))
+    inputs = written.model_dump(mode="json", by_alias=True)
+    several = len(cases) > 1
+    return Simulation(
+        inputs=inputs
+        | {"seed": question.seed, "compare": list(question.compare or ()), "rates": rates},
+        metrics=cases[0].metrics,
+        scheduler=asdict(prepared.scheduler),
+        metrics_interval=spread,
+        seeds=None if spread is None else list(seeds),
+        cases=[Simulated(name=c.name, metrics=c.metrics) for c in cases] if several else None,
+        load=loaded(points) or None,
+        notes=[*assumed, *prepared.notes],
+        title=_title(written),
+        simulated=cases,
+        points=points,
+    )
+
+
+def _title(written: "ScenarioFile") -> str:
+    if written.profile is not None:
+        return (
+            f"{Path(written.profile.prefix).name} (measured kernels), {written.requests.arrivals}"
+            " arrivals"
+        )
+    d = written.deployment
+    return f"{d.model} on {d.device}, {d.engine}, {written.requests.arrivals} arrivals"
