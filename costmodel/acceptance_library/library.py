@@ -62,14 +62,14 @@ def target_slug(name: str) -> str:
     from costmodel.architectures.library import model_card
     from hardware_profiles.errors import UnknownNameError
 
-    known = {
+    slugs = {
         word.casefold(): entry.target
         for entry in _all()
         for word in (entry.target, entry.published_target)
     }
     short = name.rsplit("/", 1)[-1].casefold()
-    if short in known:
-        return known[short]
+    if short in slugs:
+        return slugs[short]
     try:
         return model_card(name).name
     except UnknownNameError:

@@ -155,18 +155,18 @@ def _mean_bounds(
         half = np.full((1, 1), np.log1p(_UNKNOWN_RATIO))
         return -half, half
     calls = [
-        (weight, each)
+        (weight, operation_cost)
         for weight, cost in runs
-        for each in cost.operations
-        if each.name == operation
+        for operation_cost in cost.operations
+        if operation_cost.name == operation
     ]
     if not calls or name not in residuals.regimes:
         half = np.full((1, 1), np.log1p(residuals[name]))
         return -half, half
     sums = np.zeros((3, *shape))
-    for weight, each in calls:
-        where = place(each.timing, each.sizes)
-        share = np.broadcast_to(weight * each.calls * each.timing.seconds, shape)
+    for weight, call in calls:
+        where = place(call.timing, call.sizes)
+        share = np.broadcast_to(weight * call.calls * call.timing.seconds, shape)
         for row, value in enumerate((np.ones(()), *log_bounds(residuals, name, where))):
             sums[row] += share * value
     low, high = (sums[row] / np.maximum(sums[0], 1e-300) for row in (1, 2))

@@ -99,8 +99,8 @@ def name_parts(name: str) -> NameParts:
     formats: list[str] = []
     unpriced: list[str] = []
     for word in filter(None, words):
-        if (known := _FORMATS.get(word) or _BLOCKS.get(word)) is not None:
-            formats.append(known)
+        if (form := _FORMATS.get(word) or _BLOCKS.get(word)) is not None:
+            formats.append(form)
         elif _UNPRICED.fullmatch(word):
             unpriced.append(word)
         elif word not in _NEUTRAL and not _DATE.fullmatch(word):

@@ -39,13 +39,17 @@ def read_measurements(path: str | Path, *, model: str | None = None) -> list[Mea
     table = _parquet(path) if str(path).casefold().endswith(".parquet") else _csv(Path(path))
     if METADATA_KEY in (table.schema.metadata or {}):
         return trace_measurements(path)
-    layout = next((each for each in LAYOUTS if each.columns <= set(table.column_names)), None)
+    layout = next((layout for layout in LAYOUTS if layout.columns <= set(table.column_names)), None)
     if layout is None:
-        known = "; ".join(f"{each.name}: {', '.join(sorted(each.columns))}" for each in LAYOUTS)
-        found = ", ".join(table.column_names[:20])
-        raise InputError(f"has the columns of no known layout ({known})", file=file, value=found)
+        layouts = "; ".join(
+            f"{layout.name}: {', '.join(sorted(layout.columns))}" for layout in LAYOUTS
+        )
+        columns = ", ".join(table.column_names[:20])
+        raise InputError(
+            f"has the columns of no known layout ({layouts})", file=file, value=columns
+        )
     found_rows = layout.measurements(Reader(table=table, file=file, model=model))
-    return [each for each in found_rows if len(each)]
+    return [rows for rows in found_rows if len(rows)]
 
 
 def read_all(paths: Sequence[str | Path], *, model: str | None = None) -> list[Measurements]:
@@ -54,10 +58,10 @@ def read_all(paths: Sequence[str | Path], *, model: str | None = None) -> list[M
     Raises:
         InputError: as `read_measurements`, or there is none.
     """
-    found = [each for path in paths for each in read_measurements(path, model=model)]
-    if not found:
+    tables = [rows for path in paths for rows in read_measurements(path, model=model)]
+    if not tables:
         raise InputError("holds no operation that a profile times", file=", ".join(map(str, paths)))
-    return found
+    return tables
 
 
 def _parquet(path: str | Path) -> Any:

@@ -165,7 +165,7 @@ def group_sizes(method: Method, passes: int) -> tuple[int, ...]:
     done[-1] = canvas
     left = passes - np.arange(passes + 1)  # every pass commits one token at least
     bounds = np.minimum(np.maximum(np.rint(done).astype(int), np.arange(passes + 1)), canvas - left)
-    return tuple(int(each) for each in np.diff(bounds))
+    return tuple(int(size) for size in np.diff(bounds))
 
 
 def waiting_ratio(method: Method, tokens_per_pass: float, batch: Number) -> Array:

@@ -130,9 +130,12 @@ def read_config(
         keys.settled(error)
         raise
     keys.settled()
-    asked = family or ""
+    family_name = family or ""
     return Reading(
-        architecture=architecture, filled_in=keys.filled_in, quantiser=quantiser, read_as=asked
+        architecture=architecture,
+        filled_in=keys.filled_in,
+        quantiser=quantiser,
+        read_as=family_name,
     )
 
 
@@ -242,7 +245,7 @@ def _layers(keys: ConfigKeys, hidden: int) -> list[Layer]:
     attending = [replace(attention, window=window) for window in _windows(keys, layers)]
     if family.indexer:
         own = zip(attending, _own_indexer(keys, layers), strict=True)
-        attending = [each if chooses else replace(each, index_heads=0) for each, chooses in own]
+        attending = [layer if chooses else replace(layer, index_heads=0) for layer, chooses in own]
     each_layer = zip(attending, routed, strict=True)
     return [Layer(own, None, "routed" if experts else "dense") for own, experts in each_layer]
 
