@@ -126,14 +126,14 @@ def _entry_shape(source: Source, shape: DraftShape) -> DraftShape:
 
 def _built(trees: dict[tuple[str, int], Acceptance], shape: DraftShape) -> Acceptance:
     """The tree of a size, of what it was built from."""
-    found = trees.get((shape.built_from, shape.nodes))
-    if found is None:
+    tree = trees.get((shape.built_from, shape.nodes))
+    if tree is None:
         rule = (
             "sampled drafts have no ranks on a recording: their trees are built from the vector,"
             f" tree:{shape.nodes}:vector"
         )
         raise InputError(rule, key="shape", value=str(shape))
-    return found
+    return tree
 
 
 def _replayed(
@@ -142,7 +142,7 @@ def _replayed(
     shape: DraftShape,
     draws: RequestDraws,
     of_chains: Law,
-    given: Law | None,
+    law_of_tree: Law | None,
 ) -> Acceptance:
     """One shape replayed on a recording."""
     if shape.kind in ("off", "chain"):
@@ -155,7 +155,7 @@ def _replayed(
     tree = _tree(shape)
     verify = load_method(source.method).verify
     with naming(None if shape.file is None else str(shape.file)):
-        law = given or law_for(trace, verify.rule, [tree], at=verify.at)
+        law = law_of_tree or law_for(trace, verify.rule, [tree], at=verify.at)
         replayed = accepted_by(trace, law, tree, draws)
     return replace(replayed, tree_source=_named(shape))
 
@@ -182,10 +182,10 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
         tree = _tree(shape)
         if stated is None:
             assert rates is not None
-            known = stated_tree(rates, tree)
+            acceptance = stated_tree(rates, tree)
         else:
-            known = tokens_claim(method, stated, tree, match_rate=share)
-        return replace(known, tree_source=_named(shape))
+            acceptance = tokens_claim(method, stated, tree, match_rate=share)
+        return replace(acceptance, tree_source=_named(shape))
     if shape.kind == "dynamic":
         if stated is None:
             rule = (

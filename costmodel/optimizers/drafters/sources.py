@@ -167,10 +167,10 @@ class Source:
         """
         if self.positions is not None:
             return "recorded requests and cost model"
-        beyond = self.rates is not None and self.rates.goes_beyond(levels)
+        extrapolates = self.rates is not None and self.rates.goes_beyond(levels)
         return (
             "cost model, and how acceptance goes on beyond what is known"
-            if beyond
+            if extrapolates
             else "cost model alone"
         )
 
@@ -215,13 +215,13 @@ def rates_source(
         InputError: rates outside [0, 1], or that increase.
     """
     measured = known_tokens or (len(rates) if len(rates) > 1 else None)
-    found = DepthRates(
+    depth_rates = DepthRates(
         by_depth=tuple(rates),
         measured=measured,
         proposal_ratio=proposal_share(method, match_rate),
         drafted_by=load_method(method).drafted_by,
     )
-    return Source(method=method, kind="stated", rates=found, about=_words(rates))
+    return Source(method=method, kind="stated", rates=depth_rates, about=_words(rates))
 
 
 def length_source(
@@ -252,10 +252,10 @@ def length_source(
         return Source(
             method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about
         )
-    found = replace(
+    depth_rates = replace(
         length_rates(tokens_per_step, at, match_rate=share), drafted_by=entry.drafted_by
     )
-    return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
+    return Source(method=method, kind="stated", rates=depth_rates, about=f"{about} at K={at}")
 
 
 def confidence_source(
@@ -352,12 +352,12 @@ def means_source(
     Raises:
         InputError: tokens that no chain of that length emits.
     """
-    found = means_rates(means, match_rate=proposal_share(method, match_rate))
-    found = replace(found, drafted_by=load_method(method).drafted_by)
+    depth_rates = means_rates(means, match_rate=proposal_share(method, match_rate))
+    depth_rates = replace(depth_rates, drafted_by=load_method(method).drafted_by)
     about = ", ".join(
         f"{mean:g} at K={draft_tokens}" for draft_tokens, mean in sorted(means.items())
     )
-    return Source(method=method, kind="stated", rates=found, about=f"tokens per step {about}")
+    return Source(method=method, kind="stated", rates=depth_rates, about=f"tokens per step {about}")
 
 
 def trace_source(
@@ -451,13 +451,13 @@ def counted_source(
             if part
         )
     if rates is None:
-        known = (
+        counted = (
             "no acceptance"
             if mean is None
             else f"a mean of {mean:.3g} tokens per step and no draft length"
         )
         rule = (
-            f"holds {known}; give --draft-tokens, or state what is known:"
+            f"holds {counted}; give --draft-tokens, or state what is known:"
             f" {FORMS.replace('eagle-3', slug)}"
         )
         raise InputError(rule, file=file, key="summary")
@@ -482,14 +482,14 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         )
     if chosen.trace is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
-        found = trace_source(
+        source = trace_source(
             trace_file(chosen.trace),
             chosen.method,
             chosen.match_rate,
             lengths=lengths,
             override=True,
         )
-        return found.asked_on(chosen.deployment.model)
+        return source.asked_on(chosen.deployment.model)
     if chosen.refine is not None:
         canvas = chosen.canvas_tokens
         return policy_source(
@@ -497,13 +497,13 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         )
     about = str(chosen.provenance.get("acceptance") or "")
     if chosen.acceptance_by_depth:
-        found = rates_source(
+        source = rates_source(
             chosen.method,
             chosen.acceptance_by_depth,
             match_rate=chosen.match_rate,
             known_tokens=chosen.known_tokens,
         )
-        return replace(found, about=about or found.about)
+        return replace(source, about=about or source.about)
     if chosen.tokens_per_step is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
         return length_source(
