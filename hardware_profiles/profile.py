@@ -265,11 +265,11 @@ class Constants:
             check_number(f"constants.residual_ratio.{name}", ratio, RESIDUAL_RANGE)
         for name, correction in self.corrections.items():
             if name not in CORRECTED or len(correction.axes) != len(CORRECTED[name]):
-                known = "; ".join(
-                    f"{each} by {', '.join(axes)}" for each, axes in CORRECTED.items()
+                corrected = "; ".join(
+                    f"{operation} by {', '.join(axes)}" for operation, axes in CORRECTED.items()
                 )
                 raise InputError(
-                    f"only these have a correction: {known}", key=f"constants.{name}.correction"
+                    f"only these have a correction: {corrected}", key=f"constants.{name}.correction"
                 )
         object.__setattr__(self, "residual_ratio", self.residuals)
         object.__setattr__(self, "corrections", FrozenTable(self.corrections))
@@ -277,8 +277,8 @@ class Constants:
     @property
     def residuals(self) -> Residuals:
         """The residual ratios with their regimes."""
-        given = self.residual_ratio
-        return given if isinstance(given, Residuals) else Residuals(given)
+        ratios = self.residual_ratio
+        return ratios if isinstance(ratios, Residuals) else Residuals(ratios)
 
 
 NEUTRAL = {
@@ -402,8 +402,8 @@ class Device:
                 corrections[operation] = group.correction
         prefix = f"formats.{dtype}."
         origins = {
-            f"constants.{name.removeprefix(prefix)}": each
-            for name, each in self.provenance.items()
+            f"constants.{name.removeprefix(prefix)}": origin
+            for name, origin in self.provenance.items()
             if name.startswith(prefix)
         }
         constants = replace(

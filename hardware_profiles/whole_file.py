@@ -175,8 +175,8 @@ def _begun(path: Path, *, is_folder: bool = False) -> tuple[Path, int]:
 def _swept(folder: str) -> None:
     """Remove the parts in a folder that no living process writes; once a process is enough."""
     with os.scandir(folder) as entries:
-        found = [Path(entry.path) for entry in entries if _PART.fullmatch(entry.name)]
-    for part in found:
+        parts = [Path(entry.path) for entry in entries if _PART.fullmatch(entry.name)]
+    for part in parts:
         with suppress(OSError):
             handle = os.open(part, os.O_RDONLY | _AS_IT_IS | getattr(os, "O_NONBLOCK", 0))
             try:

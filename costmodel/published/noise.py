@@ -85,7 +85,7 @@ def noise_floor(rows: Iterable[PublishedRow]) -> list[Spread]:
                     highest=medians[-1],
                 )
             )
-    return sorted(spreads, key=lambda each: -each.ratio)
+    return sorted(spreads, key=lambda spread: -spread.ratio)
 
 
 def source_of(row: PublishedRow) -> str:

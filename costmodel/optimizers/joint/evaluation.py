@@ -306,11 +306,13 @@ def served_value(
 def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
     """Memory by shape and token budget; chains of as many draft tokens take the same."""
     settings = [node.with_budget(budget) for budget in question.token_budgets]
-    known: dict[int, list[Room]] = {}
+    rooms_by_length: dict[int, list[Room]] = {}
     for a in node.shapes:
-        if a.draft_tokens not in known:
-            known[a.draft_tokens] = rooms(settings, a, context=question.load.longest_context)
-    return [known[a.draft_tokens] for a in node.shapes]
+        if a.draft_tokens not in rooms_by_length:
+            rooms_by_length[a.draft_tokens] = rooms(
+                settings, a, context=question.load.longest_context
+            )
+    return [rooms_by_length[a.draft_tokens] for a in node.shapes]
 
 
 def node_watts(

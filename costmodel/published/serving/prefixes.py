@@ -91,13 +91,13 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
 
 def _floor_s(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> float | None:
     """Seconds of the same step without attention, as a row of the same source states it."""
-    for each in beside:
+    for other in beside:
         if (
-            _FLOOR in each.prompt
-            and (each.target, each.batch) == (row.target, row.batch)
-            and each.value
+            _FLOOR in other.prompt
+            and (other.target, other.batch) == (row.target, row.batch)
+            and other.value
         ):
-            return int(row.batch) / (1e3 * each.value)
+            return int(row.batch) / (1e3 * other.value)
     return None
 
 
@@ -120,13 +120,13 @@ def _by_pytorch(d: Deployment, cost: PassCost, batch: int) -> float:
 def _with_nccl(d: Deployment, cost: PassCost, batch: int) -> float:
     """Seconds of a pass whose all-reduces are PyTorch's."""
     message = batch * d.architecture.hidden * d.precision.residual_bytes
-    each = kernels.allreduce(
+    allreduce_s = kernels.allreduce(
         d.device, np.asarray(message), d.tensor_parallel, backend="nccl"
     ).seconds
     return (
         float(cost.total_s)
         - float(cost.seconds["allreduce"])
-        + 2.0 * d.architecture.layers * float(each)
+        + 2.0 * d.architecture.layers * float(allreduce_s)
     )
 
 
