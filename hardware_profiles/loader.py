@@ -166,7 +166,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _device(file: "DeviceFile", path: Path) -> Device:
     scalars = {name: getattr(file, key) for name, (key, *_) in SCALARS.items()}
     numbers: dict[str, Any] = {name: number and number.si for name, number in scalars.items()}
-    peaks = dict(file.peak.given())
+    peaks = dict(file.peak.named())
     given = {name: number for name, number in scalars.items() if number is not None}
     given |= {f"peak_flops_per_s.{dtype}": number for dtype, number in peaks.items()}
     provenance = {
@@ -343,7 +343,7 @@ def _rescaled(
     numbers: dict[str, float], owner: "DeviceFile", heir: "DeviceFile"
 ) -> dict[str, float]:
     """Times of arithmetic on one processor follow the peak of one processor; all else is kept."""
-    theirs, ours = dict(owner.peak.given()), dict(heir.peak.given())
+    theirs, ours = dict(owner.peak.named()), dict(heir.peak.named())
     shared = next(
         (dtype for dtype in ("bf16", "fp16", "fp32") if dtype in theirs and dtype in ours), None
     )

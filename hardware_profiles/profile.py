@@ -282,9 +282,13 @@ class Constants:
 
 
 NEUTRAL = {
-    each.name: float(each.default) for each in fields(Constants) if isinstance(each.default, float)
+    constant.name: float(constant.default)
+    for constant in fields(Constants)
+    if isinstance(constant.default, float)
 }
-CONSTANT_NAMES = tuple(each.name for each in fields(Constants) if "range" in each.metadata)
+CONSTANT_NAMES = tuple(
+    constant.name for constant in fields(Constants) if "range" in constant.metadata
+)
 RESIDUAL_RANGE = (1e-4, 5.0)
 PEAK_RANGE = (1e8, 1e19)
 
@@ -414,7 +418,9 @@ class Device:
 
 def _check_groups(prefix: str, groups: Mapping[str, FormatGroup]) -> None:
     ranges = {
-        each.name: each.metadata["range"] for each in fields(Constants) if "range" in each.metadata
+        constant.name: constant.metadata["range"]
+        for constant in fields(Constants)
+        if "range" in constant.metadata
     }
     for operation, group in groups.items():
         for name, value in group.values.items():

@@ -113,7 +113,7 @@ class Peaks(_FileModel):
     int8: TeraflopsPerSecond | None = None
     fp4: TeraflopsPerSecond | None = None
 
-    def given(self) -> Iterator[tuple[str, TeraflopsPerSecond]]:
+    def named(self) -> Iterator[tuple[str, TeraflopsPerSecond]]:
         """The dtypes that the file names, with their peaks."""
         for dtype in type(self).model_fields:
             peak: TeraflopsPerSecond | None = getattr(self, dtype)

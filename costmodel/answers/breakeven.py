@@ -145,7 +145,7 @@ def break_even(
         >>> law = AcceptanceLaw(
         ...     at=lambda rate: rate_claim(setting.drafter.method, rate, 3), least=0.0, most=1.0, by_rate=True
         ... )
-        >>> at = break_even(setting, law.at(0.5), law, batch=1, context=1024, known=True,
+        >>> at = break_even(setting, law.at(0.5), law, batch=1, context=1024, has_recording=True,
         ...                 generator=np.random.default_rng(0))
         >>> bool(1.0 < at.least_tokens_per_step < 1.2), at.verdict
         (True, 'on')

@@ -168,10 +168,10 @@ def measured_pass(
     if (logits == "none" and not prefill) or deployment.tensor_parallel > 1:
         return cost
     if prefill:
-        known = _passes_or_none(deployment)
-        if known is None or PROMPT not in known.grids:
+        measured = _passes_or_none(deployment)
+        if measured is None or PROMPT not in measured.grids:
             return cost
-        passes, mask = known, PROMPT
+        passes, mask = measured, PROMPT
     else:
         passes = passes_of(deployment)
     ratio = passes.ratio(

@@ -119,7 +119,7 @@ def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> 
     """Probability that more than d tokens of a chain are accepted, token by token or (`whole`) as a
     block.
     """
-    found = np.zeros((ratio.size, length))
+    survival = np.zeros((ratio.size, length))
     for r in range(offsets.size - 1):
         for i in range(offsets[r], offsets[r + 1]):
             product = 1.0
@@ -130,10 +130,10 @@ def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> 
                     stays = min(stays, product)
                 else:
                     stays *= min(ratio[i + d], 1.0)
-                found[i, d] = stays
+                survival[i, d] = stays
                 if stays == 0:
                     break
-    return found
+    return survival
 
 
 @cached_njit(__file__, nogil=True)
@@ -147,7 +147,7 @@ def paths_survival(
     the last one is chosen: what lies `below` a prefix and the prefix itself are an interval of the
     distribution function.
     """
-    found = np.zeros((draft.size, length))
+    survival = np.zeros((draft.size, length))
     for r in range(offsets.size - 1):
         for i in range(offsets[r], offsets[r + 1]):
             low, mass, true, stays = 0.0, 1.0, 1.0, 1.0
@@ -160,10 +160,10 @@ def paths_survival(
                     spread = spread * low + power
                     power *= high
                 stays = min(stays, mass * spread / true)
-                found[i, d] = stays
+                survival[i, d] = stays
                 if stays == 0:
                     break
-    return found
+    return survival
 
 
 @cached_njit(__file__, nogil=True)
@@ -177,7 +177,7 @@ def tree_survival(
     level = np.zeros(nodes, dtype=np.int64)
     for node in range(1, nodes):
         level[node] = level[parents[node]] + 1
-    found = np.zeros((accepted.shape[0], depth))
+    survival = np.zeros((accepted.shape[0], depth))
     reached = np.zeros(nodes)
     reached[0] = 1.0
     for r in range(offsets.size - 1):
@@ -190,8 +190,8 @@ def tree_survival(
                     else 0.0
                 )
                 if reached[node] > 0:
-                    found[i, level[node] - 1] += reached[node]
-    return found
+                    survival[i, level[node] - 1] += reached[node]
+    return survival
 
 
 @cached_njit(__file__, nogil=True)

@@ -46,7 +46,7 @@ def page_sizes(data: Bytes, start: int, length: int) -> tuple[int, int]:
 
 
 def _size(header: Any, field: int) -> int:
-    found = header.get(field) if isinstance(header, dict) else None
-    if not isinstance(found, int) or found < 0:
+    size = header.get(field) if isinstance(header, dict) else None
+    if not isinstance(size, int) or size < 0:
         raise ValueError("a page without a size")
-    return found
+    return size

@@ -38,7 +38,7 @@ class Node:
 
     Args:
         placement: where.
-        asked: its configuration, without a shape.
+        configuration: of the drafter on that placement, without a shape.
         setting: of the configuration.
         shapes: what is compared.
         source: place of the drafter among those asked about; None: plain decoding.
@@ -49,7 +49,7 @@ class Node:
     """
 
     placement: Placement
-    asked: DecodingConfiguration
+    configuration: DecodingConfiguration
     setting: Setting
     shapes: Sequence[Acceptance]
     source: int | None

@@ -210,17 +210,17 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
     unplaced = []
     for placement in question.placements():
         try:
-            plain = build_setting(placement.asked(question.question))
+            plain = build_setting(placement.configuration_of(question.question))
             batch, is_cap = _batches(question, placement, plain)
             floor = floor_of(plain, question.load, batch)
             own = []
             for base, shapes, source in question.contenders:
-                configuration = placement.asked(base)
+                configuration = placement.configuration_of(base)
                 setting = plain if source is None else build_setting(configuration)
                 own.append(
                     Node(
                         placement=placement,
-                        asked=configuration,
+                        configuration=configuration,
                         setting=setting,
                         shapes=shapes,
                         source=source,
@@ -379,7 +379,7 @@ def design_at(
         max_requests=batch // layout.data,
     )
     chosen = replace(
-        node.asked,
+        node.configuration,
         draft_tokens=a.draft_tokens,
         shape=a.tree or a.shape,
         stop=a.stop or Stop(),

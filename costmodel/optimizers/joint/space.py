@@ -195,7 +195,7 @@ class Placement:
     weights: str | None
     cache: str | None
 
-    def asked(self, base: DecodingConfiguration) -> DecodingConfiguration:
+    def configuration_of(self, base: DecodingConfiguration) -> DecodingConfiguration:
         """A configuration that is placed so."""
         where = replace(
             base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache

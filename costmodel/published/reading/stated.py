@@ -41,15 +41,6 @@ class StatedAcceptance:
     by_depth: tuple[float, ...] = ()
     siblings: tuple[float, ...] = ()
 
-    @property
-    def known(self) -> bool:
-        """Whether anything is stated."""
-        return (
-            self.tokens_per_step is not None
-            or self.rate is not None
-            or bool(self.by_depth or self.siblings)
-        )
-
 
 def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> StatedAcceptance:
     """The acceptance that a cell states; a mean that leaves out the bonus token is one more here.

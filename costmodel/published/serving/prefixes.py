@@ -79,13 +79,16 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     attention_s = sum(float(cost.seconds[name]) for name in _ATTENTION if name in cost.seconds)
     floor = _floor_s(row, beside)
     if floor is None:
-        seconds, told = _by_pytorch(d, cost, batch), ""
+        seconds, assumption = _by_pytorch(d, cost, batch), ""
     else:
-        seconds, told = floor + attention_s, "without attention as measured in the same source"
+        seconds, assumption = (
+            floor + attention_s,
+            "without attention as measured in the same source",
+        )
     return Prediction(
         row=row,
         predicted=in_unit(row.unit, 1.0, seconds, batch),
-        remarks=tuple(filter(None, (remark, told))),
+        remarks=tuple(filter(None, (remark, assumption))),
     )
 
 

@@ -101,10 +101,12 @@ def read_engine_facts(path: str | Path) -> EngineFacts:
     file = str(path)
     text = read_text(path)
     if text.lstrip()[:1] == "{":
-        found = _in_json(parse_json(text, file))
+        engine_facts = _in_json(parse_json(text, file))
     else:
-        found = {name: _in_lines(text, patterns) for name, patterns in _LINES.items()}
-    facts = EngineFacts(**{name: _agreed(numbers, file, name) for name, numbers in found.items()})
+        engine_facts = {name: _in_lines(text, patterns) for name, patterns in _LINES.items()}
+    facts = EngineFacts(
+        **{name: _agreed(numbers, file, name) for name, numbers in engine_facts.items()}
+    )
     if all(getattr(facts, field.name) is None for field in fields(facts)):
         rule = (
             "holds no line of an engine's start that tells its cache or limits (GPU KV cache size:"

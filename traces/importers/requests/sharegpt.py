@@ -38,9 +38,9 @@ def read(path: str | Path) -> RequestTrace:
     """
     file = str(path)
     lengths = [
-        _tokens(each)
-        for each in expect_list(parse_json(read_text(path), file), file, "document")
-        if isinstance(each, dict)
+        _tokens(conversation)
+        for conversation in expect_list(parse_json(read_text(path), file), file, "document")
+        if isinstance(conversation, dict)
     ]
     counts = np.minimum(np.asarray(lengths, dtype=np.int64).reshape(-1, 2), _MOST_TOKENS)
     return request_trace(
