@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
-from hardware_profiles.errors import InputError
+from costmodel.architectures.library import model_card
+from hardware_profiles.errors import InputError, UnknownNameError
 
 _FOLDER = Path(__file__).parent / "data"
 
@@ -59,9 +60,6 @@ def target_slug(name: str) -> str:
     >>> target_slug("meta-llama/Llama-3.1-8B-Instruct")
     'llama-3.1-8b'
     """
-    from costmodel.architectures.library import model_card
-    from hardware_profiles.errors import UnknownNameError
-
     slugs = {
         word.casefold(): entry.target
         for entry in _all()

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
+from costmodel.architectures.library import model_names
 from costmodel.calibration.layouts import LAYOUTS, Reader
 from costmodel.calibration.measurements import MOST_ROWS, Measurements
 from costmodel.calibration.own_trace import trace_measurements
@@ -99,7 +100,5 @@ def shipped_model(name: str) -> None:
     Raises:
         UnknownNameError: there is no such model.
     """
-    from costmodel.architectures.library import model_names
-
     if name not in model_names():
         raise UnknownNameError("model", name, model_names(), key="--model")

@@ -28,6 +28,7 @@ from costmodel.passes.totals import PassCost
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
+from traces.storage.header import METADATA_KEY, decode_header
 from traces.storage.kernels import KernelRow, read_kernels
 
 COVERAGE = 0.8
@@ -374,8 +375,6 @@ def _profile(path: Path, changed_ns: int) -> str:
     """Device profile that a kernel trace names, from its header alone; "" where it cannot be
     read.
     """
-    from traces.storage.header import METADATA_KEY, decode_header
-
     del changed_ns
     try:
         metadata = pq.read_metadata(path).metadata or {}

@@ -8,6 +8,7 @@ where the numbers come from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,8 +164,6 @@ def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTr
     Raises:
         InputError: the source tells another one, or the counts do not fit.
     """
-    from dataclasses import replace
-
     summary = trace.summary
     if trace.level or summary is None:
         raise InputError(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from traces.importers.counted import with_draft_length
 from traces.importers.recognition import (
     Format,
     Sample,
@@ -25,6 +26,7 @@ from traces.importers.recognition import (
     sample_of,
 )
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+from traces.storage.header import METADATA_KEY
 
 _HERE = "traces.importers"
 READERS = {
@@ -188,7 +190,6 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
     sample = sample_of(path)
     if sample.columns and not sample.text:
         from traces.storage.acceptance_file import read_requests
-        from traces.storage.header import METADATA_KEY
         from traces.storage.parquet_files import opened_parquet
 
         with opened_parquet(path) as parquet:
@@ -239,8 +240,6 @@ def import_trace(
     trace: AcceptanceTrace = read(*listed, **options)
     if draft_tokens is None or "draft_tokens" in taken:
         return trace
-    from traces.importers.counted import with_draft_length
-
     return with_draft_length(trace, draft_tokens)
 
 

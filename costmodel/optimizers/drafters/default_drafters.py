@@ -7,6 +7,7 @@ model that wrote them. Leaves out what a person names (`sources`).
 
 from dataclasses import replace
 
+from costmodel.acceptance_library import best_match
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.drafters.checkpoint import brings_its_head
@@ -66,8 +67,6 @@ def published_drafters(model: str) -> list[Source]:
     Args:
         model: target, by name or path.
     """
-    from costmodel.acceptance_library import best_match
-
     there = [method for method in PUBLISHED_METHODS if not brings_its_head(method, model)]
     matches = [(method, best_match(method, model)) for method in there]
     chains = [

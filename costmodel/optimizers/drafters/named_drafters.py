@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from costmodel.acceptance_library import best_match
 from costmodel.answers.settings import method_of
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
@@ -121,8 +122,6 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
     Raises:
         InputError: none was published, or only for a tree or a block.
     """
-    from costmodel.acceptance_library import best_match
-
     match = best_match(method, model)
     if match is None or match.entry.shape != "chain":
         reason = (

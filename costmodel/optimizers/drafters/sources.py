@@ -17,6 +17,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.laws.refining import refine_of
+from costmodel.laws.replayed_refining import replayed_refining
 from costmodel.method import Method
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.origin import (
@@ -272,7 +273,6 @@ def confidence_source(
     Raises:
         InputError: no confidence trace, or one that cannot answer for the method.
     """
-    from costmodel.laws.replayed_refining import replayed_refining
     from traces.storage.confidence_file import read_confidence
 
     if not method:
