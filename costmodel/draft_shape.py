@@ -84,7 +84,7 @@ class DraftShape:
 
     @property
     def needs_recording(self) -> bool:
-        """Whether numbers by position tell nothing of it."""
+        """Whether acceptance by position does not determine what the shape emits."""
         return self.kind in ("chains", "dynamic") or self.is_built or self.stop is not None
 
     @property

@@ -1,7 +1,7 @@
 """Which errors can a caller of rooftree meet, and what does each one say?
 
     RooftreeError
-    ├── InputError             what was asked or handed in is wrong      exit code 2
+    ├── InputError             the request or its input is wrong         exit code 2
     │   ├── UnknownNameError   a name that nothing carries; the nearest names are offered
     │   └── CollectedError     more than one of these, found in one reading
     └── InfeasibleError        the question is sound and has no answer   exit code 3

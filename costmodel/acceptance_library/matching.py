@@ -17,7 +17,7 @@ _CHAT = ("mtbench", "sharegpt", "ultrachat", "specbench")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
-    """A published figure and how near it is to what was asked.
+    """A published figure and how near it is to the requested target.
 
     Args:
         entry: the figure.
@@ -88,7 +88,7 @@ def best_match(
 
 
 def kinship(published_target: str, target: str) -> Kinship:
-    """How near the target of a figure is to the one asked about.
+    """How near the target of a published figure is to another target.
 
     >>> kinship("llama-3.3-70b", "llama-3.1-70b"), kinship("kimi-k2", "llama-3.1-8b")
     ('family', 'borrowed')

@@ -103,7 +103,7 @@ def require_fit(setting: Setting, needed: Footprint, what: str) -> None:
         what: the configuration, for the message.
 
     Raises:
-        InfeasibleError: naming what was asked, what it needs and what there is.
+        InfeasibleError: names the configuration, the memory it needs and the memory there is.
     """
     left = left_bytes(setting, needed)
     if np.all(left >= 0.0):

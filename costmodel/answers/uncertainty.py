@@ -73,7 +73,7 @@ def draw_steps(
         generator: source of randomness.
         draws: number of draws.
         alike: every point takes the same draws, those that it would take alone, so that its
-            interval does not depend on which others are asked about.
+            interval does not depend on which other points are predicted with it.
         shared: standard normal draws that steps of several settings have in common, shape [draws,
             1], by operation and for the engine's `host`; None: this call's own.
 

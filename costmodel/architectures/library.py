@@ -366,7 +366,7 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def hub_id(name_or_path: str) -> str:
-    """The Hugging Face id that engines know a shipped model by, else what was given.
+    """The Hugging Face id that engines know a shipped model by, else the name unchanged.
 
     Of several ids one that spells the name comes first, and among those the instruction-tuned form.
 

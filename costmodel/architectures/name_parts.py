@@ -88,7 +88,7 @@ class NameParts:
 
 
 def name_parts(name: str) -> NameParts:
-    """Sort out the words of a name; the owner before a slash says nothing.
+    """Sort out the words of a name; the owner before a slash is ignored.
 
     Example:
         >>> name_parts("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic")

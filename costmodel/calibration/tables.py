@@ -1,4 +1,4 @@
-"""How does a file of kernel timings become measurements, whoever wrote it?
+"""How does a file of kernel timings become measurements, in any of the known layouts?
 
 Parquet or CSV, recognised by its columns; nothing in a file is trusted. What the columns of each
 layout mean is in `layouts`. Leaves out our own kernel traces' schema (`traces.storage.kernels`).

@@ -53,7 +53,7 @@ class ComparedDrafters:
     """What competes, before a batch is asked about.
 
     Args:
-        question: what was asked, with the model resolved.
+        question: the configuration, with the model resolved.
         sources: drafters and where their acceptance is known from, in the order given.
         contenders: one per source.
     """

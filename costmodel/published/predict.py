@@ -48,7 +48,7 @@ def predictions(
     """One answer per row, in order; a row that cannot be answered says why.
 
     Args:
-        rows: that are asked about.
+        rows: to predict.
         table: where they stand, whose rows of the same source may lend them what was measured
             beside them; empty: as if the rows were the whole table.
         progress: told what is at work.

@@ -119,7 +119,7 @@ def tokens_of(row: PublishedRow) -> tuple[float, Method, tuple[str, ...]]:
 
 
 def _priced(row: PublishedRow) -> tuple[Method, str]:
-    """The entry of a row, and what has to be said of it.
+    """The entry of a row, and a remark on how it is priced.
 
     Raises:
         InputError: none has the name, or rows of this kind do not describe what it is priced from.

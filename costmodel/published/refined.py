@@ -135,7 +135,7 @@ def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str
     """Tokens of the prompt, whether the baseline tells them, and what was assumed.
 
     A static baseline computes prompt and canvas in every forward: its speed says how long they are
-    together, where the row says nothing of the prompt.
+    together, where the row does not state the prompt.
     """
     stated, assumed = context_of(replace(row, prompt="" if "shot" in row.prompt else row.prompt), 0)
     is_told = static is not None and row.baseline is not None and not _UNTIL_END.search(row.notes)

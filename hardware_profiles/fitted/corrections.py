@@ -69,7 +69,7 @@ class Correction:
 
     @cached_property
     def columns(self) -> dict[tuple[float, float], list[float]]:
-        """Values along the first axis at other coordinates, by those, as whoever interpolates has
+        """Values along the first axis at other coordinates, by those, as interpolation has
         found them.
         """
         return {}

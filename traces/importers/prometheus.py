@@ -34,7 +34,7 @@ def scrape(path: str | Path, prefix: str, names: Sequence[str], model: str | Non
     Args:
         path: text of `/metrics`.
         prefix: beginning of the names.
-        names: what is wanted, without prefix and `_total`.
+        names: of the samples, without prefix and `_total`.
         model: `model_name` to read where several models are served; None: the only one.
 
     Raises:

@@ -35,7 +35,7 @@ def read_columns(
 
     Args:
         path: `.parquet`, `.csv`, or JSON lines under any other ending.
-        columns: what is wanted, and the names it goes by in order of preference.
+        columns: quantities to read, with the column names of each in order of preference.
         optional: which of it may be absent.
 
     Returns:

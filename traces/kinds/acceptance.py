@@ -254,7 +254,7 @@ class AcceptanceTrace:
 
         Args:
             level: 0..3.
-            question: what is asked of the trace, for the message.
+            question: what the trace is used for, for the message.
 
         Raises:
             InputError: the trace holds less.

@@ -1,4 +1,4 @@
-"""How many values do the pages of a Parquet column hold, by what every page says of itself?
+"""How many values do the pages of a Parquet column hold, by the headers of the pages?
 
 A footer may state fewer values than the pages hold, and a reader decodes what the pages hold. Their
 headers, Thrift's compact protocol, are read one after the other; no page is decoded. Leaves out

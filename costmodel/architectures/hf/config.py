@@ -66,7 +66,7 @@ def read_hf_config(path: str | Path, family: str | None = None) -> Reading:
     Args:
         path: The file, at most 1 MiB of JSON. Its folder names the model if the file is called
             `config.json`.
-        family: Read it as this model type, whatever it says of itself.
+        family: Read it as this model type, whatever its `model_type` is.
 
     Returns:
         The architecture, with `source` the path as given, and what was filled in.
@@ -109,7 +109,7 @@ def read_config(
         file: File that messages blame.
         source: Where the architecture says it comes from.
         prefix: Put before keys in messages, where the config is part of a larger file ("config.").
-        family: Read it as this model type, whatever it says of itself.
+        family: Read it as this model type, whatever its `model_type` is.
 
     Raises:
         InputError: As `read_hf_config`.

@@ -18,7 +18,7 @@ class ConfigKeys:
 
     Args:
         values: keys and values as parsed; untrusted.
-        family: what the config's family leaves unsaid.
+        family: what configs of this family leave out.
         file: file that messages blame.
         prefix: put before keys in messages, where the config is part of a larger file.
         nested: the config stands inside a `text_config`, whose class fills in more.
@@ -56,7 +56,7 @@ class ConfigKeys:
         )
 
     def settled(self, last: InputError | None = None) -> None:
-        """Raise what was found.
+        """Raise the mistakes that were collected.
 
         Args:
             last: an error about several keys at once; it counts alone, since other mistakes may

@@ -76,7 +76,7 @@ def layer_embedding_parameters(keys: ConfigKeys, layers: int) -> int:
 
 
 def _overridden(keys: ConfigKeys, number: int, attention: Attention) -> Attention:
-    """The layer's attention with what `per_layer_config` says of it (the form that transformers 5
+    """The layer's attention with the overrides of `per_layer_config` (the form that transformers 5
     writes).
     """
     overrides = keys.table("per_layer_config").get(str(number))

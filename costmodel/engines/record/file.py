@@ -36,7 +36,7 @@ class _Part(BaseModel):
 
 
 class OverheadEntry(_Part):
-    """One `[overheads.<who drafts>]`, with "*" for whoever has no entry; see `Overhead`."""
+    """One `[overheads.<who drafts>]`, with "*" for drafters without an entry; see `Overhead`."""
 
     versions: str = ""
     step_us: Microseconds = 0.0

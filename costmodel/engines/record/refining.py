@@ -63,7 +63,7 @@ class RuleForm:
             are `fixed`.
         fixed: thresholds that the program has no setting for, and its value of them.
         first: oldest read release that has it; empty: all.
-        remark: what the program does otherwise than the rule, for whoever runs it.
+        remark: where the program differs from the rule.
     """
 
     name: str = ""
@@ -78,7 +78,7 @@ class Refining:
     """What the settings of a program can express of masked decoding.
 
     Args:
-        name: how it is asked for.
+        name: as it is selected.
         releases: those whose sources were read, oldest first.
         rules: the commit rules that it has, by `COMMIT_RULES`.
         without: rules that one might look for there, and why they are not there.

@@ -145,7 +145,7 @@ def several_chains(paths: int, draft_tokens: int) -> Tree:
 
 
 def _check(trace: AcceptanceTrace, rule: str, shape: Shape) -> None:
-    """Refuse what a recording or a rule cannot tell of a shape, with the replay's own words."""
+    """Refuse a shape that the recording or the rule cannot judge, with the replay's own message."""
     tree = shape if isinstance(shape, Tree) else chain_tree(shape)
     if rule in SAMPLED:
         check_sampled(trace, tree, cast(SampledRule, rule))

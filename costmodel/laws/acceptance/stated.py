@@ -48,7 +48,7 @@ class DepthRates:
         means: emitted over all steps, by the draft tokens at which that was measured; empty where
             rates are known.
         proposal_ratio: share of steps with a proposal, 0 to 1.
-        remark: what has to be said beside answers that rest on them; empty for nothing.
+        remark: printed beside answers that rest on them; empty for nothing.
         drafted_by: who drafts, as methods' entries say it, for how acceptance goes on; empty:
             anybody.
         decay_ratio: by which acceptance goes on per position beyond what is known; None: the median
@@ -125,7 +125,7 @@ class DepthRates:
         return tuple(replace(self, decay_ratio=ratio) for ratio in ratios)
 
     def remark_at(self, draft_tokens: int) -> str:
-        """What has to be said beside an answer for K draft tokens; empty for nothing."""
+        """The remark printed beside an answer for K draft tokens; may be empty."""
         words = [self.remark] if self.remark else []
         if self.goes_beyond(draft_tokens):
             known_tokens = self.known_tokens or 1

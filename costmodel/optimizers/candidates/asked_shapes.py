@@ -1,4 +1,4 @@
-"""What does a drafter emit in the shapes that are asked about?
+"""What does a drafter emit in the shapes that the question names?
 
 The one place where a shape that a person names meets what is known of a drafter, so that a shape
 that `recommend` found has the same numbers when it is asked about alone. Leaves out which shapes are
@@ -65,7 +65,7 @@ def shape_acceptances(
         progress: called with a line of text per tree that is built.
 
     Raises:
-        InputError: a shape that the source tells nothing of.
+        InputError: a shape for which the source holds no acceptance.
     """
     shapes = [_entry_shape(source, shape) for shape in shapes]
     if source.positions is None:

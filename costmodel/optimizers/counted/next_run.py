@@ -26,7 +26,7 @@ class NextRun:
 
     Args:
         draft_tokens: K to run.
-        steps: with a draft, to be counted at that K; 0 where times are wanted, not counts.
+        steps: with a draft, to be counted at that K; 0 where the run is for times, not counts.
         batch: at which it matters most.
         context: at which it matters most.
         reason: what is not known.

@@ -33,7 +33,7 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
         ('llama-3.1-8b', ['eagle-3', 'speculative-decoding', 'n-gram'])
 
     Args:
-        question: what is asked; an empty model stands for `DEFAULT_MODEL`.
+        question: the configuration; an empty model stands for `DEFAULT_MODEL`.
 
     Raises:
         InputError: the question describes a drafter, of which nothing says what is accepted; or the

@@ -59,7 +59,7 @@ class Source:
         about: where numbers come from, in words; empty for a trace.
         model: target that it was recorded or published on; empty where unknown, or for stated
             numbers.
-        borrowed: it belongs to another target than the one asked about.
+        borrowed: it belongs to another target than that of the question.
         draft_model: draft model or head that drafts, by name or checkpoint; None: the method's own,
             without a name.
         own: the drafter as it was described in place of the method's; None: it was not.
@@ -157,7 +157,7 @@ class Source:
         return self.rates.measured
 
     def remark_at(self, levels: int) -> str:
-        """What has to be said beside an answer whose longest draft has so many levels; empty for
+        """The remark beside an answer whose longest draft has this many levels; empty for
         nothing.
         """
         return self.rates.remark_at(levels) if self.rates is not None and levels else ""

@@ -61,7 +61,7 @@ def compare_designs(
     """Draw the objective of designs, and count.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         designs: the one that would be run first, at least one.
         seed: of all draws.
         simulated: for each design, simulated over predicted objective by seed, the same seeds for

@@ -137,7 +137,7 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     """All designs of a node.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         steps: its `node_steps`, where they are known already.
     """
@@ -212,7 +212,7 @@ def law(
     Arrays broadcast to [shapes, budgets, batches].
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         step_s: of decode steps.
         budgets: most query tokens of an iteration.
@@ -259,7 +259,7 @@ def replicas_of(question: JointQuestion, node: Node, requests_per_s: Array) -> A
     """Replicas that are run: all that the devices hold, or the fewest that carry the stated rate.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: whose layout counts.
         requests_per_s: that one replica finishes.
     """
@@ -282,7 +282,7 @@ def served_value(
     """The objective of so many replicas.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         requests_per_s: that one replica finishes.
         replicas: that are run.
@@ -326,7 +326,7 @@ def node_watts(
     rest.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         shapes: what is drafted, along the first axis of the other arrays, or one.
         step_s: of decode steps; broadcasts with the rates.

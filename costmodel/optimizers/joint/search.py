@@ -41,7 +41,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Design:
-    """One design, and what the law says of it.
+    """One design with its predicted performance.
 
     Args:
         node: a drafter on a placement.
@@ -150,8 +150,8 @@ def joint_search(
     """The best designs of a question, and its front.
 
     Args:
-        question: what is asked.
-        ranked: nodes whose best design is wanted.
+        question: the search space, load and limits.
+        ranked: number of nodes whose best design is returned.
         prune: leave nodes out that cannot be among the best nor on the front; the answer is the
             same without.
         progress: called with what is done, how many nodes of how many.
@@ -364,7 +364,7 @@ def design_at(
     """A design of an evaluated node.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         evaluation: designs of the node.
         name: places of its shape, token budget and batch cap.
         busy: times are those of busy replicas, whatever rate is stated.

@@ -30,7 +30,7 @@ class RuntimeTree:
 
     Attributes:
         form: `chain`, `level_uniform` or `beam`.
-        settings: what an engine is told: draft tokens of a chain; children per level; `topk`,
+        settings: options of the engine: draft tokens of a chain; children per level; `topk`,
             `steps` and `draft_tokens` of a beam. Draft tokens leave the root out.
         tree: its shape.
         tokens_per_step: expected emitted tokens, bonus included.

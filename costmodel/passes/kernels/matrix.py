@@ -134,7 +134,7 @@ def _of_other(work: Work, other: Array, rows: Array, outputs: Array, read: Array
 
     Args:
         work: at `rows`.
-        other: rows that are asked about.
+        other: rows of the predicted product.
         rows: M.
         outputs: N.
         read: values of an input vector, in those of an output.

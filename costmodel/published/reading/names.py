@@ -37,7 +37,7 @@ _VERSION = re.compile(r"-v\d+(\.\d+)?$", re.IGNORECASE)
 
 
 class ReadName(NamedTuple):
-    """What a name was read as, and what has to be said of that; empty for nothing."""
+    """What a name was read as, and a remark on that reading; empty where it is exact."""
 
     name: str
     remark: str
@@ -49,12 +49,12 @@ def _table() -> dict[str, Any]:
 
 
 def system_name(text: str) -> str:
-    """A system's name without what is said in parentheses, `(baseline in Sequoia)` for one."""
+    """A system's name without the text in parentheses, `(baseline in Sequoia)` for one."""
     return _PARENTHESES.sub("", text).strip()
 
 
 def method_of_system(text: str) -> tuple[Method, str]:
-    """The entry that a system's name stands for, and what has to be said of it.
+    """The entry that a system's name stands for, and a remark on how it is priced.
 
     Raises:
         UnknownNameError: neither a title, a slug nor a name of `sources.toml`; the nearest titles
@@ -131,7 +131,7 @@ def _model_of(text: str) -> ReadName | tuple[str, ...]:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """A name as it stands, and with less and less of what says nothing about shapes."""
+    """A name as it stands, and with more and more of the parts dropped that do not affect shapes."""
     for form in dict.fromkeys((text, _PARENTHESES.sub("", text).strip())):
         if not form:
             continue

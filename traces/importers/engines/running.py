@@ -107,7 +107,7 @@ def read_running(
         after: text of `/metrics` at the end.
         model: `model_name` to read where several models are served; None: the only one that
             `is_served`.
-        is_served: whether a `model_name` is the model that is asked about.
+        is_served: whether a `model_name` is the model of the question.
 
     Raises:
         InputError: no counters of a known engine, two engines, no counters of speculation, several

@@ -88,7 +88,7 @@ class EngineFacts:
 
 
 def read_engine_facts(path: str | Path) -> EngineFacts:
-    """What a log or a kept configuration of an engine says of its cache and limits.
+    """The cache and limits that a log or a kept configuration of an engine states.
 
     Args:
         path: text with the lines that vLLM, SGLang or TensorRT-LLM print when they start, or JSON

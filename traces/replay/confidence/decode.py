@@ -1,4 +1,4 @@
-"""The loop of masked decoding, whoever says how sure the model is: a live model, or a recording.
+"""The loop of masked decoding, with confidences of a live model or of a recording.
 
 Many canvases advance together, pass by pass: look, decide where blocks end, commit. Leaves out who
 is asked (`walk` for recordings, `real_runs.decoding.masked` for models) and what a pass costs.

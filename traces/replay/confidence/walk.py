@@ -181,7 +181,7 @@ def log_odds_shift(states: Anchors) -> float:
 
 
 def _left_out(states: Anchors, place: int) -> float | None:
-    """The shift of one anchor, or None where it says nothing."""
+    """The shift of one anchor, or None where it determines none."""
     policy = states.policies[place]
     own, static = states.run_of(policy), static_run(states, policy)
     by_number = closed_form_passes(policy, states.canvas_tokens) is not None
