@@ -54,7 +54,7 @@ class RooftreeError(Exception):
 
 
 class InputError(RooftreeError):
-    """What was asked or handed in is wrong: a value out of range, a foreign file, an unknown
+    """The request or its input is wrong: a value out of range, a foreign file, an unknown
     key.
     """
 

@@ -228,7 +228,7 @@ def _require_plain(path: Path) -> None:
 
 
 def _refused(path: Path, error: OSError) -> Exception:
-    """What a caller is told: of a wrong place, or of a machine that fails."""
+    """The error for a caller: a wrong path, or a machine that fails."""
     if error.errno in _MACHINE_FAILS:
         return OSError(error.errno, os.strerror(error.errno or 0), str(path))
     return InputError(f"cannot be written ({error.strerror or error})", file=path)

@@ -127,7 +127,7 @@ def _with_options(names: DeploymentNames, method: Method) -> DeploymentNames:
 
 
 def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:
-    """An engine whose cache holds as many tokens as it said, of the target and of a drafter that
+    """An engine whose cache holds as many tokens as it stated, of the target and of a drafter that
     keeps a cache.
 
     Raises:

@@ -72,7 +72,7 @@ class Neighbourhood:
     Args:
         winner: the choice.
         neighbours: nearest in speed first, those that are not allowed last.
-        carried: the winner at the next smaller and the next larger batch that was asked about.
+        carried: the winner at the next smaller and the next larger batch of the grid.
     """
 
     winner: Choice

@@ -355,7 +355,7 @@ def candidates_of(
     lengths = draft_tokens or (NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS)
     if trace is None:
         if stop_on is not None:
-            rule = "needs a recording with positions: numbers do not say when a draft would end"
+            rule = "needs a recording with positions: stated numbers do not tell when a draft ends"
             raise InputError(rule, key="stop", value=f"{stop_on[0].rule} of {source.method}")
         if method.shape.kind == "state_trees" and source.rates is not None:
             return state_candidates(source, [0, *(draft_tokens or SIZES)])

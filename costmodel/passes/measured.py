@@ -246,7 +246,7 @@ def measured_files(device: str) -> list[Path]:
 
 
 def add_results(folder: Path) -> None:
-    """Let this process find the kernel traces of a folder, before all that it found so far.
+    """Add the kernel traces of a folder for this process, tried before those added earlier.
 
     Raises:
         InputError: no such folder.

@@ -155,14 +155,14 @@ def _pooled(batch: int | None, group: Sequence[Window]) -> Window:
 
 def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTrace:
     """The same trace of level 0 where the user names the draft length that the source does not
-    tell.
+    state.
 
     Args:
         trace: level 0.
         draft_tokens: K in use when it was measured.
 
     Raises:
-        InputError: the source tells another one, or the counts do not fit.
+        InputError: the source states another one, or the counts do not fit.
     """
     summary = trace.summary
     if trace.level or summary is None:

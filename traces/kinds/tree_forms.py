@@ -89,7 +89,7 @@ def growmap_values(content: bytes) -> dict[Any, Any]:
     if not isinstance(values, dict):
         raise InputError("must be a growmap, as torch.save writes it")
     if not isinstance(values.get("Successors"), list):
-        raise InputError("must be there, as a list per node", key="Successors")
+        raise InputError("is missing: needed is a list per node", key="Successors")
     return values
 
 

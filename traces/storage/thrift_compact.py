@@ -74,7 +74,7 @@ def _list(data: Bytes, at: int, deepest: int) -> tuple[list[Any], int]:
     if size == 15:
         size, at = _unsigned(data, at)
     if size > len(data) - at:
-        raise IndexError("a list beyond the file")
+        raise IndexError("a list reaches past the end of the file")
     values = []
     for _ in range(size):
         value, at = (None, at + 1) if kind in (1, 2) else _value(data, at, kind, deepest)

@@ -120,12 +120,14 @@ class Refining:
         for rule in (*self.rules, *self.without):
             if rule not in COMMIT_RULES or (rule in self.rules and rule in self.without):
                 raise InputError(
-                    "must be a commit rule, there or not there", key="rules", value=rule
+                    "must be a commit rule that either `rules` or `without` names",
+                    key="rules",
+                    value=rule,
                 )
         for rule, form in self.rules.items():
             if {*form.thresholds, *form.fixed} != {*COMMIT_RULES[rule].at}:
                 raise InputError(
-                    "must say each of its thresholds",
+                    "must set every threshold of the rule",
                     key=f"rules.{rule}",
                     value=(*form.thresholds,),
                 )

@@ -120,7 +120,7 @@ def _entry_shape(source: Source, shape: DraftShape) -> DraftShape:
         return DraftShape(kind="prompted", nodes=own.nodes, stop=shape.stop)
     if own.nodes and own.kind in ("chain", "window"):
         return chain(own.nodes, shape.stop)
-    rule = f"{source.method} says no number of draft tokens of its own; name a shape, as chain:5"
+    rule = f"{source.method} has no default number of draft tokens; name a shape, such as chain:5"
     raise InputError(rule, key="shape", value=str(shape))
 
 
@@ -167,7 +167,7 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
     if not shape.drafts:
         return geometric(0.0, 0) if rates is None else rate_claim(method, rates, 0)
     if shape.stop is not None:
-        rule = "numbers do not say when a draft would end; a --trace does"
+        rule = "needs a --trace: acceptance stated as numbers does not tell when a draft ends"
         raise InputError(rule, key="shape", value=str(shape))
     if shape.kind == "prompted":
         return state_candidates(source, [shape.nodes])[0]
@@ -175,7 +175,10 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
         assert stated is not None
         return tokens_claim(method, stated)
     if shape.kind == "chains" or (shape.is_built):
-        rule = "needs a recording with ranks; numbers tell of chains, and of trees in files"
+        rule = (
+            "needs a recording with ranks; acceptance stated as numbers covers chains, and trees"
+            " from files"
+        )
         raise InputError(rule, key="shape", value=str(shape))
     if shape.kind == "tree":
         share = 1.0 if rates is None else rates.proposal_ratio

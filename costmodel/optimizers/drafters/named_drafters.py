@@ -130,7 +130,7 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
             else f"was published for a {match.entry.shape} only"
         )
         forms = FORMS.replace("eagle-3:", f"{method}:")
-        raise InputError(f"{reason}; say what is known of it: {forms}", key="drafter", value=method)
+        raise InputError(f"{reason}; state its acceptance: {forms}", key="drafter", value=method)
     entry = match.entry
     alone = entry.counted == "proposals"
     rates = DepthRates(

@@ -41,7 +41,7 @@ class Node:
         configuration: of the drafter on that placement, without a shape.
         setting: of the configuration.
         shapes: what is compared.
-        source: place of the drafter among those asked about; None: plain decoding.
+        source: place of the drafter among those of the question; None: plain decoding.
         batch: requests in flight of a replica, rising: those of the batch caps, and further ones
             that say what a replica does under a load.
         is_cap: which of them are those of batch caps.

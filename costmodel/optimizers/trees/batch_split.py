@@ -68,7 +68,7 @@ def split_budget(gains: Array, total: int, *, exact: bool = True) -> BatchSplit:
     possible = int(np.isfinite(gains).sum())
     if not 0 <= total <= possible:
         raise InputError(
-            f"must lie in 0..{possible}, the gains there are", key="total", value=total
+            f"must lie in 0..{possible}, the number of gains", key="total", value=total
         )
     order = _order(_falling(gains))
     bound = gains.shape[0] + float(_falling(gains).reshape(-1)[order[:total]].sum())

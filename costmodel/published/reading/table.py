@@ -193,7 +193,7 @@ def _kind(header: Sequence[str], path: Path) -> str:
         if name not in columns:
             raise UnknownNameError("column", name[:80], columns, file=path)
         if header.count(name) > 1:
-            raise InputError("stands there more than once", file=path, key=name)
+            raise InputError("the header names the column more than once", file=path, key=name)
     for name in columns:
         if name not in header:
             raise InputError(

@@ -117,7 +117,7 @@ def read(path: str | Path) -> AcceptanceTrace:
 
 
 def _method(models: Iterable[str]) -> str:
-    """The slug of the one method that the models' names tell; empty where they tell none, or
+    """The slug of the one method that the models' names contain; empty where they contain none, or
     several.
     """
     words = {word for model in models for word in re.split(r"[^a-z0-9]+", model.casefold())}

@@ -123,7 +123,7 @@ def read_genai_requests(path: str | Path) -> RequestTrace:
             if usage is None:
                 rule = (
                     "responses must report usage (--extra-inputs stream_options:...): text alone"
-                    " tells no tokens"
+                    " has no token counts"
                 )
                 raise InputError(rule, file=file, key=f"{key}[{number}].response_outputs")
             start = _number(sent.get("timestamp"), file, f"{key}[{number}].timestamp") * NANO

@@ -198,15 +198,15 @@ def _refuse_trees(counts: Summary, file: str) -> None:
     """Refuse counters of drafts that have more tokens than levels.
 
     Raises:
-        InputError: what was counted of trees tells nothing of chains.
+        InputError: counts of trees do not determine what chains accept.
     """
     levels, drafted = counts.draft_levels, counts.draft_tokens
     if levels and counts.drafts and drafted > counts.drafts * levels:
         nodes = drafted / counts.drafts
         rule = (
-            f"counts trees of {nodes:.3g} draft tokens in {levels} levels, which tell nothing of"
-            " shorter drafts: run chains for a while (SGLang: --speculative-eagle-topk 1), or"
-            " record a trace"
+            f"counts trees of {nodes:.3g} draft tokens in {levels} levels, which do not determine"
+            " the acceptance of shorter drafts: run chains for a while (SGLang:"
+            " --speculative-eagle-topk 1), or record a trace"
         )
         raise InputError(rule, file=file, key="--metrics")
 

@@ -96,8 +96,8 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _draft_tokens(lines: Sequence[_Line]) -> tuple[int, list[str]]:
-    """Draft tokens of a step, root excluded, with what must be said of them; 0 where the figures do
-    not tell.
+    """Draft tokens of a step, root excluded, with notes on how they were inferred; 0 where the
+    figures do not determine them.
     """
     rated = [line for line in lines if line.rate]
     if not rated:
