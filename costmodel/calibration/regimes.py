@@ -147,11 +147,13 @@ def _share(rows: Mask) -> float:
 
 def _bounds(ascending: Array) -> tuple[float, float]:
     """An 80 % interval that holds 0, of errors in ascending order."""
+    # quantiles of n errors are widened by (n + 1) / n, as for split conformal intervals
     more = 1.0 + 1.0 / len(ascending)
     low, high = (
         _quantile(ascending, 1.0 - (1.0 - TAIL) * more),
         _quantile(ascending, (1.0 - TAIL) * more),
     )
+    # an interval that has to reach back to 0 spends both tails on its other end
     if low > 0.0:
         return 0.0, max(
             _quantile(ascending, (1.0 - 2.0 * TAIL) * more + _share(ascending < 0.0)), 0.0

@@ -50,6 +50,7 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
                     continue
                 for y in range(width):
                     q[level, y] /= total
+                # drawn and accepted as the true token; over P(true), because the text is given
                 accepted[i, level] += weight[level] * min(q[level, x], p[level, x]) / true
                 tried[level] = 0
                 entering = False
@@ -61,6 +62,8 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
             rejected = q[level, y] - p[level, y]
             if rejected <= 0:
                 continue
+            # a rejection leaves the target max(p - q, 0), normalised; `outside` is its mass
+            # beyond the recorded candidates, which are never drawn
             mass = outside[level]
             for z in range(width):
                 mass += max(p[level, z] - q[level, z], 0.0)
@@ -72,6 +75,7 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
             level += 1
             weight[level] = weight[level - 1] * rejected
             outside[level] = outside[level - 1] / mass
+            # without replacement: the rejected token is not drawn again
             q[level, y] = 0.0
             entering = True
     return accepted
@@ -125,6 +129,8 @@ def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> 
             product = 1.0
             stays = 1.0
             for d in range(min(length, offsets[r + 1] - i)):
+                # a block caps the running product instead of every ratio: a token that the target
+                # likes better than the drafter makes up for a later one that it likes less
                 if whole:
                     product *= ratio[i + d]
                     stays = min(stays, product)
@@ -218,6 +224,7 @@ def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats
             here, before = starts[i], 1.0
             if here == 0:
                 continue
+            # exactly d accepted: the next step starts behind them and the target's own token
             for d in range(depth):
                 stays = survival[i, d]
                 if i + d + 1 < end:

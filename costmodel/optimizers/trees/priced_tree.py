@@ -137,6 +137,8 @@ def fastest_tree(acceptance: AcceptanceVectors, price: TreePrice, depth: int) ->
     best_rate = rate = 1.0 / (price.plain_s - price.accepted_s)
     hopeful = list(range(1, len(vectors) + 1))
     for _ in range(_MOST_ROUNDS):
+        # Dinkelbach's step: the trees with the greatest tokens - rate * seconds; the highest of
+        # their rates by the charged seconds is the next rate, until none is higher
         higher = rate
         by_depth_trees = _at_rate(
             vectors, hopeful, by_depth=by_depth, price=price, line=line, rate=rate
@@ -181,8 +183,8 @@ class _Line:
 
 
 def _line(draft_s: DraftSeconds, levels: int, nodes: int) -> _Line:
-    """The steepest line that lies below the draft passes of every level; between widths that are
-    asked, the narrower.
+    """The steepest line that lies below the draft passes of every level; a width between two priced
+    ones is charged as the narrower.
 
     Levels may cost unlike amounts; the least slope of all of them holds for each.
     """
@@ -196,9 +198,8 @@ def _line(draft_s: DraftSeconds, levels: int, nodes: int) -> _Line:
             *(width for width in _WIDTHS if width < widest),
             *([widest] if widest > 1 else []),
         ]:
-            if (
-                width - 1 > before
-            ):  # widths between the two cost at least what the narrower one does
+            # widths between the two cost at least what the narrower one does
+            if width - 1 > before:
                 slopes.append((narrower - base) / (width - 2))
             narrower, before = draft_s([1] * (depth - 1) + [width]), width
             slopes.append((narrower - base) / (width - 1))

@@ -113,6 +113,7 @@ def nearest_cells(
                 less += _count(mine & ~its)
                 distance += _count(mine & its & other[w])
             distance += ALONE * (more + less)
+            # states out of the mode's order come behind all that are in it
             if (mode == SUBSET and more > 0) or (mode == SUPERSET and less > 0):
                 distance += _FAR
             for k in range(count):
