@@ -167,11 +167,11 @@ def _device(file: "DeviceFile", path: Path) -> Device:
     scalars = {name: getattr(file, key) for name, (key, *_) in SCALARS.items()}
     numbers: dict[str, Any] = {name: number and number.si for name, number in scalars.items()}
     peaks = dict(file.peak.named())
-    given = {name: number for name, number in scalars.items() if number is not None}
-    given |= {f"peak_flops_per_s.{dtype}": number for dtype, number in peaks.items()}
+    stated = {name: number for name, number in scalars.items() if number is not None}
+    stated |= {f"peak_flops_per_s.{dtype}": number for dtype, number in peaks.items()}
     provenance = {
         name: NumberProvenance(kind=number.kind, source=number.source)
-        for name, number in given.items()
+        for name, number in stated.items()
     }
     ancestry = _ancestry(file, path)
     constants, origins = _constants(ancestry)
