@@ -162,6 +162,6 @@ def _agreed(numbers: list[Any], file: str, key: str) -> int | None:
         return None
     least, most = min(numbers), max(numbers)
     if most > (1.0 + _SAME) * least:
-        rule = "holds different sizes, from several starts or engines; keep the lines of one"
+        rule = "holds several sizes, from different starts or engines; keep the lines of one"
         raise InputError(rule, file=file, key=key, value=f"{least} and {most}")
     return int(least)
