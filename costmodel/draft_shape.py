@@ -84,7 +84,7 @@ class DraftShape:
 
     @property
     def needs_recording(self) -> bool:
-        """Whether numbers by position tell nothing of it."""
+        """Whether acceptance by position does not determine what the shape emits."""
         return self.kind in ("chains", "dynamic") or self.is_built or self.stop is not None
 
     @property
@@ -232,9 +232,9 @@ def read_stop(text: str, *, key: str = "stop") -> Stop:
         InputError: an unknown rule or key, or a value that is no number.
     """
     first, *others = re.split(r"[:,]", text)
-    known: dict[str, StopRule] = {name: name for name in get_args(StopRule) if name != "length"}
-    if first not in known:
-        rule = f"must be one of {', '.join(known)}, as probability:0.6"
+    rules: dict[str, StopRule] = {name: name for name in get_args(StopRule) if name != "length"}
+    if first not in rules:
+        rule = f"must be one of {', '.join(rules)}, as probability:0.6"
         raise InputError(rule, key=key, value=text)
     if first == "exit":
         rule = (
@@ -245,9 +245,9 @@ def read_stop(text: str, *, key: str = "stop") -> Stop:
     threshold = 0.0
     if others and "=" not in others[0]:
         threshold = _numbers([f"at={others.pop(0) or 0}"], {"at": "at"}, key)["at"]
-    numbers = {"least_tokens": _least(known[first])} | _numbers(others, _STOP_KEYS, key)
+    numbers = {"least_tokens": _least(rules[first])} | _numbers(others, _STOP_KEYS, key)
     whole = {field: int(value) for field, value in numbers.items()}
-    return Stop(rule=known[first], at=threshold, **whole)
+    return Stop(rule=rules[first], at=threshold, **whole)
 
 
 def stop_text(stop: Stop) -> str:

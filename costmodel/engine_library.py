@@ -21,7 +21,7 @@ from hardware_profiles.errors import UnknownNameError
 def _records() -> Mapping[str, tuple[str, Engine]]:
     """Module and record of every engine, by name."""
     modules = sorted(
-        found.name for found in pkgutil.iter_modules(engines.__path__) if not found.ispkg
+        module.name for module in pkgutil.iter_modules(engines.__path__) if not module.ispkg
     )
     records = [
         (name, importlib.import_module(f"{engines.__name__}.{name}").ENGINE) for name in modules
@@ -68,7 +68,7 @@ def engine_module(name: str) -> str:
 
 @cache
 def _refining() -> Mapping[str, Refining]:
-    modules = [found.name for found in pkgutil.iter_modules(refining.__path__)]
+    modules = [module.name for module in pkgutil.iter_modules(refining.__path__)]
     records = [importlib.import_module(f"{refining.__name__}.{name}").REFINING for name in modules]
     return {record.name: record for record in records}
 
@@ -86,11 +86,11 @@ def load_refining(name: str) -> Refining:
     Raises:
         UnknownNameError: no such program; the nearest names are offered.
     """
-    if (found := _refining().get(name)) is None:
+    if (record := _refining().get(name)) is None:
         raise UnknownNameError(
             "program that decodes masked blocks", name, refining_names(), key="engine"
         )
-    return found
+    return record
 
 
 def _known(name: str) -> str:
@@ -98,12 +98,12 @@ def _known(name: str) -> str:
         from costmodel.engines.record.file import parse_engine_file
 
         name = parse_engine_file(Path(name)).like
-    asked, records = name.casefold(), _records()
-    aliases = {alias: known for known, (_, record) in records.items() for alias in record.aliases}
-    found = aliases.get(asked, asked)
-    if found not in records:
+    folded, records = name.casefold(), _records()
+    aliases = {alias: engine for engine, (_, record) in records.items() for alias in record.aliases}
+    canonical = aliases.get(folded, folded)
+    if canonical not in records:
         raise UnknownNameError("engine", name, [*engine_names(), *aliases])
-    return found
+    return canonical
 
 
 def _is_file(name: str) -> bool:

@@ -297,11 +297,15 @@ class Method:
         if masked or self.verify.relaxed or self.verify.rule in ("typical", "near_match"):
             return "lossy"
         shared = any(
-            isinstance(each, LayerSchedule) and each.unique_ratio < 1.0 for each in self.target
+            isinstance(transform, LayerSchedule) and transform.unique_ratio < 1.0
+            for transform in self.target
         )
         if self.own_weights or shared:
             return "own_weights"
-        whole = all(isinstance(each, WeightTransform) and each.is_exact for each in self.target)
+        whole = all(
+            isinstance(transform, WeightTransform) and transform.is_exact
+            for transform in self.target
+        )
         if self.advance is not None or not whole:
             return "lossy"
         return "distribution" if self.draft or self.refine is not None else "bit_exact"

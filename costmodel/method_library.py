@@ -17,9 +17,11 @@ from hardware_profiles.errors import InputError, UnknownNameError
 @cache
 def _modules() -> dict[str, str]:
     """Slug to module, of every entry in the folders of `methods`."""
-    found = pkgutil.walk_packages(methods.__path__, f"{methods.__name__}.")
+    modules = pkgutil.walk_packages(methods.__path__, f"{methods.__name__}.")
     return {
-        each.name.rsplit(".", 1)[1].replace("_", "-"): each.name for each in found if not each.ispkg
+        module.name.rsplit(".", 1)[1].replace("_", "-"): module.name
+        for module in modules
+        if not module.ispkg
     }
 
 
@@ -70,7 +72,9 @@ def priced_alike() -> Mapping[str, str]:
 def _executed(slug: str) -> str:
     """What a prediction reads of an entry, as text."""
     method = load_method(slug)
-    return repr([getattr(method, each.name) for each in fields(method) if each.name not in LABELS])
+    return repr(
+        [getattr(method, field.name) for field in fields(method) if field.name not in LABELS]
+    )
 
 
 def require_priced(method: Method) -> None:
@@ -111,7 +115,7 @@ def named_transforms(names: Sequence[str], *, reach_drafter: bool = False) -> tu
             offered.
         InputError: a name that is given twice.
     """
-    found: list[Transform] = []
+    transforms: list[Transform] = []
     for name in names:
         if names.count(name) > 1:
             raise InputError("is given more than once", key="transform", value=name)
@@ -119,5 +123,5 @@ def named_transforms(names: Sequence[str], *, reach_drafter: bool = False) -> tu
             raise UnknownNameError("transform", name, transform_names(), key="transform")
         method = load_method(name)
         if method.target_transforms_reach_drafter or not reach_drafter:
-            found += method.target
-    return tuple(found)
+            transforms += method.target
+    return tuple(transforms)

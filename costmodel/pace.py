@@ -123,12 +123,12 @@ class Refine:
     vocab_state_bytes: float = 0.0
 
     def __post_init__(self) -> None:
-        for kind, name, known in (
+        for kind, name, choices in (
             ("pass", self.forward, Forward),
             ("commit rule", self.commit, Commit),
         ):
-            if name not in get_args(known):
-                raise UnknownNameError(kind, str(name), get_args(known), key="refine")
+            if name not in get_args(choices):
+                raise UnknownNameError(kind, str(name), get_args(choices), key="refine")
         for key, (lowest, highest) in _REFINE_RANGES.items():
             if not lowest <= getattr(self, key) <= highest:
                 raise InputError(

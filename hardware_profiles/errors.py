@@ -1,7 +1,7 @@
 """Which errors can a caller of rooftree meet, and what does each one say?
 
     RooftreeError
-    ├── InputError             what was asked or handed in is wrong      exit code 2
+    ├── InputError             the request or its input is wrong         exit code 2
     │   ├── UnknownNameError   a name that nothing carries; the nearest names are offered
     │   └── CollectedError     more than one of these, found in one reading
     └── InfeasibleError        the question is sound and has no answer   exit code 3
@@ -54,7 +54,7 @@ class RooftreeError(Exception):
 
 
 class InputError(RooftreeError):
-    """What was asked or handed in is wrong: a value out of range, a foreign file, an unknown
+    """The request or its input is wrong: a value out of range, a foreign file, an unknown
     key.
     """
 
@@ -80,14 +80,14 @@ class UnknownNameError(InputError):
         self,
         kind: str,
         name: str,
-        known: Iterable[str],
+        names: Iterable[str],
         *,
         file: str | Path | None = None,
         key: str | None = None,
     ) -> None:
         self.kind = kind
         self.name = name
-        self.known = tuple(known)
+        self.known = tuple(names)
         offered = nearest_names(name, self.known)
         hint = (
             f"; nearest: {', '.join(offered)}"
@@ -142,26 +142,26 @@ class InfeasibleError(RooftreeError):
     exit_code: ClassVar[int] = 3
 
 
-def nearest_names(name: str, known: Iterable[str]) -> list[str]:
+def nearest_names(name: str, names: Iterable[str]) -> list[str]:
     """The known names most like `name`, best first: at most five, at least one where any name is
     known.
 
     Names that begin with what was typed come first, then names by similarity; case does not count.
     """
-    return list(_nearest(name.casefold(), tuple(dict.fromkeys(known))))
+    return list(_nearest(name.casefold(), tuple(dict.fromkeys(names))))
 
 
 @lru_cache(maxsize=64)
 def _nearest(typed: str, names: tuple[str, ...]) -> tuple[str, ...]:
     likeness = {
-        each: (
-            bool(typed) and each.casefold().startswith(typed),
-            difflib.SequenceMatcher(None, typed, each.casefold()).ratio(),
+        candidate: (
+            bool(typed) and candidate.casefold().startswith(typed),
+            difflib.SequenceMatcher(None, typed, candidate.casefold()).ratio(),
         )
-        for each in names
+        for candidate in names
     }
-    ranked = sorted(names, key=lambda each: likeness[each], reverse=True)
-    close = [each for each in ranked if likeness[each] >= (False, 0.5)]
+    ranked = sorted(names, key=lambda candidate: likeness[candidate], reverse=True)
+    close = [candidate for candidate in ranked if likeness[candidate] >= (False, 0.5)]
     return tuple((close or ranked)[:_OFFERED_NAMES])
 
 

@@ -107,7 +107,7 @@ def _resolved(name: str) -> str:
     files = _files()
     if name in files:
         return name
-    matches = [each for each in files if _bare(each) == _bare(name)]
+    matches = [file for file in files if _bare(file) == _bare(name)]
     if len(matches) != 1:
         raise UnknownNameError("device", name, sorted(files))
     return matches[0]
@@ -149,9 +149,11 @@ def _read(path: Path) -> Device:
 def _blamed(error: InputError, path: Path) -> None:
     """Let an error about a number name the file, and the key that stands there for it."""
     if error.file is None:
-        found = str(error.key)
-        error.file, error.key = str(path), _file_key(found)
-        error.message = error.message if error.key == found else f"{found} {error.message}"
+        blamed_key = str(error.key)
+        error.file, error.key = str(path), _file_key(blamed_key)
+        error.message = (
+            error.message if error.key == blamed_key else f"{blamed_key} {error.message}"
+        )
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -163,12 +165,13 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _device(file: "DeviceFile", path: Path) -> Device:
     scalars = {name: getattr(file, key) for name, (key, *_) in SCALARS.items()}
-    numbers: dict[str, Any] = {name: each and each.si for name, each in scalars.items()}
-    peaks = dict(file.peak.given())
-    given = {name: each for name, each in scalars.items() if each is not None}
-    given |= {f"peak_flops_per_s.{dtype}": each for dtype, each in peaks.items()}
+    numbers: dict[str, Any] = {name: number and number.si for name, number in scalars.items()}
+    peaks = dict(file.peak.named())
+    stated = {name: number for name, number in scalars.items() if number is not None}
+    stated |= {f"peak_flops_per_s.{dtype}": number for dtype, number in peaks.items()}
     provenance = {
-        name: NumberProvenance(kind=each.kind, source=each.source) for name, each in given.items()
+        name: NumberProvenance(kind=number.kind, source=number.source)
+        for name, number in stated.items()
     }
     ancestry = _ancestry(file, path)
     constants, origins = _constants(ancestry)
@@ -181,7 +184,7 @@ def _device(file: "DeviceFile", path: Path) -> Device:
         kind=file.kind,
         year=file.year,
         **numbers,
-        peak_flops_per_s={dtype: each.si for dtype, each in peaks.items()},
+        peak_flops_per_s={dtype: peak.si for dtype, peak in peaks.items()},
         constants=constants,
         formats=formats,
         provenance=provenance | origins | narrow,
@@ -193,9 +196,9 @@ def _device(file: "DeviceFile", path: Path) -> Device:
 
 def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
     """The file, the relative it names, the relative of that one, and so on."""
-    found, seen = [file], [path.resolve()]
+    ancestry, seen = [file], [path.resolve()]
     files = _files()
-    while (like := found[-1].constants.like) is not None:
+    while (like := ancestry[-1].constants.like) is not None:
         if like not in files:
             raise UnknownNameError(
                 "device", like, sorted(files), file=seen[-1], key="constants.like"
@@ -205,8 +208,8 @@ def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
                 "a device's relatives must not lead back to it", key="constants.like", value=like
             )
         seen.append(files[like].resolve())
-        found.append(_relative(files[like]))
-    return found
+        ancestry.append(_relative(files[like]))
+    return ancestry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,16 +261,16 @@ def _formats(
     """The groups of narrow formats that the device computes in, its own or a relative's, by format
     and operation.
     """
-    found: dict[str, dict[str, FormatGroup]] = {}
+    groups: dict[str, dict[str, FormatGroup]] = {}
     origins: dict[str, NumberProvenance] = {}
     for dtype in FORMATS:
         for operation in FORMAT_OPERATIONS:
             computes = dtype in WEIGHT_FORMATS or getattr(ancestry[0].peak, dtype) is not None
             read = _inherited(ancestry, operation, f"formats.{dtype}") if computes else None
             if read is not None:
-                found.setdefault(dtype, {})[operation] = read.group
+                groups.setdefault(dtype, {})[operation] = read.group
                 origins |= read.origins
-    return found, origins
+    return groups, origins
 
 
 def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Read | None:
@@ -277,8 +280,8 @@ def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Rea
     Raises:
         InputError: keys that the operation does not have, or keys that are missing.
     """
-    groups = [_table(each, table).get(operation) for each in ancestry]
-    depth = next((i for i, each in enumerate(groups) if each is not None), None)
+    groups = [_table(relative, table).get(operation) for relative in ancestry]
+    depth = next((i for i, group in enumerate(groups) if group is not None), None)
     if depth is None:
         return None
     group, owner = groups[depth], ancestry[depth]
@@ -291,10 +294,16 @@ def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Rea
     if depth > 0:
         # carried over twice is not twice as wrong: the widest of the factors passed on the way
         # counts
-        factor = max(_widening(each) for each in ancestry[:depth])
-        residual, parts = widened(residual, factor), tuple(each.wider(factor) for each in parts)
+        factor = max(_widening(relative) for relative in ancestry[:depth])
+        residual, parts = (
+            widened(residual, factor),
+            tuple(provenance.wider(factor) for provenance in parts),
+        )
         numbers = _rescaled(numbers, owner, ancestry[0])
-        sources = {name: _carried_over(each, owner.name, factor) for name, each in sources.items()}
+        sources = {
+            name: _carried_over(provenance, owner.name, factor)
+            for name, provenance in sources.items()
+        }
         correction = None  # which kernels a library picks is not handed down
     read = FormatGroup(
         values=numbers, residual_ratio=residual, regimes=parts, correction=correction
@@ -334,7 +343,7 @@ def _rescaled(
     numbers: dict[str, float], owner: "DeviceFile", heir: "DeviceFile"
 ) -> dict[str, float]:
     """Times of arithmetic on one processor follow the peak of one processor; all else is kept."""
-    theirs, ours = dict(owner.peak.given()), dict(heir.peak.given())
+    theirs, ours = dict(owner.peak.named()), dict(heir.peak.named())
     shared = next(
         (dtype for dtype in ("bf16", "fp16", "fp32") if dtype in theirs and dtype in ours), None
     )
@@ -345,7 +354,8 @@ def _rescaled(
         return numbers  # the device that is made of them is refused
     speed = parts[0] / parts[1] * parts[2] / parts[3]
     return {
-        name: each / speed if name.endswith("_tile_s") else each for name, each in numbers.items()
+        name: number / speed if name.endswith("_tile_s") else number
+        for name, number in numbers.items()
     }
 
 
@@ -368,14 +378,14 @@ def _tails(operation: str) -> list[str]:
 def _wrong_keys(operation: str, group: "ConstantGroup", path: str) -> list[InputError]:
     """Keys of a group that its operation does not have, or those that are missing."""
     written = [_written(tail) for tail in _tails(operation)]
-    given = group.__pydantic_extra__
-    known = [*written, *type(group).model_fields]
+    constants = group.__pydantic_extra__
+    allowed = [*written, *type(group).model_fields]
     unknown: list[InputError] = [
-        UnknownNameError("key", key, known, key=path) for key in given if key not in written
+        UnknownNameError("key", key, allowed, key=path) for key in constants if key not in written
     ]
     needed = [_written(tail) for tail in _tails(operation) if f"{operation}_{tail}" not in NEUTRAL]
     return unknown or [
-        InputError("is missing", key=f"{path}.{key}") for key in needed if key not in given
+        InputError("is missing", key=f"{path}.{key}") for key in needed if key not in constants
     ]
 
 
@@ -384,11 +394,11 @@ def _group(
 ) -> tuple[dict[str, float], dict[str, NumberProvenance], float]:
     """Constants by name, provenance by dotted name, and the residual, of one group of a file."""
     written = {_written(tail): tail for tail in _tails(operation)}
-    given = group.__pydantic_extra__
+    constants = group.__pydantic_extra__
     values: dict[str, float] = {}
     origins: dict[str, NumberProvenance] = {}
     for key, tail in written.items():
-        entry = given.get(key, NEUTRAL.get(f"{operation}_{tail}", 0.0))
+        entry = constants.get(key, NEUTRAL.get(f"{operation}_{tail}", 0.0))
         number = entry if isinstance(entry, int | float) else entry.value
         where = group if isinstance(entry, int | float) else entry
         values[f"{operation}_{tail}"] = number * MICRO if key.endswith("_us") else number

@@ -47,9 +47,9 @@ def overridden(device: Device, override: str) -> Device:
     key, equals, text = (part.strip() for part in override.partition("="))
     if not equals:
         raise InputError("an override reads device.<key>=<number>", key="--set", value=override)
-    known = override_keys()
-    if key not in known:
-        raise UnknownNameError("key", key, known, key="--set")
+    keys = override_keys()
+    if key not in keys:
+        raise UnknownNameError("key", key, keys, key="--set")
     number = _number(key, text)
     name = key.removeprefix("device.")
     try:
@@ -61,7 +61,7 @@ def overridden(device: Device, override: str) -> Device:
 
 def _settable() -> Iterator[str]:
     yield from (
-        each.name for each in fields(Device) if "range" in each.metadata and each.name != "year"
+        field.name for field in fields(Device) if "range" in field.metadata and field.name != "year"
     )
     yield from (f"peak_flops_per_s.{dtype}" for dtype in DTYPES)
     yield from (f"constants.{name}" for name in CONSTANT_NAMES)

@@ -265,11 +265,11 @@ class Constants:
             check_number(f"constants.residual_ratio.{name}", ratio, RESIDUAL_RANGE)
         for name, correction in self.corrections.items():
             if name not in CORRECTED or len(correction.axes) != len(CORRECTED[name]):
-                known = "; ".join(
-                    f"{each} by {', '.join(axes)}" for each, axes in CORRECTED.items()
+                corrected = "; ".join(
+                    f"{operation} by {', '.join(axes)}" for operation, axes in CORRECTED.items()
                 )
                 raise InputError(
-                    f"only these have a correction: {known}", key=f"constants.{name}.correction"
+                    f"only these have a correction: {corrected}", key=f"constants.{name}.correction"
                 )
         object.__setattr__(self, "residual_ratio", self.residuals)
         object.__setattr__(self, "corrections", FrozenTable(self.corrections))
@@ -277,14 +277,18 @@ class Constants:
     @property
     def residuals(self) -> Residuals:
         """The residual ratios with their regimes."""
-        given = self.residual_ratio
-        return given if isinstance(given, Residuals) else Residuals(given)
+        ratios = self.residual_ratio
+        return ratios if isinstance(ratios, Residuals) else Residuals(ratios)
 
 
 NEUTRAL = {
-    each.name: float(each.default) for each in fields(Constants) if isinstance(each.default, float)
+    constant.name: float(constant.default)
+    for constant in fields(Constants)
+    if isinstance(constant.default, float)
 }
-CONSTANT_NAMES = tuple(each.name for each in fields(Constants) if "range" in each.metadata)
+CONSTANT_NAMES = tuple(
+    constant.name for constant in fields(Constants) if "range" in constant.metadata
+)
 RESIDUAL_RANGE = (1e-4, 5.0)
 PEAK_RANGE = (1e8, 1e19)
 
@@ -402,8 +406,8 @@ class Device:
                 corrections[operation] = group.correction
         prefix = f"formats.{dtype}."
         origins = {
-            f"constants.{name.removeprefix(prefix)}": each
-            for name, each in self.provenance.items()
+            f"constants.{name.removeprefix(prefix)}": origin
+            for name, origin in self.provenance.items()
             if name.startswith(prefix)
         }
         constants = replace(
@@ -414,7 +418,9 @@ class Device:
 
 def _check_groups(prefix: str, groups: Mapping[str, FormatGroup]) -> None:
     ranges = {
-        each.name: each.metadata["range"] for each in fields(Constants) if "range" in each.metadata
+        constant.name: constant.metadata["range"]
+        for constant in fields(Constants)
+        if "range" in constant.metadata
     }
     for operation, group in groups.items():
         for name, value in group.values.items():

@@ -61,8 +61,11 @@ def check_range(record: "DataclassInstance", prefix: str) -> None:
 @cache
 def _ranges(kind: "type[DataclassInstance]") -> tuple[tuple[str, tuple[float, float], bool], ...]:
     """Name and range of every field with one, and whether it may be None."""
-    ranged = (each for each in fields(kind) if "range" in each.metadata)
-    return tuple((each.name, each.metadata["range"], each.default is None) for each in ranged)
+    ranged = (ranged_field for ranged_field in fields(kind) if "range" in ranged_field.metadata)
+    return tuple(
+        (ranged_field.name, ranged_field.metadata["range"], ranged_field.default is None)
+        for ranged_field in ranged
+    )
 
 
 def check_number(key: str, value: float, allowed: tuple[float, float]) -> None:

@@ -49,10 +49,10 @@ def recognise(name: str, memory_bytes: float | None = None, sm_count: int | None
             key="GPU",
             value=name,
         )
-    known = _profiles()
-    profile = known.get(_plain(name))
+    profiles = _profiles()
+    profile = profiles.get(_plain(name))
     if profile is None:
-        listed = [each for names in _listed().values() for each in names]
+        listed = [listed_name for names in _listed().values() for listed_name in names]
         raise UnknownNameError("GPU", name[:200], listed)
     device = load_device(profile)
     if memory_bytes is not None and abs(memory_bytes / device.memory_bytes - 1.0) > _MEMORY_RATIO:
@@ -73,10 +73,10 @@ def recognise(name: str, memory_bytes: float | None = None, sm_count: int | None
 @cache
 def _listed() -> Mapping[str, tuple[str, ...]]:
     """Names by profile, in order; no profile is checked for it."""
-    found = {}
+    names = {}
     for path in sorted(DATA.glob("*.toml")):
-        found[path.stem] = tuple(tomllib.loads(path.read_text(encoding="utf-8")).get("names", ()))
-    return found
+        names[path.stem] = tuple(tomllib.loads(path.read_text(encoding="utf-8")).get("names", ()))
+    return names
 
 
 @cache
@@ -142,20 +142,32 @@ def stated_device(text: str) -> StatedDevice:
     words = re.split(
         r"[-_\s]+", _MEMORY.sub(" ", plain[counted.end() if counted else 0 :]).casefold()
     )
-    said = [word for word in words if word and word not in _SAYS_NOTHING]
-    forms = [word for word in said if word in _FORMS]
-    family = tuple(word for word in said if word not in _FORMS)
-    found = {name: own for name, own in _families().items() if own.family == family}
-    if not found:
+    telling = [word for word in words if word and word not in _SAYS_NOTHING]
+    forms = [word for word in telling if word in _FORMS]
+    family = tuple(word for word in telling if word not in _FORMS)
+    family_members = {name: own for name, own in _families().items() if own.family == family}
+    if not family_members:
         raise UnknownNameError("device", text[:200], _families(), key="hardware")
-    wanted = forms or ("", "sxm", "die", "pcie")  # an NVL is another product, which must be named
-    found = {name: own for name, own in found.items() if own.form in wanted} or found
+    forms_in_order = forms or (
+        "",
+        "sxm",
+        "die",
+        "pcie",
+    )  # an NVL is another product, which must be named
+    family_members = {
+        name: own for name, own in family_members.items() if own.form in forms_in_order
+    } or family_members
     gigabytes = float(memory[1]) if memory else 0.0
     fits = [
-        name for name, own in found.items() if abs(own.gib - gigabytes) <= _MEMORY_RATIO * gigabytes
+        name
+        for name, own in family_members.items()
+        if abs(own.gib - gigabytes) <= _MEMORY_RATIO * gigabytes
     ]
-    chosen = min(fits or found, key=lambda name: (_PREFERENCE[found[name].form], -found[name].gib))
-    left_open = len(fits or found) > 1 or bool(memory and not fits)
+    chosen = min(
+        fits or family_members,
+        key=lambda name: (_PREFERENCE[family_members[name].form], -family_members[name].gib),
+    )
+    left_open = len(fits or family_members) > 1 or bool(memory and not fits)
     remark = f"{plain} is read as {chosen}" if left_open else ""
     return StatedDevice(chosen, int(counted[1]) if counted else None, remark)
 
@@ -169,7 +181,7 @@ class _Family(NamedTuple):
 @cache
 def _families() -> Mapping[str, _Family]:
     """What the names of shipped profiles say; those of measured machines are left out."""
-    found: dict[str, _Family] = {}
+    families: dict[str, _Family] = {}
     for name in device_names():
         if "--" in name:
             continue
@@ -182,5 +194,5 @@ def _families() -> Mapping[str, _Family]:
         ):
             words = words[:-1]
         form = next((word for word in words if word in _FORMS), "")
-        found[name] = _Family(tuple(word for word in words if word not in _FORMS), form, memory)
-    return found
+        families[name] = _Family(tuple(word for word in words if word not in _FORMS), form, memory)
+    return families

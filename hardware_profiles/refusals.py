@@ -38,8 +38,8 @@ def refusal(
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         *before, name = first["loc"]
-        known = [key for found in _models_at(model, before) for key in _keys(found)]
-        return UnknownNameError("key", str(name), known, file=file, key=place)
+        keys = [key for model_at in _models_at(model, before) for key in _keys(model_at)]
+        return UnknownNameError("key", str(name), keys, file=file, key=place)
     value = first.get("input")
     shown = value if isinstance(value, str | int | float) else None
     return InputError(
@@ -57,8 +57,8 @@ def _models_at(model: type[BaseModel], place: Sequence[str | int]) -> list[type[
     for part in place:
         fields = [
             field
-            for each in here
-            for name, field in each.model_fields.items()
+            for model_class in here
+            for name, field in model_class.model_fields.items()
             if part in (name, field.alias)
         ]
         here = [inner for field in fields for inner in _models_in(field.annotation)] or here

@@ -113,7 +113,7 @@ class Peaks(_FileModel):
     int8: TeraflopsPerSecond | None = None
     fp4: TeraflopsPerSecond | None = None
 
-    def given(self) -> Iterator[tuple[str, TeraflopsPerSecond]]:
+    def named(self) -> Iterator[tuple[str, TeraflopsPerSecond]]:
         """The dtypes that the file names, with their peaks."""
         for dtype in type(self).model_fields:
             peak: TeraflopsPerSecond | None = getattr(self, dtype)
@@ -293,17 +293,17 @@ def parse_device(content: dict[str, object], file: str) -> DeviceFile:
     try:
         return DeviceFile.model_validate(content)
     except ValidationError as error:
-        mistakes = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-    misspelt = {each["loc"][:-1] for each in mistakes if each["type"] == "extra_forbidden"}
-    found: dict[str | None, InputError] = {}
-    for each in mistakes:
-        if each["type"] == "missing" and each["loc"][:-1] in misspelt:
+        mistakes = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+    misspelt = {detail["loc"][:-1] for detail in mistakes if detail["type"] == "extra_forbidden"}
+    errors: dict[str | None, InputError] = {}
+    for detail in mistakes:
+        if detail["type"] == "missing" and detail["loc"][:-1] in misspelt:
             continue  # the key that is there under a wrong name is missing under its own
-        mistake = _mistake(each, file)
-        found.setdefault(
-            mistake.key if each["type"] != "extra_forbidden" else str(mistake), mistake
+        mistake = _mistake(detail, file)
+        errors.setdefault(
+            mistake.key if detail["type"] != "extra_forbidden" else str(mistake), mistake
         )
-    raise joined(list(found.values()))
+    raise joined(list(errors.values()))
 
 
 def _mistake(detail: "ErrorDetails", file: str) -> InputError:
@@ -327,11 +327,11 @@ def _known_keys(path: list[str]) -> list[str]:
         if not models:
             return []
         model = models[0]
-    return [each.alias or name for name, each in model.model_fields.items()]
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:
     """The models of a union, a list or a table's values, or the model itself."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for each in get_args(annotation) for model in _models_in(each)]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]

@@ -36,7 +36,7 @@ def format_bytes(count: float) -> str:
         return _not_finite(count)
     # 999.6 MB rounds to "1000 MB": the unit is chosen after rounding, so that it reads "1 GB"
     rounded = abs(float(f"{count:.3g}"))
-    factor, prefix = next((each for each in _DECIMAL if rounded >= each[0]), _DECIMAL[-1])
+    factor, prefix = next((unit for unit in _DECIMAL if rounded >= unit[0]), _DECIMAL[-1])
     return f"{_digits(count / factor)} {prefix}B"
 
 

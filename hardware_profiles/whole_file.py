@@ -175,8 +175,8 @@ def _begun(path: Path, *, is_folder: bool = False) -> tuple[Path, int]:
 def _swept(folder: str) -> None:
     """Remove the parts in a folder that no living process writes; once a process is enough."""
     with os.scandir(folder) as entries:
-        found = [Path(entry.path) for entry in entries if _PART.fullmatch(entry.name)]
-    for part in found:
+        parts = [Path(entry.path) for entry in entries if _PART.fullmatch(entry.name)]
+    for part in parts:
         with suppress(OSError):
             handle = os.open(part, os.O_RDONLY | _AS_IT_IS | getattr(os, "O_NONBLOCK", 0))
             try:
@@ -228,7 +228,7 @@ def _require_plain(path: Path) -> None:
 
 
 def _refused(path: Path, error: OSError) -> Exception:
-    """What a caller is told: of a wrong place, or of a machine that fails."""
+    """The error for a caller: a wrong path, or a machine that fails."""
     if error.errno in _MACHINE_FAILS:
         return OSError(error.errno, os.strerror(error.errno or 0), str(path))
     return InputError(f"cannot be written ({error.strerror or error})", file=path)

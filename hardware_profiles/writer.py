@@ -85,7 +85,7 @@ def _group(device: Device, table: str, operation: str) -> Iterator[str]:
 def _regimes(regimes: Sequence[Regime]) -> Iterator[str]:
     if regimes:
         yield "regimes = ["
-        yield from (f"  '{regime_line(each)}'," for each in regimes)
+        yield from (f"  '{regime_line(regime)}'," for regime in regimes)
         yield "]"
 
 

@@ -39,8 +39,10 @@ def recordings() -> dict[str, Path]:
         >>> [name for name in recordings() if name.endswith("--medusa-heads--t1")]
         ['level-3/smollm2-135m--medusa-heads--t1', 'level-3-trees/smollm2-135m--medusa-heads--t1']
     """
-    known = {name: path for name, path in _by_name().items() if not name.startswith("confidence/")}
-    return dict(sorted(known.items(), key=lambda item: ("/" in item[0], item[1])))
+    by_name = {
+        name: path for name, path in _by_name().items() if not name.startswith("confidence/")
+    }
+    return dict(sorted(by_name.items(), key=lambda item: ("/" in item[0], item[1])))
 
 
 def default_traces() -> list[Path]:
@@ -49,12 +51,12 @@ def default_traces() -> list[Path]:
     Raises:
         InputError: the installation has lost them.
     """
-    found = [path for path in shipped_traces() if path.stem.endswith("--greedy")]
-    if not found:
+    greedy = [path for path in shipped_traces() if path.stem.endswith("--greedy")]
+    if not greedy:
         raise InputError(
             "the shipped recordings are missing; reinstall, or pass --trace", file=_FOLDER
         )
-    return found
+    return greedy
 
 
 def trace_file(name: str | Path) -> Path:

@@ -102,8 +102,8 @@ class PublishedAcceptance:
         from costmodel.laws.acceptance import DepthRates
         from costmodel.laws.acceptance.means import rates_of_means
 
-        known = list(self.rates) or rates_of_means(self.tokens_per_step)
-        return DepthRates(by_depth=tuple(known), measured=len(known)).at(draft_tokens)
+        rates = list(self.rates) or rates_of_means(self.tokens_per_step)
+        return DepthRates(by_depth=tuple(rates), measured=len(rates)).at(draft_tokens)
 
     def mean_at(self, draft_tokens: int) -> float:
         """Tokens per step of a chain of K tokens: as published where K was measured, else from

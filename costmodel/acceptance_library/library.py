@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
-from hardware_profiles.errors import InputError
+from costmodel.architectures.library import model_card
+from hardware_profiles.errors import InputError, UnknownNameError
 
 _FOLDER = Path(__file__).parent / "data"
 
@@ -59,17 +60,14 @@ def target_slug(name: str) -> str:
     >>> target_slug("meta-llama/Llama-3.1-8B-Instruct")
     'llama-3.1-8b'
     """
-    from costmodel.architectures.library import model_card
-    from hardware_profiles.errors import UnknownNameError
-
-    known = {
+    slugs = {
         word.casefold(): entry.target
         for entry in _all()
         for word in (entry.target, entry.published_target)
     }
     short = name.rsplit("/", 1)[-1].casefold()
-    if short in known:
-        return known[short]
+    if short in slugs:
+        return slugs[short]
     try:
         return model_card(name).name
     except UnknownNameError:

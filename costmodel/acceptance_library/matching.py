@@ -17,7 +17,7 @@ _CHAT = ("mtbench", "sharegpt", "ultrachat", "specbench")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
-    """A published figure and how near it is to what was asked.
+    """A published figure and how near it is to the requested target.
 
     Args:
         entry: the figure.
@@ -58,11 +58,11 @@ def best_match(
         data_set: only those on such prompts.
         temperature: preferred sampling temperature; None: 0.
     """
-    wanted = 0.0 if temperature is None else temperature
-    asked = target_slug(target)
+    preferred_temperature = 0.0 if temperature is None else temperature
+    slug = target_slug(target)
     ranks = {"own": 0, "family": 1, "borrowed": 2}
-    found = [
-        Match(entry=entry, kinship=kinship(entry.target, asked))
+    matches = [
+        Match(entry=entry, kinship=kinship(entry.target, slug))
         for entry in published(method, data_set=data_set)
     ]
 
@@ -72,30 +72,30 @@ def best_match(
             (place for place, name in enumerate(_CHAT) if name in plain_name(entry.data_set)),
             len(_CHAT),
         )
-        known = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
-        far = _size_gap(entry.target, asked) if match.kinship == "family" else 0.0
+        measured_lengths = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
+        far = _size_gap(entry.target, slug) if match.kinship == "family" else 0.0
         return (
             ranks[match.kinship],
             far,
             entry.shape != "chain",
             chat,
-            entry.temperature != wanted,
-            -known,
+            entry.temperature != preferred_temperature,
+            -measured_lengths,
             -entry.mean_tokens_per_step,
         )
 
-    return min(found, key=order, default=None)
+    return min(matches, key=order, default=None)
 
 
-def kinship(published_target: str, asked: str) -> Kinship:
-    """How near the target of a figure is to the one asked about.
+def kinship(published_target: str, target: str) -> Kinship:
+    """How near the target of a published figure is to another target.
 
     >>> kinship("llama-3.3-70b", "llama-3.1-70b"), kinship("kimi-k2", "llama-3.1-8b")
     ('family', 'borrowed')
     """
-    if published_target == asked:
+    if published_target == target:
         return "own"
-    return "family" if _family(published_target) == _family(asked) else "borrowed"
+    return "family" if _family(published_target) == _family(target) else "borrowed"
 
 
 def _size_gap(one: str, other: str) -> float:
@@ -103,8 +103,8 @@ def _size_gap(one: str, other: str) -> float:
     no size.
     """
     sizes = [re.search(r"-(\d+(?:\.\d+)?)b(?:-|$)", name) for name in (one, other)]
-    found = [math.log(float(size[1])) for size in sizes if size]
-    return abs(found[0] - found[1]) if len(found) == len(sizes) else 0.0
+    logarithms = [math.log(float(size[1])) for size in sizes if size]
+    return abs(logarithms[0] - logarithms[1]) if len(logarithms) == len(sizes) else 0.0
 
 
 @lru_cache(maxsize=1024)

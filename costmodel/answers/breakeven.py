@@ -131,7 +131,7 @@ def break_even(
     *,
     batch: int,
     context: int,
-    known: bool,
+    has_recording: bool,
     generator: np.random.Generator,
 ) -> BreakEven:
     """Least acceptance and greatest draft cost of one configuration at one point.
@@ -145,7 +145,7 @@ def break_even(
         >>> law = AcceptanceLaw(
         ...     at=lambda rate: rate_claim(setting.drafter.method, rate, 3), least=0.0, most=1.0, by_rate=True
         ... )
-        >>> at = break_even(setting, law.at(0.5), law, batch=1, context=1024, known=True,
+        >>> at = break_even(setting, law.at(0.5), law, batch=1, context=1024, has_recording=True,
         ...                 generator=np.random.default_rng(0))
         >>> bool(1.0 < at.least_tokens_per_step < 1.2), at.verdict
         (True, 'on')
@@ -156,7 +156,7 @@ def break_even(
         law: the configuration at every acceptance; predictions at a stated rate take the same one.
         batch: requests, >= 1.
         context: cached tokens per request, >= 0.
-        known: `acceptance.tokens_per_step` is an answer, not a placeholder.
+        has_recording: `acceptance.tokens_per_step` is an answer, not a placeholder.
         generator: source of randomness for the intervals.
 
     Raises:
@@ -192,7 +192,7 @@ def break_even(
         draft_s=float(result.step.draft_s),
         pass_s=float(result.plain.verify_s),
     )
-    if not known:
+    if not has_recording:
         return solved
     result = estimate(setting, acceptance, batch=batch, context=context, plain=curve.plain)
     step = step * (
@@ -337,7 +337,9 @@ def _last_bounds(curve: _DrawnCurve, last: int, most: int) -> tuple[int, int]:
     """Where the lower and the upper bound of the speedup curve fall to 1 for good, around the point
     estimate.
     """
-    low, high = (_last_crossing(curve.batches, each, most) for each in (curve.low, curve.high))
+    low, high = (
+        _last_crossing(curve.batches, speedups, most) for speedups in (curve.low, curve.high)
+    )
     return min(low, last), max(high, last)
 
 

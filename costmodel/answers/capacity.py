@@ -145,7 +145,9 @@ def plan(
             refused.append(error)
     if not served:
         raise refused[0]
-    best = min(served, key=lambda each: (each.replicas, -each.curve.requests_per_s[each.at]))
+    best = min(
+        served, key=lambda option: (option.replicas, -option.curve.requests_per_s[option.at])
+    )
     return _plan(setting, best, load, slo, generator, utilisation, most)
 
 
@@ -332,13 +334,13 @@ def _replica_bounds(
     tokens = (
         paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
     )
-    each = (
+    request_s = (
         curve.prompts.mean_s[at] / setting.parallel_prompts
         + load.output_tokens / tokens * curve.step_s[at] / curve.batch[at]
     )
     carried = best.replicas  # of which the limits may take more than the rate alone
     alone = math.ceil(load.requests_per_s / (utilisation * curve.requests_per_s[at]) - 1e-9)
-    slower = error * each * curve.requests_per_s[at]
+    slower = error * request_s * curve.requests_per_s[at]
     needed = np.where(
         alone < carried, carried, load.requests_per_s / (utilisation * curve.requests_per_s[at])
     )

@@ -88,10 +88,14 @@ def _alike(setting: Setting, configurations: Sequence[Acceptance]) -> Iterator[l
     alone = method.refine is not None or method.advance is not None
     alone = alone or method.batch.drafts_during_verify or method.batch.parts > 1
     chains: dict[float, list[int]] = {}
-    for place, each in enumerate(configurations):
-        varies = each.tree is not None or each.lengths is not None or each.shape is not None
-        if alone or varies or each.draft_tokens == 0:
+    for place, configuration in enumerate(configurations):
+        varies = (
+            configuration.tree is not None
+            or configuration.lengths is not None
+            or configuration.shape is not None
+        )
+        if alone or varies or configuration.draft_tokens == 0:
             yield [place]
         else:
-            chains.setdefault(each.proposal_ratio, []).append(place)
+            chains.setdefault(configuration.proposal_ratio, []).append(place)
     yield from chains.values()

@@ -157,10 +157,10 @@ def intervals(
         result.acceptance.draft_tokens == 0
     ):  # one and the same step: nothing to be unsure of in the ratio
         drawn = StepDraws(plain_s=drawn.plain_s, step_s=drawn.plain_s)
-    known = result.acceptance.samples
+    recorded = result.acceptance.samples
     tokens = (
-        paired(known, draws, generator)
-        if known.size
+        paired(recorded, draws, generator)
+        if recorded.size
         else np.full(draws, result.acceptance.tokens_per_step)
     )
     shape = result.step_s.shape

@@ -139,7 +139,7 @@ def explain(
     """
     result = estimate(setting, acceptance, batch=batch, context=context)
     operations = operation_shares(setting, acceptance, result.step, batch=batch, context=context)
-    by_roof = {roof: sum(each.by_roof_s[roof] for each in operations) for roof in ROOFS}
+    by_roof = {roof: sum(operation.by_roof_s[roof] for operation in operations) for roof in ROOFS}
     moved = elasticities(setting, acceptance, batch=batch, context=context)
     return Explanation(
         step_s=float(result.step_s),
@@ -177,10 +177,10 @@ def operation_shares(
         )
         slopes[roof] = {key: (less[key][1] - more[key][1]) / (2.0 * _STEP) for key in base}
     device, dtype = setting.device, setting.deployment.precision.activations
-    found = []
+    shares = []
     for key, (calls, seconds, flops, moved) in base.items():
         rates = max(seconds, 1e-300)
-        found.append(
+        shares.append(
             OperationShare(
                 phase=key[0],
                 operation=key[1],
@@ -197,7 +197,7 @@ def operation_shares(
     overhead = float(step.overhead_s)
     if overhead > 0.0:
         only = {roof: overhead if roof == "overhead" else 0.0 for roof in ROOFS}
-        found.append(
+        shares.append(
             OperationShare(
                 phase="engine",
                 operation="overhead",
@@ -211,7 +211,7 @@ def operation_shares(
                 compute_ratio=0.0,
             )
         )
-    return sorted(found, key=lambda share: -share.seconds)
+    return sorted(shares, key=lambda share: -share.seconds)
 
 
 _Key = tuple[Phase, str, str]
@@ -247,12 +247,12 @@ def _sums(step: StepCost) -> dict[_Key, tuple[float, float, float, float]]:
 
 def _roofs(seconds: float, slopes: Mapping[Roof, float]) -> dict[Roof, float]:
     """Seconds by roof from derivatives; what no rate explains is fixed time."""
-    known = {roof: min(max(slope, 0.0), seconds) for roof, slope in slopes.items()}
-    total = sum(known.values())
+    by_roof = {roof: min(max(slope, 0.0), seconds) for roof, slope in slopes.items()}
+    total = sum(by_roof.values())
     if total > (1.0 - 1e-6) * seconds:  # nothing fixed but the error of the derivative
-        known = {roof: value * seconds / total for roof, value in known.items()}
+        by_roof = {roof: value * seconds / total for roof, value in by_roof.items()}
         total = seconds
-    return {roof: known.get(roof, 0.0) for roof in ROOFS} | {"launch": seconds - total}
+    return {roof: by_roof.get(roof, 0.0) for roof in ROOFS} | {"launch": seconds - total}
 
 
 def _sentence(
@@ -262,7 +262,7 @@ def _sentence(
     setting: Setting,
 ) -> str:
     """What bounds the step and what to change, in plain words."""
-    roof = max(ROOFS, key=lambda each: by_roof[each])
+    roof = max(ROOFS, key=lambda candidate: by_roof[candidate])
     largest = max(operations, key=lambda share: share.by_roof_s[roof])
     total = float(result.step_s)
     share, part = by_roof[roof] / total, largest.by_roof_s[roof] / total
@@ -302,8 +302,8 @@ def _advice(
 ) -> str:
     if roof == "bandwidth":
         reads = {
-            each: sum(o.by_roof_s[roof] for o in operations if o.operation in each)
-            for each in (_WEIGHTS, _CACHE)
+            group: sum(o.by_roof_s[roof] for o in operations if o.operation in group)
+            for group in (_WEIGHTS, _CACHE)
         }
         if reads[_WEIGHTS] >= reads[_CACHE]:
             return (
@@ -321,8 +321,8 @@ def _advice(
         return "use a smaller --tp or faster links"
     if roof == "launch":
         fixed = {
-            each: sum(o.by_roof_s[roof] for o in operations if o.phase == each)
-            for each in ("draft", "verify")
+            phase: sum(o.by_roof_s[roof] for o in operations if o.phase == phase)
+            for phase in ("draft", "verify")
         }
         passes = "fewer draft passes or " if fixed["draft"] > fixed["verify"] else ""
         return (

@@ -61,7 +61,7 @@ def left_bytes(setting: Setting, needed: Footprint) -> Array:
         needed: by the configuration, on the fullest device.
     """
     d = setting.deployment
-    given = setting.engine.cache_bytes(
+    cache_bytes = setting.engine.cache_bytes(
         d.device,
         d.architecture,
         d.precision,
@@ -70,7 +70,7 @@ def left_bytes(setting: Setting, needed: Footprint) -> Array:
         tensor_parallel=d.tensor_parallel,
         devices=setting.devices,
     )
-    return np.asarray(given - needed.cache_bytes)
+    return np.asarray(cache_bytes - needed.cache_bytes)
 
 
 def fits(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> Mask:
@@ -103,18 +103,18 @@ def require_fit(setting: Setting, needed: Footprint, what: str) -> None:
         what: the configuration, for the message.
 
     Raises:
-        InfeasibleError: naming what was asked, what it needs and what there is.
+        InfeasibleError: names the configuration, the memory it needs and the memory there is.
     """
     left = left_bytes(setting, needed)
     if np.all(left >= 0.0):
         return
-    asked = np.broadcast_to(needed.weights_bytes + needed.cache_bytes, left.shape).flat[
+    needed_bytes = np.broadcast_to(needed.weights_bytes + needed.cache_bytes, left.shape).flat[
         int(np.argmin(left))
     ]
-    usable = max(float(asked + np.min(left)), 0.0)
+    usable = max(float(needed_bytes + np.min(left)), 0.0)
     engine = "" if setting.engine.name == "none" else f" under {setting.engine.name}"
     raise InfeasibleError(
-        f"{what} needs {asked / GIB:.1f} GiB of weights and cache on each {setting.device.name},"
+        f"{what} needs {needed_bytes / GIB:.1f} GiB of weights and cache on each {setting.device.name},"
         f" which has {usable / GIB:.1f} GiB usable for them{engine}"
     )
 
@@ -159,13 +159,13 @@ def rooms(settings: Sequence[Setting], acceptance: Acceptance, *, context: float
     full = footprint_of(
         setting, acceptance, batch=copies, context=context + block / 2.0, block_tokens=1
     )
-    cache, working = (np.broadcast_to(each, 2) for each in (pair.cache_bytes, pair.pass_bytes))
+    cache, working = (np.broadcast_to(size, 2) for size in (pair.cache_bytes, pair.pass_bytes))
     one, exact = (
         replace(pair, cache_bytes=cache[0], pass_bytes=working[0]),
         float(cache[1] - cache[0]),
     )
     waste = float(full.cache_bytes - one.cache_bytes) if block > 1 else 0.0
-    return [_room(each, acceptance, context, one, exact, waste) for each in settings]
+    return [_room(setting, acceptance, context, one, exact, waste) for setting in settings]
 
 
 def _room(
@@ -190,20 +190,20 @@ def _room(
         * (context - min(d.shared_prefix_tokens, context) + 1.0 + acceptance.draft_tokens)
     )
     shared = float(one.cache_bytes) - exact  # held once for all requests
-    given = _given(setting, one.weights_bytes) - shared
+    available = _given(setting, one.weights_bytes) - shared
     buffers = engine.buffer_bytes(setting.target, d.precision, d.tensor_parallel)
     new = float(one.pass_bytes)
-    each = exact + waste or new  # what caches nothing still needs its pass
-    batch = given / each
+    per_request = exact + waste or new  # what caches nothing still needs its pass
+    batch = available / per_request
     if batch * new > buffers:  # the buffers serve verify passes as well, up to their size
         slope = engine.memory.activations_ratio
-        batch = (given + slope * buffers) / (each + slope * new)
+        batch = (available + slope * buffers) / (per_request + slope * new)
     return Room(
-        usable_bytes=one.weights_bytes + given,
+        usable_bytes=one.weights_bytes + available,
         weight_bytes=one.weights_bytes - drafter_weights,
         drafter_bytes=drafter_weights,
-        reserve_bytes=setting.device.memory_bytes - one.weights_bytes - given,
-        request_bytes=each - drafted,
+        reserve_bytes=setting.device.memory_bytes - one.weights_bytes - available,
+        request_bytes=per_request - drafted,
         waste_bytes=waste,
         drafter_request_bytes=drafted,
         pass_bytes=new,

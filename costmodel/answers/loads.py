@@ -168,31 +168,31 @@ def least_replicas(
     return np.where(able, high, np.inf)
 
 
-def _along(batch: Array, values: Array, wanted: Array | float) -> Array:
-    """Values at other batches, [..., wanted], linear between those of the curve."""
-    at = np.clip(np.searchsorted(batch, wanted), 1, max(batch.size - 1, 1)).astype(np.int64)
+def _along(batch: Array, values: Array, batches: Array | float) -> Array:
+    """Values at other batches, [..., batches], linear between those of the curve."""
+    at = np.clip(np.searchsorted(batch, batches), 1, max(batch.size - 1, 1)).astype(np.int64)
     return _between(
         values,
-        (at, _share(batch[at - 1], batch[np.minimum(at, batch.size - 1)], np.asarray(wanted))),
+        (at, _share(batch[at - 1], batch[np.minimum(at, batch.size - 1)], np.asarray(batches))),
     )
 
 
-def _places(rising: Array, wanted: Array) -> tuple[NDArray[np.int64], Array]:
+def _places(rising: Array, batches: Array) -> tuple[NDArray[np.int64], Array]:
     """Between which entries of the last axis values lie, and how far, both of the shape of
-    `wanted`.
+    `batches`.
     """
     last = rising.shape[-1] - 1
-    at = np.clip((rising[..., None, :] < wanted[..., :, None]).sum(axis=-1), min(1, last), last)
+    at = np.clip((rising[..., None, :] < batches[..., :, None]).sum(axis=-1), min(1, last), last)
     rising = np.broadcast_to(rising, (*at.shape[:-1], last + 1))
     high, low = (
         np.take_along_axis(rising, np.maximum(place, 0), axis=-1) for place in (at, at - 1)
     )
-    return at, _share(low, high, wanted)
+    return at, _share(low, high, batches)
 
 
-def _share(low: Array, high: Array, wanted: Array) -> Array:
+def _share(low: Array, high: Array, batches: Array) -> Array:
     gap = high - low
-    return np.clip((wanted - low) / np.where(gap > 0.0, gap, 1.0), 0.0, 1.0)
+    return np.clip((batches - low) / np.where(gap > 0.0, gap, 1.0), 0.0, 1.0)
 
 
 def _between(values: Array, at: tuple[NDArray[np.int64], Array]) -> Array:

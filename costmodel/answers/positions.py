@@ -22,10 +22,10 @@ def require_positions(target: Architecture, context: float, key: str = "--contex
         InputError: the model's positions are learned, and end before.
     """
     if target.learned_positions and not _is_known(target, context):
-        known = (
+        rule = (
             f"must be at most the {target.max_context:,} positions that {target.name} has learned"
         )
-        raise InputError(known, key=key, value=math.ceil(context))
+        raise InputError(rule, key=key, value=math.ceil(context))
 
 
 def _is_known(target: Architecture, context: float) -> bool:

@@ -92,6 +92,6 @@ def needed_pace(
         setting.overhead,
         generator=generator,
     )
-    low, high = (float(each) for each in interval(drawn.step_s[:, 0] / drawn.plain_s[:, 0]))
+    low, high = (float(bound) for bound in interval(drawn.step_s[:, 0] / drawn.plain_s[:, 0]))
     bounds = min(max(low, 1.0), most), min(max(high, 1.0), most)
     return NeededPace(tokens_per_pass=least, bounds=bounds, most=most, twin_tokens_per_s=twin)

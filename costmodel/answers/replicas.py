@@ -142,11 +142,11 @@ def replica_prompts(
     left = np.asarray(token_budget - np.maximum(sharing - 1.0, 0.0) * rows, dtype=np.float64)
     room = np.maximum(left, 1.0)
     alone = [_alone_s(setting, length, drafts, room) for length in load.prompt_tokens]
-    each = [
+    prompt_s = [
         np.where(sharing > 1.0, _beside_s(setting, length, sharing, rows, drafts, room), by_itself)
         for length, by_itself in zip(load.prompt_tokens, alone, strict=True)
     ]
-    seconds = np.maximum(np.stack(each), 0.0)
+    seconds = np.maximum(np.stack(prompt_s), 0.0)
     lengths = np.array(load.prompt_tokens).reshape(-1, *(1 for _ in room.shape))
     return Prompts(
         mean_s=seconds.mean(axis=0),

@@ -153,13 +153,13 @@ def elasticities(
             lambda f: _answers(setting, acceptance, batch, context, draft=f),
             _SMOOTH,
         )
-    found = []
+    by_lever = []
     for lever in LEVERS:
         if lever in movers:
             at, step = movers[lever]
             less, more = np.log(at(float(np.exp(-step)))), np.log(at(float(np.exp(step))))
             slopes = (more - less) / (2.0 * step)
-            found.append(
+            by_lever.append(
                 Elasticity(
                     lever=lever,
                     step=float(slopes[0]),
@@ -167,7 +167,7 @@ def elasticities(
                     tokens_per_s=float(slopes[2]),
                 )
             )
-    return found
+    return by_lever
 
 
 def _answers(
@@ -205,7 +205,7 @@ def variance_shares(
         replace(setting.overhead, spread_ratio=0.0),
     )
     drafts = result.acceptance.draft_tokens > 0
-    found: dict[str, tuple[float, float]] = {}
+    variances: dict[str, tuple[float, float]] = {}
     for term in (*residuals, "overhead"):
         alone = silent if term == "overhead" else residuals.only(term)
         engine = setting.overhead if term == "overhead" else sure
@@ -213,17 +213,17 @@ def variance_shares(
             result.plain, result.step, alone, engine, generator=generator, draws=_VARIANCE_DRAWS
         )
         step, plain = np.log(drawn.step_s[:, 0]), np.log(drawn.plain_s[:, 0])
-        found[term] = float(np.var(step)), float(np.var(plain - step)) if drafts else 0.0
+        variances[term] = float(np.var(step)), float(np.var(plain - step)) if drafts else 0.0
     samples = result.acceptance.samples
     if samples.size and drafts:
-        found["acceptance"] = (
+        variances["acceptance"] = (
             0.0,
             float(np.var(np.log(paired(samples, _VARIANCE_DRAWS, generator)))),
         )
-    totals = [sum(value[i] for value in found.values()) or 1.0 for i in (0, 1)]
+    totals = [sum(value[i] for value in variances.values()) or 1.0 for i in (0, 1)]
     shares = [
         VarianceShare(term=term, step_ratio=step / totals[0], speedup_ratio=speedup / totals[1])
-        for term, (step, speedup) in found.items()
+        for term, (step, speedup) in variances.items()
         if step > 1e-12 or speedup > 1e-12
     ]
     return sorted(shares, key=lambda s: -(s.speedup_ratio if drafts else s.step_ratio))

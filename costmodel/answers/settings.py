@@ -119,7 +119,7 @@ def _with_host(overhead: Overhead, method: Method) -> Overhead:
 
 def _with_options(names: DeploymentNames, method: Method) -> DeploymentNames:
     """The names with the options that a method stands for, where they have their defaults."""
-    usual = {each.name: each.default for each in fields(DeploymentNames)}
+    usual = {field.name: field.default for field in fields(DeploymentNames)}
     for key, value in method.deployment.items():
         if getattr(names, key) == usual[key]:
             names = replace(names, **{key: value})  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def _with_options(names: DeploymentNames, method: Method) -> DeploymentNames:
 
 
 def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:
-    """An engine whose cache holds as many tokens as it said, of the target and of a drafter that
+    """An engine whose cache holds as many tokens as it stated, of the target and of a drafter that
     keeps a cache.
 
     Raises:
@@ -141,10 +141,11 @@ def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Dra
         raise InputError(rule, key="deployment.cache_tokens", value=names.cache_tokens)
     share = d.tensor_parallel
     one = {"batch": 1, "context": 1, "tensor_parallel": share, "page_tokens": 1, "states": 0}
-    each = float(kv_bytes(d.architecture, d.precision, **one))
-    each += drafter_kv_bytes_per_token(d, drafter) / share
+    token_bytes = float(kv_bytes(d.architecture, d.precision, **one))
+    token_bytes += drafter_kv_bytes_per_token(d, drafter) / share
     return replace(
-        engine, memory=replace(engine.memory, stated_bytes=each * float(names.cache_tokens or 0))
+        engine,
+        memory=replace(engine.memory, stated_bytes=token_bytes * float(names.cache_tokens or 0)),
     )
 
 
@@ -159,7 +160,7 @@ def method_of(trace_method: str) -> str:
     if name in method_names():
         return name
     for slug in method_names():
-        called = {each.replace("_", "-") for each in load_method(slug).engines.values()}
+        called = {name.replace("_", "-") for name in load_method(slug).engines.values()}
         if name in called or name == slug.replace("-", ""):
             return slug
     raise InputError(

@@ -73,7 +73,7 @@ def draw_steps(
         generator: source of randomness.
         draws: number of draws.
         alike: every point takes the same draws, those that it would take alone, so that its
-            interval does not depend on which others are asked about.
+            interval does not depend on which other points are predicted with it.
         shared: standard normal draws that steps of several settings have in common, shape [draws,
             1], by operation and for the engine's `host`; None: this call's own.
 
@@ -155,18 +155,18 @@ def _mean_bounds(
         half = np.full((1, 1), np.log1p(_UNKNOWN_RATIO))
         return -half, half
     calls = [
-        (weight, each)
+        (weight, operation_cost)
         for weight, cost in runs
-        for each in cost.operations
-        if each.name == operation
+        for operation_cost in cost.operations
+        if operation_cost.name == operation
     ]
     if not calls or name not in residuals.regimes:
         half = np.full((1, 1), np.log1p(residuals[name]))
         return -half, half
     sums = np.zeros((3, *shape))
-    for weight, each in calls:
-        where = place(each.timing, each.sizes)
-        share = np.broadcast_to(weight * each.calls * each.timing.seconds, shape)
+    for weight, call in calls:
+        where = place(call.timing, call.sizes)
+        share = np.broadcast_to(weight * call.calls * call.timing.seconds, shape)
         for row, value in enumerate((np.ones(()), *log_bounds(residuals, name, where))):
             sums[row] += share * value
     low, high = (sums[row] / np.maximum(sums[0], 1e-300) for row in (1, 2))

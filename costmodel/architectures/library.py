@@ -279,16 +279,22 @@ def model_card(name: str) -> ModelCard:
 
 @lru_cache(maxsize=256)
 def _shipped_as(name: str) -> ModelCard | None:
-    wanted = name.casefold()
-    stem = next((each for each in _sorted_names() if each.casefold() == wanted), None)
+    folded = name.casefold()
+    stem = next(
+        (shipped_name for shipped_name in _sorted_names() if shipped_name.casefold() == folded),
+        None,
+    )
     if stem is not None:
         return _shipped(stem)
     # Searching the text before parsing keeps an alias as cheap as a name: one file is parsed, not
     # all.
-    for each in model_names():
-        if f'"{wanted}"' in (_FOLDER / f"{each}.toml").read_text(encoding="utf-8").casefold():
-            card = _shipped(each)
-            if wanted in (alias.casefold() for alias in card.aliases):
+    for shipped_name in model_names():
+        if (
+            f'"{folded}"'
+            in (_FOLDER / f"{shipped_name}.toml").read_text(encoding="utf-8").casefold()
+        ):
+            card = _shipped(shipped_name)
+            if folded in (alias.casefold() for alias in card.aliases):
                 return card
     return None
 
@@ -360,7 +366,7 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def hub_id(name_or_path: str) -> str:
-    """The Hugging Face id that engines know a shipped model by, else what was given.
+    """The Hugging Face id that engines know a shipped model by, else the name unchanged.
 
     Of several ids one that spells the name comes first, and among those the instruction-tuned form.
 
@@ -374,8 +380,8 @@ def hub_id(name_or_path: str) -> str:
         ids = [alias for alias in model_card(name_or_path).aliases if "/" in alias]
     except UnknownNameError:
         return name_or_path
-    ids = [each for each in ids if name_or_path.casefold() in each.casefold()] or ids
+    ids = [hub_name for hub_name in ids if name_or_path.casefold() in hub_name.casefold()] or ids
     return next(
-        (each for each in ids if each.lower().endswith(("instruct", "-it"))),
+        (hub_name for hub_name in ids if hub_name.lower().endswith(("instruct", "-it"))),
         ids[0] if ids else name_or_path,
     )

@@ -88,7 +88,7 @@ class NameParts:
 
 
 def name_parts(name: str) -> NameParts:
-    """Sort out the words of a name; the owner before a slash says nothing.
+    """Sort out the words of a name; the owner before a slash is ignored.
 
     Example:
         >>> name_parts("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic")
@@ -99,8 +99,8 @@ def name_parts(name: str) -> NameParts:
     formats: list[str] = []
     unpriced: list[str] = []
     for word in filter(None, words):
-        if (known := _FORMATS.get(word) or _BLOCKS.get(word)) is not None:
-            formats.append(known)
+        if (form := _FORMATS.get(word) or _BLOCKS.get(word)) is not None:
+            formats.append(form)
         elif _UNPRICED.fullmatch(word):
             unpriced.append(word)
         elif word not in _NEUTRAL and not _DATE.fullmatch(word):

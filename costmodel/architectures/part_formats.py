@@ -42,10 +42,10 @@ def read_parts(word: str) -> PartFormats | None:
     """
     matrices, *others = word.split("/")
     named = [other.partition("=") for other in others]
-    known = {part: name for part, _, name in named if part in PARTS and name}
-    if not matrices or len(known) != len(others):
+    formats = {part: name for part, _, name in named if part in PARTS and name}
+    if not matrices or len(formats) != len(others):
         return None
-    return PartFormats(matrices, **known)
+    return PartFormats(matrices, **formats)
 
 
 def mixed(values: Counter[str]) -> str:

@@ -98,9 +98,9 @@ def fused(
     if model.is_moe or model.encoder is not None:
         raise InputError("only dense layers of one stack are fused", key="model", value=model.name)
     blocks = [
-        each
+        layer
         for block, count in model.blocks
-        for each in _fused_kind(block, count, attention_ratio, fused_ratio, width_ratio)
+        for layer in _fused_kind(block, count, attention_ratio, fused_ratio, width_ratio)
     ]
     return replace(model, blocks=tuple(blocks))
 

@@ -38,30 +38,32 @@ def sized_reading(name: str) -> Reading | None:
     Raises:
         InputError: fewer parameters than 100 million, or more than 2,000 billion.
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    wanted = float(found["count"]) * (GIGA if found["unit"].casefold() == "b" else MEGA)
-    if not LEAST_PARAMETERS <= wanted <= MOST_PARAMETERS:
+    parameters = float(match["count"]) * (GIGA if match["unit"].casefold() == "b" else MEGA)
+    if not LEAST_PARAMETERS <= parameters <= MOST_PARAMETERS:
         rule = (
             f"a dense model has {LEAST_PARAMETERS / MEGA:g} million to {MOST_PARAMETERS / GIGA:g}"
             " billion parameters"
         )
         raise InputError(rule, key="model", value=name)
     return read_config(
-        _config(wanted), name=name.casefold(), file=name, source="number of parameters"
+        _config(parameters), name=name.casefold(), file=name, source="number of parameters"
     )
 
 
-def _config(wanted: float) -> dict[str, object]:
+def _config(parameters: float) -> dict[str, object]:
     """The config of the model whose shape is the most usual among those of so many parameters."""
-    tied = wanted < TIED_BELOW_PARAMETERS
+    tied = parameters < TIED_BELOW_PARAMETERS
     widths = (_WIDTH_STEP // 2, *range(_WIDTH_STEP, _MOST_WIDTH, _WIDTH_STEP))
     shapes = [
-        (width, layers) for width in widths if (layers := _layers(wanted, width, tied=tied)) >= 1
+        (width, layers)
+        for width in widths
+        if (layers := _layers(parameters, width, tied=tied)) >= 1
     ]
     width, layers = min(shapes, key=lambda shape: abs(shape[0] / shape[1] - WIDTH_PER_LAYER))
-    inner = (wanted - _tables(width, tied=tied)) / layers - _attention(width)
+    inner = (parameters - _tables(width, tied=tied)) / layers - _attention(width)
     return {
         "model_type": "llama",
         "num_hidden_layers": layers,
@@ -77,9 +79,9 @@ def _config(wanted: float) -> dict[str, object]:
     }
 
 
-def _layers(wanted: float, width: int, *, tied: bool) -> int:
-    each = _attention(width) + 3 * FEED_FORWARD_WIDTHS * width**2
-    return round((wanted - _tables(width, tied=tied)) / each)
+def _layers(parameters: float, width: int, *, tied: bool) -> int:
+    layer_parameters = _attention(width) + 3 * FEED_FORWARD_WIDTHS * width**2
+    return round((parameters - _tables(width, tied=tied)) / layer_parameters)
 
 
 def _tables(width: int, *, tied: bool) -> float:

@@ -171,13 +171,13 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
     c = rows.columns
     work = expert_work(c, dtype, 3.0)
     pace = work.bytes / device.bandwidth_bytes_per_s / rows.seconds
-    known = (rows.part == "balanced") & (work.bytes >= COLD_RATIO * device.cache_bytes)
-    known &= np.isin(rows.dtype, [dtype, ""])
+    cold_rows = (rows.part == "balanced") & (work.bytes >= COLD_RATIO * device.cache_bytes)
+    cold_rows &= np.isin(rows.dtype, [dtype, ""])
     matrices = np.full(len(rows), 3.0)
     shapes = np.stack([c["hidden"], c["experts"], c["experts_per_token"]], axis=1)
     for shape in np.unique(shapes, axis=0):
         mine = (shapes == shape).all(axis=1)
-        if (mine & known).any() and np.quantile(pace[mine & known], 0.9) > IMPOSSIBLE_RATIO:
+        if (mine & cold_rows).any() and np.quantile(pace[mine & cold_rows], 0.9) > IMPOSSIBLE_RATIO:
             matrices[mine] = 2.0
     return matrices
 
@@ -260,15 +260,17 @@ def _uncorrected(device: Device, operation: str) -> Device:
     """The device without the correction of an operation, which is named as its group of
     constants.
     """
-    kept = {name: each for name, each in device.constants.corrections.items() if name != operation}
+    kept = {
+        name: group for name, group in device.constants.corrections.items() if name != operation
+    }
     return replace(device, constants=replace(device.constants, corrections=kept))
 
 
 def _corrected(fresh: Device, behind: Measurements, timing: Timing) -> Device:
-    found = correction(behind.operation, behind, timing)
-    if found is None:
+    group_correction = correction(behind.operation, behind, timing)
+    if group_correction is None:
         return fresh
-    table = dict(fresh.constants.corrections) | {behind.operation: found}
+    table = dict(fresh.constants.corrections) | {behind.operation: group_correction}
     return replace(fresh, constants=replace(fresh.constants, corrections=table))
 
 
@@ -393,7 +395,7 @@ def _with_sources(
 
 
 def _source(rows: Measurements, score: CalibrationScore) -> str:
-    names = ", ".join(each.replace("\\", "/").rsplit("/", 1)[-1] for each in rows.file.split(", "))
+    names = ", ".join(path.replace("\\", "/").rsplit("/", 1)[-1] for path in rows.file.split(", "))
     errors = f"median error {score.median:.1%}, ninetieth percentile {score.p90:.1%}"
     text = (
         f"fitted to {score.rows_fitted} of {score.rows_used} usable rows of {names}; on the other"

@@ -85,8 +85,12 @@ def _fewest(
     steps: Sequence[float],
 ) -> dict[str, float]:
     """The parameters, those with a neutral value only where they lower the cost by `WORTH`."""
-    few = [each for each in parameters if each.name not in NEUTRAL]
-    without = {each.name: NEUTRAL[each.name] for each in parameters if each.name in NEUTRAL}
+    few = [parameter for parameter in parameters if parameter.name not in NEUTRAL]
+    without = {
+        parameter.name: NEUTRAL[parameter.name]
+        for parameter in parameters
+        if parameter.name in NEUTRAL
+    }
     values, cost = search(with_constants(device, without), few, seconds, predict)
     if not without:
         return values
@@ -129,11 +133,11 @@ def search(
     best = None
     for start in (prior, np.array([p.start for p in parameters])):
         unit = np.clip((start - low) / width, 1e-3, 1.0 - 1e-3)
-        found = least_squares(
+        solution = least_squares(
             errors, unit, bounds=(0.0, 1.0), loss="soft_l1", f_scale=SOFT_RATIO, x_scale=0.1
         )
-        if best is None or found.cost < best.cost:
-            best = found
+        if best is None or solution.cost < best.cost:
+            best = solution
     assert best is not None
     values = (low + best.x * width).tolist()
     return dict(zip((p.name for p in parameters), values, strict=True)), float(best.cost) / len(
@@ -144,28 +148,28 @@ def search(
 def _allreduce(device: Device, rows: Measurements) -> dict[str, float]:
     """Each library's constants from its own rows, and the ring's from large messages of all."""
     size, graphs = rows.columns["bytes"], rows.columns["graphs"] > 0
-    found: dict[str, float] = {}
+    constants: dict[str, float] = {}
 
     def part(group: str, which: npt.NDArray[np.bool_]) -> None:
-        nonlocal device, found
+        nonlocal device, constants
         mine = rows.select(which)
         if len(mine) < len(GROUPS[group]) + 2:
             return
         values, _ = search(device, GROUPS[group], mine.seconds, lambda d: timed(d, mine)[0])
-        found |= values
+        constants |= values
         device = with_constants(device, values)
 
     rings = (rows.part == "nccl") | (graphs & (size >= VLLM_MOST_BYTES))
     theirs = rows.part == "trtllm"
     if theirs.sum() > len(GROUPS["trtllm"]) + 2:
         values = _trtllm(device, rows.select(theirs | rings))
-        found |= values
+        constants |= values
         device = with_constants(device, values)
     else:
         part("nccl", rings)
     part("allreduce", (rows.part == "vllm") & graphs & (size < VLLM_MOST_BYTES))
     part("eager", (rows.part == "vllm") & ~graphs)
-    return found
+    return constants
 
 
 def _trtllm(device: Device, rows: Measurements) -> dict[str, float]:

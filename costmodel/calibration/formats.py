@@ -38,13 +38,13 @@ def with_format(before: Device, dtype: str, fitted: Device) -> Device:
     for operation in FORMAT_OPERATIONS:
         residuals = residuals.changed(operation, wide[operation], wide.regimes.get(operation, ()))
     others = {
-        name: each
-        for name, each in fitted.constants.corrections.items()
+        name: group
+        for name, group in fitted.constants.corrections.items()
         if name not in FORMAT_OPERATIONS
     }
     own = {
-        name: each
-        for name, each in before.constants.corrections.items()
+        name: group
+        for name, group in before.constants.corrections.items()
         if name in FORMAT_OPERATIONS
     }
     constants = replace(

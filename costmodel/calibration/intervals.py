@@ -79,7 +79,7 @@ def bounds_by_row(
 def interval(seconds: Array, timing: Timing, bounds: tuple[Array, Array], which: Mask) -> Interval:
     """Coverage and median width of intervals on the rows where `which` holds."""
     ratio = seconds[which] / timing.seconds[which]
-    low, high = (np.exp(each[which]) for each in bounds)
+    low, high = (np.exp(bound[which]) for bound in bounds)
     if not len(ratio):
         return Interval(coverage=np.nan, width=np.nan)
     inside = (ratio >= low) & (ratio <= high)

@@ -250,22 +250,22 @@ def _reductions(r: Reader) -> list[Measurements]:
         if "backend" in r.table.column_names
         else np.full(r.table.num_rows, "trtllm")
     )
-    known = {
+    kernels = {
         "vllm_graph": ("vllm", 1.0),
         "vllm_eager": ("vllm", 0.0),
         "trtllm": ("trtllm", 1.0),
         "nccl": ("nccl", 1.0),
     }
     for row, name in enumerate(names.tolist()):
-        if name not in known:
-            rule = f"must be one of {', '.join(known)}"
+        if name not in kernels:
+            rule = f"must be one of {', '.join(kernels)}"
             raise InputError(rule, file=r.file, key=f"backend, row {row + 1}", value=name)
     sizes: dict[str, npt.ArrayLike] = {
         "bytes": r.sizes("bytes"),
         "devices": r.sizes("tp", least=2.0),
-        "graphs": np.array([known[name][1] for name in names.tolist()]),
+        "graphs": np.array([kernels[name][1] for name in names.tolist()]),
     }
-    part = np.array([known[name][0] for name in names.tolist()])
+    part = np.array([kernels[name][0] for name in names.tolist()])
     return [measurements("allreduce", sizes, r.seconds("us", MICRO), file=r.file, part=part)]
 
 
@@ -363,7 +363,7 @@ def _layers(r: Reader, rows_column: str) -> list[Measurements]:
         "down_proj": (model.hidden, width, True),
         "lm_head": (model.vocab, model.hidden, False),
     }
-    found = []
+    tables = []
     tokens, seconds = r.sizes(rows_column), r.seconds("time_us", MICRO)
     for name, (outputs, inputs, inner) in shapes.items():
         sizes: dict[str, npt.ArrayLike] = {
@@ -371,8 +371,8 @@ def _layers(r: Reader, rows_column: str) -> list[Measurements]:
             "outputs": outputs / (1.0 if inner else parallel),
             "inputs": inputs / (parallel if inner else 1.0),
         }
-        found.append(measurements("gemm", sizes, seconds, file=r.file).select(names == name))
-    return found
+        tables.append(measurements("gemm", sizes, seconds, file=r.file).select(names == name))
+    return tables
 
 
 def _columns(text: str) -> frozenset[str]:

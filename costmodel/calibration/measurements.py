@@ -101,7 +101,7 @@ class Measurements:
                 f"needs the columns {', '.join(missing)}", file=self.file, key=self.operation
             )
         arrays = (*self.columns.values(), self.dtype, self.part, self.cold)
-        if any(len(each) != len(self.seconds) for each in arrays):
+        if any(len(array) != len(self.seconds) for array in arrays):
             raise InputError(
                 "every column needs one value per row", file=self.file, key=self.operation
             )
@@ -167,23 +167,23 @@ def together(tables: Sequence[Measurements]) -> dict[str, Measurements]:
     Raises:
         InputError: more rows than `MOST_ROWS`.
     """
-    if sum(len(each) for each in tables) > MOST_ROWS:
+    if sum(len(table) for table in tables) > MOST_ROWS:
         raise InputError(f"at most {MOST_ROWS} rows altogether", key="--kernels")
-    found: dict[str, Measurements] = {}
+    merged: dict[str, Measurements] = {}
     for operation in OPERATIONS:
-        mine = [each for each in tables if each.operation == operation]
+        mine = [table for table in tables if table.operation == operation]
         if mine:
-            found[operation] = Measurements(
+            merged[operation] = Measurements(
                 operation=operation,
                 columns={
-                    name: np.concatenate([each.columns[name] for each in mine])
+                    name: np.concatenate([table.columns[name] for table in mine])
                     for name in COLUMNS[operation]
                 },
-                seconds=np.concatenate([each.seconds for each in mine]),
-                dtype=np.concatenate([each.dtype for each in mine]),
-                part=np.concatenate([each.part for each in mine]),
-                cold=np.concatenate([each.cold for each in mine]),
-                file=", ".join(dict.fromkeys(each.file for each in mine)),
-                resolution_s=max(each.resolution_s for each in mine),
+                seconds=np.concatenate([table.seconds for table in mine]),
+                dtype=np.concatenate([table.dtype for table in mine]),
+                part=np.concatenate([table.part for table in mine]),
+                cold=np.concatenate([table.cold for table in mine]),
+                file=", ".join(dict.fromkeys(table.file for table in mine)),
+                resolution_s=max(table.resolution_s for table in mine),
             )
-    return found
+    return merged

@@ -34,10 +34,10 @@ def trace_measurements(path: str | Path) -> list[Measurements]:
         "attention_verify": [r for r in rows if r.operation == "attention" and r.query_tokens > 1],
         "attention_context": [r for r in rows if r.operation == "prefill_attention"],
     }
-    found = [_attention(name, mine, file) for name, mine in by_operation.items()]
-    found.append(_products([r for r in rows if r.operation == "gemm"], file))
-    found.append(_experts([r for r in rows if r.operation == "moe"], file))
-    return [each for each in found if len(each)]
+    tables = [_attention(name, mine, file) for name, mine in by_operation.items()]
+    tables.append(_products([r for r in rows if r.operation == "gemm"], file))
+    tables.append(_experts([r for r in rows if r.operation == "moe"], file))
+    return [table for table in tables if len(table)]
 
 
 def _fastest(rows: Iterable[KernelRow]) -> list[KernelRow]:

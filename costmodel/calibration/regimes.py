@@ -72,9 +72,11 @@ def regimes(where: Place, log_error: Array, parameters: int) -> tuple[Regime, ..
         ]
         lost += np.pad(losses, (0, MOST_REGIMES - len(losses)), mode="edge")
     stages = _stages(axes, error, order, order[:0], int(np.argmin(lost)) + 1)
-    found = [_regime(part, error) for part in stages[-1]]
+    fitted = [_regime(part, error) for part in stages[-1]]
     return tuple(
-        sorted(found, key=lambda each: (each.launch, each.compute, sorted(each.sizes.items())))
+        sorted(
+            fitted, key=lambda regime: (regime.launch, regime.compute, sorted(regime.sizes.items()))
+        )
     )
 
 
@@ -88,7 +90,7 @@ def _stages(
     splits = [_best(axes, error, parts[0])]
     stages = [list(parts)]
     while len(parts) < most:
-        index = max(range(len(parts)), key=lambda each: splits[each].gain)
+        index = max(range(len(parts)), key=lambda place: splits[place].gain)
         if splits[index].gain <= 0.0:
             break
         halves = _halves(axes, parts[index], splits[index])
@@ -145,11 +147,13 @@ def _share(rows: Mask) -> float:
 
 def _bounds(ascending: Array) -> tuple[float, float]:
     """An 80 % interval that holds 0, of errors in ascending order."""
+    # quantiles of n errors are widened by (n + 1) / n, as for split conformal intervals
     more = 1.0 + 1.0 / len(ascending)
     low, high = (
         _quantile(ascending, 1.0 - (1.0 - TAIL) * more),
         _quantile(ascending, (1.0 - TAIL) * more),
     )
+    # an interval that has to reach back to 0 spends both tails on its other end
     if low > 0.0:
         return 0.0, max(
             _quantile(ascending, (1.0 - 2.0 * TAIL) * more + _share(ascending < 0.0)), 0.0
@@ -164,10 +168,10 @@ def _bounds(ascending: Array) -> tuple[float, float]:
 def _loss(error: Array, bounds: tuple[float, float]) -> float:
     """Quantile loss of both ends, over all rows."""
     below, above = error - bounds[0], error - bounds[1]
-    each = np.maximum(TAIL * below, (TAIL - 1.0) * below) + np.maximum(
+    losses = np.maximum(TAIL * below, (TAIL - 1.0) * below) + np.maximum(
         (1.0 - TAIL) * above, -TAIL * above
     )
-    return float(each.sum())
+    return float(losses.sum())
 
 
 def _lost(parts: list[_Part], error: Array) -> float:

@@ -1,4 +1,4 @@
-"""How does a file of kernel timings become measurements, whoever wrote it?
+"""How does a file of kernel timings become measurements, in any of the known layouts?
 
 Parquet or CSV, recognised by its columns; nothing in a file is trusted. What the columns of each
 layout mean is in `layouts`. Leaves out our own kernel traces' schema (`traces.storage.kernels`).
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
+from costmodel.architectures.library import model_names
 from costmodel.calibration.layouts import LAYOUTS, Reader
 from costmodel.calibration.measurements import MOST_ROWS, Measurements
 from costmodel.calibration.own_trace import trace_measurements
@@ -39,13 +40,17 @@ def read_measurements(path: str | Path, *, model: str | None = None) -> list[Mea
     table = _parquet(path) if str(path).casefold().endswith(".parquet") else _csv(Path(path))
     if METADATA_KEY in (table.schema.metadata or {}):
         return trace_measurements(path)
-    layout = next((each for each in LAYOUTS if each.columns <= set(table.column_names)), None)
+    layout = next((layout for layout in LAYOUTS if layout.columns <= set(table.column_names)), None)
     if layout is None:
-        known = "; ".join(f"{each.name}: {', '.join(sorted(each.columns))}" for each in LAYOUTS)
-        found = ", ".join(table.column_names[:20])
-        raise InputError(f"has the columns of no known layout ({known})", file=file, value=found)
+        layouts = "; ".join(
+            f"{layout.name}: {', '.join(sorted(layout.columns))}" for layout in LAYOUTS
+        )
+        columns = ", ".join(table.column_names[:20])
+        raise InputError(
+            f"has the columns of no known layout ({layouts})", file=file, value=columns
+        )
     found_rows = layout.measurements(Reader(table=table, file=file, model=model))
-    return [each for each in found_rows if len(each)]
+    return [rows for rows in found_rows if len(rows)]
 
 
 def read_all(paths: Sequence[str | Path], *, model: str | None = None) -> list[Measurements]:
@@ -54,10 +59,10 @@ def read_all(paths: Sequence[str | Path], *, model: str | None = None) -> list[M
     Raises:
         InputError: as `read_measurements`, or there is none.
     """
-    found = [each for path in paths for each in read_measurements(path, model=model)]
-    if not found:
+    tables = [rows for path in paths for rows in read_measurements(path, model=model)]
+    if not tables:
         raise InputError("holds no operation that a profile times", file=", ".join(map(str, paths)))
-    return found
+    return tables
 
 
 def _parquet(path: str | Path) -> Any:
@@ -95,7 +100,5 @@ def shipped_model(name: str) -> None:
     Raises:
         UnknownNameError: there is no such model.
     """
-    from costmodel.architectures.library import model_names
-
     if name not in model_names():
         raise UnknownNameError("model", name, model_names(), key="--model")

@@ -232,7 +232,7 @@ class DecodingConfiguration:
         """The JSON form: `schema`, then every field; a static tree as parents and ranks, the root
         included.
         """
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         shape = (
             self.shape.to_json()
             if isinstance(self.shape, Tree)
@@ -256,30 +256,32 @@ class DecodingConfiguration:
         """
         with naming(file):
             if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
-                found = (
+                version = (
                     document.get("schema")
                     if isinstance(document, Mapping)
                     else type(document).__name__
                 )
                 raise InputError(
-                    f"a configuration is an object with schema {SCHEMA}", key="schema", value=found
+                    f"a configuration is an object with schema {SCHEMA}",
+                    key="schema",
+                    value=version,
                 )
-            given = known_fields(
+            keywords = known_fields(
                 cls, {key: value for key, value in document.items() if key != "schema"}
             )
-            if "deployment" not in given:
+            if "deployment" not in keywords:
                 raise InputError("must name the model, device and engine", key="deployment")
             where = known_fields(DeploymentNames, document["deployment"], under="deployment")
             if "model" not in where:
                 raise InputError("must name the target", key="deployment.model")
-            given["deployment"] = DeploymentNames(**where)
-            if "stop" in given:
-                given["stop"] = Stop(**known_fields(Stop, document["stop"], under="stop"))
-            if given.get("shape") is not None:
-                given["shape"] = _read_shape(document["shape"])
-            if given.get("refine") is not None:
-                given["refine"] = _read_policy(document["refine"])
-            return cls(**given)
+            keywords["deployment"] = DeploymentNames(**where)
+            if "stop" in keywords:
+                keywords["stop"] = Stop(**known_fields(Stop, document["stop"], under="stop"))
+            if keywords.get("shape") is not None:
+                keywords["shape"] = _read_shape(document["shape"])
+            if keywords.get("refine") is not None:
+                keywords["refine"] = _read_policy(document["refine"])
+            return cls(**keywords)
 
 
 def _read_shape(document: object) -> Tree | Shape:
@@ -298,30 +300,34 @@ def _read_policy(document: object) -> RefinePolicy:
 
 def _as_lists(value: object) -> object:
     if isinstance(value, tuple | list):
-        return [_as_lists(each) for each in value]
+        return [_as_lists(item) for item in value]
     return (
-        {key: _as_lists(each) for key, each in value.items()} if isinstance(value, dict) else value
+        {key: _as_lists(item) for key, item in value.items()} if isinstance(value, dict) else value
     )
 
 
-def _check_types(given: DecodingConfiguration) -> None:
+def _check_types(configuration: DecodingConfiguration) -> None:
     for name in ("schedule", "acceptance_by_depth"):
-        rows = getattr(given, name)
+        rows = getattr(configuration, name)
         if isinstance(rows, list | tuple):
             object.__setattr__(
-                given, name, tuple(tuple(row) if isinstance(row, list) else row for row in rows)
+                configuration,
+                name,
+                tuple(tuple(row) if isinstance(row, list) else row for row in rows),
             )
-    require_types(given)
-    require_types(given.stop, under="stop")
-    if isinstance(given.shape, Shape):
-        require_types(given.shape, under="shape")
+    require_types(configuration)
+    require_types(configuration.stop, under="stop")
+    if isinstance(configuration.shape, Shape):
+        require_types(configuration.shape, under="shape")
     for name in ("draft_model", "draft_name", "trace"):
-        require_name(getattr(given, name), name)
-    if len(given.provenance) > MOST_NAMES:
+        require_name(getattr(configuration, name), name)
+    if len(configuration.provenance) > MOST_NAMES:
         raise InputError(
-            f"must hold at most {MOST_NAMES} entries", key="provenance", value=len(given.provenance)
+            f"must hold at most {MOST_NAMES} entries",
+            key="provenance",
+            value=len(configuration.provenance),
         )
-    entries: Mapping[Any, Any] = given.provenance
+    entries: Mapping[Any, Any] = configuration.provenance
     for key, value in entries.items():
         if not isinstance(key, str) or not (
             value is None or isinstance(value, str) or _is_finite(value)
@@ -335,39 +341,46 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _check_numbers(given: DecodingConfiguration) -> None:
+def _check_numbers(configuration: DecodingConfiguration) -> None:
     for key, (low, high) in _RANGES.items():
         record, _, name = key.rpartition(".")
-        holder = getattr(given, record) if record else given
+        holder = getattr(configuration, record) if record else configuration
         value = getattr(holder, name, None)
         if value is not None and not low <= value <= high:
             raise InputError(f"must lie in {low:g}..{high:g}", key=key, value=value)
-    if given.stop.rule in ("probability", "product") and given.stop.at > 1.0:
-        raise InputError("is a probability, in 0..1", key="stop.at", value=given.stop.at)
-    if given.ngram_min > given.ngram_max:
+    if configuration.stop.rule in ("probability", "product") and configuration.stop.at > 1.0:
+        raise InputError("is a probability, in 0..1", key="stop.at", value=configuration.stop.at)
+    if configuration.ngram_min > configuration.ngram_max:
         raise InputError(
-            f"must not exceed ngram_max = {given.ngram_max}", key="ngram_min", value=given.ngram_min
+            f"must not exceed ngram_max = {configuration.ngram_max}",
+            key="ngram_min",
+            value=configuration.ngram_min,
         )
-    if (given.draft_passes is None) != (given.draft_bytes is None):
+    if (configuration.draft_passes is None) != (configuration.draft_bytes is None):
         raise InputError(
             "--draft-passes and --draft-bytes go together",
             key="draft_passes",
-            value=given.draft_passes,
+            value=configuration.draft_passes,
         )
-    if given.draft_name is not None and given.draft_bytes is None:
+    if configuration.draft_name is not None and configuration.draft_bytes is None:
         rule = "names a drafter that --draft-passes and --draft-bytes describe"
-        raise InputError(rule, key="draft_name", value=given.draft_name)
-    if given.draft_name is not None and given.draft_name.casefold() in method_names():
+        raise InputError(rule, key="draft_name", value=configuration.draft_name)
+    if (
+        configuration.draft_name is not None
+        and configuration.draft_name.casefold() in method_names()
+    ):
         rule = "is a published method: a drafter that is described by its bytes has another name"
-        raise InputError(rule, key="draft_name", value=given.draft_name)
+        raise InputError(rule, key="draft_name", value=configuration.draft_name)
 
 
-def _check_shape(given: DecodingConfiguration) -> None:
-    if given.speculates and not load_method(given.method).drafts:
+def _check_shape(configuration: DecodingConfiguration) -> None:
+    if configuration.speculates and not load_method(configuration.method).drafts:
         raise InputError(
-            f"{given.method} drafts nothing", key="draft_tokens", value=given.draft_tokens
+            f"{configuration.method} drafts nothing",
+            key="draft_tokens",
+            value=configuration.draft_tokens,
         )
-    shape = given.shape
+    shape = configuration.shape
     if shape is None:
         return
     if isinstance(shape, Shape) and shape.kind not in _SHAPES_OF_NUMBERS:
@@ -375,41 +388,45 @@ def _check_shape(given: DecodingConfiguration) -> None:
             f"must be one of {', '.join(_SHAPES_OF_NUMBERS)}", key="shape.kind", value=shape.kind
         )
     drafted = shape.draft_tokens if isinstance(shape, Tree) else shape.nodes
-    if drafted != given.draft_tokens:
+    if drafted != configuration.draft_tokens:
         rule = f"must equal the draft tokens of the shape, {drafted}"
-        raise InputError(rule, key="draft_tokens", value=given.draft_tokens)
+        raise InputError(rule, key="draft_tokens", value=configuration.draft_tokens)
 
 
-def _check_schedule(given: DecodingConfiguration) -> None:
-    if not given.schedule:
+def _check_schedule(configuration: DecodingConfiguration) -> None:
+    if not configuration.schedule:
         return
-    if len(given.schedule) > MOST_RANGES:
+    if len(configuration.schedule) > MOST_RANGES:
         raise InputError(
-            f"must hold at most {MOST_RANGES} ranges", key="schedule", value=len(given.schedule)
+            f"must hold at most {MOST_RANGES} ranges",
+            key="schedule",
+            value=len(configuration.schedule),
         )
-    for low, high, draft_tokens in given.schedule:
+    for low, high, draft_tokens in configuration.schedule:
         if not 1 <= low <= high <= _MOST_REQUESTS or draft_tokens < 0:
             rule = "ranges ascend from at least 1, K is at least 0"
             raise InputError(rule, key="schedule", value=(low, high, draft_tokens))
-    if given.schedule[0][0] != 1:
+    if configuration.schedule[0][0] != 1:
         raise InputError(
-            "the first range must start at batch 1", key="schedule", value=given.schedule[0]
+            "the first range must start at batch 1", key="schedule", value=configuration.schedule[0]
         )
-    for before, after in pairwise(given.schedule):
+    for before, after in pairwise(configuration.schedule):
         if after[0] <= before[1]:
             raise InputError(
                 "ranges must ascend and not overlap", key="schedule", value=(before, after)
             )
-    if given.shape is not None:
-        raise InputError("a schedule belongs to a chain", key="schedule", value=given.schedule)
-    largest = max(draft_tokens for _, _, draft_tokens in given.schedule)
-    if largest != given.draft_tokens:
+    if configuration.shape is not None:
+        raise InputError(
+            "a schedule belongs to a chain", key="schedule", value=configuration.schedule
+        )
+    largest = max(draft_tokens for _, _, draft_tokens in configuration.schedule)
+    if largest != configuration.draft_tokens:
         rule = f"must equal the largest K of the schedule, {largest}"
-        raise InputError(rule, key="draft_tokens", value=given.draft_tokens)
+        raise InputError(rule, key="draft_tokens", value=configuration.draft_tokens)
 
 
-def _check_rates(given: DecodingConfiguration) -> None:
-    rates = given.acceptance_by_depth
+def _check_rates(configuration: DecodingConfiguration) -> None:
+    rates = configuration.acceptance_by_depth
     if rates is None:
         return
     if len(rates) > MOST_DRAFT_TOKENS:
@@ -425,9 +442,11 @@ def _check_rates(given: DecodingConfiguration) -> None:
         raise InputError(rule, key="acceptance_by_depth", value=rates)
 
 
-def _check_refine(given: DecodingConfiguration) -> None:
-    stated = [name for name in ("refine", "canvas_tokens") if getattr(given, name) is not None]
-    if stated and load_method(given.method).refine is None:
-        raise InputError(f"{given.method} refines no masked blocks", key=stated[0])
-    if given.refine is not None and given.canvas_tokens is not None:
-        given.refine.check_canvas(given.canvas_tokens)
+def _check_refine(configuration: DecodingConfiguration) -> None:
+    stated = [
+        name for name in ("refine", "canvas_tokens") if getattr(configuration, name) is not None
+    ]
+    if stated and load_method(configuration.method).refine is None:
+        raise InputError(f"{configuration.method} refines no masked blocks", key=stated[0])
+    if configuration.refine is not None and configuration.canvas_tokens is not None:
+        configuration.refine.check_canvas(configuration.canvas_tokens)

@@ -72,8 +72,8 @@ class DeploymentNames:
 
     def __post_init__(self) -> None:
         for name in ("transforms", "overrides"):
-            given = getattr(self, name)
-            object.__setattr__(self, name, tuple(given) if isinstance(given, list) else given)
+            values = getattr(self, name)
+            object.__setattr__(self, name, tuple(values) if isinstance(values, list) else values)
         require_types(self, under="deployment")
         for name in ("tensor", "pipeline", "expert", "data", "context"):
             devices = getattr(self, f"{name}_parallel")
@@ -93,8 +93,8 @@ class DeploymentNames:
                 raise InputError(
                     f"must hold at most {MOST_NAMES} entries", key=f"deployment.{name}"
                 )
-            for each in getattr(self, name):
-                require_name(each, f"deployment.{name}")
+            for item in getattr(self, name):
+                require_name(item, f"deployment.{name}")
 
 
 def require_name(name: str | None, key: str) -> None:

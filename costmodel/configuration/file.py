@@ -75,13 +75,13 @@ def _choice(
         )
     choices = _rows(document, "choices", file)
     fits = [
-        each
-        for each in choices
-        if (batch is None or each.get("batch") == batch)
-        and (context is None or each.get("context") == context)
+        choice
+        for choice in choices
+        if (batch is None or choice.get("batch") == batch)
+        and (context is None or choice.get("context") == context)
     ]
     if not fits:
-        there = [(each.get("batch"), each.get("context")) for each in choices]
+        there = [(choice.get("batch"), choice.get("context")) for choice in choices]
         rule = f"holds no such choice; (batch, context) are {there}"
         raise InputError(rule, file=file, key="choices", value=(batch, context))
     return fits[0]

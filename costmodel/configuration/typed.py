@@ -58,7 +58,7 @@ def known_fields(kind: type[Any], document: object, *, under: str = "") -> dict[
 
 
 def _as_tuples(value: object) -> object:
-    return tuple(_as_tuples(each) for each in value) if isinstance(value, list) else value
+    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def _joined(under: str, name: str) -> str:
@@ -78,7 +78,7 @@ def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 def _holds(value: object, hint: Any) -> bool:
     origin, inner = _parts(hint)
     if origin in (Union, types.UnionType):
-        return any(_holds(value, each) for each in inner)
+        return any(_holds(value, alternative) for alternative in inner)
     if origin is Literal:
         return isinstance(value, str) and value in inner
     if origin is tuple:
@@ -91,20 +91,20 @@ def _holds(value: object, hint: Any) -> bool:
 
 
 def _all_hold(values: tuple[object, ...], inner: tuple[Any, ...]) -> bool:
-    wanted = (inner[0],) * len(values) if inner[-1] is Ellipsis else inner
-    return len(wanted) == len(values) and all(map(_holds, values, wanted))
+    hints = (inner[0],) * len(values) if inner[-1] is Ellipsis else inner
+    return len(hints) == len(values) and all(map(_holds, values, hints))
 
 
 def _described(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(_described(each) for each in inner)
+        return " or ".join(_described(part) for part in inner)
     if origin is Literal:
         return f"one of {', '.join(inner)}"
     if origin is tuple:
         if inner[-1] is Ellipsis:
             return f"a list, each entry {_described(inner[0])}"
-        return f"a list of {len(inner)}: {', '.join(_described(each) for each in inner)}"
+        return f"a list of {len(inner)}: {', '.join(_described(part) for part in inner)}"
     if hint is type(None):
         return "nothing"
     return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))

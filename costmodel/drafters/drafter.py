@@ -109,7 +109,7 @@ def build_drafter(
     'exit at 8 of 32'
     """
     stages = tuple(
-        build_stage(each, target, model=draft, exit_layer=exit_layer) for each in method.stages
+        build_stage(stage, target, model=draft, exit_layer=exit_layer) for stage in method.stages
     )
     if method.verify.remaining_layers and (not method.exits_early or method.may_propose_nothing):
         raise InputError(
@@ -117,7 +117,7 @@ def build_drafter(
             key="verify",
             value=method.slug,
         )
-    if any(each.tokens < 1 for each in method.draft[1:]):
+    if any(inner.tokens < 1 for inner in method.draft[1:]):
         raise InputError(
             "a stage that drafts for another needs its draft tokens",
             key="draft.tokens",

@@ -63,7 +63,7 @@ def _stage_chain(
     inner = drafter.stages[level + 1].draft
     steps = draft_tokens / emitted_by(inner.acceptance, inner.tokens)
     own = DraftPass(steps, inner.tokens + 1.0, 1.0)
-    found = _stage_chain(
+    inner_passes = _stage_chain(
         d,
         drafter,
         level + 1,
@@ -73,7 +73,7 @@ def _stage_chain(
     )
     return [
         *_costs(d, drafter, stage, [own], batch=batch, context=context),
-        *((steps * w, cost) for w, cost in found),
+        *((steps * w, cost) for w, cost in inner_passes),
     ]
 
 
@@ -143,18 +143,18 @@ def _costs(
 ) -> list[WeightedPass]:
     return [
         (
-            each.often,
+            draft_run.often,
             draft_pass(
                 d,
                 drafter,
                 stage,
                 batch=batch,
-                query_tokens=each.rows,
+                query_tokens=draft_run.rows,
                 context=context,
-                sets=each.sets,
+                sets=draft_run.sets,
             ),
         )
-        for each in passes
+        for draft_run in passes
     ]
 
 

@@ -56,10 +56,10 @@ def chain_passes(draft: Draft, draft_tokens: Array) -> list[DraftPass]:
             np.maximum(serial - begins_alone, 0.0),
             np.maximum(together - (1.0 - begins_alone), 0.0),
         )
-        found = [first, DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
+        passes = [first, DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
     else:
-        found = [DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
-    return [each for each in found if np.any(np.asarray(each.often) > 0)]
+        passes = [DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
+    return [draft_pass for draft_pass in passes if np.any(np.asarray(draft_pass.often) > 0)]
 
 
 def tree_passes(draft: Draft, widths: Sequence[float], *, reread_tokens: float) -> list[DraftPass]:
@@ -80,12 +80,12 @@ def tree_passes(draft: Draft, widths: Sequence[float], *, reread_tokens: float) 
         starts = list(range(min(draft.serial_depths + 1, depth)))
     else:
         starts = list(range(0, depth, draft.depths_per_pass or depth))
-    found = []
+    passes = []
     for start, end in zip(starts, [*starts[1:], depth], strict=True):
         rows = _rows(draft, float(widths[start]), float(end - start))
         reread = reread_tokens if draft.rereads and start == 0 else 0.0
-        found.append(DraftPass(1.0, rows + reread, _sets(draft)))
-    return found
+        passes.append(DraftPass(1.0, rows + reread, _sets(draft)))
+    return passes
 
 
 def _rows(draft: Draft, width: float, levels: Array | float) -> Array | float:

@@ -159,7 +159,7 @@ def _heads(draft: Draft, target: Architecture) -> Stage:
     vocab = target.vocab if draft.vocab is None else min(draft.vocab, target.vocab)
     one = (*_matrices(draft, target.hidden), ("head", vocab, target.hidden))
     if draft.heads < 1:
-        raise InputError("must say how many heads there are", key="draft.heads", value=draft.heads)
+        raise InputError("must be the number of heads", key="draft.heads", value=draft.heads)
     return Stage(
         draft=draft,
         name=f"{draft.heads} heads",

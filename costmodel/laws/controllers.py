@@ -49,16 +49,16 @@ def ema_chain(
     weight = _weight(stop, "ema")
     emitted, drafted = _whole(trace, draft_tokens)
     first, most = trace.first_step_position, stop.most_tokens or draft_tokens
-    found = walk_ema(
+    step_tokens = walk_ema(
         emitted, drafted, trace.offsets, first, min(most, draft_tokens), stop.least_tokens, weight
     )
-    starts = found >= 0
+    starts = step_tokens >= 0
     request = np.repeat(np.arange(trace.requests), trace.output_tokens)
 
     def by_request(values: NDArray[np.generic]) -> Whole:
         return np.bincount(request[starts], values, minlength=trace.requests).astype(np.int64)
 
-    drafts = found[starts]
+    drafts = step_tokens[starts]
     replay = Replay(
         draft_tokens=draft_tokens,
         tokens=np.maximum(trace.output_tokens - first, 0),

@@ -11,7 +11,7 @@ section 3.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,8 @@ from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.bootstrap import Replayed, RequestDraws
 from traces.replay.dynamic import TreePolicy, walk_policy
+from traces.replay.sampled import ExpectedReplay, SampledRule, survival
 from traces.replay.walk import replay_chain, step_starts
-
-if TYPE_CHECKING:
-    from traces.replay.sampled import SampledRule
 
 Whole = NDArray[np.int64]
 
@@ -150,9 +148,8 @@ def _drawn(trace: AcceptanceTrace, most: int, drafted: Whole, law: Law) -> tuple
     at each position.
     """
     from traces.replay.compiled_sampled import start_probabilities
-    from traces.replay.sampled import ExpectedReplay, survival
 
-    stays = survival(trace, most, cast("SampledRule", law.rule))
+    stays = survival(trace, most, cast(SampledRule, law.rule))
     stays = np.where(np.arange(most) < drafted[:, None], stays, 0.0)
     first = trace.first_step_position
     starts: Array = start_probabilities(stays, trace.offsets, first)

@@ -107,7 +107,7 @@ def state_acceptance(
         states: the trees.
         law: of these trees.
         shape: of the method, of kind `state_trees`; its nodes are replaced.
-        note: what has to be said beside the number.
+        note: a remark on the number.
     """
     emitted = Acceptance(
         draft_tokens=max(states.sizes),
@@ -133,7 +133,7 @@ def recorded_acceptance(
         states: the trees.
         draws: of the requests; None: no samples.
         shape: of the method, of kind `state_trees`; its nodes are replaced.
-        note: what has to be said beside the number.
+        note: a remark on the number.
 
     Raises:
         InputError: trees that use ranks or levels that were not recorded.

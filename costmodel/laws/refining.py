@@ -165,7 +165,7 @@ def group_sizes(method: Method, passes: int) -> tuple[int, ...]:
     done[-1] = canvas
     left = passes - np.arange(passes + 1)  # every pass commits one token at least
     bounds = np.minimum(np.maximum(np.rint(done).astype(int), np.arange(passes + 1)), canvas - left)
-    return tuple(int(each) for each in np.diff(bounds))
+    return tuple(int(size) for size in np.diff(bounds))
 
 
 def waiting_ratio(method: Method, tokens_per_pass: float, batch: Number) -> Array:
@@ -232,9 +232,9 @@ def _commit_ratio(nodes: int, tokens_per_pass: float) -> float:
     """
     from scipy.optimize import brentq  # type: ignore[import-untyped]
 
-    def beyond(ratio: float) -> float:
+    def excess_passes(ratio: float) -> float:
         return 1.0 + float(np.sum(1.0 - _done_after(nodes, ratio)[:-1])) - nodes / tokens_per_pass
 
     if nodes == 1 or tokens_per_pass <= 1.0 or tokens_per_pass >= nodes:
         return float(tokens_per_pass > 1.0)
-    return float(brentq(beyond, 0.0, 1.0, xtol=1e-9))
+    return float(brentq(excess_passes, 0.0, 1.0, xtol=1e-9))

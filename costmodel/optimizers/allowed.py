@@ -169,9 +169,9 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
     )
     contender, nearest = min(
         (
-            (each, a)
-            for each in contenders
-            for a in each.candidates
+            (contender, a)
+            for contender in contenders
+            for a in contender.candidates
             if a.holds_at in (None, (batch, context))
         ),
         key=lambda pair: _tpot_s(pair[0], pair[1], batch, context),

@@ -49,7 +49,7 @@ def gain_doubt(contender: Contender, context: int) -> Doubt:
             generator=np.random.default_rng(0),
         )
         gains = np.log(drawn.plain_s[:, 0] / drawn.step_s[:, 0])
-        emitted = [each.samples for each in (one, two)]
+        emitted = [chain.samples for chain in (one, two)]
         if emitted[0].size and emitted[0].size == emitted[1].size:
             tokens = np.log(emitted[1] / emitted[0])
             gains = gains + paired(tokens, len(gains), np.random.default_rng(0))

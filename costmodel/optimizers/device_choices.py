@@ -70,19 +70,19 @@ def device_choices(
         sizes: tensor groups to try, increasing.
         setting_of: makes the setting of a configuration; one that remembers saves most of the time.
     """
-    found = []
+    choices = []
     for device in devices:
         tried = (
             _on(contenders, device, size, (batch, context, limits), setting_of) for size in sizes
         )
-        found.append(_first_allowed(tried))
-    return sorted(found, key=lambda choice: (bool(choice.reason), _price(choice)))
+        choices.append(_first_allowed(tried))
+    return sorted(choices, key=lambda choice: (bool(choice.reason), _price(choice)))
 
 
 def _price(choice: DeviceChoice) -> tuple[float, float]:
     """By price; where none is known, by devices' work."""
-    known = np.inf if choice.usd_per_million is None else choice.usd_per_million
-    return known, -choice.tokens_per_s / choice.tensor_parallel
+    price = np.inf if choice.usd_per_million is None else choice.usd_per_million
+    return price, -choice.tokens_per_s / choice.tensor_parallel
 
 
 def _first_allowed(tried: Iterable[DeviceChoice]) -> DeviceChoice:
@@ -104,19 +104,19 @@ def _on(
     setting_of: Callable[[DecodingConfiguration], Setting],
 ) -> DeviceChoice:
     """The fastest of the drafters on a tensor group; why they cannot stand there."""
-    found = []
-    for each in contenders:
-        where = each.configuration.deployment
+    placed = []
+    for contender in contenders:
+        where = contender.configuration.deployment
         kept = where.overrides if device == where.device else ()
         deployment = replace(where, device=device, tensor_parallel=size, overrides=kept)
-        configuration = replace(each.configuration, deployment=deployment)
+        configuration = replace(contender.configuration, deployment=deployment)
         try:
-            found.append(
-                replace(each, configuration=configuration, setting=setting_of(configuration))
+            placed.append(
+                replace(contender, configuration=configuration, setting=setting_of(configuration))
             )
         except InputError as error:  # a format that the device lacks, heads that do not divide
             return DeviceChoice(device=device, tensor_parallel=size, reason=error.message)
-    return _fastest(found, device, size, at)
+    return _fastest(placed, device, size, at)
 
 
 def _fastest(
@@ -127,7 +127,7 @@ def _fastest(
     first = contenders[0]
     if not np.any(fits(first.setting, first.candidates[0], batch=b, context=c)):
         return DeviceChoice(device=device, tensor_parallel=size, reason="does not fit")
-    rates = [rates_at(each, b, c, limits)[:, 0] for each in contenders]
+    rates = [rates_at(contender, b, c, limits)[:, 0] for contender in contenders]
     contender, of = max(zip(contenders, rates, strict=True), key=lambda pair: float(pair[1].max()))
     best = int(np.argmax(of))
     if not np.isfinite(of[best]):

@@ -58,16 +58,16 @@ class Layout(NamedTuple):
         sizes = zip(("dp", "ep", "pp"), self[1:], strict=True)
         return f"tp{self.tensor}" + "".join(f"{name}{size}" for name, size in sizes if size > 1)
 
-    def on(self, asked: DecodingConfiguration) -> DecodingConfiguration:
+    def on(self, configuration: DecodingConfiguration) -> DecodingConfiguration:
         """A configuration spread this way."""
         where = replace(
-            asked.deployment,
+            configuration.deployment,
             tensor_parallel=self.tensor,
             data_parallel=self.data,
             expert_parallel=self.expert,
             pipeline_parallel=self.pipeline,
         )
-        return replace(asked, deployment=where)
+        return replace(configuration, deployment=where)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,26 +89,26 @@ class LayoutPoint:
     device_tokens_per_s: float
 
 
-def layouts_of(model: str, asked: int = 1) -> tuple[Layout, ...]:
+def layouts_of(model: str, tensor_parallel: int = 1) -> tuple[Layout, ...]:
     """The layouts that are compared for a model.
 
     Args:
         model: by name.
-        asked: devices of a tensor group that belong to the comparison whatever else does.
+        tensor_parallel: devices of a tensor group that belong to the comparison whatever else does.
 
     Example:
         >>> [each.name for each in layouts_of("llama-3.1-8b")]
         ['tp 1', 'tp 2', 'tp 4', 'tp 8']
     """
     architecture = load_model(model)
-    found = {Layout(tensor=size) for size in (*TENSOR, asked)}
+    layouts = {Layout(tensor=size) for size in (*TENSOR, tensor_parallel)}
     if architecture.is_moe and architecture.encoder is None:
-        found |= {Layout(data=size, expert=size) for size in EXPERT}
-    return tuple(sorted(found, key=lambda each: (each.data, each.tensor)))
+        layouts |= {Layout(data=size, expert=size) for size in EXPERT}
+    return tuple(sorted(layouts, key=lambda layout: (layout.data, layout.tensor)))
 
 
 def layout_points(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     chains: Sequence[Acceptance],
     *,
     context: int,
@@ -118,7 +118,7 @@ def layout_points(
     """Plain decoding, and the best chain, at every batch that fits.
 
     Args:
-        asked: model, device, engine, method; its own numbers of devices do not matter.
+        configuration: model, device, engine, method; its own numbers of devices do not matter.
         chains: what each draft length emits, K = 0 first.
         context: cached tokens per request.
         layout: the devices.
@@ -130,8 +130,8 @@ def layout_points(
     Raises:
         InputError: a layout that does not divide the model.
     """
-    question = layout.on(asked)
-    whole = tuple(each for each in batches if each >= layout.data)
+    question = layout.on(configuration)
+    whole = tuple(batch for batch in batches if batch >= layout.data)
     if not whole:
         return []
     seconds = _step_s(question, tuple(map(_shape, chains)), context, whole)
@@ -157,7 +157,7 @@ def layout_points(
 
 
 def every_point(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     chains: Sequence[Acceptance],
     *,
     context: int,
@@ -167,7 +167,8 @@ def every_point(
     """The points of all layouts of a model, and why layouts have none.
 
     Args:
-        asked: model, device, engine, method, and the tensor group that belongs to the comparison.
+        configuration: model, device, engine, method, and the tensor group that belongs to the
+            comparison.
         chains: what each draft length emits, K = 0 first.
         context: cached tokens per request.
         batches: requests of the whole layout.
@@ -175,16 +176,18 @@ def every_point(
     """
     points: list[LayoutPoint] = []
     left_out: dict[Layout, str] = {}
-    layouts = layouts_of(asked.deployment.model, asked.deployment.tensor_parallel)
-    for layout in sorted(layouts, key=lambda each: each.devices) if fewest else layouts:
+    layouts = layouts_of(configuration.deployment.model, configuration.deployment.tensor_parallel)
+    for layout in sorted(layouts, key=lambda layout: layout.devices) if fewest else layouts:
         try:
-            found = layout_points(asked, chains, context=context, layout=layout, batches=batches)
+            fitting_points = layout_points(
+                configuration, chains, context=context, layout=layout, batches=batches
+            )
         except InputError as error:
             left_out[layout] = error.message
             continue
-        if not found:
+        if not fitting_points:
             left_out[layout] = "not one request fits"
-        points += found
+        points += fitting_points
         if fewest and points:
             break
     return points, left_out
@@ -199,12 +202,14 @@ def front_of(points: Iterable[LayoutPoint]) -> list[LayoutPoint]:
         >>> [each.batch for each in front_of(at)]
         [1, 8, 64]
     """
-    ordered = sorted(points, key=lambda each: (-each.user_tokens_per_s, -each.device_tokens_per_s))
-    highest = [-np.inf, *accumulate((each.device_tokens_per_s for each in ordered), max)]
+    ordered = sorted(
+        points, key=lambda point: (-point.user_tokens_per_s, -point.device_tokens_per_s)
+    )
+    highest = [-np.inf, *accumulate((point.device_tokens_per_s for point in ordered), max)]
     return [
-        each
-        for each, before in zip(ordered, highest, strict=False)
-        if each.device_tokens_per_s > before
+        point
+        for point, before in zip(ordered, highest, strict=False)
+        if point.device_tokens_per_s > before
     ]
 
 
@@ -212,8 +217,8 @@ def most_per_device(points: Iterable[LayoutPoint], user_tokens_per_s: float) -> 
     """The point with the most tokens per device of those whose users are at least so fast; None
     where none are.
     """
-    able = (each for each in points if each.user_tokens_per_s >= user_tokens_per_s)
-    return max(able, key=lambda each: each.device_tokens_per_s, default=None)
+    able = (point for point in points if point.user_tokens_per_s >= user_tokens_per_s)
+    return max(able, key=lambda point: point.device_tokens_per_s, default=None)
 
 
 Shape = tuple[int, float, float]
@@ -225,13 +230,16 @@ def _shape(a: Acceptance) -> Shape:
 
 
 @lru_cache(maxsize=128)
-def _setting(asked: DecodingConfiguration) -> Setting:
-    return build_setting(asked)
+def _setting(configuration: DecodingConfiguration) -> Setting:
+    return build_setting(configuration)
 
 
 @lru_cache(maxsize=2048)
 def _step_s(
-    asked: DecodingConfiguration, shapes: tuple[Shape, ...], context: int, batches: tuple[int, ...]
+    configuration: DecodingConfiguration,
+    shapes: tuple[Shape, ...],
+    context: int,
+    batches: tuple[int, ...],
 ) -> Array:
     """Seconds of a step of every chain at every batch."""
     chains = [
@@ -241,18 +249,24 @@ def _step_s(
         for tokens, proposed, ratio in shapes
     ]
     return step_seconds(
-        _setting(asked), chains, batch=np.array(batches, dtype=np.float64), context=float(context)
+        _setting(configuration),
+        chains,
+        batch=np.array(batches, dtype=np.float64),
+        context=float(context),
     )
 
 
 @lru_cache(maxsize=2048)
 def _fits(
-    asked: DecodingConfiguration, draft_tokens: int, context: int, batches: tuple[int, ...]
+    configuration: DecodingConfiguration, draft_tokens: int, context: int, batches: tuple[int, ...]
 ) -> Array:
     a = Acceptance(
         draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens)
     )
-    found = fits(
-        _setting(asked), a, batch=np.array(batches, dtype=np.float64), context=float(context)
+    fitting = fits(
+        _setting(configuration),
+        a,
+        batch=np.array(batches, dtype=np.float64),
+        context=float(context),
     )
-    return np.broadcast_to(found, len(batches))
+    return np.broadcast_to(fitting, len(batches))

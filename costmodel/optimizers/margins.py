@@ -75,10 +75,10 @@ def tied(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> T
     rates = _rates(winner, optimum, contenders)
     best = float(rates.max())
     simpler = [
-        (_complexity(each), place)
-        for place, each in enumerate(winner.contender.candidates)
+        (_complexity(acceptance), place)
+        for place, acceptance in enumerate(winner.contender.candidates)
         if rates[place] > best * (1.0 - TIE_RATIO)
-        and _complexity(each) < _complexity(winner.acceptance)
+        and _complexity(acceptance) < _complexity(winner.acceptance)
     ]
     if not simpler:
         return None
@@ -107,20 +107,24 @@ def recorded(
         return None
     drawn = [
         rate
-        * (each.samples if each.samples.size == draws else np.full(draws, each.tokens_per_step))
-        / each.tokens_per_step
-        for rate, each in zip(rates.tolist(), winner.contender.candidates, strict=True)
+        * (
+            acceptance.samples
+            if acceptance.samples.size == draws
+            else np.full(draws, acceptance.tokens_per_step)
+        )
+        / acceptance.tokens_per_step
+        for rate, acceptance in zip(rates.tolist(), winner.contender.candidates, strict=True)
         if np.isfinite(rate)
     ]
     own = winner.tokens_per_s * winner.acceptance.samples / winner.acceptance.tokens_per_step
     loss = max(float(np.quantile(np.max(drawn, axis=0) / own - 1.0, _LOW)), 0.0)
-    wanted = round(tokens * (loss / TOLERANCE_RATIO) ** 2)
-    return Recorded(tokens=tokens, loss_ratio=loss, enough_tokens=max(wanted, tokens))
+    tokens_needed = round(tokens * (loss / TOLERANCE_RATIO) ** 2)
+    return Recorded(tokens=tokens, loss_ratio=loss, enough_tokens=max(tokens_needed, tokens))
 
 
 def _rates(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> Array:
     """Tokens per second of the candidates of a winner's drafter where it won, [candidates]."""
-    own = next(place for place, each in enumerate(contenders) if each is winner.contender)
+    own = next(place for place, contender in enumerate(contenders) if contender is winner.contender)
     at = optimum.batches.index(winner.batch), optimum.contexts.index(winner.context)
     return np.asarray(optimum.rates[own][:, at[0], at[1]], dtype=np.float64)
 

@@ -72,7 +72,7 @@ class Neighbourhood:
     Args:
         winner: the choice.
         neighbours: nearest in speed first, those that are not allowed last.
-        carried: the winner at the next smaller and the next larger batch that was asked about.
+        carried: the winner at the next smaller and the next larger batch of the grid.
     """
 
     winner: Choice
@@ -88,7 +88,7 @@ def neighbourhoods(contenders: Sequence[Contender], optimum: Optimum) -> list[Ne
         optimum: what was found, with its rates.
     """
     costs = _Costs(contenders, optimum)
-    found = []
+    neighbourhood = []
     for cell in optimum.cells:
         winner = cell.winner
         at = costs.place(winner.batch, winner.context)
@@ -98,13 +98,15 @@ def neighbourhoods(contenders: Sequence[Contender], optimum: Optimum) -> list[Ne
             _neighbour(costs, at, (own, best), other, kind)
             for kind, other in _beside(costs, at, own, best)
         ]
-        beside.sort(key=lambda each: np.inf if each.lost_ratio is None else each.lost_ratio)
-        found.append(
+        beside.sort(
+            key=lambda neighbour: np.inf if neighbour.lost_ratio is None else neighbour.lost_ratio
+        )
+        neighbourhood.append(
             Neighbourhood(
                 winner=winner, neighbours=beside, carried=_carried(costs, at, (own, best))
             )
         )
-    return found
+    return neighbourhood
 
 
 class _Costs:
@@ -215,8 +217,8 @@ def _terms(
     / s' over the parts of the step, and s / s' (1 - t' / t) for the tokens.
     """
     before, after = (
-        {name: float(value[at]) for name, value in costs.parts(*each).items()}
-        for each in (winner, other)
+        {name: float(value[at]) for name, value in costs.parts(*place).items()}
+        for place in (winner, other)
     )
     s, s_other = sum(before.values()), sum(after.values())
     t, t_other = (costs.contenders[i].candidates[j].tokens_per_step for i, j in (winner, other))
@@ -227,7 +229,7 @@ def _terms(
 def _carried(costs: _Costs, at: tuple[int, int], winner: tuple[int, int]) -> list[Carried]:
     """The winner at the next smaller and the next larger batch, where anything is allowed there."""
     row, column = at
-    found = []
+    carried = []
     for there in (row - 1, row + 1):
         if not 0 <= there < len(costs.batches):
             continue
@@ -235,5 +237,5 @@ def _carried(costs: _Costs, at: tuple[int, int], winner: tuple[int, int]) -> lis
         rate = costs.rate(winner, (there, column))
         if np.isfinite(best):
             lost = 1.0 - rate / best if np.isfinite(rate) else None
-            found.append(Carried(batch=costs.batches[there], lost_ratio=lost))
-    return found
+            carried.append(Carried(batch=costs.batches[there], lost_ratio=lost))
+    return carried

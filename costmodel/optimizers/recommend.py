@@ -53,7 +53,7 @@ class ComparedDrafters:
     """What competes, before a batch is asked about.
 
     Args:
-        question: what was asked, with the model resolved.
+        question: the configuration, with the model resolved.
         sources: drafters and where their acceptance is known from, in the order given.
         contenders: one per source.
     """
@@ -104,10 +104,10 @@ class Recommendation(ComparedDrafters):
         compared.
         """
         alike = replace(choice.contender.configuration, context=choice.context)
-        for found in self.optimum.schedules:
-            given = found.configuration
-            if replace(given, schedule=(), draft_tokens=0) == alike:
-                return replace(given, provenance=self.configuration(choice).provenance)
+        for schedule in self.optimum.schedules:
+            configuration = schedule.configuration
+            if replace(configuration, schedule=(), draft_tokens=0) == alike:
+                return replace(configuration, provenance=self.configuration(choice).provenance)
         return None
 
 
@@ -163,7 +163,7 @@ def recommend(
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
     _check_grid(batches, contexts)
-    found = compare(
+    compared = compare(
         question,
         drafters,
         draft_tokens=draft_tokens,
@@ -178,7 +178,12 @@ def recommend(
     if progress:
         progress("searching")
     return recommend_among(
-        found, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit, seed=seed
+        compared,
+        batches=batches,
+        contexts=contexts,
+        limits=limits,
+        drop_unfit=drop_unfit,
+        seed=seed,
     )
 
 
@@ -214,7 +219,7 @@ def compare(
     Raises:
         InputError: bad values, a method that a trace contradicts, or no model to ask about.
     """
-    known, sources = _on_one_model(question, drafters, match_rate)
+    resolved, sources = _on_one_model(question, drafters, match_rate)
     contenders = []
     for index, source in enumerate(sources):
         generator = np.random.default_rng(
@@ -224,9 +229,9 @@ def compare(
             progress(
                 f"replaying {source.reference}" if source.positions else f"costing {source.method}"
             )
-        asked = drafter_question(known, source)
-        setting = build_setting(asked)
-        asked = replace(asked, exit_layers=setting.drafter.exit_layers)
+        configuration = drafter_question(resolved, source)
+        setting = build_setting(configuration)
+        configuration = replace(configuration, exit_layers=setting.drafter.exit_layers)
         if shapes:
             candidates = shape_acceptances(
                 source,
@@ -240,9 +245,11 @@ def compare(
                 source, setting, draft_tokens, tree_sizes, stop_on, generator, progress
             )
         contenders.append(
-            Contender(configuration=asked, setting=setting, candidates=candidates, source=index)
+            Contender(
+                configuration=configuration, setting=setting, candidates=candidates, source=index
+            )
         )
-    return ComparedDrafters(question=known, sources=sources, contenders=contenders)
+    return ComparedDrafters(question=resolved, sources=sources, contenders=contenders)
 
 
 def recommend_among(
@@ -295,14 +302,14 @@ def _on_one_model(
         raise InputError("at least one trace or stated acceptance is needed", key="drafter")
     named = question.method if load_method(question.method).drafts else ""
     sources = [
-        each if isinstance(each, Source) else trace_source(each, named, match_rate)
-        for each in drafters
+        drafter if isinstance(drafter, Source) else trace_source(drafter, named, match_rate)
+        for drafter in drafters
     ]
     model = question.deployment.model or next((s.model for s in sources if s.trace is not None), "")
     if not model:
         raise InputError("must be named: no trace says on which model it was recorded", key="model")
-    known = replace(question, deployment=replace(question.deployment, model=model))
-    return known, competing(known, sources)
+    resolved = replace(question, deployment=replace(question.deployment, model=model))
+    return resolved, competing(resolved, sources)
 
 
 def drafter_question(question: DecodingConfiguration, source: Source) -> DecodingConfiguration:
@@ -313,11 +320,11 @@ def drafter_question(question: DecodingConfiguration, source: Source) -> Decodin
         question: deployment, and the exit of a target that drafts itself.
         source: the drafter as it competes (`competing`).
     """
-    known = replace(question, **carried(source))
+    resolved = replace(question, **carried(source))
     recorded = source.trained_layers
-    if known.exit_layers is None and recorded is not None and not source.borrowed:
-        return replace(known, exit_layers=recorded)
-    return known
+    if resolved.exit_layers is None and recorded is not None and not source.borrowed:
+        return replace(resolved, exit_layers=recorded)
+    return resolved
 
 
 def candidates_of(
@@ -348,7 +355,7 @@ def candidates_of(
     lengths = draft_tokens or (NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS)
     if trace is None:
         if stop_on is not None:
-            rule = "needs a recording with positions: numbers do not say when a draft would end"
+            rule = "needs a recording with positions: stated numbers do not tell when a draft ends"
             raise InputError(rule, key="stop", value=f"{stop_on[0].rule} of {source.method}")
         if method.shape.kind == "state_trees" and source.rates is not None:
             return state_candidates(source, [0, *(draft_tokens or SIZES)])
@@ -359,18 +366,18 @@ def candidates_of(
     if trace.depth is not None:
         lengths = [k for k in lengths if k <= trace.depth] or [trace.depth]
     law = law_for(trace, method.verify.rule, lengths, at=method.verify.at)
-    found = chain_candidates(trace, lengths, draws, law)
+    candidates = chain_candidates(trace, lengths, draws, law)
     trees = tree_sizes and trace.level >= 2 and trace.requests >= 2
     if trees and law.judges_trees and (method.drafts_trees or trace.expansions is not None):
-        found += tree_candidates(trace, tree_sizes, draws, generator, law, progress=progress)
-    found += dynamic_candidates(trace, tree_sizes, draws)
+        candidates += tree_candidates(trace, tree_sizes, draws, generator, law, progress=progress)
+    candidates += dynamic_candidates(trace, tree_sizes, draws)
     if stop_on is None:
-        return found
+        return candidates
     stop, batches, contexts = stop_on
     most = (
         [max(lengths)] if stop.rule == "goodput" else lengths
     )  # that controller picks the shorter ones itself
-    return found + stopped_candidates(
+    return candidates + stopped_candidates(
         setting, trace, most, stop, draws, law, batches=batches, contexts=contexts
     )
 

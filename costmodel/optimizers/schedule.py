@@ -57,7 +57,7 @@ class Schedule:
 
     def to_json(self) -> list[list[int]]:
         """The ranges as [[lo, hi, draft tokens], ...]."""
-        return [list(each) for each in self.ranges]
+        return [list(bounds) for bounds in self.ranges]
 
 
 def batch_schedule(
@@ -212,16 +212,16 @@ def _checked_tables(shape: tuple[int, int], rates: ArrayLike) -> Rates:
 
 
 def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int64]:
-    given = np.asarray(values)
+    entries = np.asarray(values)
     if (
-        given.ndim != 1
-        or not 1 <= given.size <= MAX_BATCHES
-        or not np.issubdtype(given.dtype, np.integer)
+        entries.ndim != 1
+        or not 1 <= entries.size <= MAX_BATCHES
+        or not np.issubdtype(entries.dtype, np.integer)
     ):
         raise InputError(f"must be a list of 1..{MAX_BATCHES} whole numbers", key=key, value=values)
-    if given[0] < lowest or np.any(np.diff(given) <= 0):
+    if entries[0] < lowest or np.any(np.diff(entries) <= 0):
         raise InputError(f"must increase, from {lowest} or more", key=key, value=values)
-    return given.astype(np.int64)
+    return entries.astype(np.int64)
 
 
 def _log_weights(grid: NDArray[np.int64]) -> Rates:

@@ -224,15 +224,15 @@ def search(
                 _best(contender, table, row, column)
                 for contender, table in zip(contenders, tables, strict=True)
             ]
-            found = [
+            choices = [
                 _choice(contender, index, batch, context, seed)
                 for contender, index in zip(contenders, at, strict=True)
                 if index is not None
             ]
-            if not found:
+            if not choices:
                 unmet.append(unmet_at(contenders, batch, context, bounds))
                 continue
-            ranked.append(sorted(found, key=lambda choice: -choice.tokens_per_s))
+            ranked.append(sorted(choices, key=lambda choice: -choice.tokens_per_s))
             cells.append(_cell(contenders, tables, (column, row), ranked[-1], seed))
     if not ranked:
         raise NothingAllowedError(unmet)
@@ -304,7 +304,9 @@ def _cell(
     rivals: list[tuple[float, Contender, int]] = []
     for contender, table in zip(contenders, tables, strict=True):
         rates = table[:, row, column]
-        drafted = [i for i, each in enumerate(contender.candidates) if each.draft_tokens > 0]
+        drafted = [
+            i for i, candidate in enumerate(contender.candidates) if candidate.draft_tokens > 0
+        ]
         group = drafted if winner.topology == "off" else [0]
         best = max(group, key=lambda i: float(rates[i]), default=None)
         if best is not None and np.isfinite(rates[best]):
@@ -325,22 +327,22 @@ def _by_topology(
     """The fastest candidate of every topology, fastest first; `rates` are theirs, -inf where not
     allowed.
     """
-    found: dict[str, TopologyBest] = {}
+    fastest: dict[str, TopologyBest] = {}
     for index in np.argsort(-rates, kind="stable").tolist():
         candidate = contender.candidates[index]
-        if not np.isfinite(rates[index]) or candidate.topology in found:
+        if not np.isfinite(rates[index]) or candidate.topology in fastest:
             continue
-        found[candidate.topology] = TopologyBest(
+        fastest[candidate.topology] = TopologyBest(
             batch=batch,
             context=context,
             method=contender.method,
             source=contender.source,
             acceptance=candidate,
             tokens_per_s=float(rates[index]),
-            wins=not found,
+            wins=not fastest,
             speedup=float(rates[index] / rates[0]) if np.isfinite(rates[0]) else float("nan"),
         )
-    return list(found.values())
+    return list(fastest.values())
 
 
 def rates_at(
@@ -362,7 +364,7 @@ def rates_at(
     setting = contender.setting
     seconds = step_seconds(setting, contender.candidates, batch=b, context=c, plain=plain)
     rates = np.empty_like(seconds)
-    longest = max(contender.candidates, key=lambda each: each.draft_tokens)
+    longest = max(contender.candidates, key=lambda candidate: candidate.draft_tokens)
     roomy = bool(
         np.all(fits(setting, longest, batch=b, context=c))
     )  # then every shorter draft fits, too
@@ -409,11 +411,11 @@ def _schedule(
     so each is looked at.
     """
     places = chains_of(contender)
-    asked = np.isfinite(table[places]).any(axis=0)
-    if len(places) < 2 or not asked.any():
+    is_allowed = np.isfinite(table[places]).any(axis=0)
+    if len(places) < 2 or not is_allowed.any():
         return None
     chains = [contender.candidates[i] for i in places]
-    grid = scheduled_batches(int(np.array(batches)[asked].max()))
+    grid = scheduled_batches(int(np.array(batches)[is_allowed].max()))
     rates = rates_at(
         replace(contender, candidates=chains),
         grid.astype(np.float64),
@@ -422,7 +424,7 @@ def _schedule(
     ).T
     runs = np.isfinite(rates).any(axis=1)
     rates = np.where(np.isfinite(rates), rates, np.nan)[runs]
-    lengths = [each.draft_tokens for each in chains]
+    lengths = [chain.draft_tokens for chain in chains]
     return batch_schedule(grid[runs].tolist(), lengths, rates, doubt=gain_doubt(contender, context))
 
 

@@ -195,8 +195,8 @@ def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
     >>> stage_layers(61, 4)
     (16, 15, 15, 15)
     """
-    each, more = divmod(layers, stages)
-    return tuple(each + (stage < more) for stage in range(stages))
+    shortest, more = divmod(layers, stages)
+    return tuple(shortest + (stage < more) for stage in range(stages))
 
 
 def fullest_share(architecture: Architecture, plan: ParallelPlan) -> float:

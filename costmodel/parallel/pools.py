@@ -82,13 +82,13 @@ def workers_of(written: str, *, key: str = "workers") -> Workers:
     >>> str(workers_of("2xtp4")), workers_of("1xdp8ep8").devices
     ('2xtp4', 8)
     """
-    found = _WRITTEN.fullmatch(written.strip().casefold())
-    sizes = re.findall(r"([a-z]{2})(\d+)", found[2]) if found else []
-    if found is None or len({short for short, _ in sizes}) < len(sizes):
+    match = _WRITTEN.fullmatch(written.strip().casefold())
+    sizes = re.findall(r"([a-z]{2})(\d+)", match[2]) if match else []
+    if match is None or len({short for short, _ in sizes}) < len(sizes):
         rule = "must be a number of workers and the sizes of their plan, such as 2xtp4 or 1xdp8ep8"
         raise InputError(rule, key=key, value=written)
-    given: dict[str, Any] = {_SIZES[short]: int(size) for short, size in sizes}
-    return Workers(count=int(found[1]), plan=ParallelPlan(**given))
+    counts: dict[str, Any] = {_SIZES[short]: int(size) for short, size in sizes}
+    return Workers(count=int(match[1]), plan=ParallelPlan(**counts))
 
 
 def transfer_seconds(

@@ -108,8 +108,8 @@ def _in_blocks(d: Deployment) -> Deployment:
     if not d.device.formats:
         return d
     form = main_format(d.precision.weights)
-    known = form in WEIGHT_FORMATS and form in d.device.formats
-    return replace(d, device=_device_in(d.device, form)) if known else d
+    has_constants = form in WEIGHT_FORMATS and form in d.device.formats
+    return replace(d, device=_device_in(d.device, form)) if has_constants else d
 
 
 def _in_part(d: Deployment, part: Part) -> Deployment:
@@ -137,21 +137,21 @@ def _scheduled(
     how often.
     """
     hidden, rank = d.architecture.hidden, schedule.substitute_rank
-    each = count / len(schedule.shares)
+    layers_per_share = count / len(schedule.shares)
     for share in schedule.shares:
         cached = context if schedule.keeps_cache else context * share
         if share and (schedule.together or share == 1.0):
             for operation in _block(d, block, b, n, cached, prefill):
-                yield operation._replace(calls=each * share)
+                yield operation._replace(calls=layers_per_share * share)
         elif (
             share
         ):  # requests go their own ways: the layer runs once any of them needs it, for those alone
             runs = 1.0 - (1.0 - share) ** b
             for operation in _block(d, block, b * share / runs, n, cached, prefill):
-                yield scaled(operation, runs)._replace(calls=each)
+                yield scaled(operation, runs)._replace(calls=layers_per_share)
         if rank and share < 1.0:
             for shape in (("substitute_down", rank, hidden), ("substitute_up", hidden, rank)):
-                yield _gemm(d, shape, b * n)._replace(calls=each * (1.0 - share))
+                yield _gemm(d, shape, b * n)._replace(calls=layers_per_share * (1.0 - share))
 
 
 def _block(

@@ -64,7 +64,7 @@ def with_eight_bit_products(deployment: Deployment, products: Products = "cutlas
     constants = replace(
         device.constants,
         corrections={
-            name: each for name, each in device.constants.corrections.items() if name != "gemm"
+            name: group for name, group in device.constants.corrections.items() if name != "gemm"
         },
         gemm_launch_s=_LAUNCH_S,
         gemm_compute_efficiency=share.decode,

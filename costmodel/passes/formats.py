@@ -143,7 +143,7 @@ def arithmetic(form: str, computed: Collection[str] | None = None) -> str:
         return native if native in (*PLAIN, "fp8", "int8") else "bf16"
     if native in computed and native in (*PLAIN, "fp8", "int8", "fp4"):
         return native
-    return next((each for each in PLAIN if each in computed), "bf16")
+    return next((form for form in PLAIN if form in computed), "bf16")
 
 
 def bytes_per_value(name: str) -> float:
@@ -201,7 +201,7 @@ def main_format(name: str) -> str:
     >>> main_format("q4_k:0.83+q6_k:0.17"), main_format("bf16")
     ('q4_k', 'bf16')
     """
-    return max(_mixed(name), key=lambda each: each[1])[0] if ":" in name else name
+    return max(_mixed(name), key=lambda share: share[1])[0] if ":" in name else name
 
 
 def in_blocks(form: str) -> bool:

@@ -1,7 +1,7 @@
 """How long does a pass take on a device whose whole passes were measured?
 
 The fidelity `measured`: the calibrated form times the ratio that measured passes stand in to it,
-interpolated over query tokens, requests, cached tokens and layers; outside the grid the nearest
+interpolator over query tokens, requests, cached tokens and layers; outside the grid the nearest
 edge. The ratio is to the profile as it is shipped, so that what-if overrides keep their effect.
 Prompts have a grid of their own, or stay calibrated without. Leaves out how passes are timed
 (`real_runs.kernels.step`, `real_runs.calibration.server`).
@@ -28,6 +28,7 @@ from costmodel.passes.totals import PassCost
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
+from traces.storage.header import METADATA_KEY, decode_header
 from traces.storage.kernels import KernelRow, read_kernels
 
 COVERAGE = 0.8
@@ -46,7 +47,7 @@ class PassGrid:
         layers: layers that the passes ran.
         axes: log2 of query tokens, of requests and of cached tokens + 1, each ascending.
         log_ratio: by those axes; holes are filled with their nearest neighbour.
-        left_out: errors of log ratios when a point is interpolated from its neighbours in query
+        left_out: errors of log ratios when a point is interpolator from its neighbours in query
             tokens.
     """
 
@@ -63,15 +64,16 @@ class PassGrid:
             np.log2(query_tokens), np.log2(requests), np.log2(context + 1.0)
         )
         inside = [
-            np.clip(each, axis[0], axis[-1]) for each, axis in zip(points, self.axes, strict=True)
+            np.clip(coordinate, axis[0], axis[-1])
+            for coordinate, axis in zip(points, self.axes, strict=True)
         ]
         axes = [place for place, axis in enumerate(self.axes) if len(axis) > 1]
         if not axes:
             return np.full(np.shape(points[0]), float(self.log_ratio.reshape(-1)[0]))
         values = self.log_ratio.reshape([len(self.axes[place]) for place in axes])
-        found = RegularGridInterpolator([self.axes[place] for place in axes], values)
+        interpolator = RegularGridInterpolator([self.axes[place] for place in axes], values)
         flat = np.stack([inside[place].reshape(-1) for place in axes], axis=-1)
-        return np.asarray(found(flat)).reshape(np.shape(points[0]))
+        return np.asarray(interpolator(flat)).reshape(np.shape(points[0]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -103,10 +105,12 @@ class MeasuredPasses:
             batch: requests.
             query_tokens: new tokens per request.
             context: cached tokens per request.
-            layers: that run; between two measured numbers the ratio is interpolated.
+            layers: that run; between two measured numbers the ratio is interpolator.
             mask: of the new tokens; a chain's where trees were not measured.
         """
-        n, b, c = (np.asarray(each, dtype=np.float64) for each in (query_tokens, batch, context))
+        n, b, c = (
+            np.asarray(values, dtype=np.float64) for values in (query_tokens, batch, context)
+        )
         grids = self.grids.get(mask) or self.grids["causal"]
         if mask == PROMPT:
             return self._between(grids, n, b, c, layers)
@@ -119,12 +123,12 @@ class MeasuredPasses:
 
     @staticmethod
     def _between(grids: Sequence[PassGrid], n: Array, b: Array, c: Array, layers: int) -> Array:
-        known = np.array([grid.layers for grid in grids], dtype=np.float64)
-        found = np.stack([grid.at(n, b, c) for grid in grids])
-        place = float(np.interp(layers, known, np.arange(len(known))))
+        grid_layers = np.array([grid.layers for grid in grids], dtype=np.float64)
+        log_ratios = np.stack([grid.at(n, b, c) for grid in grids])
+        place = float(np.interp(layers, grid_layers, np.arange(len(grid_layers))))
         low, share = int(place), place - int(place)
         high = min(low + 1, len(grids) - 1)
-        return np.asarray(np.exp((1.0 - share) * found[low] + share * found[high]))
+        return np.asarray(np.exp((1.0 - share) * log_ratios[low] + share * log_ratios[high]))
 
 
 def measured_pass(
@@ -165,10 +169,10 @@ def measured_pass(
     if (logits == "none" and not prefill) or deployment.tensor_parallel > 1:
         return cost
     if prefill:
-        known = _passes_or_none(deployment)
-        if known is None or PROMPT not in known.grids:
+        measured = _passes_or_none(deployment)
+        if measured is None or PROMPT not in measured.grids:
             return cost
-        passes, mask = known, PROMPT
+        passes, mask = measured, PROMPT
     else:
         passes = passes_of(deployment)
     ratio = passes.ratio(
@@ -179,8 +183,10 @@ def measured_pass(
         mask=mask,
     )
     operations = tuple(
-        each._replace(timing=each.timing._replace(seconds=each.timing.seconds * ratio))
-        for each in cost.operations
+        operation._replace(
+            timing=operation.timing._replace(seconds=operation.timing.seconds * ratio)
+        )
+        for operation in cost.operations
     )
     return replace(
         cost,
@@ -195,9 +201,9 @@ def passes_of(deployment: Deployment) -> MeasuredPasses:
     Raises:
         InputError: there are none.
     """
-    found = _passes_or_none(deployment)
-    if found is not None:
-        return found
+    passes = _passes_or_none(deployment)
+    if passes is not None:
+        return passes
     p, name, model = deployment.precision, deployment.device.name, deployment.architecture.name
     rule = f"no passes of {model} in {p.label} were measured on {name}; use calibrated"
     raise InputError(rule, key="fidelity", value="measured")
@@ -206,11 +212,11 @@ def passes_of(deployment: Deployment) -> MeasuredPasses:
 def _passes_or_none(deployment: Deployment) -> MeasuredPasses | None:
     p, model = deployment.precision, deployment.architecture
     for path in measured_files(deployment.device.name):
-        found = _loaded(
+        passes = _loaded(
             path, path.stat().st_mtime_ns, _unchanged(deployment.device), model, p.untransformed
         )
-        if found is not None:
-            return found
+        if passes is not None:
+            return passes
     return None
 
 
@@ -232,15 +238,15 @@ def measured_files(device: str) -> list[Path]:
     below = [
         (path.relative_to(root).parts[1], path)
         for root in _ROOTS
-        for each in patterns
-        for path in root.glob(each)
+        for pattern in patterns
+        for path in root.glob(pattern)
     ]
-    dated = [path for _, path in sorted(below, key=lambda found: found[0], reverse=True)]
+    dated = [path for _, path in sorted(below, key=lambda pair: pair[0], reverse=True)]
     return [path for path in (*added, *dated) if _profile(path, path.stat().st_mtime_ns) == device]
 
 
 def add_results(folder: Path) -> None:
-    """Let this process find the kernel traces of a folder, before all that it found so far.
+    """Add the kernel traces of a folder for this process, tried before those added earlier.
 
     Raises:
         InputError: no such folder.
@@ -286,9 +292,11 @@ def fit_grids(
         grids[mask].append(_grid(points, device, _of_layers(whole, layers), precision, mask))
     if "causal" not in grids:
         return None
-    errors = np.concatenate([grid.left_out for each in grids.values() for grid in each])
+    errors = np.concatenate(
+        [grid.left_out for model_grids in grids.values() for grid in model_grids]
+    )
     spread = float(np.expm1(np.quantile(errors, COVERAGE))) if errors.size else 0.2
-    grid_points = frozenset((b, c) for each in seconds.values() for _, b, c in each)
+    grid_points = frozenset((b, c) for points in seconds.values() for _, b, c in points)
     return MeasuredPasses(grids=grids, spread_ratio=spread, points=grid_points)
 
 
@@ -367,8 +375,6 @@ def _profile(path: Path, changed_ns: int) -> str:
     """Device profile that a kernel trace names, from its header alone; "" where it cannot be
     read.
     """
-    from traces.storage.header import METADATA_KEY, decode_header
-
     del changed_ns
     try:
         metadata = pq.read_metadata(path).metadata or {}

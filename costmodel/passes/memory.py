@@ -135,7 +135,7 @@ def kv_bytes(
     decoder's own, and its tokens are part of the context. Arguments broadcast.
     """
     tokens = np.ceil(np.asarray(context, dtype=np.float64) / page_tokens) * page_tokens
-    each = precision.kv_bytes * precision.held_cache_ratio + precision.label_bytes
+    bytes_per_value = precision.kv_bytes * precision.held_cache_ratio + precision.label_bytes
     transform = precision.cache_transform
     latest = float(transform.dense_tokens) if transform is not None else 0.0
     total = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(context)))
@@ -147,7 +147,7 @@ def kv_bytes(
             else np.minimum(tokens, np.ceil(a.window / page_tokens) * page_tokens)
         )
         share = 1.0 if a.is_mla else 1.0 / min(tensor_parallel, a.kv_heads)
-        held = kept * each
+        held = kept * bytes_per_value
         if latest:
             held = held + np.minimum(kept, latest) * (precision.dense_kv_bytes - precision.kv_bytes)
         total = total + count * (
@@ -155,7 +155,13 @@ def kv_bytes(
         )
         if cross is not None and architecture.source_positions:
             total = (
-                total + count * 2 * cross.kv_width * share * each * architecture.source_positions
+                total
+                + count
+                * 2
+                * cross.kv_width
+                * share
+                * bytes_per_value
+                * architecture.source_positions
             )
     if architecture.is_recurrent:
         state = state_bytes(architecture, precision, tensor_parallel)
@@ -169,12 +175,12 @@ def state_bytes(
     """Bytes of one request's recurrent states on each device, convolution windows included; 0 where
     all attend.
     """
-    each = sum(
+    whole_bytes = sum(
         count * block.state.state_bytes(precision.residual_bytes)
         for block, count in architecture.blocks
         if block.state is not None
     )
-    return each / tensor_parallel
+    return whole_bytes / tensor_parallel
 
 
 def activation_bytes(

@@ -51,9 +51,11 @@ def with_prompt_attention(deployment: Deployment, kernels: PromptAttention) -> D
         or not device.name.startswith(_HOPPER)
     ):
         return deployment
-    said = {name for name, origin in device.provenance.items() if origin.source == SOURCE}
-    known = {
-        name: value for name, value in _FLASH_ATTENTION_3.items() if f"constants.{name}" not in said
+    measured = {name for name, origin in device.provenance.items() if origin.source == SOURCE}
+    constants_of_kernel = {
+        name: value
+        for name, value in _FLASH_ATTENTION_3.items()
+        if f"constants.{name}" not in measured
     }
-    constants = replace(device.constants, **known)  # type: ignore[arg-type]
+    constants = replace(device.constants, **constants_of_kernel)  # type: ignore[arg-type]
     return replace(deployment, device=replace(device, constants=constants))

@@ -74,7 +74,7 @@ class Operations(Sequence[Operation]):
 
     def __iter__(self) -> Iterator[Operation]:
         if self._whole is None:
-            self._whole = tuple(each.whole() for each in self._compact)
+            self._whole = tuple(operation.whole() for operation in self._compact)
         return iter(self._whole)
 
     def __len__(self) -> int:

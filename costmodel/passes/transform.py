@@ -65,7 +65,7 @@ def without_transforms(deployment: Deployment) -> Deployment:
             deployment.sparse_feed_forward,
         ),
     )
-    if all(each is None for each in stored) and plain == deployment.precision:
+    if all(transform is None for transform in stored) and plain == deployment.precision:
         return deployment
     return replace(
         deployment,

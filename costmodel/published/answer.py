@@ -1,4 +1,4 @@
-"""What is said of a published number? One form for every kind of row.
+"""How is a published number compared with its prediction? One form for every kind of row.
 
 Leaves out how it is found (`prediction`, `refined`, `serving`) and how far off it is over many rows
 (`app.answers.reproduction`).
@@ -12,7 +12,7 @@ from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prediction:
-    """What is said of a row.
+    """The comparison of one row.
 
     Args:
         row: the row.

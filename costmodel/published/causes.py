@@ -25,7 +25,7 @@ def cause_of(row: PublishedRow) -> str:
     Args:
         row: of which the prediction is far off.
     """
-    return next((each["text"] for each in _entries() if _speaks_of(each, row)), "")
+    return next((entry["text"] for entry in _entries() if _speaks_of(entry, row)), "")
 
 
 def _speaks_of(entry: Mapping[str, Any], row: PublishedRow) -> bool:

@@ -69,9 +69,9 @@ def settings_of(
     if method.needs_draft_model and not stated:
         if not row.draft:
             raise InputError("names no draft model", key="draft")
-        found = model_of(row.draft)
-        draft = found.name
-        remarks.append(found.remark)
+        draft_name = model_of(row.draft)
+        draft = draft_name.name
+        remarks.append(draft_name.remark)
     names, more = _names(row, model.name, engine, device, count)
     if method.needs_draft_model and stated:
         method = replace(method, draft=(Draft(by="lookup"),))
@@ -112,12 +112,16 @@ def device_of(row: PublishedRow) -> tuple[str, int, str]:
     words = (likely[1] or likely[2]) if likely else row.hardware
     if unstated and not likely:
         raise InputError("names no hardware", key="hardware", value=row.hardware or None)
-    found = stated_device(words)
-    remark = f"{row.hardware or 'no hardware'}: {found.profile} ASSUMED" if likely else found.remark
+    device = stated_device(words)
+    remark = (
+        f"{row.hardware or 'no hardware'}: {device.profile} ASSUMED" if likely else device.remark
+    )
     spread = _SPREAD.search(row.hardware)
-    told = re.fullmatch(r"\d{1,6}", row.devices)
-    count = int(spread[1]) if spread else (int(row.devices) if told else found.devices or 1)
-    return found.profile, max(count, 1), remark
+    count_stated = re.fullmatch(r"\d{1,6}", row.devices)
+    count = (
+        int(spread[1]) if spread else (int(row.devices) if count_stated else device.devices or 1)
+    )
+    return device.profile, max(count, 1), remark
 
 
 def _names(
@@ -157,5 +161,5 @@ def dtype_of(row: PublishedRow) -> str | None:
         raise InputError(
             "is a format of weights that is not priced", key="precision", value=row.precision
         )
-    found = next((name for name in ("bf16", "fp16", "fp8", "int8") if name in words), None)
-    return None if words.startswith("df11") else found
+    form = next((name for name in ("bf16", "fp16", "fp8", "int8") if name in words), None)
+    return None if words.startswith("df11") else form

@@ -52,9 +52,9 @@ def tokens_per_forward(row: PublishedRow) -> float:
     steps, canvas = number(row.acceptance), token_count(row.output)
     if steps and canvas:
         return canvas / steps
-    each = re.search(r"(\d+) tok/step", row.system)
-    if each:
-        return float(each[1])
+    per_step = re.search(r"(\d+) tok/step", row.system)
+    if per_step:
+        return float(per_step[1])
     raise InputError("states neither tokens per forward nor the number of forwards", key="steps")
 
 

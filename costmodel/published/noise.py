@@ -60,17 +60,17 @@ def noise_floor(rows: Iterable[PublishedRow]) -> list[Spread]:
     Args:
         rows: of one or several tables.
     """
-    found: dict[_Key, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    by_quantity: dict[_Key, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.problem or row.kind != "drafting":
             continue
         try:
             for key, value in _measured(row):
-                found[key][source_of(row)].append(value)
+                by_quantity[key][source_of(row)].append(value)
         except InputError:
             continue
     spreads = []
-    for (what, target, device, engine, batch), by_source in found.items():
+    for (what, target, device, engine, batch), by_source in by_quantity.items():
         medians = sorted(sorted(values)[len(values) // 2] for values in by_source.values())
         if len(medians) > 1:
             spreads.append(
@@ -85,7 +85,7 @@ def noise_floor(rows: Iterable[PublishedRow]) -> list[Spread]:
                     highest=medians[-1],
                 )
             )
-    return sorted(spreads, key=lambda each: -each.ratio)
+    return sorted(spreads, key=lambda spread: -spread.ratio)
 
 
 def source_of(row: PublishedRow) -> str:

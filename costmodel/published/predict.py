@@ -48,7 +48,7 @@ def predictions(
     """One answer per row, in order; a row that cannot be answered says why.
 
     Args:
-        rows: that are asked about.
+        rows: to predict.
         table: where they stand, whose rows of the same source may lend them what was measured
             beside them; empty: as if the rows were the whole table.
         progress: told what is at work.
@@ -58,12 +58,14 @@ def predictions(
     for row in table or rows:
         beside[row.source].append(row)
         published[source_of(row)].append(row)
-    found = []
+    answers = []
     for index, row in enumerate(rows):
         if index % 50 == 0:
             progress(f"{index} of {len(rows)} rows")
-        found.append(_prediction(row, tuple(beside[row.source]), tuple(published[source_of(row)])))
-    return found
+        answers.append(
+            _prediction(row, tuple(beside[row.source]), tuple(published[source_of(row)]))
+        )
+    return answers
 
 
 def _prediction(
@@ -102,10 +104,12 @@ def _with_verifying(row: PublishedRow, published: tuple[PublishedRow, ...]) -> P
         return row
     name = system_name(row.system)
     stated = (
-        _VERIFYING.search(each.draft_cost) for each in published if system_name(each.system) == name
+        _VERIFYING.search(other.draft_cost)
+        for other in published
+        if system_name(other.system) == name
     )
-    found = next((each[0] for each in stated if each), "")
-    return replace(row, draft_cost=f"{row.draft_cost}; {found}") if found else row
+    verifying = next((match[0] for match in stated if match), "")
+    return replace(row, draft_cost=f"{row.draft_cost}; {verifying}") if verifying else row
 
 
 def _with_shape(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> PublishedRow:
@@ -115,5 +119,7 @@ def _with_shape(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Publishe
     named = _TREE_OF.search(row.shape)
     if named is None:
         return row
-    stated = (each.shape for each in beside if system_name(each.system) == named[1] and each.shape)
+    stated = (
+        other.shape for other in beside if system_name(other.system) == named[1] and other.shape
+    )
     return replace(row, shape=next(stated, row.shape))

@@ -34,33 +34,33 @@ def drafting_prediction(row: PublishedRow) -> Prediction:
         tokens, method, remarks = tokens_of(row)
         return Prediction(row=row, predicted=tokens, remarks=remarks, method=method.slug)
     try:
-        asked = question_of(row)
+        question = question_of(row)
     except UnknownNameError as error:
         if error.kind != "model" or stated_draft_cost(row.draft_cost).ratio is None:
             raise
         return _by_theorem(row, str(error.name))
-    return _answered(row, asked)
+    return _answered(row, question)
 
 
-def _answered(row: PublishedRow, asked: Question) -> Prediction:
-    setting, batch = asked.setting, asked.batch
-    requests, context = float(batch), float(asked.context)
+def _answered(row: PublishedRow, question: Question) -> Prediction:
+    setting, batch = question.setting, question.batch
+    requests, context = float(batch), float(question.context)
     plain_s, step_s = (
-        float(step_cost(each, geometric(0.0, 0), batch=requests, context=context).total_s)
-        for each in (asked.plain, setting)
+        float(step_cost(variant, geometric(0.0, 0), batch=requests, context=context).total_s)
+        for variant in (question.plain, setting)
     )
-    if asked.acceptance is None:
+    if question.acceptance is None:
         tokens = 1.0
     else:
-        tokens = asked.acceptance.tokens_per_step
-        step = estimate(setting, asked.acceptance, batch=requests, context=context).step
+        tokens = question.acceptance.tokens_per_step
+        step = estimate(setting, question.acceptance, batch=requests, context=context).step
         step_s = float(step.total_s)
-        stated_s = asked.drafting.seconds(asked.levels, plain_s)
-        if stated_s is None and asked.captured_drafts:
-            stated_s = _captured_draft_s(asked)
+        stated_s = question.drafting.seconds(question.levels, plain_s)
+        if stated_s is None and question.captured_drafts:
+            stated_s = _captured_draft_s(question)
         if stated_s is not None:
             step_s += stated_s - float(step.draft_s) - setting.overhead.draft_s
-        step_s += asked.drafting.verify_s
+        step_s += question.drafting.verify_s
     other = (
         "offload" in row.baseline_unit.casefold()
     )  # a baseline that runs another way than the system itself
@@ -81,22 +81,22 @@ def _answered(row: PublishedRow, asked: Question) -> Prediction:
         predicted=predicted,
         speedup=speedup,
         baseline=baseline,
-        remarks=asked.remarks,
+        remarks=question.remarks,
         method=setting.drafter.method.slug,
     )
 
 
-def _captured_draft_s(asked: Question) -> float:
+def _captured_draft_s(question: Question) -> float:
     """Seconds of drafting whose passes are replayed from captured graphs."""
-    assert asked.acceptance is not None
+    assert question.acceptance is not None
     captured = replace(
-        asked.setting,
+        question.setting,
         deployment=replace(
-            asked.setting.deployment, graphs=True, host_layer_s=0.0, host_pass_s=0.0
+            question.setting.deployment, graphs=True, host_layer_s=0.0, host_pass_s=0.0
         ),
     )
     step = estimate(
-        captured, asked.acceptance, batch=float(asked.batch), context=float(asked.context)
+        captured, question.acceptance, batch=float(question.batch), context=float(question.context)
     ).step
     return float(step.draft_s)
 

@@ -78,15 +78,15 @@ def question_of(row: PublishedRow) -> Question:
     output = token_count(row.output) or 0
     context, assumed_context = context_of(row, output)
     drafting = stated_draft_cost(row.draft_cost)
-    known = stated_acceptance(row.acceptance, row.notes, system=row.system)
+    stated = stated_acceptance(row.acceptance, row.notes, system=row.system)
     shape, acceptance, about = StatedShape(), None, ""
     if method.drafts:
-        shape, acceptance, about = _drafted(row, method, known)
+        shape, acceptance, about = _drafted(row, method, stated)
     setting, plain, remarks = settings_of(row, method, drafting)
     if shape.shape is not None:
         setting = _riding(setting, shape)
     setting = _with_budget(setting, row)
-    told = (as_priced, *remarks, assumed_context, shape.remark, about)
+    all_remarks = (as_priced, *remarks, assumed_context, shape.remark, about)
     return Question(
         setting=setting,
         plain=plain,
@@ -96,7 +96,7 @@ def question_of(row: PublishedRow) -> Question:
         drafting=drafting,
         levels=shape.levels,
         captured_drafts=captures_drafts(row),
-        remarks=tuple(dict.fromkeys(each for each in told if each)),
+        remarks=tuple(dict.fromkeys(remark for remark in all_remarks if remark)),
     )
 
 
@@ -108,14 +108,18 @@ def tokens_of(row: PublishedRow) -> tuple[float, Method, tuple[str, ...]]:
         InputError: an unknown system, or no acceptance beside the number itself.
     """
     method, as_priced = _priced(row)
-    known = stated_acceptance(row.acceptance, row.notes, system=row.system)
-    shape, acceptance, about = _drafted(row, method, known)
-    told = (as_priced, shape.remark, about)
-    return acceptance.tokens_per_step, method, tuple(dict.fromkeys(each for each in told if each))
+    stated = stated_acceptance(row.acceptance, row.notes, system=row.system)
+    shape, acceptance, about = _drafted(row, method, stated)
+    remarks = (as_priced, shape.remark, about)
+    return (
+        acceptance.tokens_per_step,
+        method,
+        tuple(dict.fromkeys(remark for remark in remarks if remark)),
+    )
 
 
 def _priced(row: PublishedRow) -> tuple[Method, str]:
-    """The entry of a row, and what has to be said of it.
+    """The entry of a row, and a remark on how it is priced.
 
     Raises:
         InputError: none has the name, or rows of this kind do not describe what it is priced from.
@@ -134,25 +138,25 @@ def _priced(row: PublishedRow) -> tuple[Method, str]:
 
 
 def _drafted(
-    row: PublishedRow, method: Method, known: StatedAcceptance
+    row: PublishedRow, method: Method, stated: StatedAcceptance
 ) -> tuple[StatedShape, Acceptance, str]:
     """The shape of a row's drafts, what a step emits, and where that is from where the row does not
     state it.
     """
-    least = math.ceil(max((known.tokens_per_step or 1.0) - 1.0 - 1e-9, 1.0))
+    least = math.ceil(max((stated.tokens_per_step or 1.0) - 1.0 - 1e-9, 1.0))
     shape = stated_shape(row.shape, method, least_levels=least)
-    if "HF assisted" in row.shape and known.tokens_per_step is not None:
-        length = max(assisted_length(known.tokens_per_step), least)
-        told = f"the length follows Transformers' schedule, which settles at {length} tokens"
-        shape = StatedShape(chain=length, remark=told)
+    if "HF assisted" in row.shape and stated.tokens_per_step is not None:
+        length = max(assisted_length(stated.tokens_per_step), least)
+        assumption = f"the length follows Transformers' schedule, which settles at {length} tokens"
+        shape = StatedShape(chain=length, remark=assumption)
     if (
         method.stop.rule != "length"
         and shape.chain is not None
-        and known.tokens_per_step is not None
+        and stated.tokens_per_step is not None
     ):
-        told = f"drafts end early: {least + 1} tokens ASSUMED, one more than stay"
-        shape = StatedShape(chain=least + 1, remark=told)
-    return shape, *_accepted(row, method, known, shape)
+        assumption = f"drafts end early: {least + 1} tokens ASSUMED, one more than stay"
+        shape = StatedShape(chain=least + 1, remark=assumption)
+    return shape, *_accepted(row, method, stated, shape)
 
 
 def _riding(setting: Setting, shape: StatedShape) -> Setting:
@@ -178,7 +182,7 @@ def _with_budget(setting: Setting, row: PublishedRow) -> Setting:
 
 
 def _accepted(
-    row: PublishedRow, method: Method, known: StatedAcceptance, shape: StatedShape
+    row: PublishedRow, method: Method, stated: StatedAcceptance, shape: StatedShape
 ) -> tuple[Acceptance, str]:
     """What a step emits, and where that is from where the row does not state it.
 
@@ -186,28 +190,28 @@ def _accepted(
         InputError: nothing is stated, or nothing that belongs to the shape.
     """
     claimed, measures_tokens = shape.claimed, row.unit.startswith("tokens/step")
-    if known.tokens_per_step is not None and not measures_tokens:
-        return tokens_claim(method, known.tokens_per_step, claimed), ""
+    if stated.tokens_per_step is not None and not measures_tokens:
+        return tokens_claim(method, stated.tokens_per_step, claimed), ""
     rates = (
-        DepthRates(by_depth=known.by_depth, measured=len(known.by_depth))
-        if known.by_depth
+        DepthRates(by_depth=stated.by_depth, measured=len(stated.by_depth))
+        if stated.by_depth
         else None
     )
-    if rates is None and known.rate is not None:
-        rates = DepthRates(by_depth=(known.rate,))
-    if known.siblings and isinstance(claimed, int):
-        first = DepthRates(by_depth=known.siblings[:1])
+    if rates is None and stated.rate is not None:
+        rates = DepthRates(by_depth=(stated.rate,))
+    if stated.siblings and isinstance(claimed, int):
+        first = DepthRates(by_depth=stated.siblings[:1])
         return rate_claim(
             method, first, claimed
         ), "the stated vector's first entry is the rate at every position"
-    if known.siblings:
+    if stated.siblings:
         if not isinstance(claimed, Tree):
             raise InputError(
                 "states acceptance by sibling for a tree whose nodes are not known",
                 key="tree_or_gamma",
             )
         return _from_siblings(
-            known.siblings, claimed
+            stated.siblings, claimed
         ), "further siblings follow the last stated one as rank^-1.06"
     if rates is not None and isinstance(claimed, int):
         return rate_claim(method, rates, claimed), ""
@@ -236,7 +240,7 @@ def _from_siblings(vector: tuple[float, ...], tree: Tree) -> Acceptance:
     width, last = max(tree.ranks) + 1, len(vector)
     tail = [vector[-1] * (last / (rank + 1)) ** FALL_WITH_RANK for rank in range(last, width)]
     whole = sum(vector) + sum(tail)
-    chances = [each / max(whole, 1.0) for each in (*vector, *tail)]
+    chances = [rate / max(whole, 1.0) for rate in (*vector, *tail)]
     reached = [1.0]
     for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
         reached.append(reached[parent] * chances[rank])

@@ -79,7 +79,7 @@ def refined_prediction(row: PublishedRow) -> Prediction:
     except InputError as error:
         if speedup is None:
             raise
-        told = "every forward covers the whole canvas, on whatever hardware"
+        remark = "every forward covers the whole canvas, on whatever hardware"
         predicted = speedup if row.value is None else None
         reason = "" if predicted is not None else plain_reason(error)
         return Prediction(
@@ -87,7 +87,7 @@ def refined_prediction(row: PublishedRow) -> Prediction:
             predicted=predicted,
             speedup=speedup,
             reason=reason,
-            remarks=(told,),
+            remarks=(remark,),
             method=method.slug,
         )
     model, engine = model_of(row.target), engine_of(row)
@@ -103,14 +103,14 @@ def refined_prediction(row: PublishedRow) -> Prediction:
     static = _static(row, setting, method)
     prompt, by_baseline, assumed = _prompt(row, static)
     remarks = tuple(filter(None, (model.remark, engine.remark, device_remark, assumed)))
-    found = _answered(row, setting, static, tokens, prompt, remarks)
+    prediction = _answered(row, setting, static, tokens, prompt, remarks)
     if row.value is not None and _UNTIL_END.search(row.notes):
         reason = (
             "counts the tokens of the text alone, whose number the row does not state; the ratio"
             " stands beside"
         )
-        return replace(found, predicted=None, baseline=None, reason=reason)
-    return replace(found, baseline=None) if by_baseline else found
+        return replace(prediction, predicted=None, baseline=None, reason=reason)
+    return replace(prediction, baseline=None) if by_baseline else prediction
 
 
 def _static(row: PublishedRow, setting: Setting, method: Method) -> Setting | None:
@@ -135,7 +135,7 @@ def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str
     """Tokens of the prompt, whether the baseline tells them, and what was assumed.
 
     A static baseline computes prompt and canvas in every forward: its speed says how long they are
-    together, where the row says nothing of the prompt.
+    together, where the row does not state the prompt.
     """
     stated, assumed = context_of(replace(row, prompt="" if "shot" in row.prompt else row.prompt), 0)
     is_told = static is not None and row.baseline is not None and not _UNTIL_END.search(row.notes)
@@ -144,15 +144,15 @@ def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str
     assert static is not None and row.baseline is not None
     lengths = np.arange(0.0, _LONGEST_PROMPT + 1.0, 32.0)
     batch, tokens = batch_of(row), refined(static.drafter.method).tokens_per_step
-    found = np.interp(
+    length = np.interp(
         batch * tokens / row.baseline,
         np.maximum.accumulate(_static_s(static, batch, lengths)),
         lengths,
     )
     return (
-        float(found),
+        float(length),
         True,
-        f"a prompt of {found:.0f} tokens, with which the baseline is as fast as stated",
+        f"a prompt of {length:.0f} tokens, with which the baseline is as fast as stated",
     )
 
 
@@ -168,8 +168,8 @@ def _answered(
     result = estimate(setting, refined(method), batch=float(batch), context=prompt)
     step_s = float(result.step.total_s)
     committed = refined(method).tokens_per_step
-    asked = row.unit if row.value is not None else "tok/s"
-    predicted = in_unit(asked, committed, step_s, batch)
+    unit = row.unit if row.value is not None else "tok/s"
+    predicted = in_unit(unit, committed, step_s, batch)
     baseline = None
     if static is not None:
         plain = refined(static.drafter.method).tokens_per_step

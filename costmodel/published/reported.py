@@ -31,13 +31,13 @@ def reported_rows(names: Iterable[str] = ()) -> list[PublishedRow]:
         UnknownNameError: there is no such entry.
     """
     chosen = [load_method(name) for name in names] or [load_method(slug) for slug in method_names()]
-    return [_row(method, each) for method in chosen for each in method.reported]
+    return [_row(method, reported) for method in chosen for reported in method.reported]
 
 
 def _row(method: Method, r: Reported) -> PublishedRow:
     """A reported number as a row; without hardware and acceptance it is a headline."""
     accepted = "" if r.tokens_per_step is None else f"tau={r.tokens_per_step}"
-    known = bool(
+    has_acceptance = bool(
         accepted
         or r.acceptance is not None
         or method.refine is not None
@@ -50,7 +50,7 @@ def _row(method: Method, r: Reported) -> PublishedRow:
             and "chain" not in r.note
         )
         shape = f"static tree {r.draft_tokens} nodes" if trees else f"gamma={r.draft_tokens} chain"
-    whole = bool(r.model and r.device and known)
+    whole = bool(r.model and r.device and has_acceptance)
     speedup = r.quantity == "speedup"
     return PublishedRow(
         line=0,

@@ -70,8 +70,8 @@ class WeightTransform:
 
     def stored_bytes(self, width: float) -> float:
         """Bytes in memory per weight, counted over all weights, of a format of `width` bytes."""
-        each = width if self.bits is None else min(width, self.bits / 8.0)
-        return self.kept_ratio * (each * self.coded_ratio + self.index_bits / 8.0)
+        stored_width = width if self.bits is None else min(width, self.bits / 8.0)
+        return self.kept_ratio * (stored_width * self.coded_ratio + self.index_bits / 8.0)
 
     def read_bytes(self, width: float) -> float:
         """Bytes that a matrix product reads per weight: the format's own where weights were
@@ -155,13 +155,13 @@ class CacheTransform:
         bytes.
         """
         kept = (self.key_ratio + self.value_ratio) / 2.0
-        each = width if self.bits is None else self.bits / 8.0
+        stored_width = width if self.bits is None else self.bits / 8.0
         beside = (
             self.mask_bits / 8.0
             + self.rank_ratio * SIXTEEN_BITS
             + self.outlier_ratio * OUTLIER_BYTES
         )
-        return kept * (each + self.scale_bits / 8.0) + beside
+        return kept * (stored_width + self.scale_bits / 8.0) + beside
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -54,7 +54,7 @@ class Correction:
         if not self.axes or count > MOST_NODES or len(self.values) != count:
             rule = f"needs one value per node, {count}, and at most {MOST_NODES}"
             raise InputError(rule, key="correction.values", value=len(self.values))
-        wrong = [each for each in self.values if not abs(each) <= LARGEST]
+        wrong = [value for value in self.values if not abs(value) <= LARGEST]
         if wrong:
             raise InputError(
                 f"must lie within {LARGEST:g} of 0", key="correction.values", value=wrong[0]
@@ -69,7 +69,7 @@ class Correction:
 
     @cached_property
     def columns(self) -> dict[tuple[float, float], list[float]]:
-        """Values along the first axis at other coordinates, by those, as whoever interpolates has
+        """Values along the first axis at other coordinates, by those, as interpolation has
         found them.
         """
         return {}

@@ -113,7 +113,7 @@ class Regimes(tuple[Regime, ...]):
         """Shares and sizes by which at least one regime is bounded."""
         names = (*SHARES, *SIZES)
         return tuple(
-            name for name in names if any(each.span(name) != (0.0, math.inf) for each in self)
+            name for name in names if any(regime.span(name) != (0.0, math.inf) for regime in self)
         )
 
     @cached_property
@@ -122,7 +122,7 @@ class Regimes(tuple[Regime, ...]):
         import numpy as np
 
         return np.array(
-            [[each.span(axis) for each in self] for axis in self.axes], dtype=np.float64
+            [[regime.span(axis) for regime in self] for axis in self.axes], dtype=np.float64
         )
 
     @cached_property
@@ -131,15 +131,15 @@ class Regimes(tuple[Regime, ...]):
         import numpy as np
 
         return np.log1p(
-            np.array([(each.low_ratio, each.high_ratio) for each in self], dtype=np.float64)
+            np.array([(regime.low_ratio, regime.high_ratio) for regime in self], dtype=np.float64)
         )
 
     @cached_property
     def by_regime(self) -> tuple[tuple[tuple[Span, ...], Span], ...]:
         """Spans on every axis and ends of the interval, regime by regime, as numbers."""
         return tuple(
-            (tuple(each.span(axis) for axis in self.axes), (low, high))
-            for each, (low, high) in zip(self, self.log_ends.tolist(), strict=True)
+            (tuple(regime.span(axis) for axis in self.axes), (low, high))
+            for regime, (low, high) in zip(self, self.log_ends.tolist(), strict=True)
         )
 
 
@@ -158,7 +158,7 @@ class Residuals(FrozenTable[float]):
         self, entries: Mapping[str, float], regimes: Mapping[str, Iterable[Regime]] | None = None
     ) -> None:
         super().__init__(entries)
-        tables = {name: Regimes(each) for name, each in (regimes or {}).items()}
+        tables = {name: Regimes(regime) for name, regime in (regimes or {}).items()}
         self.regimes = FrozenTable({name: table for name, table in tables.items() if table})
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -167,7 +167,7 @@ class Residuals(FrozenTable[float]):
     def changed(self, operation: str, ratio: float, regimes: Sequence[Regime] = ()) -> "Residuals":
         """A copy in which the half width and the regimes of one operation are replaced."""
         others: dict[str, Iterable[Regime]] = {
-            name: each for name, each in self.regimes.items() if name != operation
+            name: kept for name, kept in self.regimes.items() if name != operation
         }
         return Residuals({**self._entries, operation: ratio}, others | {operation: regimes})
 

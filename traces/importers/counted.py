@@ -8,6 +8,7 @@ where the numbers come from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,10 @@ def counted(
     Raises:
         InputError: numbers that contradict each other, or nothing known at all.
     """
-    said = ["Level 0: no positions, so no replay; holds for the draft lengths in use only.", *notes]
+    remarks = [
+        "Level 0: no positions, so no replay; holds for the draft lengths in use only.",
+        *notes,
+    ]
     with naming(file):
         summary = Summary(
             acceptance_by_depth=falling(rates, slack),
@@ -79,7 +83,7 @@ def counted(
             longest_draft=longest_draft,
         )
     if not summary.acceptance_by_depth:
-        said.append(MEAN_ALONE if summary.tokens_per_step is not None else _UNKNOWN_STEPS)
+        remarks.append(MEAN_ALONE if summary.tokens_per_step is not None else _UNKNOWN_STEPS)
     return AcceptanceTrace(
         summary=summary,
         match_rate=match_rate,
@@ -88,7 +92,7 @@ def counted(
             drafter=drafter,
             method=method,
             recorder_version=source,
-            notes=" ".join(said),
+            notes=" ".join(remarks),
             extra=extra or {},
         ),
         file=file,
@@ -118,8 +122,8 @@ def falling(rates: Sequence[float], slack: float) -> tuple[float, ...]:
         np.all((values >= 0) & (values <= 1 + slack)) and np.diff(values).max(initial=0.0) <= slack
     )
     if not within:
-        wanted = "acceptance must lie in [0, 1] and not rise from one position to the next"
-        raise InputError(wanted, key="acceptance by position", value=values[:16].tolist())
+        rule = "acceptance must lie in [0, 1] and not rise from one position to the next"
+        raise InputError(rule, key="acceptance by position", value=values[:16].tolist())
     return tuple(np.minimum.accumulate(np.minimum(values, 1.0)).tolist())
 
 
@@ -151,26 +155,24 @@ def _pooled(batch: int | None, group: Sequence[Window]) -> Window:
 
 def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTrace:
     """The same trace of level 0 where the user names the draft length that the source does not
-    tell.
+    state.
 
     Args:
         trace: level 0.
         draft_tokens: K in use when it was measured.
 
     Raises:
-        InputError: the source tells another one, or the counts do not fit.
+        InputError: the source states another one, or the counts do not fit.
     """
-    from dataclasses import replace
-
     summary = trace.summary
     if trace.level or summary is None:
         raise InputError(
             "only counts without positions need a draft length", file=trace.file, key="draft_tokens"
         )
-    known = summary.draft_levels
-    if known is not None:
+    levels = summary.draft_levels
+    if levels is not None:
         raise InputError(
-            f"the source says {known}", file=trace.file, key="draft_tokens", value=draft_tokens
+            f"the source says {levels}", file=trace.file, key="draft_tokens", value=draft_tokens
         )
     drafts = summary.drafts or -(-summary.draft_tokens // draft_tokens)
     note = f"The draft length of {draft_tokens} was named by hand."

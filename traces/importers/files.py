@@ -129,12 +129,12 @@ def lengths_of(value: object, file: str, key: str, lowest: int) -> NDArray[np.in
     """
     values = expect_list(value, file, key)
     most = int(np.iinfo(np.int16).max)
-    for index, each in enumerate(values):
-        if type(each) is not int or not lowest <= each <= most:
+    for index, count in enumerate(values):
+        if type(count) is not int or not lowest <= count <= most:
             raise InputError(
                 f"must be whole numbers in {lowest}..{most}",
                 file=file,
                 key=f"{key}[{index}]",
-                value=each,
+                value=count,
             )
     return np.asarray(values, dtype=np.int16)

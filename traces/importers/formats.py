@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from traces.importers.counted import with_draft_length
 from traces.importers.recognition import (
     Format,
     Sample,
@@ -25,6 +26,7 @@ from traces.importers.recognition import (
     sample_of,
 )
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+from traces.storage.header import METADATA_KEY
 
 _HERE = "traces.importers"
 READERS = {
@@ -88,11 +90,11 @@ def format_named(name: str) -> Format:
     Raises:
         UnknownNameError: no such format.
     """
-    known = {**READERS, **REQUEST_READERS}
-    if name not in known:
-        raise UnknownNameError("format", name, known)
-    declared: Sequence[Format] = importlib.import_module(known[name]).FORMATS
-    return next(each for each in declared if each.name == name)
+    readers = {**READERS, **REQUEST_READERS}
+    if name not in readers:
+        raise UnknownNameError("format", name, readers)
+    declared: Sequence[Format] = importlib.import_module(readers[name]).FORMATS
+    return next(declaration for declaration in declared if declaration.name == name)
 
 
 def detect(
@@ -114,7 +116,7 @@ def detect(
     if name in listed:
         return format_named(name)
     if name is not None:
-        listed = [each for each in FAMILIES.get(name, ()) if each in listed]
+        listed = [member for member in FAMILIES.get(name, ()) if member in listed]
         if not listed:
             raise UnknownNameError("format", name, (*among, *FAMILIES))
         if len(listed) == 1:
@@ -137,13 +139,13 @@ def possible(path: str | Path) -> tuple[str, ...]:
         InputError: absent, damaged, or known to hold no acceptance.
     """
     sample = sample_of(path)
-    if found := claims(sample, {name: format_named(name) for name in READERS}):
-        return tuple(found)
+    if claiming := claims(sample, {name: format_named(name) for name in READERS}):
+        return tuple(claiming)
     if what := known_otherwise(sample):
         raise InputError(what, file=path)
-    if found := claims(sample, {name: format_named(name) for name in REQUEST_READERS}):
+    if claiming := claims(sample, {name: format_named(name) for name in REQUEST_READERS}):
         rule = (
-            f"holds requests ({' or '.join(found)}) and no acceptance: `rooftree simulate"
+            f"holds requests ({' or '.join(claiming)}) and no acceptance: `rooftree simulate"
             " --requests` plays them"
         )
         raise InputError(rule, file=path)
@@ -188,7 +190,6 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
     sample = sample_of(path)
     if sample.columns and not sample.text:
         from traces.storage.acceptance_file import read_requests
-        from traces.storage.header import METADATA_KEY
         from traces.storage.parquet_files import opened_parquet
 
         with opened_parquet(path) as parquet:
@@ -223,12 +224,12 @@ def import_trace(
         InputError: another number of files, an option that the format does not take, a file that is
             not as described.
     """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    read = (detect(given[-1], format, READERS) if given else format_named(format)).read
+    listed = [paths] if isinstance(paths, str | Path) else list(paths)
+    read = (detect(listed[-1], format, READERS) if listed else format_named(format)).read
     taken = inspect.signature(read).parameters
     files = [name for name, item in taken.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
-    if not 1 <= len(given) <= len(files):
-        raise InputError(f"{format} takes 1 to {len(files)} files", key="paths", value=len(given))
+    if not 1 <= len(listed) <= len(files):
+        raise InputError(f"{format} takes 1 to {len(files)} files", key="paths", value=len(listed))
     if match_rate is not None:
         options = {**options, "match_rate": match_rate}
     if draft_tokens is not None and "draft_tokens" in taken:
@@ -236,11 +237,9 @@ def import_trace(
     for name in options:
         if name not in taken or name in files or name == "engine":
             raise InputError(f"{format} takes no such option", key=name, value=options[name])
-    trace: AcceptanceTrace = read(*given, **options)
+    trace: AcceptanceTrace = read(*listed, **options)
     if draft_tokens is None or "draft_tokens" in taken:
         return trace
-    from traces.importers.counted import with_draft_length
-
     return with_draft_length(trace, draft_tokens)
 
 

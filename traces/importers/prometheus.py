@@ -34,7 +34,7 @@ def scrape(path: str | Path, prefix: str, names: Sequence[str], model: str | Non
     Args:
         path: text of `/metrics`.
         prefix: beginning of the names.
-        names: what is wanted, without prefix and `_total`.
+        names: of the samples, without prefix and `_total`.
         model: `model_name` to read where several models are served; None: the only one.
 
     Raises:
@@ -64,10 +64,8 @@ def scrape(path: str | Path, prefix: str, names: Sequence[str], model: str | Non
             f"choose one of the models {', '.join(sorted(models))[:300]}", file=file, key="model"
         )
     if not series:
-        wanted = "no speculative decoding counters" + (
-            "" if model is None else f" of model {model}"
-        )
-        raise InputError(wanted, file=file, key=prefix)
+        rule = "no speculative decoding counters" + ("" if model is None else f" of model {model}")
+        raise InputError(rule, file=file, key=prefix)
     return series
 
 
@@ -107,17 +105,17 @@ def gained(end: Series, start: Series, file: str, before: str | Path) -> Series:
     Raises:
         InputError: one fell or vanished.
     """
-    found = {
+    gains = {
         key: end.get(key, -1.0) - start.get(key, 0.0) for key in sorted(end.keys() | start.keys())
     }
-    for (name, _), value in found.items():
+    for (name, _), value in gains.items():
         if value < 0:
             rule = (
                 f"the counter fell or vanished after {before} was scraped (engine restarted, or"
                 " scrapes swapped)"
             )
             raise InputError(rule, file=file, key=name)
-    return found
+    return gains
 
 
 def summed(series: Series, name: str, file: str) -> int:

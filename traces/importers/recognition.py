@@ -145,8 +145,8 @@ def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
     if len(names) == 1:
         return formats[names[0]]
     if names:
-        wanted = f"is claimed by several formats: name one with --format ({', '.join(names)})"
-        raise InputError(wanted, file=sample.file, key="format")
+        rule = f"is claimed by several formats: name one with --format ({', '.join(names)})"
+        raise InputError(rule, file=sample.file, key="format")
     raise InputError(unclaimed(sample, formats), file=sample.file)
 
 

@@ -84,8 +84,8 @@ def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
     if made is not None:
         per_step = (
             [
-                expect_whole(each, file, f"{name}.per_step_accepted")
-                for each in expect_list(made, file, name)
+                expect_whole(count, file, f"{name}.per_step_accepted")
+                for count in expect_list(made, file, name)
             ],
             None if drafted is None else expect_list(drafted, file, f"{name}.per_step_drafted"),
         )
@@ -125,37 +125,41 @@ def pooled(
     Raises:
         InputError: no record counted anything, or the counts contradict each other.
     """
-    used = [each for each in records if each.steps or each.drafted or each.per_step]
+    used = [record for record in records if record.steps or record.drafted or record.per_step]
     if not used:
         raise InputError("no request has a step with a proposal", file=file)
-    if all(each.per_step is not None for each in used):
+    if all(record.per_step is not None for record in used):
         return _levelled(used, file, source, model)
-    summed = [each for each in used if each.histogram is not None]
-    longest = max((each.longest for each in used), default=0)
+    summed = [record for record in used if record.histogram is not None]
+    longest = max((record.longest for record in used), default=0)
     notes = []
     rates: Sequence[float] = ()
     if len(summed) == len(used):
-        rates = _rates([each.histogram for each in summed if each.histogram is not None], longest)
+        rates = _rates(
+            [record.histogram for record in summed if record.histogram is not None], longest
+        )
         apart = sum(
-            int(each.histogram.sum()) != each.steps for each in summed if each.histogram is not None
+            int(record.histogram.sum()) != record.steps
+            for record in summed
+            if record.histogram is not None
         )
         if apart:
             notes.append(
                 f"{apart} of {len(summed)} histograms do not add up to the steps counted beside"
                 " them."
             )
-    unknown = [each for each in used if not each.steps]
+    unknown = [record for record in used if not record.steps]
     if unknown and len(unknown) < len(used):
         notes.append(
             f"{len(unknown)} of {len(used)} requests do not count their steps and were left out."
         )
-        used = [each for each in used if each.steps]
+        used = [record for record in used if record.steps]
     return counted(
         file,
         source=source,
-        drafts=sum(each.steps for each in used),
-        draft_tokens=sum(each.drafted for each in used),
-        accepted_tokens=sum(each.accepted for each in used),
+        drafts=sum(record.steps for record in used),
+        draft_tokens=sum(record.drafted for record in used),
+        accepted_tokens=sum(record.accepted for record in used),
         rates=rates,
         longest_draft=longest,
         model=model,
@@ -181,9 +185,9 @@ def request_objects(sample: Sample) -> Iterator[tuple[str, Mapping[str, Any]]]:
             None,
         )
         document = [document] if listed is None else listed
-    for index, each in enumerate(expect_list(document, sample.file, "document")):
-        if isinstance(each, dict):
-            yield f"[{index}]", each
+    for index, entry in enumerate(expect_list(document, sample.file, "document")):
+        if isinstance(entry, dict):
+            yield f"[{index}]", entry
 
 
 def _objects(value: object) -> bool:
@@ -191,8 +195,8 @@ def _objects(value: object) -> bool:
 
 
 def _count(value: Mapping[str, Any], keys: Sequence[str], file: str, name: str) -> int:
-    found = next((key for key in keys if value.get(key) is not None), None)
-    return 0 if found is None else expect_whole(value[found], file, f"{name}.{found}")
+    present = next((key for key in keys if value.get(key) is not None), None)
+    return 0 if present is None else expect_whole(value[present], file, f"{name}.{present}")
 
 
 def _histogram(value: object, file: str, name: str) -> NDArray[np.int64]:
@@ -202,8 +206,8 @@ def _histogram(value: object, file: str, name: str) -> NDArray[np.int64]:
             (int(k), v) for k, v in value.items() if k.isascii() and k.isdigit() and len(k) < 6
         ]
         if len(pairs) != len(value) or any(depth > MOST_POSITIONS for depth, _ in pairs):
-            wanted = f"must count steps by accepted draft tokens, 0..{MOST_POSITIONS}"
-            raise InputError(wanted, file=file, key=f"{name}.histogram", value=list(value)[:8])
+            rule = f"must count steps by accepted draft tokens, 0..{MOST_POSITIONS}"
+            raise InputError(rule, file=file, key=f"{name}.histogram", value=list(value)[:8])
         counts = np.zeros(max((depth for depth, _ in pairs), default=0) + 1, dtype=np.int64)
         for depth, steps in pairs:
             counts[depth] = expect_whole(steps, file, f"{name}.histogram")
@@ -214,16 +218,17 @@ def _histogram(value: object, file: str, name: str) -> NDArray[np.int64]:
             f"must have at most {MOST_POSITIONS + 1} entries", file=file, key=f"{name}.histogram"
         )
     return np.asarray(
-        [expect_whole(each, file, f"{name}.histogram") for each in listed], dtype=np.int64
+        [expect_whole(count, file, f"{name}.histogram") for count in listed], dtype=np.int64
     )
 
 
 def _rates(histograms: Sequence[NDArray[np.int64]], longest: int) -> list[float]:
     total = np.zeros(
-        max(min(longest, MOST_POSITIONS) + 1, *(each.size for each in histograms)), dtype=np.int64
+        max(min(longest, MOST_POSITIONS) + 1, *(histogram.size for histogram in histograms)),
+        dtype=np.int64,
     )
-    for each in histograms:
-        total[: each.size] += each
+    for histogram in histograms:
+        total[: histogram.size] += histogram
     reached = np.cumsum(total[::-1])[::-1]
     return [] if not reached[0] else (reached[1:] / reached[0]).tolist()
 
@@ -231,10 +236,12 @@ def _rates(histograms: Sequence[NDArray[np.int64]], longest: int) -> list[float]
 def _levelled(records: Sequence[Record], file: str, source: str, model: str) -> AcceptanceTrace:
     requests = [
         Steps(
-            request=each.name, emitted=[1 + n for n in each.per_step[0]], drafted=each.per_step[1]
+            request=record.name,
+            emitted=[1 + n for n in record.per_step[0]],
+            drafted=record.per_step[1],
         )
-        for each in records
-        if each.per_step is not None
+        for record in records
+        if record.per_step is not None
     ]
     notes = f"{len(records)} requests with speculation."
     return stepped(requests, file, Provenance(model=model, recorder_version=source, notes=notes))

@@ -35,7 +35,7 @@ def read_columns(
 
     Args:
         path: `.parquet`, `.csv`, or JSON lines under any other ending.
-        columns: what is wanted, and the names it goes by in order of preference.
+        columns: quantities to read, with the column names of each in order of preference.
         optional: which of it may be absent.
 
     Returns:
@@ -59,16 +59,16 @@ def read_columns(
         raise InputError(
             f"must list at most {MAX_ROWS} requests", file=file, key="rows", value=len(rows)
         )
-    found: dict[str, Any] = {}
-    for wanted, names in columns.items():
-        name = _present(wanted, names, rows[0], optional, file)
+    columns_read: dict[str, Any] = {}
+    for column, names in columns.items():
+        name = _present(column, names, rows[0], optional, file)
         if name is None:
             continue
         if any(row.get(name) is None for row in rows):
             line = next(i for i, row in enumerate(rows) if row.get(name) is None)
             raise InputError("must stand in every row", file=file, key=f"row {line + 1}, {name}")
-        found[wanted] = [row[name] for row in rows]
-    return found
+        columns_read[column] = [row[name] for row in rows]
+    return columns_read
 
 
 def whole_column(values: Any, file: str, key: str) -> NDArray[np.int64]:
@@ -86,8 +86,8 @@ def whole_column(values: Any, file: str, key: str) -> NDArray[np.int64]:
     wrong = ~((counts >= 0) & (counts <= _MOST_TOKENS) & (counts == np.floor(counts)))
     if wrong.any():
         row = int(np.argmax(wrong))
-        wanted = f"must be whole numbers in 0..{_MOST_TOKENS}"
-        raise InputError(wanted, file=file, key=f"row {row + 1}, {key}", value=float(counts[row]))
+        rule = f"must be whole numbers in 0..{_MOST_TOKENS}"
+        raise InputError(rule, file=file, key=f"row {row + 1}, {key}", value=float(counts[row]))
     return counts.astype(np.int64)
 
 
@@ -109,8 +109,8 @@ def priority_column(values: Any, file: str) -> NDArray[np.int32] | None:
     wrong = ~((np.abs(ranks) <= _MOST_TOKENS) & (ranks == np.floor(ranks)))
     if wrong.any():
         row = int(np.argmax(wrong))
-        wanted = f"must be whole numbers in -{_MOST_TOKENS}..{_MOST_TOKENS}"
-        raise InputError(wanted, file=file, key=f"row {row + 1}, priority", value=float(ranks[row]))
+        rule = f"must be whole numbers in -{_MOST_TOKENS}..{_MOST_TOKENS}"
+        raise InputError(rule, file=file, key=f"row {row + 1}, priority", value=float(ranks[row]))
     return ranks.astype(np.int32)
 
 
@@ -206,12 +206,12 @@ def block_column(path: str | Path) -> tuple[str, int] | None:
     """The column `prefix_blockN_ids` of a Parquet file and its N, where there is one."""
     with opened_parquet(path) as parquet:
         names = parquet.schema_arrow.names
-    found = [
+    block_columns = [
         (name, int(match[1]))
         for name in names
         if (match := _BLOCK_COLUMN.fullmatch(name)) and int(match[1])
     ]
-    return found[0] if found else None
+    return block_columns[0] if block_columns else None
 
 
 def block_ids(values: Any, file: str, key: str) -> list[list[int]]:
@@ -229,11 +229,11 @@ def block_ids(values: Any, file: str, key: str) -> list[list[int]]:
 
 
 def _present(
-    wanted: str, names: Sequence[str], row: Mapping[str, Any], optional: Sequence[str], file: str
+    column: str, names: Sequence[str], row: Mapping[str, Any], optional: Sequence[str], file: str
 ) -> str | None:
-    name = next((each for each in names if each in row), None)
-    if name is None and wanted not in optional:
-        raise InputError(f"must have a column {' or '.join(names)}", file=file, key=wanted)
+    name = next((name for name in names if name in row), None)
+    if name is None and column not in optional:
+        raise InputError(f"must have a column {' or '.join(names)}", file=file, key=column)
     return name
 
 
@@ -250,22 +250,22 @@ def _parquet(
     with opened_parquet(path) as parquet:
         present = dict.fromkeys(parquet.schema_arrow.names)
         names = {
-            wanted: _present(wanted, each, present, optional, file)
-            for wanted, each in columns.items()
+            column: _present(column, spellings, present, optional, file)
+            for column, spellings in columns.items()
         }
         table = parquet.read(columns=[name for name in names.values() if name is not None])
         table.validate(full=True)
     if not table.num_rows:
         raise InputError("must list at least one request", file=file, key="rows", value=0)
-    found: dict[str, Any] = {}
-    for wanted, name in names.items():
+    columns_read: dict[str, Any] = {}
+    for column, name in names.items():
         if name is None:
             continue
         if hasattr(table.schema.field(name).type, "value_type"):
             values, lengths = lists(table, name, file)
             bounds = np.cumsum(np.append(0, lengths)).tolist()
             flat = values.tolist()
-            found[wanted] = [flat[a:b] for a, b in itertools.pairwise(bounds)]
+            columns_read[column] = [flat[a:b] for a, b in itertools.pairwise(bounds)]
         else:
-            found[wanted] = numbers(table, name, file)
-    return found
+            columns_read[column] = numbers(table, name, file)
+    return columns_read

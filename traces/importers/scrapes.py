@@ -98,13 +98,13 @@ class Observed:
                 end = float(dict(labels).get("le", "nan").replace("+Inf", "inf"))
                 counts[end] = counts.get(end, 0.0) + value
         below, start = 0.0, 0.0
-        wanted = share * max(counts.values(), default=0.0)
+        rank = share * max(counts.values(), default=0.0)
         for end, count in sorted(counts.items()):
-            if count >= wanted > 0.0:
+            if count >= rank > 0.0:
                 return (
                     start
                     if end == float("inf")
-                    else start + (end - start) * (wanted - below) / (count - below)
+                    else start + (end - start) * (rank - below) / (count - below)
                 )
             below, start = count, end
         return None
@@ -119,8 +119,8 @@ def observed(before: Scrape, after: Scrape, model: str | None = None) -> Observe
         model: samples of other models (label `model_name`) are left out; None: none are.
     """
     start = _of_model(samples(before.text)[0], model)
-    found, kinds = samples(after.text)
-    end = _of_model(found, model)
+    series, kinds = samples(after.text)
+    end = _of_model(series, model)
     counting = {key for key in start.keys() | end.keys() if _counts(key[0], kinds)}
     gained = {key: end.get(key, 0.0) - start.get(key, 0.0) for key in counting}
     return Observed(
@@ -148,5 +148,5 @@ def _counts(name: str, kinds: dict[str, str]) -> bool:
 
 
 def _summed(series: Series, name: str) -> float | None:
-    found = [value for (own, _), value in series.items() if own in (name, f"{name}_total")]
-    return sum(found) if found else None
+    values = [value for (own, _), value in series.items() if own in (name, f"{name}_total")]
+    return sum(values) if values else None

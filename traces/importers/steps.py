@@ -57,10 +57,12 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
     Raises:
         InputError: no step, a length beyond 32767, or more accepted than drafted.
     """
-    lengths = [_checked(each.emitted, file, each.request) for each in requests]
-    known = all(each.drafted is not None for each in requests)
+    lengths = [_checked(request.emitted, file, request.request) for request in requests]
+    has_drafted = all(request.drafted is not None for request in requests)
     drafted = (
-        [_checked(each.drafted or (), file, each.request) for each in requests] if known else None
+        [_checked(request.drafted or (), file, request.request) for request in requests]
+        if has_drafted
+        else None
     )
     if drafted is not None and any(a.size != b.size for a, b in zip(lengths, drafted, strict=True)):
         raise InputError("must list as many drafted lengths as steps", file=file, key="drafted")
@@ -87,9 +89,11 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
                     "longest_draft_tokens": int((steps - 1 if wide is None else wide).max()),
                 },
             ),
-            request_ids=tuple(each.request for each in requests),
-            prompt_kinds=tuple(each.kind for each in requests),
-            prompt_tokens=np.asarray([each.prompt_tokens for each in requests], dtype=np.int32),
+            request_ids=tuple(request.request for request in requests),
+            prompt_kinds=tuple(request.kind for request in requests),
+            prompt_tokens=np.asarray(
+                [request.prompt_tokens for request in requests], dtype=np.int32
+            ),
             offsets=np.cumsum([0, *(int(made.sum()) for made in lengths)], dtype=np.int64),
             emitted=_left(steps, steps),
             drafted=(
@@ -103,8 +107,8 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
 def _checked(values: Sequence[int], file: str, request: str) -> NDArray[np.int64]:
     for index, value in enumerate(values):
         if type(value) is not int or not 0 <= value <= _MOST_TOKENS:
-            wanted = f"must be whole numbers in 0..{_MOST_TOKENS}"
-            raise InputError(wanted, file=file, key=f"{request}, step {index}", value=value)
+            rule = f"must be whole numbers in 0..{_MOST_TOKENS}"
+            raise InputError(rule, file=file, key=f"{request}, step {index}", value=value)
     return np.asarray(values, dtype=np.int64)
 
 

@@ -207,8 +207,8 @@ class AcceptanceTrace:
         if self.expansions is None:
             return
         if self.emitted is None or self.expansions.positions != self.positions:
-            wanted = f"must have one tree per output position ({self.positions})"
-            raise InputError(wanted, key="expansions", value=self.expansions.positions)
+            rule = f"must have one tree per output position ({self.positions})"
+            raise InputError(rule, key="expansions", value=self.expansions.positions)
         left = np.repeat(self.offsets[1:], self.output_tokens) - np.arange(self.positions)
         true = self.expansions.on_path
         if np.any(self.expansions.levels()[true] > np.repeat(left, self.expansions.sizes)[true]):
@@ -254,7 +254,7 @@ class AcceptanceTrace:
 
         Args:
             level: 0..3.
-            question: what is asked of the trace, for the message.
+            question: what the trace is used for, for the message.
 
         Raises:
             InputError: the trace holds less.
@@ -347,8 +347,8 @@ class RequestTrace:
             priority = checked_integers(self.priority, np.int32, "priority", r, lowest=lowest)
             object.__setattr__(self, "priority", priority)
         if self.prefix_blocks is not None and len(self.prefix_blocks) != arrival.size:
-            wanted = f"must have one list per request ({arrival.size})"
-            raise InputError(wanted, key="prefix_blocks", value=len(self.prefix_blocks))
+            rule = f"must have one list per request ({arrival.size})"
+            raise InputError(rule, key="prefix_blocks", value=len(self.prefix_blocks))
 
     @property
     def requests(self) -> int:

@@ -84,14 +84,14 @@ def _shaped(values: object, name: str, shape: Shape) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         raise InputError("must be a rectangular array of numbers", key=name) from None
-    wanted = tuple("any" if length is None else str(length) for length in shape)
+    expected = tuple("any" if length is None else str(length) for length in shape)
     fits = array.ndim == len(shape) and all(
         length is None or length == actual
         for length, actual in zip(shape, array.shape, strict=False)
     )
     if not fits:
         raise InputError(
-            f"must have the lengths ({', '.join(wanted)})", key=name, value=array.shape
+            f"must have the lengths ({', '.join(expected)})", key=name, value=array.shape
         )
     return array
 

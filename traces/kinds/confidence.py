@@ -307,7 +307,7 @@ class ConfidenceTrace:
 
     def masked(self, steps: slice) -> NDArray[np.bool_]:
         """Which canvas positions are cells of these passes: bool[passes, L]."""
-        start, end = (each[steps, None] for each in self.span())
+        start, end = (bound[steps, None] for bound in self.span())
         at = np.arange(self.canvas_tokens)
         index = np.arange(len(self.forward))[steps]
         run = np.searchsorted(self.step_offsets, index, side="right") - 1

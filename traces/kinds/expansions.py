@@ -71,12 +71,12 @@ class Expansions:
         )
         self._set("on_path", _truths(self.on_path, size))
         self._check_trees()
-        found = {
+        sizes = {
             "nodes": (int(np.diff(offsets).max(initial=0)), MAX_NODES),
             "depth": (int(self.levels().max(initial=0)), MAX_NODES),
             "width": (int(self.rank.max(initial=-1)) + 1, MAX_WIDTH),
         }
-        for name, (least, most) in found.items():
+        for name, (least, most) in sizes.items():
             stated = getattr(self, name) or least
             if not least <= stated <= most:
                 raise InputError(

@@ -199,13 +199,13 @@ class RefinePolicy:
     def __post_init__(self) -> None:
         if self.commit not in COMMIT_RULES:
             raise UnknownNameError("commit rule", str(self.commit), COMMIT_RULES)
-        known = self.rule.at
+        thresholds = self.rule.at
         for key in self.at:
-            if key not in known:
-                raise UnknownNameError(f"threshold of {self.commit}", str(key), known)
+            if key not in thresholds:
+                raise UnknownNameError(f"threshold of {self.commit}", str(key), thresholds)
         at = {
             key: _checked(f"at.{key}", self.at.get(key, item.default), item)
-            for key, item in known.items()
+            for key, item in thresholds.items()
         }
         object.__setattr__(self, "at", at)
         object.__setattr__(
@@ -217,7 +217,7 @@ class RefinePolicy:
                 raise InputError(f"must be one of {', '.join(allowed)}", key=key, value=value)
         ids = tuple(self.delimiters)
         if len(ids) > _MOST_DELIMITERS or not all(
-            type(each) is int and 0 <= each < 1 << 31 for each in ids
+            type(token_id) is int and 0 <= token_id < 1 << 31 for token_id in ids
         ):
             raise InputError(
                 f"must be at most {_MOST_DELIMITERS} token ids", key="delimiters", value=ids[:4]
@@ -281,10 +281,10 @@ def policy_of(values: object) -> RefinePolicy:
     """
     if not isinstance(values, dict):
         raise InputError("must be an object", key="policy", value=values)
-    known = set(RefinePolicy.__dataclass_fields__)
+    names = set(RefinePolicy.__dataclass_fields__)
     for key in values:
-        if key not in known:
-            raise UnknownNameError("key of a policy", str(key), known)
+        if key not in names:
+            raise UnknownNameError("key of a policy", str(key), names)
     at, ids = values.get("at", {}), values.get("delimiters", [])
     if (
         not isinstance(values.get("commit"), str)

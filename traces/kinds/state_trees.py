@@ -44,11 +44,11 @@ class StateTrees:
 
     def __post_init__(self) -> None:
         if not self.trees or len(self.trees) != len(self.prompt_tokens):
-            found = (len(self.trees), len(self.prompt_tokens))
+            counts = (len(self.trees), len(self.prompt_tokens))
             raise InputError(
                 "must be one tree and its prompt tokens for every state",
                 key="prompt_tokens",
-                value=found,
+                value=counts,
             )
         for state, (tree, behind) in enumerate(zip(self.trees, self.prompt_tokens, strict=True), 1):
             if not 2 <= tree.depth <= state + 1:

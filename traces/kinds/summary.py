@@ -93,8 +93,8 @@ class Summary:
         if self.longest_draft < 0:
             raise InputError("must be >= 0", key="summary.longest_draft", value=self.longest_draft)
         if (self.draft_levels or 0) > MOST_DRAFT_LEVELS:
-            wanted = f"a draft has at most {MOST_DRAFT_LEVELS} tokens"
-            raise InputError(wanted, key="summary.draft_tokens", value=self.draft_levels)
+            rule = f"a draft has at most {MOST_DRAFT_LEVELS} tokens"
+            raise InputError(rule, key="summary.draft_tokens", value=self.draft_levels)
         depths = np.asarray(self.acceptance_by_depth, dtype=float)
         if not np.all((depths >= 0) & (depths <= 1)) or np.any(np.diff(depths) > 0):
             raise InputError(

@@ -57,12 +57,12 @@ class Tree:
                 f"a tree has 1..{MAX_NODES} nodes", key="parents", value=len(self.parents)
             )
         if len(self.ranks) != len(self.parents):
-            wanted = f"must have {len(self.parents)} entries, as parents"
-            raise InputError(wanted, key="ranks", value=len(self.ranks))
+            rule = f"must have {len(self.parents)} entries, as parents"
+            raise InputError(rule, key="ranks", value=len(self.ranks))
         if self.parents[0] != -1 or self.ranks[0] != 0:
-            found = (self.parents[0], self.ranks[0])
+            root = (self.parents[0], self.ranks[0])
             raise InputError(
-                "node 0 must be the root: parent -1, rank 0", key="parents", value=found
+                "node 0 must be the root: parent -1, rank 0", key="parents", value=root
             )
         for node in range(1, len(self.parents)):
             if not 0 <= self.parents[node] < node:
@@ -155,10 +155,10 @@ class Tree:
 
     def paths(self) -> tuple[tuple[int, ...], ...]:
         """Rank path of every draft token in node order, root excluded."""
-        found: list[tuple[int, ...]] = [()]
+        paths: list[tuple[int, ...]] = [()]
         for node in range(1, self.nodes):
-            found.append((*found[self.parents[node]], self.ranks[node]))
-        return tuple(found[1:])
+            paths.append((*paths[self.parents[node]], self.ranks[node]))
+        return tuple(paths[1:])
 
     def node_levels(self) -> NDArray[np.int64]:
         """Level of every node, int64[nodes]; 0 for the root."""
@@ -290,7 +290,7 @@ def read_tree(path: str | Path) -> Tree:
         InputError: the file is absent, too large or not a tree.
     """
     name = str(path)
-    file, _, wanted = name.rpartition(":") if not is_place(name) else (name, "", "")
+    file, _, entry = name.rpartition(":") if not is_place(name) else (name, "", "")
     place = Path(file) if file.endswith((".py", ".txt")) else Path(name)
     with naming(name):
         content = read_bounded(place, MAX_FILE_BYTES)
@@ -301,7 +301,7 @@ def read_tree(path: str | Path) -> Tree:
         except (ValueError, RecursionError):
             if place.suffix not in (".py", ".txt"):
                 raise InputError("must be JSON") from None
-            document = paths_of_literal(content.decode(errors="replace"), wanted)
+            document = paths_of_literal(content.decode(errors="replace"), entry)
         if isinstance(document, dict) and isinstance(document.get("trees"), list):
             if len(document["trees"]) != 1:
                 raise InputError(

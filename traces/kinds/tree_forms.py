@@ -85,12 +85,12 @@ def growmap_values(content: bytes) -> dict[Any, Any]:
             tensors.
     """
     pickled = _data_pickle(content)
-    found = None if pickled is None else _plain_values(pickled)
-    if not isinstance(found, dict):
+    values = None if pickled is None else _plain_values(pickled)
+    if not isinstance(values, dict):
         raise InputError("must be a growmap, as torch.save writes it")
-    if not isinstance(found.get("Successors"), list):
-        raise InputError("must be there, as a list per node", key="Successors")
-    return found
+    if not isinstance(values.get("Successors"), list):
+        raise InputError("is missing: needed is a list per node", key="Successors")
+    return values
 
 
 def _data_pickle(content: bytes) -> bytes | None:
@@ -109,7 +109,9 @@ def _data_pickle(content: bytes) -> bytes | None:
     )
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            inside = [each for each in archive.infolist() if each.filename.endswith("/data.pkl")]
+            inside = [
+                member for member in archive.infolist() if member.filename.endswith("/data.pkl")
+            ]
             return (
                 archive.read(inside[0])
                 if len(inside) == 1 and inside[0].file_size <= MOST_PICKLE_BYTES

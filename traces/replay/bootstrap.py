@@ -130,19 +130,19 @@ def drawn_ratios(
     if draws.kinds.size != denominators.size:
         rule = f"must be of as many requests ({denominators.size})"
         raise InputError(rule, key="draws", value=draws.kinds.size)
-    known = np.asarray(denominators) > 0
-    if not known.any():
+    is_defined = np.asarray(denominators) > 0
+    if not is_defined.any():
         raise InputError("the trace has no decoding step to average over", key="steps", value=0)
     over, under = (
-        np.asarray(values, dtype=np.float64)[known] for values in (numerators, denominators)
+        np.asarray(values, dtype=np.float64)[is_defined] for values in (numerators, denominators)
     )
-    stratum = _strata(draws.kinds[known])
+    stratum = _strata(draws.kinds[is_defined])
     moves = _moves(over, under, stratum)
     spread = float(np.sqrt(moves @ moves))
     ratio = float(over.sum() / under.sum())
     if not spread > 0.0:
         return np.full(len(draws.deviates), ratio)
-    normal = draws.deviates[:, known] @ (moves / spread)
+    normal = draws.deviates[:, is_defined] @ (moves / spread)
     drawn = ratio + spread * _student(normal, _freedom(under, stratum))
     return np.asarray(np.clip(drawn, *bounds), dtype=np.float64)
 

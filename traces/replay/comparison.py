@@ -82,9 +82,9 @@ def _row(
     about, part = trace.provenance, trace.select(members)
     length = int(about.extra.get(POLICY_KEY, depth))
     replay = replay_chain(part, length)
-    found = bool(replay.steps.any())
+    has_steps = bool(replay.steps.any())
     interval = None
-    if found:
+    if has_steps:
         generator = np.random.default_rng(seed)
         interval = bootstrap_tokens_per_step(
             replay, part.prompt_kinds, generator=generator, coverage=0.8
@@ -97,7 +97,7 @@ def _row(
         requests=part.requests,
         tokens=int(part.positions),
         draft_tokens=length,
-        acceptance=acceptance_by_depth(part, length)[:depth] if found else None,
-        tokens_per_step=replay.tokens_per_step if found else None,
+        acceptance=acceptance_by_depth(part, length)[:depth] if has_steps else None,
+        tokens_per_step=replay.tokens_per_step if has_steps else None,
         interval=interval,
     )

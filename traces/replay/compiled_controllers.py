@@ -33,18 +33,18 @@ def walk_ema(
     A request drafts one token more than it recently had accepted, on average; it begins with
     `most`.
     """
-    found = np.full(emitted.size, -1, dtype=np.int64)
+    lengths = np.full(emitted.size, -1, dtype=np.int64)
     for r in range(offsets.size - 1):
         place, end, average = offsets[r] + first, offsets[r + 1], float(most)
         while place < end:
-            wanted = min(most, max(int(average + 0.5) + 1, least))
-            drafts = min(wanted, drafted[place])
+            length = min(most, max(int(average + 0.5) + 1, least))
+            drafts = min(length, drafted[place])
             accepted = min(emitted[place], drafts + 1, end - place) - 1
-            found[place] = drafts
+            lengths[place] = drafts
             if drafts > 0:
                 average += weight * (accepted - average)
             place += accepted + 1
-    return found
+    return lengths
 
 
 @cached_njit(__file__, nogil=True)

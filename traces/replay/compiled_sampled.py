@@ -50,6 +50,7 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
                     continue
                 for y in range(width):
                     q[level, y] /= total
+                # drawn and accepted as the true token; over P(true), because the text is given
                 accepted[i, level] += weight[level] * min(q[level, x], p[level, x]) / true
                 tried[level] = 0
                 entering = False
@@ -61,6 +62,8 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
             rejected = q[level, y] - p[level, y]
             if rejected <= 0:
                 continue
+            # a rejection leaves the target max(p - q, 0), normalised; `outside` is its mass
+            # beyond the recorded candidates, which are never drawn
             mass = outside[level]
             for z in range(width):
                 mass += max(p[level, z] - q[level, z], 0.0)
@@ -72,6 +75,7 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
             level += 1
             weight[level] = weight[level - 1] * rejected
             outside[level] = outside[level - 1] / mass
+            # without replacement: the rejected token is not drawn again
             q[level, y] = 0.0
             entering = True
     return accepted
@@ -119,21 +123,23 @@ def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> 
     """Probability that more than d tokens of a chain are accepted, token by token or (`whole`) as a
     block.
     """
-    found = np.zeros((ratio.size, length))
+    survival = np.zeros((ratio.size, length))
     for r in range(offsets.size - 1):
         for i in range(offsets[r], offsets[r + 1]):
             product = 1.0
             stays = 1.0
             for d in range(min(length, offsets[r + 1] - i)):
+                # a block caps the running product instead of every ratio: a token that the target
+                # likes better than the drafter makes up for a later one that it likes less
                 if whole:
                     product *= ratio[i + d]
                     stays = min(stays, product)
                 else:
                     stays *= min(ratio[i + d], 1.0)
-                found[i, d] = stays
+                survival[i, d] = stays
                 if stays == 0:
                     break
-    return found
+    return survival
 
 
 @cached_njit(__file__, nogil=True)
@@ -147,7 +153,7 @@ def paths_survival(
     the last one is chosen: what lies `below` a prefix and the prefix itself are an interval of the
     distribution function.
     """
-    found = np.zeros((draft.size, length))
+    survival = np.zeros((draft.size, length))
     for r in range(offsets.size - 1):
         for i in range(offsets[r], offsets[r + 1]):
             low, mass, true, stays = 0.0, 1.0, 1.0, 1.0
@@ -160,10 +166,10 @@ def paths_survival(
                     spread = spread * low + power
                     power *= high
                 stays = min(stays, mass * spread / true)
-                found[i, d] = stays
+                survival[i, d] = stays
                 if stays == 0:
                     break
-    return found
+    return survival
 
 
 @cached_njit(__file__, nogil=True)
@@ -177,7 +183,7 @@ def tree_survival(
     level = np.zeros(nodes, dtype=np.int64)
     for node in range(1, nodes):
         level[node] = level[parents[node]] + 1
-    found = np.zeros((accepted.shape[0], depth))
+    survival = np.zeros((accepted.shape[0], depth))
     reached = np.zeros(nodes)
     reached[0] = 1.0
     for r in range(offsets.size - 1):
@@ -190,8 +196,8 @@ def tree_survival(
                     else 0.0
                 )
                 if reached[node] > 0:
-                    found[i, level[node] - 1] += reached[node]
-    return found
+                    survival[i, level[node] - 1] += reached[node]
+    return survival
 
 
 @cached_njit(__file__, nogil=True)
@@ -218,6 +224,7 @@ def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats
             here, before = starts[i], 1.0
             if here == 0:
                 continue
+            # exactly d accepted: the next step starts behind them and the target's own token
             for d in range(depth):
                 stays = survival[i, d]
                 if i + d + 1 < end:

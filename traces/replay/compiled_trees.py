@@ -21,7 +21,7 @@ def pick(
     offsets: Counts,
     parents: Small,
     rank: NDArray[np.int8],
-    given: NDArray[np.float64],
+    conditional: NDArray[np.float64],
     on_path: NDArray[np.bool_],
     recorded: int,
     nodes: int,
@@ -46,7 +46,7 @@ def pick(
     exact = np.ones(positions, dtype=np.bool_)
     for i in range(positions):
         tree = slice(offsets[i], offsets[i + 1])
-        value, level, floor = _path_values(parents[tree], given[tree])
+        value, level, floor = _path_values(parents[tree], conditional[tree])
         order = np.argsort(-value, kind="mergesort")
         allowed = (rank[tree] < width) & (value >= least)
         cut = (
@@ -77,13 +77,13 @@ def pick(
 
 @cached_njit(__file__, nogil=True)
 def _path_values(
-    parents: Small, given: NDArray[np.float64]
+    parents: Small, conditional: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], Counts, float]:
     """Every node's probability with its ancestors' multiplied in, its level, and the least of the
     probabilities.
     """
-    value, level, floor = given.copy(), np.ones(given.size, dtype=np.int64), 1.0
-    for j in range(given.size):
+    value, level, floor = conditional.copy(), np.ones(conditional.size, dtype=np.int64), 1.0
+    for j in range(conditional.size):
         parent = parents[j]
         if parent >= 0:
             value[j] *= value[parent]

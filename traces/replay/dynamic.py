@@ -104,9 +104,9 @@ def pick_trees(expansions: Expansions, policy: TreePolicy) -> PickedTrees:
         InputError: the policy looks at more levels or candidates than were recorded.
     """
     for name in ("depth", "width"):
-        asked, recorded = getattr(policy, name), getattr(expansions, name)
-        if asked is not None and asked > recorded and policy.nodes and expansions.size:
-            raise InputError(f"must lie in 1..{recorded}, as recorded", key=name, value=asked)
+        limit, recorded = getattr(policy, name), getattr(expansions, name)
+        if limit is not None and limit > recorded and policy.nodes and expansions.size:
+            raise InputError(f"must lie in 1..{recorded}, as recorded", key=name, value=limit)
     from traces.replay.compiled_trees import (
         pick,
     )  # half a second, which who replays no such tree need not wait

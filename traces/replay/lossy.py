@@ -142,12 +142,12 @@ def check_lossy(trace: AcceptanceTrace, tree: Tree) -> None:
     assert trace.draft_ids is not None
     tree.child_table(trace.draft_ids.shape[1])  # refuses ranks that were not recorded
     if tree.depth > 2 and not trace.depth_invariant:
-        wanted = (
+        rule = (
             "what the target thought of deeper candidates is recorded for drafters that re-read"
             " true tokens alone"
         )
         raise InputError(
-            f"{wanted}; allow 1 draft level", file=trace.file, key="depth", value=tree.depth - 1
+            f"{rule}; allow 1 draft level", file=trace.file, key="depth", value=tree.depth - 1
         )
 
 
@@ -172,5 +172,7 @@ def _known(
 
 def _information(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     """-p ln p, 0 at 0."""
-    found: NDArray[np.float64] = -probability * np.log(np.where(probability > 0, probability, 1.0))
-    return found
+    information: NDArray[np.float64] = -probability * np.log(
+        np.where(probability > 0, probability, 1.0)
+    )
+    return information

@@ -88,10 +88,10 @@ def step_oracle(trace: AcceptanceTrace, cost: ArrayLike, *, trees: bool = False)
             here = np.where(possible, np.minimum(here, behind), here)
         least[:, column] = here
     begins = longest - lengths + first
-    found = np.where(
+    least_cost = np.where(
         first < lengths, least[np.arange(trace.requests), np.minimum(begins, longest)], 0.0
     )
-    return Oracle(tokens=np.maximum(lengths - first, 0), cost=found)
+    return Oracle(tokens=np.maximum(lengths - first, 0), cost=least_cost)
 
 
 def request_oracle(trace: AcceptanceTrace, cost: ArrayLike) -> Oracle:

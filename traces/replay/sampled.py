@@ -112,14 +112,14 @@ def replay_sampled(
         InputError: a greedy or lower recording, a tree whose siblings are not a prefix or that the
             rule does not judge, more levels than the recording tells of, or values out of range.
     """
-    found = survival(trace, shape, rule, draft_temperature=draft_temperature)
+    survived = survival(trace, shape, rule, draft_temperature=draft_temperature)
     from traces.replay.compiled_sampled import expected_steps
 
     first = trace.first_step_position
     return ExpectedReplay(
         draft_tokens=shape.draft_tokens if isinstance(shape, Tree) else shape,
         tokens=np.maximum(trace.output_tokens - first, 0),
-        steps=expected_steps(found, trace.offsets, first),
+        steps=expected_steps(survived, trace.offsets, first),
     )
 
 
@@ -215,14 +215,14 @@ def check_sampled(trace: AcceptanceTrace, tree: Tree, rule: SampledRule) -> None
             "multi_path_block judges chains of one length below the root", key="tree", value=widths
         )
     if rule == "without_replacement" and _siblings(tree) > _ENUMERATED_SIBLINGS:
-        wanted = f"at most {_ENUMERATED_SIBLINGS} siblings can be drawn without replacement here"
-        raise InputError(wanted, key="tree", value=_siblings(tree))
+        limit = f"at most {_ENUMERATED_SIBLINGS} siblings can be drawn without replacement here"
+        raise InputError(limit, key="tree", value=_siblings(tree))
     if tree.depth > 2 and not trace.depth_invariant:
-        wanted = (
+        limit = (
             "deeper levels need a drafter that re-reads true tokens at every depth; allow 1 draft"
             " level"
         )
-        raise InputError(wanted, file=trace.file, key="depth", value=tree.depth - 1)
+        raise InputError(limit, file=trace.file, key="depth", value=tree.depth - 1)
 
 
 def _siblings(tree: Tree) -> int:
@@ -279,16 +279,16 @@ class _Drafts:
                 )
             draft /= np.maximum(draft.sum(axis=1, keepdims=True), _LEAST)
         target = trace.target_probs[:, :wide].astype(np.float64)
-        row, known = np.arange(true_rank.size), true_rank >= 0
-        target[row[known], true_rank[known]] = np.maximum(
-            target[row[known], true_rank[known]], _LEAST
+        row, is_listed = np.arange(true_rank.size), true_rank >= 0
+        target[row[is_listed], true_rank[is_listed]] = np.maximum(
+            target[row[is_listed], true_rank[is_listed]], _LEAST
         )
         return cls(
             draft=draft,
             target=target,
             true_rank=true_rank,
-            drawn=np.where(known, draft[row, true_rank], 0.0),
-            true=np.where(known, target[row, true_rank], 1.0),
+            drawn=np.where(is_listed, draft[row, true_rank], 0.0),
+            true=np.where(is_listed, target[row, true_rank], 1.0),
             in_order=own == 0,
         )
 
@@ -322,11 +322,11 @@ class _Drafts:
 def _check_recording(trace: AcceptanceTrace) -> None:
     trace.require(3, "replaying sampled drafts")
     if trace.provenance.sampling.get("temperature") == 0:
-        wanted = (
+        rule = (
             "the text of a greedy recording was not drawn from the target's distribution; record at"
             " 1.0, say"
         )
-        raise InputError(wanted, file=trace.file, key="temperature", value=0)
+        raise InputError(rule, file=trace.file, key="temperature", value=0)
     if trace.drafted is not None:
         raise InputError(
             "drafters that may propose less than asked cannot be replayed",

@@ -60,7 +60,7 @@ def replay_states(trace: AcceptanceTrace, states: StateTrees) -> tuple[Replay, W
     Raises:
         InputError: as `state_steps`.
     """
-    emitted, following = (each.tolist() for each in state_steps(trace, states))
+    emitted, following = (column.tolist() for column in state_steps(trace, states))
     sizes, first = states.sizes, trace.first_step_position
     steps, drafted = np.zeros(trace.requests, np.int64), np.zeros(trace.requests, np.int64)
     visits = np.zeros(states.levels, np.int64)

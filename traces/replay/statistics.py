@@ -48,16 +48,16 @@ def start_positions(trace: AcceptanceTrace, starts: Starts, draft_tokens: int) -
         InputError: another word, or no such position.
     """
     if starts == "walk":
-        found = step_starts(trace, draft_tokens)
+        positions = step_starts(trace, draft_tokens)
     elif starts == "all":
-        found = step_starts(trace, 0)
+        positions = step_starts(trace, 0)
     else:
         raise InputError("must be walk or all", key="starts", value=starts)
-    if not found.size:
+    if not positions.size:
         raise InputError(
             "the trace has no position at which a step starts", file=trace.file, key="starts"
         )
-    return found
+    return positions
 
 
 def acceptance_by_depth(
@@ -187,8 +187,8 @@ def fitted_acceptance(tokens_per_step: float, draft_tokens: int) -> float:
         InputError: no acceptance emits that many.
     """
     if draft_tokens < 1 or not 1 <= tokens_per_step <= draft_tokens + 1:
-        wanted = "needs draft_tokens >= 1 and tokens per step in [1, draft_tokens + 1]"
-        raise InputError(wanted, key="tokens_per_step", value=tokens_per_step)
+        rule = "needs draft_tokens >= 1 and tokens per step in [1, draft_tokens + 1]"
+        raise InputError(rule, key="tokens_per_step", value=tokens_per_step)
     low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:
         if geometric_tokens_per_step(middle, draft_tokens) < tokens_per_step:
@@ -221,12 +221,12 @@ def autocorrelation(trace: AcceptanceTrace, draft_tokens: int, lags: int) -> NDA
         emitted = np.minimum(emitted, trace.drafted[positions] + 1.0)
     centred = emitted - emitted.mean()
     variance = float(np.mean(centred**2))
-    found = np.zeros(lags)
+    correlations = np.zeros(lags)
     for lag in range(1, lags + 1):
         together = request[lag:] == request[:-lag]
         if variance > 0 and together.any():
-            found[lag - 1] = np.mean((centred[lag:] * centred[:-lag])[together]) / variance
-    return np.clip(found, -1.0, 1.0)
+            correlations[lag - 1] = np.mean((centred[lag:] * centred[:-lag])[together]) / variance
+    return np.clip(correlations, -1.0, 1.0)
 
 
 def by_kind(

@@ -139,9 +139,9 @@ def read_acceptance(path: str | Path) -> AcceptanceTrace:
     )
     stated = (header.get("level"), header.get("requests"), header.get("positions"))
     if stated != (trace.level, trace.requests, trace.positions):
-        found = f"level {trace.level}, {trace.requests} requests and {trace.positions} positions"
+        content = f"level {trace.level}, {trace.requests} requests and {trace.positions} positions"
         raise InputError(
-            f"the header contradicts the rows, which hold {found}", file=file, value=stated
+            f"the header contradicts the rows, which hold {content}", file=file, value=stated
         )
     return trace
 
@@ -246,7 +246,7 @@ def _positions(
     if "emitted" not in table.column_names:
         return np.zeros(table.num_rows, dtype=np.int64), {}
     emitted, lengths = lists(table, "emitted", file)
-    found = {"emitted": emitted}
+    arrays = {"emitted": emitted}
     widths: dict[str, Callable[[], int | None]] = {
         "rank": lambda: whole_number(header, "rank_depth", file),
         **dict.fromkeys(_WIDE, lambda: whole_number(header, "probability_width", file)),
@@ -259,8 +259,8 @@ def _positions(
         if not np.array_equal(actual, lengths * (1 if width is None else width)):
             per = "" if width is None else f"{width} times "
             raise InputError(f"every list must be {per}as long as emitted", file=file, key=name)
-        found[name] = values if width is None else values.reshape(-1, max(width, 1))
-    return lengths, found
+        arrays[name] = values if width is None else values.reshape(-1, max(width, 1))
+    return lengths, arrays
 
 
 def _extra_columns(table: pa.Table, file: str) -> dict[str, list[Any]]:
@@ -270,7 +270,7 @@ def _extra_columns(table: pa.Table, file: str) -> dict[str, list[Any]]:
             continue
         column = table.column(table.column_names.index(name))
         if not any(is_kind(column.type) for is_kind in _EXTRA_KINDS):
-            wanted = "an extra column must hold numbers, text or truth values"
-            raise InputError(wanted, file=file, key=name, value=str(column.type))
+            rule = "an extra column must hold numbers, text or truth values"
+            raise InputError(rule, file=file, key=name, value=str(column.type))
         extra[name] = column.to_pylist()
     return extra

@@ -168,11 +168,11 @@ def read_confidence(path: str | Path) -> ConfidenceTrace:
         raise InputError("every list must have a run's masked positions", file=file, key="top_ids")
     stated = (header.get("runs"), header.get("cells"))
     if stated != (trace.runs, trace.top_ids.size):
-        wanted = (
+        rule = (
             f"the header contradicts the rows, which hold {trace.runs} runs and"
             f" {trace.top_ids.size} cells"
         )
-        raise InputError(wanted, file=file, key="runs", value=stated)
+        raise InputError(rule, file=file, key="runs", value=stated)
     return trace
 
 
@@ -192,8 +192,8 @@ def _steps_and_cells(table: pa.Table, header: dict[str, Any], file: str) -> dict
             if optional and name not in table.column_names:
                 continue
             width = max(candidates or 0, 1) if name in CANDIDATE_FIELDS else 1
-            column, found = lists(table, name, file)
-            if not np.array_equal(found, lengths * width):
+            column, list_lengths = lists(table, name, file)
+            if not np.array_equal(list_lengths, lengths * width):
                 per = "" if name not in CANDIDATE_FIELDS else f"{width} times "
                 raise InputError(f"every list must be {per}as long as {first}", file=file, key=name)
             values[name] = column.reshape(-1, width) if name in CANDIDATE_FIELDS else column
@@ -217,11 +217,11 @@ def _canvases(table: pa.Table, name: str, canvas: int, file: str) -> NDArray[Any
 
 
 def _policies(header: dict[str, Any], file: str) -> tuple[RefinePolicy, ...]:
-    given = header.get("policies")
-    if not isinstance(given, list):
-        raise InputError("must be a list", file=file, key="policies", value=given)
+    policies = header.get("policies")
+    if not isinstance(policies, list):
+        raise InputError("must be a list", file=file, key="policies", value=policies)
     with naming(file):
-        return tuple(policy_of(each) for each in given)
+        return tuple(policy_of(policy) for policy in policies)
 
 
 def _required(header: dict[str, Any], key: str, file: str) -> int:

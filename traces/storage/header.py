@@ -86,8 +86,8 @@ def decode_header(raw: bytes | None, file: str, kinds: Sequence[str] = KINDS) ->
     if not isinstance(header, dict):
         raise InputError("the rooftree header must be a JSON object", file=file)
     if header.get("schema") != SCHEMA_VERSION or isinstance(header["schema"], bool):
-        wanted = f"only schema version {SCHEMA_VERSION} can be read"
-        raise InputError(wanted, file=file, key="schema", value=header.get("schema"))
+        rule = f"only schema version {SCHEMA_VERSION} can be read"
+        raise InputError(rule, file=file, key="schema", value=header.get("schema"))
     if header.get("kind") not in kinds:
         raise InputError(
             f"must be of kind {' or '.join(kinds)}", file=file, key="kind", value=header.get("kind")
@@ -117,24 +117,24 @@ def provenance_of(header: Mapping[str, Any], file: str) -> Provenance:
     Raises:
         InputError: a value of the wrong type.
     """
-    given = header.get("provenance")
-    if not isinstance(given, dict):
-        raise InputError("must be an object", file=file, key="provenance", value=given)
-    known: dict[str, Any] = {}
+    recorded = header.get("provenance")
+    if not isinstance(recorded, dict):
+        raise InputError("must be an object", file=file, key="provenance", value=recorded)
+    values: dict[str, Any] = {}
     for item in fields(Provenance):
-        value = given.get(item.name)
+        value = recorded.get(item.name)
         if value is None:
             continue
-        wanted = dict if item.name in {"sampling", "extra"} else str
-        if not isinstance(value, wanted):
+        kind = dict if item.name in {"sampling", "extra"} else str
+        if not isinstance(value, kind):
             raise InputError(
-                "must be an object" if wanted is dict else "must be text",
+                "must be an object" if kind is dict else "must be text",
                 file=file,
                 key=f"provenance.{item.name}",
                 value=value,
             )
-        known[item.name] = value
-    return Provenance(**known)
+        values[item.name] = value
+    return Provenance(**values)
 
 
 def summary_of(header: Mapping[str, Any], file: str) -> Summary | None:
@@ -143,34 +143,36 @@ def summary_of(header: Mapping[str, Any], file: str) -> Summary | None:
     Raises:
         InputError: a value of the wrong type or range.
     """
-    given = header.get("summary")
-    if given is None:
+    summary = header.get("summary")
+    if summary is None:
         return None
-    if not isinstance(given, dict):
-        raise InputError("must be an object", file=file, key="summary", value=given)
+    if not isinstance(summary, dict):
+        raise InputError("must be an object", file=file, key="summary", value=summary)
     try:
         with naming(file):
-            return _summary(given)
+            return _summary(summary)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"must hold counts and probabilities ({error})", file=file, key="summary"
         ) from None
 
 
-def _summary(given: Mapping[str, Any]) -> Summary:
-    windows = [Window(**window) for window in given.get("windows", [])]
-    counts = [value for record in (given, *given.get("windows", [])) for value in _counts(record)]
+def _summary(recorded: Mapping[str, Any]) -> Summary:
+    windows = [Window(**window) for window in recorded.get("windows", [])]
+    counts = [
+        value for record in (recorded, *recorded.get("windows", [])) for value in _counts(record)
+    ]
     if not all(type(value) is int for value in counts):
         raise TypeError("counts must be whole numbers")
     return Summary(
-        acceptance_by_depth=_numbers(given.get("acceptance_by_depth", [])),
-        sibling_vectors=tuple(_numbers(vector) for vector in given.get("sibling_vectors", [])),
-        drafts=given.get("drafts", 0),
-        draft_tokens=given.get("draft_tokens", 0),
-        accepted_tokens=given.get("accepted_tokens", 0),
+        acceptance_by_depth=_numbers(recorded.get("acceptance_by_depth", [])),
+        sibling_vectors=tuple(_numbers(vector) for vector in recorded.get("sibling_vectors", [])),
+        drafts=recorded.get("drafts", 0),
+        draft_tokens=recorded.get("draft_tokens", 0),
+        accepted_tokens=recorded.get("accepted_tokens", 0),
         windows=tuple(windows),
-        mean_tokens_per_step=given.get("mean_tokens_per_step"),
-        longest_draft=given.get("longest_draft", 0),
+        mean_tokens_per_step=recorded.get("mean_tokens_per_step"),
+        longest_draft=recorded.get("longest_draft", 0),
     )
 
 

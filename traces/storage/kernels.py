@@ -121,9 +121,9 @@ class KernelRow:
             if not (math.isfinite(value) and 0 <= value < 1e24):
                 raise InputError("must be finite and not negative", key=name, value=value)
         if not 0 < self.low_s <= self.median_s <= self.high_s:
-            found = (self.low_s, self.median_s, self.high_s)
+            times = (self.low_s, self.median_s, self.high_s)
             raise InputError(
-                "quartiles and median must be positive and in order", key="median_s", value=found
+                "quartiles and median must be positive and in order", key="median_s", value=times
             )
         if self.repeats < 1 or self.outliers > self.repeats:
             raise InputError(
@@ -195,7 +195,7 @@ def kernel_table(trace: KernelTrace) -> pa.Table:
         InputError: provenance that JSON cannot hold.
     """
     about = asdict(replace(trace.provenance, extra=dict(trace.provenance.extra)))
-    skipped = [dict(each) for each in trace.skipped]
+    skipped = [dict(row) for row in trace.skipped]
     return row_table(trace.rows, KernelRow, kind=KIND, provenance=about, skipped=skipped)
 
 
@@ -226,30 +226,30 @@ def read_kernels(path: str | Path) -> KernelTrace:
 
 
 def _provenance(header: Mapping[str, Any], file: str) -> KernelProvenance:
-    given = header.get("provenance")
-    if not isinstance(given, dict):
-        raise InputError("must be an object", file=file, key="provenance", value=given)
-    known: dict[str, Any] = {}
+    recorded = header.get("provenance")
+    if not isinstance(recorded, dict):
+        raise InputError("must be an object", file=file, key="provenance", value=recorded)
+    values: dict[str, Any] = {}
     for item in fields(KernelProvenance):
-        wanted: type = (
+        kind: type = (
             dict
             if item.name == "extra"
             else int
             if item.name in ("threads", "cache_bytes")
             else str
         )
-        value = given.get(item.name)
+        value = recorded.get(item.name)
         if value is None:
             continue
-        if type(value) is not wanted:
+        if type(value) is not kind:
             key = f"provenance.{item.name}"
-            raise InputError(f"must be of type {wanted.__name__}", file=file, key=key, value=value)
-        known[item.name] = value
-    return KernelProvenance(**known)
+            raise InputError(f"must be of type {kind.__name__}", file=file, key=key, value=value)
+        values[item.name] = value
+    return KernelProvenance(**values)
 
 
 def _skipped(header: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], ...]:
-    given = header.get("skipped", [])
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+    skipped = header.get("skipped", [])
+    if not isinstance(skipped, list) or not all(isinstance(row, dict) for row in skipped):
         raise InputError("must be a list of objects", file=file, key="skipped")
-    return tuple(given)
+    return tuple(skipped)

@@ -66,13 +66,13 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
 
 def _leaves(schema: pa.Schema) -> tuple[list[str], list[str]]:
     """Parquet's paths of the columns of fractions, and of all others."""
-    found: tuple[list[str], list[str]] = ([], [])
+    paths: tuple[list[str], list[str]] = ([], [])
     for field in schema:
         path, kind = field.name, field.type
         while pa.types.is_list(kind) or pa.types.is_large_list(kind):
             path, kind = f"{path}.list.element", kind.value_type
-        found[not pa.types.is_floating(kind)].append(path)
-    return found
+        paths[not pa.types.is_floating(kind)].append(path)
+    return paths
 
 
 @contextmanager
@@ -158,10 +158,8 @@ def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
     if total <= limit < total + texts_at_most:
         total += _text_bytes(path)
     if total > limit:
-        wanted = (
-            f"must decode to at most {limit >> 20} MiB of values ({LIMIT_VARIABLE} allows more)"
-        )
-        raise InputError(wanted, file=path, key="bytes of values", value=total)
+        rule = f"must decode to at most {limit >> 20} MiB of values ({LIMIT_VARIABLE} allows more)"
+        raise InputError(rule, file=path, key="bytes of values", value=total)
 
 
 def _entries(kind: pa.DataType) -> int:
@@ -174,14 +172,14 @@ def _entries(kind: pa.DataType) -> int:
 
 
 def _decoded_limit() -> int:
-    given = os.environ.get(LIMIT_VARIABLE, "")
-    if not given:
+    setting = os.environ.get(LIMIT_VARIABLE, "")
+    if not setting:
         return MAX_VALUE_BYTES
-    if not given.isdecimal() or not 1 <= int(given[:8]) <= 1 << 20 or len(given) > 7:
+    if not setting.isdecimal() or not 1 <= int(setting[:8]) <= 1 << 20 or len(setting) > 7:
         raise InputError(
-            f"must be a whole number of MiB in 1..{1 << 20}", key=LIMIT_VARIABLE, value=given
+            f"must be a whole number of MiB in 1..{1 << 20}", key=LIMIT_VARIABLE, value=setting
         )
-    return int(given) << 20
+    return int(setting) << 20
 
 
 def _text_bytes(path: str | Path) -> int:

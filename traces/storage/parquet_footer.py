@@ -94,7 +94,7 @@ def _chunk(fields: Fields, place: int) -> Chunk:
 
 
 def _whole(fields: Any, field: int, kind: type) -> Any:
-    found = fields.get(field) if isinstance(fields, dict) else None
-    if not isinstance(found, kind):
+    value = fields.get(field) if isinstance(fields, dict) else None
+    if not isinstance(value, kind):
         raise ValueError("a footer without what a column must have")
-    return found
+    return value

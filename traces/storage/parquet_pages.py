@@ -1,4 +1,4 @@
-"""How many values do the pages of a Parquet column hold, by what every page says of itself?
+"""How many values do the pages of a Parquet column hold, by the headers of the pages?
 
 A footer may state fewer values than the pages hold, and a reader decodes what the pages hold. Their
 headers, Thrift's compact protocol, are read one after the other; no page is decoded. Leaves out
@@ -46,7 +46,7 @@ def page_sizes(data: Bytes, start: int, length: int) -> tuple[int, int]:
 
 
 def _size(header: Any, field: int) -> int:
-    found = header.get(field) if isinstance(header, dict) else None
-    if not isinstance(found, int) or found < 0:
+    size = header.get(field) if isinstance(header, dict) else None
+    if not isinstance(size, int) or size < 0:
         raise ValueError("a page without a size")
-    return found
+    return size

@@ -98,13 +98,13 @@ def read_rows(
             for values in zip(*columns.values(), strict=True)
         )
     if header.get("rows") != len(rows):
-        wanted = f"the header contradicts the {len(rows)} rows"
-        raise InputError(wanted, file=file, key="rows", value=header.get("rows"))
+        rule = f"the header contradicts the {len(rows)} rows"
+        raise InputError(rule, file=file, key="rows", value=header.get("rows"))
     return rows, header
 
 
 def _stored(rows: Sequence[Any], name: str, held: str) -> pa.Array:
-    values = [getattr(each, name) for each in rows]
+    values = [getattr(entry, name) for entry in rows]
     return pa.array([int(value) for value in values] if held == "bool" else values, _TYPES[held])
 
 

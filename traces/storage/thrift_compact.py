@@ -32,19 +32,19 @@ def struct_at(data: Bytes, at: int, deepest: int) -> tuple[Fields, int]:
     """
     if not deepest:
         raise ValueError("nested too deeply")
-    found: Fields = {}
+    fields: Fields = {}
     field = 0
     while True:
         byte = data[at]
         at += 1
         if byte == _STOP:
-            return found, at
+            return fields, at
         step = byte >> 4
         if step:
             field += step
         else:
             field, at = _whole(data, at)
-        found[field], at = _value(data, at, byte & 15, deepest)
+        fields[field], at = _value(data, at, byte & 15, deepest)
 
 
 def _value(data: Bytes, at: int, kind: int, deepest: int) -> tuple[Any, int]:
@@ -74,12 +74,12 @@ def _list(data: Bytes, at: int, deepest: int) -> tuple[list[Any], int]:
     if size == 15:
         size, at = _unsigned(data, at)
     if size > len(data) - at:
-        raise IndexError("a list beyond the file")
-    found = []
+        raise IndexError("a list reaches past the end of the file")
+    values = []
     for _ in range(size):
         value, at = (None, at + 1) if kind in (1, 2) else _value(data, at, kind, deepest)
-        found.append(value)
-    return found, at
+        values.append(value)
+    return values, at
 
 
 def _unsigned(data: Bytes, at: int) -> tuple[int, int]:

@@ -225,7 +225,7 @@ def _point(
     generator = np.random.default_rng(seed)
     law = acceptance_law(setting.drafter.method, a)
     found = break_even(
-        setting, a, law, batch=batch, context=context, known=known, generator=generator
+        setting, a, law, batch=batch, context=context, has_recording=known, generator=generator
     )
     return {"feasible": True} | as_json(found)
 

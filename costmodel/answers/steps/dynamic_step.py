@@ -82,7 +82,7 @@ def _draft_passes(
             reread_tokens=drafts.mean_passes,
         )
     stage, requests = drafter.stages[0], np.asarray(batch, dtype=np.float64)
-    found: list[WeightedPass] = []
+    passes: list[WeightedPass] = []
     for place, (runs, reached) in enumerate(
         zip(drafts.batch_runs(batch), drafts.reached.tolist(), strict=True)
     ):
@@ -97,8 +97,8 @@ def _draft_passes(
         cost = draft_pass(
             deployment, drafter, stage, batch=taking, query_tokens=rows, context=context
         )
-        found.append((runs, cost))
-    return found
+        passes.append((runs, cost))
+    return passes
 
 
 def _ranking(deployment: Deployment, requests: Array) -> PassCost:

@@ -100,7 +100,7 @@ def planned_chain_seconds(
     own = _tensor_group(setting, plan)
     points = (1,) * len(np.broadcast_shapes(np.shape(batch), np.shape(context)))
     lengths, tokens, emitted = np.array(
-        [[each.proposed_tokens, _query_tokens(each), each.tokens_per_step] for each in chains]
+        [[chain.proposed_tokens, _query_tokens(chain), chain.tokens_per_step] for chain in chains]
     ).T.reshape(3, -1, *points)
     mine = _of_a_copy(batch, plan)
     alone = chain_step(
@@ -199,7 +199,8 @@ def planned_step(
     """
     own, mine, plain = _tensor_group(setting, plan), _of_a_copy(batch, plan), geometric(0.0, 0)
     alone, alone_plain = (
-        group_step_cost(own, each, batch=mine, context=context) for each in (acceptance, plain)
+        group_step_cost(own, configuration, batch=mine, context=context)
+        for configuration in (acceptance, plain)
     )
     verify, _, step_s = _round(own, alone, _query_tokens(acceptance), plan, batch, context)
     _, _, plain_s = _round(own, alone_plain, _query_tokens(plain), plan, batch, context)

@@ -134,7 +134,7 @@ def refine_step(
         verify += [(share * own, over(rows, cached)) for share, rows, cached in canvas.own()]
     if r.closing_passes:
         verify.append((counts["closing"] / passes, over(block, canvas.whole - block)))
-    verify += [(1.0, each) for each in _beside(d, m, batch=batch, prompt=canvas.prompt)]
+    verify += [(1.0, cost) for cost in _beside(d, m, batch=batch, prompt=canvas.prompt)]
     cost = total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)
     more = cost.overhead_s * (
         sum(counts.values()) / passes - 1.0
@@ -194,7 +194,7 @@ def refine_footprint(
     held = held + b * live * d.architecture.vocab * r.vocab_state_bytes / share
     widest = canvas.whole * (1 if r.commit == "self_verified" and r.forward != "full" else r.copies)
     if r.forward != "full" and not (r.full_passes or r.full_every):
-        rows = [float(np.max(each)) for _, each, _ in canvas.own()]
+        rows = [float(np.max(size)) for _, size, _ in canvas.own()]
         widest = np.asarray(max(*rows, canvas.width if r.canvas_every else 0.0) * r.copies)
     return Footprint(
         weights_bytes=weights,

@@ -201,7 +201,7 @@ def verify_passes(
     parts = m.batch.parts if np.all(on > 0) else 1
     rows = 1.0 + m.shape.guesses * draft_tokens + riding_tokens(drafter, on)
     if m.verify.pruned_after < 1.0 and np.any(on > 0):
-        found = _pruned_passes(
+        passes = _pruned_passes(
             deployment,
             drafter,
             batch=batch,
@@ -222,14 +222,14 @@ def verify_passes(
         rest = replace(
             deployment, architecture=target.with_layers(target.layers - drafter.exit_layers)
         )
-        found = [
+        passes = [
             (on * parts, pass_cost(rest, batch=batch, query_tokens=rows / parts, context=context))
         ]
     if not np.all(on > 0):
-        found.append(
+        passes.append(
             (1.0 - on, pass_cost(deployment, batch=batch, query_tokens=rows, context=context))
         )
-    return found
+    return passes
 
 
 def _pruned_passes(
@@ -248,8 +248,8 @@ def _pruned_passes(
     m, target = drafter.method, deployment.architecture
     early = layer_count(m.verify.pruned_after, target, "verify.pruned_after")
     first, rest = (
-        replace(deployment, architecture=target.with_layers(each))
-        for each in (early, target.layers - early)
+        replace(deployment, architecture=target.with_layers(layers))
+        for layers in (early, target.layers - early)
     )
     left = rows - draft_tokens * (1.0 - m.verify.pruned_ratio)
     return [
@@ -312,8 +312,8 @@ def total_cost(
     verify_s = np.asarray(sum(verify_seconds.values(), start=zero))
     own = overhead.draft_s + sum(stage.draft.host_s for stage in drafter.stages)
     lookup = np.where(speculates, overhead.verify_ratio, 0.0) * verify_s
-    each = overhead.request_s * np.asarray(requests, dtype=np.float64)
-    extra = overhead.step_s + each + np.where(speculates, own, 0.0) + lookup
+    requests_s = overhead.request_s * np.asarray(requests, dtype=np.float64)
+    extra = overhead.step_s + requests_s + np.where(speculates, own, 0.0) + lookup
     draft_s = np.asarray(sum(draft_seconds.values(), start=zero))
     return StepCost(
         draft=draft_seconds,

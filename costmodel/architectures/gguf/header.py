@@ -157,10 +157,10 @@ class _Bytes:
                 raise self.wrong("is truncated within its header")
 
     def number(self, code: str) -> int | float | bool:
-        found: int | float | bool = struct.unpack(
+        value: int | float | bool = struct.unpack(
             "<" + code, self.take(struct.calcsize("<" + code))
         )[0]
-        return found
+        return value
 
     def count(self, code: str, most: int, key: str) -> int:
         value = int(self.number(code))

@@ -121,8 +121,8 @@ def _part(tensor: str) -> str:
 
 def _format(info: TensorInfo, file: Path) -> str:
     if info.kind not in TYPES:
-        known = ", ".join(f"{name} ({kind})" for kind, name in TYPES.items())
+        formats = ", ".join(f"{name} ({kind})" for kind, name in TYPES.items())
         raise InputError(
-            f"must have one of the types {known}", file=file, key=info.name[:80], value=info.kind
+            f"must have one of the types {formats}", file=file, key=info.name[:80], value=info.kind
         )
     return TYPES[info.kind]

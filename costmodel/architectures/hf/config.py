@@ -66,7 +66,7 @@ def read_hf_config(path: str | Path, family: str | None = None) -> Reading:
     Args:
         path: The file, at most 1 MiB of JSON. Its folder names the model if the file is called
             `config.json`.
-        family: Read it as this model type, whatever it says of itself.
+        family: Read it as this model type, whatever its `model_type` is.
 
     Returns:
         The architecture, with `source` the path as given, and what was filled in.
@@ -109,7 +109,7 @@ def read_config(
         file: File that messages blame.
         source: Where the architecture says it comes from.
         prefix: Put before keys in messages, where the config is part of a larger file ("config.").
-        family: Read it as this model type, whatever it says of itself.
+        family: Read it as this model type, whatever its `model_type` is.
 
     Raises:
         InputError: As `read_hf_config`.
@@ -130,9 +130,12 @@ def read_config(
         keys.settled(error)
         raise
     keys.settled()
-    asked = family or ""
+    family_name = family or ""
     return Reading(
-        architecture=architecture, filled_in=keys.filled_in, quantiser=quantiser, read_as=asked
+        architecture=architecture,
+        filled_in=keys.filled_in,
+        quantiser=quantiser,
+        read_as=family_name,
     )
 
 
@@ -242,7 +245,7 @@ def _layers(keys: ConfigKeys, hidden: int) -> list[Layer]:
     attending = [replace(attention, window=window) for window in _windows(keys, layers)]
     if family.indexer:
         own = zip(attending, _own_indexer(keys, layers), strict=True)
-        attending = [each if chooses else replace(each, index_heads=0) for each, chooses in own]
+        attending = [layer if chooses else replace(layer, index_heads=0) for layer, chooses in own]
     each_layer = zip(attending, routed, strict=True)
     return [Layer(own, None, "routed" if experts else "dense") for own, experts in each_layer]
 

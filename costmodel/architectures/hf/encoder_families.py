@@ -1,4 +1,4 @@
-"""What do the configs of encoder-decoders leave unsaid, each in one entry?
+"""What do the configs of encoder-decoders leave out, one entry for each family?
 
 Spellings name the decoder's keys; those of the encoder are read in `encoder_decoder`. Defaults are
 those of the configuration classes of transformers 5.23, but for T5's output head: its later

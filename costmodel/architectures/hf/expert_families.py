@@ -1,4 +1,4 @@
-"""What do the configs of further mixtures of experts leave unsaid, each in one entry?
+"""What do the configs of further mixtures of experts leave out, one entry for each family?
 
 Defaults are those of the configuration classes of transformers 5.23 (LLaDA2: of the code published
 with the weights). Mixtures with latent attention stand in `families`, those with recurrent layers

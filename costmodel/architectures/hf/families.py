@@ -1,4 +1,4 @@
-"""What do the model families of Hugging Face configs leave unsaid, each in one entry?
+"""What do the model families of Hugging Face configs leave out, one entry for each family?
 
 Values that a model class fills in, keys that have other names, and the rules by which layers slide
 and carry biases. Defaults are those of the configuration classes of transformers 5.23 (Dream, LLaDA

@@ -1,4 +1,4 @@
-"""What can a family of Hugging Face configs leave unsaid, and how is it written down?
+"""What can a family of Hugging Face configs leave out, and how is it recorded?
 
 The form of an entry; the entries stand in `families` (and `hybrid_families`).
 """
@@ -27,7 +27,7 @@ Layout: TypeAlias = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """What the configs of one family leave unsaid.
+    """What the configs of one family leave out.
 
     Attributes:
         defaults: Values of the model class for keys that a config may omit.

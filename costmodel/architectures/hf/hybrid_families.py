@@ -1,4 +1,4 @@
-"""What do the configs of hybrid and recurrent families leave unsaid, each in one entry?
+"""What do the configs of hybrid and recurrent families leave out, one entry for each family?
 
 Models whose layers are not all attention; where each layer stands is `hybrids`. Defaults are those
 of the configuration classes of transformers 5.23 (Phi-4-mini-flash: of the code published with the

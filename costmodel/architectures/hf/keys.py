@@ -18,7 +18,7 @@ class ConfigKeys:
 
     Args:
         values: keys and values as parsed; untrusted.
-        family: what the config's family leaves unsaid.
+        family: what configs of this family leave out.
         file: file that messages blame.
         prefix: put before keys in messages, where the config is part of a larger file.
         nested: the config stands inside a `text_config`, whose class fills in more.
@@ -43,10 +43,10 @@ class ConfigKeys:
         self.filled_in: dict[str, object] = {}
         self._defaults = {**family.defaults, **(family.nested if nested else {})}
         for key, value in family.fixed.items():
-            given = self.get(key, value)
-            if given is not None and given != value:
+            stated = self.get(key, value)
+            if stated is not None and stated != value:
                 self.mistakes.append(
-                    self.error(key, f"only {value!r} is supported for this model type", given)
+                    self.error(key, f"only {value!r} is supported for this model type", stated)
                 )
 
     def error(self, key: str, rule: str, value: object = None) -> InputError:
@@ -56,17 +56,17 @@ class ConfigKeys:
         )
 
     def settled(self, last: InputError | None = None) -> None:
-        """Raise what was found.
+        """Raise the mistakes that were collected.
 
         Args:
             last: an error about several keys at once; it counts alone, since other mistakes may
                 have caused it.
         """
-        found = {
+        mistakes = {
             str(error): error for error in self.mistakes
         }  # a key that is read twice is wrong once
-        if found:
-            raise joined(list(found.values()))
+        if mistakes:
+            raise joined(list(mistakes.values()))
         if last is not None:
             raise last
 
@@ -137,45 +137,47 @@ class ConfigKeys:
 
     def words(self, key: str, layers: int, allowed: tuple[str, ...]) -> list[str] | None:
         """A list with one allowed word per layer, or None for null and absence."""
-        given = self.entries(key)
-        if given is None:
+        entries = self.entries(key)
+        if entries is None:
             return None
-        if len(given) != layers:
-            raise self.error(key, f"must have one entry per layer ({layers})", len(given))
-        found = []
-        for entry in given:
+        if len(entries) != layers:
+            raise self.error(key, f"must have one entry per layer ({layers})", len(entries))
+        words = []
+        for entry in entries:
             word = _WORDS.get(entry, entry) if isinstance(entry, str) else ""
             if word not in allowed:
                 raise self.error(key, f"must hold only {', '.join(allowed)}", entry)
-            found.append(word)
-        return found
+            words.append(word)
+        return words
 
     def numbers(self, key: str, layers: int) -> list[int]:
         """Layer numbers of a list, or of a string with commas between them (Step-3); none for null
         and absence.
         """
-        given = self.get(key)
-        if isinstance(given, str) and key == "moe_layers_enum":
-            parts = [part.strip() for part in given.split(",", layers)]
+        value = self.get(key)
+        if isinstance(value, str) and key == "moe_layers_enum":
+            parts = [part.strip() for part in value.split(",", layers)]
             entries: list[object] = [
                 int(part) if part.isdecimal() and len(part) <= 5 else part for part in parts
             ]
         else:
             entries = self.entries(key) or []
-        found = []
+        numbers = []
         for layer in entries:
             if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < layers:
                 raise self.error(key, f"must hold layer numbers from 0 to {layers - 1}", layer)
-            found.append(layer)
-        return found
+            numbers.append(layer)
+        return numbers
 
     def _spellings(self, key: str) -> tuple[str, ...]:
         return self.family.spellings.get(key) or COMMON_SPELLINGS.get(key) or (key,)
 
     def _spelled(self, key: str) -> str:
         names = self._spellings(key)
-        given = [name for name in names if name in self._values]
-        return next((name for name in given if self._values[name] is not None), (given or names)[0])
+        present = [name for name in names if name in self._values]
+        return next(
+            (name for name in present if self._values[name] is not None), (present or names)[0]
+        )
 
 
 # names of layer kinds in configs that transformers 4 wrote

@@ -1,4 +1,4 @@
-"""What do the configs of near relatives of Llama leave unsaid, each in one entry?
+"""What do the configs of near relatives of Llama leave out, one entry for each family?
 
 Dense decoders that differ from it in norms, biases, windows or the feed-forward alone. Defaults are
 those of the configuration classes of transformers 5.23.

@@ -76,15 +76,15 @@ def layer_embedding_parameters(keys: ConfigKeys, layers: int) -> int:
 
 
 def _overridden(keys: ConfigKeys, number: int, attention: Attention) -> Attention:
-    """The layer's attention with what `per_layer_config` says of it (the form that transformers 5
+    """The layer's attention with the overrides of `per_layer_config` (the form that transformers 5
     writes).
     """
-    given = keys.table("per_layer_config").get(str(number))
-    if not isinstance(given, Mapping):
+    overrides = keys.table("per_layer_config").get(str(number))
+    if not isinstance(overrides, Mapping):
         return attention
     head_dim, kv_heads = attention.head_dim, attention.kv_heads
     for key in ("head_dim", "num_key_value_heads"):
-        value = given.get(key)
+        value = overrides.get(key)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LAYER_LIMIT:

@@ -77,13 +77,13 @@ def stored_format(keys: ConfigKeys) -> tuple[PartFormats, str]:
         return PartFormats(plain), ""
     method = table.get("quant_method")
     name = method if isinstance(method, str) else str(table.get("quant_algo") or "unnamed")
-    found = (
+    formats = (
         (_eight_bits(table) if name == "fp8" else _METHODS.get(name))
         or _algorithm(table)
         or _packed(table)
         or _grouped(table, name)
     )
-    return (PartFormats(found), name[:40]) if found else (PartFormats(plain), f"{name[:40]}?")
+    return (PartFormats(formats), name[:40]) if formats else (PartFormats(plain), f"{name[:40]}?")
 
 
 def excluded_kinds(keys: ConfigKeys) -> frozenset[str]:
@@ -97,7 +97,7 @@ def excluded_kinds(keys: ConfigKeys) -> frozenset[str]:
         keys: the config.
     """
     table = keys.table("quantization_config") or {}
-    names = [each for key in _EXCLUSIONS for each in _texts(table.get(key))]
+    names = [text for key in _EXCLUSIONS for text in _texts(table.get(key))]
     return frozenset(
         kind
         for kind, modules in _SAMPLES.items()
@@ -111,7 +111,7 @@ def excluded_kinds(keys: ConfigKeys) -> frozenset[str]:
 
 def _texts(value: object) -> list[str]:
     return (
-        [each for each in value[:_MOST_PATTERNS] if isinstance(each, str)]
+        [text for text in value[:_MOST_PATTERNS] if isinstance(text, str)]
         if isinstance(value, list)
         else []
     )
@@ -124,7 +124,7 @@ def _matches(pattern: str, module: str) -> bool:
     if not 0 < len(pattern.removeprefix("re:")) <= _LONGEST_PATTERN:
         return False
     if pattern.startswith("re:"):
-        return any(fnmatchcase(module, each) for each in _wildcards(pattern[3:]))
+        return any(fnmatchcase(module, wildcard) for wildcard in _wildcards(pattern[3:]))
     if "*" in pattern:
         return fnmatchcase(module, f"*{pattern}*")
     return f".{pattern}." in f".{module}."
@@ -141,8 +141,8 @@ def _wildcards(expression: str) -> list[str]:
     choices = [piece.split("|") if place % 2 else [piece] for place, piece in enumerate(pieces)]
     if prod(map(len, choices)) > _MOST_PATTERNS:
         return []
-    found = ["".join(each) for each in product(*choices)]
-    return [each for each in found if _WILDCARD.fullmatch(each)]
+    wildcards = ["".join(parts) for parts in product(*choices)]
+    return [wildcard for wildcard in wildcards if _WILDCARD.fullmatch(wildcard)]
 
 
 def _eight_bits(table: Mapping[str, object]) -> str:

@@ -158,7 +158,7 @@ class Engine:
     """A serving engine.
 
     Args:
-        name: how it is asked for.
+        name: as it is selected.
         aliases: other names, in lower case.
         overheads: what it adds to a step, by who drafts (`Draft.by`); `ANY` holds for all others.
         kernels: what it runs.

@@ -36,7 +36,7 @@ class _Part(BaseModel):
 
 
 class OverheadEntry(_Part):
-    """One `[overheads.<who drafts>]`, with "*" for whoever has no entry; see `Overhead`."""
+    """One `[overheads.<who drafts>]`, with "*" for drafters without an entry; see `Overhead`."""
 
     versions: str = ""
     step_us: Microseconds = 0.0
@@ -75,14 +75,14 @@ def parse_engine_file(path: Path) -> EngineFile:
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not TOML: {error}", file=path) from None
     try:
-        found = EngineFile.model_validate(content)
+        file = EngineFile.model_validate(content)
     except ValidationError as error:
-        raise joined([_mistake(each, path) for each in error.errors()]) from None
-    if ANY not in found.overheads:
+        raise joined([_mistake(mistake, path) for mistake in error.errors()]) from None
+    if ANY not in file.overheads:
         raise InputError(
             "needs an entry for every drafter without one", file=path, key=f'overheads."{ANY}"'
         )
-    return found
+    return file
 
 
 def with_file(engine: Engine, file: EngineFile) -> Engine:
@@ -92,16 +92,16 @@ def with_file(engine: Engine, file: EngineFile) -> Engine:
     overheads = {
         name: Overhead(
             engine=engine.name,
-            versions=each.versions,
-            step_s=each.step_us * MICRO,
-            draft_s=each.draft_us * MICRO,
-            request_s=each.request_us * MICRO,
-            accepted_s=each.accepted_us * MICRO,
-            verify_ratio=each.verify_ratio,
-            spread_ratio=each.spread_ratio,
-            source=each.source,
+            versions=entry.versions,
+            step_s=entry.step_us * MICRO,
+            draft_s=entry.draft_us * MICRO,
+            request_s=entry.request_us * MICRO,
+            accepted_s=entry.accepted_us * MICRO,
+            verify_ratio=entry.verify_ratio,
+            spread_ratio=entry.spread_ratio,
+            source=entry.source,
         )
-        for name, each in file.overheads.items()
+        for name, entry in file.overheads.items()
     }
     host = engine.host
     if file.host is not None:
@@ -118,12 +118,15 @@ def write_engine_file(
         InputError: the folder is missing or cannot be written.
     """
     lines = [f"like = {_quoted(like)}"]
-    for name, each in overheads.items():
-        lines += ["", f"[overheads.{_quoted(name)}]", f"versions = {_quoted(each.versions)}"]
+    for name, overhead in overheads.items():
+        lines += ["", f"[overheads.{_quoted(name)}]", f"versions = {_quoted(overhead.versions)}"]
         for key in ("step", "draft", "request", "accepted"):
-            lines.append(f"{key}_us = {_microseconds(getattr(each, f'{key}_s'))}")
-        lines += [f"verify_ratio = {each.verify_ratio!r}", f"spread_ratio = {each.spread_ratio!r}"]
-        lines.append(f"source = {_quoted(each.source)}")
+            lines.append(f"{key}_us = {_microseconds(getattr(overhead, f'{key}_s'))}")
+        lines += [
+            f"verify_ratio = {overhead.verify_ratio!r}",
+            f"spread_ratio = {overhead.spread_ratio!r}",
+        ]
+        lines.append(f"source = {_quoted(overhead.source)}")
     if host is not None:
         lines += [
             "",

@@ -63,7 +63,7 @@ class RuleForm:
             are `fixed`.
         fixed: thresholds that the program has no setting for, and its value of them.
         first: oldest read release that has it; empty: all.
-        remark: what the program does otherwise than the rule, for whoever runs it.
+        remark: where the program differs from the rule.
     """
 
     name: str = ""
@@ -78,7 +78,7 @@ class Refining:
     """What the settings of a program can express of masked decoding.
 
     Args:
-        name: how it is asked for.
+        name: as it is selected.
         releases: those whose sources were read, oldest first.
         rules: the commit rules that it has, by `COMMIT_RULES`.
         without: rules that one might look for there, and why they are not there.
@@ -120,12 +120,14 @@ class Refining:
         for rule in (*self.rules, *self.without):
             if rule not in COMMIT_RULES or (rule in self.rules and rule in self.without):
                 raise InputError(
-                    "must be a commit rule, there or not there", key="rules", value=rule
+                    "must be a commit rule that either `rules` or `without` names",
+                    key="rules",
+                    value=rule,
                 )
         for rule, form in self.rules.items():
             if {*form.thresholds, *form.fixed} != {*COMMIT_RULES[rule].at}:
                 raise InputError(
-                    "must say each of its thresholds",
+                    "must set every threshold of the rule",
                     key=f"rules.{rule}",
                     value=(*form.thresholds,),
                 )

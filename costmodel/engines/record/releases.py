@@ -74,9 +74,9 @@ def releases_for(engine: str, version: str, read: Sequence[str]) -> tuple[str, .
     older = [release for release in read if release_key(release) < key]
     newer = [release for release in read if release_key(release) > key]
     if not older or not newer:
-        known = read[0] if len(read) == 1 else f"{read[0]} to {read[-1]}"
+        span = read[0] if len(read) == 1 else f"{read[0]} to {read[-1]}"
         raise InputError(
-            f"{engine}: the rules of {known} are known, and of no other",
+            f"{engine}: the rules of {span} are known, and of no other",
             key="version",
             value=version,
         )

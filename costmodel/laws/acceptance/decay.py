@@ -92,26 +92,26 @@ _ALL = (
 none, and for look-ups, of which it has one."""
 
 
-def ratio_cases(drafted_by: str, known: int) -> tuple[float, ...]:
+def ratio_cases(drafted_by: str, known_tokens: int) -> tuple[float, ...]:
     """By how much a token's acceptance, given those before it, changes per position: equally likely
     ratios, ascending.
 
     Args:
         drafted_by: who drafts, as methods' entries say it; drafters that the library hardly knows
             take all figures.
-        known: positions that are known, >= 1.
+        known_tokens: positions that are known, >= 1.
 
     >>> ratio_cases("head", 1)[0], len(ratio_cases("head", 3))
     (0.791, 16)
     """
-    return (_HEADS if drafted_by == "head" else _ALL)[min(known, 2) - 1]
+    return (_HEADS if drafted_by == "head" else _ALL)[min(known_tokens, 2) - 1]
 
 
 @cache
-def usual_ratio(drafted_by: str, known: int) -> float:
+def usual_ratio(drafted_by: str, known_tokens: int) -> float:
     """The median of the ratios.
 
     >>> round(usual_ratio("head", 1), 3)
     0.972
     """
-    return float(np.median(ratio_cases(drafted_by, known)))
+    return float(np.median(ratio_cases(drafted_by, known_tokens)))

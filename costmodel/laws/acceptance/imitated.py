@@ -101,16 +101,16 @@ def drawn_ranks(
         )
     offsets = np.arange(requests + 1, dtype=np.int64) * tokens
     draws = generator.random((requests * tokens, len(vectors)))
-    found = np.stack(
+    candidate_ranks = np.stack(
         [
             np.searchsorted(np.cumsum(row), draws[:, level], side="right")
             for level, row in enumerate(vectors)
         ],
         axis=1,
     )
-    ranks: NDArray[np.int16] = np.where(found < [len(row) for row in vectors], found, -1).astype(
-        np.int16
-    )
+    ranks: NDArray[np.int16] = np.where(
+        candidate_ranks < [len(row) for row in vectors], candidate_ranks, -1
+    ).astype(np.int16)
     return AcceptanceTrace(
         provenance=Provenance(notes="drawn from stated acceptance, every level by itself"),
         offsets=offsets,

@@ -35,12 +35,12 @@ def rates_of_means(means: Mapping[int, float]) -> list[float]:
     spans = np.diff([0, *lengths])
     gains = np.diff([1.0, *(means[k] for k in lengths)]) / spans
     falling = np.clip(_non_increasing(gains, spans), 0.0, 1.0)
-    found: list[float] = []
+    rates: list[float] = []
     for span, gain in zip(spans.tolist(), (falling * spans).tolist(), strict=True):
-        before = found[-1] if found else 1.0
+        before = rates[-1] if rates else 1.0
         rate = _rate_of(gain / before, span) if before > 0 else 0.0
-        found += [before * rate**step for step in range(1, span + 1)]
-    return found
+        rates += [before * rate**step for step in range(1, span + 1)]
+    return rates
 
 
 def _non_increasing(gains: Array, weights: NDArray[np.int64]) -> Array:

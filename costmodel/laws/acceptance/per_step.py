@@ -30,7 +30,7 @@ class Acceptance:
             that it stands in; empty for a chain.
         rule: how drafts were verified, a rule of `Verify`; empty where the rate is stated.
         lossy: the rule changes the text's distribution.
-        note: what has to be said beside the number: why `rule` is not the method's own, or where
+        note: a remark on the number: why `rule` is not the method's own, or where
             stated rates go further than what is known; empty for nothing.
         shape: numbers of a tree that is chosen anew at every step, or None.
         stop: when a draft ends before its most draft tokens; None: it does not.

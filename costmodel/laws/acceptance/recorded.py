@@ -6,7 +6,7 @@ bootstrap draws. Leaves out dynamic trees and stop rules (`costmodel.laws.drafti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,16 @@ from costmodel.passes.ops import Array
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.replay.bootstrap import RequestDraws
+from traces.replay.lossy import lossy_lengths, near_candidates, replay_lossy, typical_candidates
+from traces.replay.sampled import (
+    ExpectedReplay,
+    SampledRule,
+    accepted_probabilities,
+    replay_sampled,
+    survival,
+)
 from traces.replay.statistics import start_positions
 from traces.replay.walk import Replay, replay_chain, replay_tree
-
-if TYPE_CHECKING:
-    from traces.replay.sampled import ExpectedReplay, SampledRule
 
 _SIBLINGS = 4  # drafts below a node whose acceptance is counted
 
@@ -40,11 +45,7 @@ def replay_by(trace: AcceptanceTrace, law: Law, shape: Shape) -> Replay | Expect
     if law.by_matching or shape == 0:
         return _matched(trace, shape)
     if law.rule in SAMPLED:
-        from traces.replay.sampled import replay_sampled
-
-        return replay_sampled(trace, shape, cast("SampledRule", law.rule))
-    from traces.replay.lossy import replay_lossy
-
+        return replay_sampled(trace, shape, cast(SampledRule, law.rule))
     return replay_lossy(trace, shape, _candidates(trace, law))
 
 
@@ -67,14 +68,10 @@ def drawn_lengths(
         InputError: as `replay_by`.
     """
     if law.rule in SAMPLED:
-        from traces.replay.sampled import survival
-
-        stays = survival(trace, shape, cast("SampledRule", law.rule))
+        stays = survival(trace, shape, cast(SampledRule, law.rule))
         return np.asarray(
             1 + (stays > generator.random((trace.positions, 1))).sum(axis=1), dtype=np.int32
         )
-    from traces.replay.lossy import lossy_lengths
-
     return lossy_lengths(trace, shape, _candidates(trace, law)).astype(np.int32)
 
 
@@ -113,11 +110,9 @@ def sibling_law(trace: AcceptanceTrace, law: Law) -> Array | None:
     """
     if law.by_matching or law.rule not in ("with_replacement", "without_replacement"):
         return None
-    from traces.replay.sampled import accepted_probabilities
-
     assert trace.draft_ids is not None
     by_sibling = accepted_probabilities(
-        trace, min(_SIBLINGS, trace.draft_ids.shape[1]), cast("SampledRule", law.rule)
+        trace, min(_SIBLINGS, trace.draft_ids.shape[1]), cast(SampledRule, law.rule)
     )
     vector: Array = by_sibling[start_positions(trace, "all", 0)].mean(axis=0)
     return vector
@@ -129,6 +124,4 @@ def _matched(trace: AcceptanceTrace, shape: Shape) -> Replay:
 
 def _candidates(trace: AcceptanceTrace, law: Law) -> NDArray[np.bool_]:
     """The candidates that a lossy law keeps."""
-    from traces.replay.lossy import near_candidates, typical_candidates
-
     return (near_candidates if law.rule == "near_match" else typical_candidates)(trace, **law.at)

@@ -21,15 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from costmodel.laws.acceptance.per_step import remark
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
-
-if TYPE_CHECKING:
-    from traces.replay.sampled import SampledRule
+from traces.replay.lossy import check_lossy
+from traces.replay.sampled import SampledRule, check_sampled
 
 Shape: TypeAlias = int | Tree
 
@@ -146,13 +145,9 @@ def several_chains(paths: int, draft_tokens: int) -> Tree:
 
 
 def _check(trace: AcceptanceTrace, rule: str, shape: Shape) -> None:
-    """Refuse what a recording or a rule cannot tell of a shape, with the replay's own words."""
+    """Refuse a shape that the recording or the rule cannot judge, with the replay's own message."""
     tree = shape if isinstance(shape, Tree) else chain_tree(shape)
     if rule in SAMPLED:
-        from traces.replay.sampled import check_sampled
-
-        check_sampled(trace, tree, cast("SampledRule", rule))
+        check_sampled(trace, tree, cast(SampledRule, rule))
     else:
-        from traces.replay.lossy import check_lossy
-
         check_lossy(trace, tree)

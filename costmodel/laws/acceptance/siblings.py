@@ -33,8 +33,8 @@ def conditional_rates(rates: DepthRates, levels: int) -> list[float]:
     >>> [round(rate, 2) for rate in conditional_rates(DepthRates(by_depth=(0.8, 0.6)), 3)]
     [0.8, 0.75, 0.75]
     """
-    known = [1.0, *rates.at(levels)]
-    return [after / before if before > 0.0 else 0.0 for before, after in pairwise(known)]
+    unconditional = [1.0, *rates.at(levels)]
+    return [after / before if before > 0.0 else 0.0 for before, after in pairwise(unconditional)]
 
 
 def sibling_rates(rates: DepthRates, levels: int, width: int) -> list[tuple[float, ...]]:

@@ -48,7 +48,7 @@ class DepthRates:
         means: emitted over all steps, by the draft tokens at which that was measured; empty where
             rates are known.
         proposal_ratio: share of steps with a proposal, 0 to 1.
-        remark: what has to be said beside answers that rest on them; empty for nothing.
+        remark: printed beside answers that rest on them; empty for nothing.
         drafted_by: who drafts, as methods' entries say it, for how acceptance goes on; empty:
             anybody.
         decay_ratio: by which acceptance goes on per position beyond what is known; None: the median
@@ -104,13 +104,13 @@ class DepthRates:
     def at(self, draft_tokens: int) -> tuple[float, ...]:
         """One rate per draft token of a chain of K >= 0 tokens."""
         rates = list(self.by_depth[:draft_tokens])
-        known = draft_tokens if self.known_tokens is None else self.known_tokens
+        known_tokens = draft_tokens if self.known_tokens is None else self.known_tokens
         decay = self.decay_ratio
         if decay is None:
-            decay = usual_ratio(self.drafted_by, max(known, 1))
+            decay = usual_ratio(self.drafted_by, max(known_tokens, 1))
         accepted = self.last_conditional
         while len(rates) < draft_tokens:
-            if len(rates) >= known:
+            if len(rates) >= known_tokens:
                 accepted = min(accepted * decay, 1.0)
             rates.append(rates[-1] * accepted)
         return tuple(rates)
@@ -125,14 +125,14 @@ class DepthRates:
         return tuple(replace(self, decay_ratio=ratio) for ratio in ratios)
 
     def remark_at(self, draft_tokens: int) -> str:
-        """What has to be said beside an answer for K draft tokens; empty for nothing."""
+        """The remark printed beside an answer for K draft tokens; may be empty."""
         words = [self.remark] if self.remark else []
         if self.goes_beyond(draft_tokens):
-            known = self.known_tokens or 1
-            low, high = np.quantile(ratio_cases(self.drafted_by, known), [0.1, 0.9])
+            known_tokens = self.known_tokens or 1
+            low, high = np.quantile(ratio_cases(self.drafted_by, known_tokens), [0.1, 0.9])
             words.append(
-                f"acceptance is known to K={known} and used to K={draft_tokens}; each further token"
-                f" is taken to be accepted {usual_ratio(self.drafted_by, known):.2f} times as often"
+                f"acceptance is known to K={known_tokens} and used to K={draft_tokens}; each further token"
+                f" is taken to be accepted {usual_ratio(self.drafted_by, known_tokens):.2f} times as often"
                 f" as the one before it, {low:.2f} to {high:.2f} in the interval, as published"
                 " drafters are"
             )
@@ -277,8 +277,8 @@ def _require_possible(tokens_per_step: float, draft_tokens: int, match_rate: flo
     """
     most = 1.0 + match_rate * draft_tokens
     if draft_tokens < 1 or match_rate <= 0.0 or not 1.0 <= tokens_per_step <= most:
-        wanted = f"must lie in [1, {most:g}], what {draft_tokens} draft levels can emit"
-        raise InputError(wanted, key="tokens_per_step", value=tokens_per_step)
+        rule = f"must lie in [1, {most:g}], what {draft_tokens} draft levels can emit"
+        raise InputError(rule, key="tokens_per_step", value=tokens_per_step)
 
 
 def counted_rates(summary: Summary, *, match_rate: float = 1.0) -> DepthRates | None:
@@ -369,8 +369,8 @@ def stated(tokens_per_step: float, shape: int | Tree, *, proposal_ratio: float =
     draft_tokens = tree.draft_tokens if tree is not None else levels
     most = 1.0 + proposal_ratio * levels
     if not 1.0 <= tokens_per_step <= most:
-        wanted = f"must lie in [1, {most:g}], what {levels} draft levels can emit"
-        raise InputError(wanted, key="tokens_per_step", value=tokens_per_step)
+        rule = f"must lie in [1, {most:g}], what {levels} draft levels can emit"
+        raise InputError(rule, key="tokens_per_step", value=tokens_per_step)
     return Acceptance(
         draft_tokens=draft_tokens,
         tokens_per_step=tokens_per_step,

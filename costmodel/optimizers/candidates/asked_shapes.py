@@ -1,4 +1,4 @@
-"""What does a drafter emit in the shapes that are asked about?
+"""What does a drafter emit in the shapes that the question names?
 
 The one place where a shape that a person names meets what is known of a drafter, so that a shape
 that `recommend` found has the same numbers when it is asked about alone. Leaves out which shapes are
@@ -65,7 +65,7 @@ def shape_acceptances(
         progress: called with a line of text per tree that is built.
 
     Raises:
-        InputError: a shape that the source tells nothing of.
+        InputError: a shape for which the source holds no acceptance.
     """
     shapes = [_entry_shape(source, shape) for shape in shapes]
     if source.positions is None:
@@ -120,20 +120,20 @@ def _entry_shape(source: Source, shape: DraftShape) -> DraftShape:
         return DraftShape(kind="prompted", nodes=own.nodes, stop=shape.stop)
     if own.nodes and own.kind in ("chain", "window"):
         return chain(own.nodes, shape.stop)
-    rule = f"{source.method} says no number of draft tokens of its own; name a shape, as chain:5"
+    rule = f"{source.method} has no default number of draft tokens; name a shape, such as chain:5"
     raise InputError(rule, key="shape", value=str(shape))
 
 
 def _built(trees: dict[tuple[str, int], Acceptance], shape: DraftShape) -> Acceptance:
     """The tree of a size, of what it was built from."""
-    found = trees.get((shape.built_from, shape.nodes))
-    if found is None:
+    tree = trees.get((shape.built_from, shape.nodes))
+    if tree is None:
         rule = (
             "sampled drafts have no ranks on a recording: their trees are built from the vector,"
             f" tree:{shape.nodes}:vector"
         )
         raise InputError(rule, key="shape", value=str(shape))
-    return found
+    return tree
 
 
 def _replayed(
@@ -142,7 +142,7 @@ def _replayed(
     shape: DraftShape,
     draws: RequestDraws,
     of_chains: Law,
-    given: Law | None,
+    law_of_tree: Law | None,
 ) -> Acceptance:
     """One shape replayed on a recording."""
     if shape.kind in ("off", "chain"):
@@ -155,7 +155,7 @@ def _replayed(
     tree = _tree(shape)
     verify = load_method(source.method).verify
     with naming(None if shape.file is None else str(shape.file)):
-        law = given or law_for(trace, verify.rule, [tree], at=verify.at)
+        law = law_of_tree or law_for(trace, verify.rule, [tree], at=verify.at)
         replayed = accepted_by(trace, law, tree, draws)
     return replace(replayed, tree_source=_named(shape))
 
@@ -167,7 +167,7 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
     if not shape.drafts:
         return geometric(0.0, 0) if rates is None else rate_claim(method, rates, 0)
     if shape.stop is not None:
-        rule = "numbers do not say when a draft would end; a --trace does"
+        rule = "needs a --trace: acceptance stated as numbers does not tell when a draft ends"
         raise InputError(rule, key="shape", value=str(shape))
     if shape.kind == "prompted":
         return state_candidates(source, [shape.nodes])[0]
@@ -175,17 +175,20 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
         assert stated is not None
         return tokens_claim(method, stated)
     if shape.kind == "chains" or (shape.is_built):
-        rule = "needs a recording with ranks; numbers tell of chains, and of trees in files"
+        rule = (
+            "needs a recording with ranks; acceptance stated as numbers covers chains, and trees"
+            " from files"
+        )
         raise InputError(rule, key="shape", value=str(shape))
     if shape.kind == "tree":
         share = 1.0 if rates is None else rates.proposal_ratio
         tree = _tree(shape)
         if stated is None:
             assert rates is not None
-            known = stated_tree(rates, tree)
+            acceptance = stated_tree(rates, tree)
         else:
-            known = tokens_claim(method, stated, tree, match_rate=share)
-        return replace(known, tree_source=_named(shape))
+            acceptance = tokens_claim(method, stated, tree, match_rate=share)
+        return replace(acceptance, tree_source=_named(shape))
     if shape.kind == "dynamic":
         if stated is None:
             rule = (

@@ -96,7 +96,7 @@ def stopped_candidates(
             key="stop.rule",
             value=stop.rule,
         )
-    found = []
+    candidates = []
     for batch, context, most in product(batches, contexts, lengths):
         seconds = [
             float(
@@ -107,5 +107,5 @@ def stopped_candidates(
             for k in range(most + 1)
         ]
         chain = goodput_chain(trace, most, stop, draws, seconds=np.array(seconds), batch=batch)
-        found.append(replace(chain, holds_at=(batch, context), note=note))
-    return found
+        candidates.append(replace(chain, holds_at=(batch, context), note=note))
+    return candidates

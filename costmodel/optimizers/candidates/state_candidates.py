@@ -50,24 +50,24 @@ def state_candidates(
     """
     method = load_method(source.method)
     vectors, remark = known_vectors(source, method.shape.depth)
-    found = []
+    candidates = []
     for size in sizes:
         if size == 0:
-            found.append(geometric(0.0, 0))
+            candidates.append(geometric(0.0, 0))
             continue
         chosen = best_state_trees(vectors, size, method.shape.depth)
         if source.positions is None:
-            known = state_acceptance(chosen.states, chosen.law, method.shape, note=remark)
-            found.append(
-                replace(known, samples=_samples(source, chosen.states, method.shape.depth))
+            acceptance = state_acceptance(chosen.states, chosen.law, method.shape, note=remark)
+            candidates.append(
+                replace(acceptance, samples=_samples(source, chosen.states, method.shape.depth))
             )
         else:
-            found.append(
+            candidates.append(
                 recorded_acceptance(
                     source.positions, chosen.states, draws, method.shape, note=remark
                 )
             )
-    return found
+    return candidates
 
 
 def _samples(source: Source, states: StateTrees, levels: int) -> Array:
@@ -128,8 +128,10 @@ def recorded_vectors(trace: AcceptanceTrace, levels: int) -> list[list[float]]:
     """
     trace.require(2, "trees of prompt tokens")
     depth = levels if trace.depth is None else min(levels, trace.depth)
-    found: list[list[float]] = sibling_vectors(trace, min(WIDTH, trace.rank_width), depth).tolist()
-    return found
+    vectors: list[list[float]] = sibling_vectors(
+        trace, min(WIDTH, trace.rank_width), depth
+    ).tolist()
+    return vectors
 
 
 def recorded_trees(trace: AcceptanceTrace, method: Method, size: int) -> StateTrees:

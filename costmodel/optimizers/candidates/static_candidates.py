@@ -102,9 +102,9 @@ def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) ->
             )
             raise InputError(rule, key="tokens_per_step", value=stated)
         return [geometric(0.0, 0), tokens_claim(method, stated)]
-    known = source.rates.measured
-    if known is not None and not every:
-        lengths = [k for k in lengths if k <= known] or [known]
+    measured_levels = source.rates.measured
+    if measured_levels is not None and not every:
+        lengths = [k for k in lengths if k <= measured_levels] or [measured_levels]
     return [rate_claim(method, source.rates, k) for k in (0, *lengths)]
 
 

@@ -79,7 +79,7 @@ def known_lengths(
     """
     used = rates.measured or len(rates.by_depth)
     drawn = _drawn_rates(rates, used, independent_steps(method, counts), generator)
-    found = []
+    known_chains = []
     for draft_tokens in range(longest + 1):
         point = rate_claim(method, rates, draft_tokens).tokens_per_step
         law = 1.0 + rates.proposal_ratio * float(np.sum(rates.at(draft_tokens)))
@@ -87,7 +87,7 @@ def known_lengths(
         if draft_tokens > used:
             kept = kept + drawn[:, -1] * np.resize(_further(rates, used, draft_tokens), len(drawn))
         least, most, how = _bounds(rates, counts, draft_tokens, used, point)
-        found.append(
+        known_chains.append(
             KnownLength(
                 draft_tokens=draft_tokens,
                 tokens_per_step=point,
@@ -97,7 +97,7 @@ def known_lengths(
                 samples=point + (1.0 + rates.proposal_ratio * kept - law),
             )
         )
-    return found
+    return known_chains
 
 
 def _further(rates: DepthRates, used: int, draft_tokens: int) -> Array:
@@ -139,8 +139,8 @@ def _drawn_rates(
     """Rates by position had other steps been counted, [draws, K]: how many steps accepted 0, 1, ..
     K tokens.
     """
-    known = [1.0, *rates.at(used), 0.0]
-    shares = np.array([before - after for before, after in pairwise(known)])
+    unconditional = [1.0, *rates.at(used), 0.0]
+    shares = np.array([before - after for before, after in pairwise(unconditional)])
     drawn = generator.standard_gamma(
         np.maximum(independent * shares, 0.0) + 1.0 / shares.size, (DRAWS, shares.size)
     )
@@ -186,9 +186,9 @@ def _most_rates(counts: Summary, rates: Sequence[float]) -> list[float]:
     steps, drafted, longest = counts.drafts, counts.draft_tokens, len(rates)
     if not steps or not drafted or drafted >= steps * longest:
         return list(rates)
-    found: list[float] = []
+    highest: list[float] = []
     for depth, rate in enumerate(rates, 1):
         fewest = max((drafted - (depth - 1) * steps) / (longest - depth + 1), rate * steps, 1e-9)
         fewest = steps if depth == 1 else fewest
-        found.append(min(rate * steps / min(fewest, steps), found[-1] if found else 1.0))
-    return found
+        highest.append(min(rate * steps / min(fewest, steps), highest[-1] if highest else 1.0))
+    return highest

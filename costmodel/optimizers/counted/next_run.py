@@ -26,7 +26,7 @@ class NextRun:
 
     Args:
         draft_tokens: K to run.
-        steps: with a draft, to be counted at that K; 0 where times are wanted, not counts.
+        steps: with a draft, to be counted at that K; 0 where the run is for times, not counts.
         batch: at which it matters most.
         context: at which it matters most.
         reason: what is not known.
@@ -62,20 +62,22 @@ def next_runs(
         lengths: what is known of each draft length.
         verdicts: at every batch and context that matters.
     """
-    found: list[NextRun] = []
-    unknown = [each for each in verdicts if each.unknown_gain_ratio > TOLERANCE_RATIO]
+    runs: list[NextRun] = []
+    unknown = [verdict for verdict in verdicts if verdict.unknown_gain_ratio > TOLERANCE_RATIO]
     if unknown:
-        worst = max(unknown, key=lambda each: (each.law_gain_ratio, each.unknown_gain_ratio))
+        worst = max(
+            unknown, key=lambda verdict: (verdict.law_gain_ratio, verdict.unknown_gain_ratio)
+        )
         assert worst.unknown is not None
-        found.append(_unknown_length(method, rates, lengths, worst))
-    few = [each for each in verdicts if each.counts_loss_ratio > TOLERANCE_RATIO]
+        runs.append(_unknown_length(method, rates, lengths, worst))
+    few = [verdict for verdict in verdicts if verdict.counts_loss_ratio > TOLERANCE_RATIO]
     if few:
-        worst = max(few, key=lambda each: each.counts_loss_ratio)
-        found.append(_more_steps(rates, counts, lengths, worst))
-    doubtful = [each for each in verdicts if each.answer == "unsure" and each.suffices]
-    if doubtful and not found:
-        worst = max(doubtful, key=lambda each: each.gain_ratio)
-        found.append(
+        worst = max(few, key=lambda verdict: verdict.counts_loss_ratio)
+        runs.append(_more_steps(rates, counts, lengths, worst))
+    doubtful = [verdict for verdict in verdicts if verdict.answer == "unsure" and verdict.suffices]
+    if doubtful and not runs:
+        worst = max(doubtful, key=lambda verdict: verdict.gain_ratio)
+        runs.append(
             NextRun(
                 draft_tokens=worst.best,
                 steps=0,
@@ -87,7 +89,7 @@ def next_runs(
                 interval_ratio=TOLERANCE_RATIO,
             )
         )
-    return found
+    return runs
 
 
 def steps_for(method: Method, rates: DepthRates, draft_tokens: int, ratio: float) -> int:
@@ -113,14 +115,14 @@ def _unknown_length(
     as it was.
     """
     assert at.unknown is not None
-    known = lengths[at.unknown]
-    used = max(each.draft_tokens for each in lengths if each.how != "beyond")
+    length = lengths[at.unknown]
+    used = max(entry.draft_tokens for entry in lengths if entry.how != "beyond")
     draft_tokens = at.unknown
     reason: Reason = "never drafted"
-    if known.how == "beyond":
+    if length.how == "beyond":
         draft_tokens = min(max(at.law_best, used) + 1, lengths[-1].draft_tokens)
     else:
-        reason = "mixed lengths" if known.how == "mixed" else "mean alone"
+        reason = "mixed lengths" if length.how == "mixed" else "mean alone"
     return NextRun(
         draft_tokens=draft_tokens,
         steps=steps_for(method, rates, draft_tokens, TOLERANCE_RATIO),
@@ -137,13 +139,13 @@ def _more_steps(
     rates: DepthRates, counts: Summary, lengths: Sequence[KnownLength], at: Verdict
 ) -> NextRun:
     """Run on as now: intervals shrink with the root of the steps counted."""
-    wanted = counts.drafts * ((at.counts_loss_ratio / TOLERANCE_RATIO) ** 2 - 1.0)
+    missing_drafts = counts.drafts * ((at.counts_loss_ratio / TOLERANCE_RATIO) ** 2 - 1.0)
     used = rates.measured or len(rates.by_depth)
     low, high = lengths[used].interval
     half = (high - low) / 2.0 / lengths[used].tokens_per_step
     return NextRun(
         draft_tokens=used,
-        steps=_rounded_up(max(wanted, 100.0)),
+        steps=_rounded_up(max(missing_drafts, 100.0)),
         batch=at.batch,
         context=at.context,
         reason="few steps",

@@ -119,7 +119,7 @@ def speeds(
         limits: latency limits.
     """
     assert source.rates is not None
-    chains = [rate_claim(source.entry, source.rates, each.draft_tokens) for each in lengths]
+    chains = [rate_claim(source.entry, source.rates, length.draft_tokens) for length in lengths]
 
     def at(tokens: Sequence[float]) -> Array:
         candidates = [
@@ -128,9 +128,9 @@ def speeds(
         return rates_at(replace(contender, candidates=candidates), b, c, limits)
 
     return Speeds(
-        point=at([each.tokens_per_step for each in lengths]),
-        least=at([each.least for each in lengths]),
-        most=at([each.most for each in lengths]),
+        point=at([length.tokens_per_step for length in lengths]),
+        least=at([length.least for length in lengths]),
+        most=at([length.most for length in lengths]),
     )
 
 
@@ -161,14 +161,14 @@ def verdicts(
         np.array(batches, dtype=np.float64)[:, None],
         np.array(contexts, dtype=np.float64)[None, :],
     )
-    found = speeds(contender, source, lengths, b, c, limits or Limits())
-    longest = max(each.draft_tokens for each in lengths if each.how != "beyond")
+    known_speeds = speeds(contender, source, lengths, b, c, limits or Limits())
+    longest = max(length.draft_tokens for length in lengths if length.how != "beyond")
     return [
         _verdict(
             contender,
             source,
             lengths,
-            (found, row, column),
+            (known_speeds, row, column),
             (batch, context),
             in_use,
             longest,
@@ -176,7 +176,7 @@ def verdicts(
         )
         for column, context in enumerate(contexts)
         for row, batch in enumerate(batches)
-        if np.isfinite(found.point[: longest + 1, row, column]).any()
+        if np.isfinite(known_speeds.point[: longest + 1, row, column]).any()
     ]
 
 
@@ -190,8 +190,11 @@ def _verdict(
     longest: int,
     generator: np.random.Generator,
 ) -> Verdict:
-    (found, row, column), (batch, context) = place, at
-    point, least, most = (rates[:, row, column] for rates in (found.point, found.least, found.most))
+    (known_speeds, row, column), (batch, context) = place, at
+    point, least, most = (
+        rates[:, row, column]
+        for rates in (known_speeds.point, known_speeds.least, known_speeds.most)
+    )
     best = int(np.argmax(point[: longest + 1]))
     drawn = np.stack(
         [v * k.samples / k.tokens_per_step for v, k in zip(point, lengths, strict=True)]
@@ -211,8 +214,8 @@ def _verdict(
         together = together + min(float(least[best] / point[best]) - 1.0, 0.0) * (best != in_use)
     unsure = [
         k
-        for k, each in enumerate(lengths)
-        if each.how != "counted" and k != best and np.isfinite(point[k])
+        for k, length in enumerate(lengths)
+        if length.how != "counted" and k != best and np.isfinite(point[k])
     ]
     unknown = max(unsure, key=lambda k: most[k], default=None)
     could = 0.0 if unknown is None else max(float(most[unknown] / point[best] - 1.0), 0.0)

@@ -36,10 +36,10 @@ def competing(question: DecodingConfiguration, sources: Sequence[Source]) -> lis
         InputError: nothing that competes can load what is named, or no acceptance is known of what
             is described.
     """
-    known = [source.asked_on(question.deployment.model) for source in sources]
+    on_target = [source.asked_on(question.deployment.model) for source in sources]
     if question.own_drafter is not None:
-        return _described(question, known)
-    return known if question.draft_model is None else _named(question.draft_model, known)
+        return _described(question, on_target)
+    return on_target if question.draft_model is None else _named(question.draft_model, on_target)
 
 
 def carried(source: Source) -> dict[str, Any]:
@@ -126,5 +126,5 @@ def _drafting_with(source: Source, checkpoint: str) -> Source:
 
 def _is_same(one: str, other: str) -> bool:
     """Whether two names are of one checkpoint, spelled alike or as names of one shipped model."""
-    known = stands_for_a_model(one) and stands_for_a_model(other)
-    return one == other or (known and load_model(one).name == load_model(other).name)
+    both_models = stands_for_a_model(one) and stands_for_a_model(other)
+    return one == other or (both_models and load_model(one).name == load_model(other).name)

@@ -7,6 +7,7 @@ model that wrote them. Leaves out what a person names (`sources`).
 
 from dataclasses import replace
 
+from costmodel.acceptance_library import best_match
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.drafters.checkpoint import brings_its_head
@@ -32,7 +33,7 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
         ('llama-3.1-8b', ['eagle-3', 'speculative-decoding', 'n-gram'])
 
     Args:
-        question: what is asked; an empty model stands for `DEFAULT_MODEL`.
+        question: the configuration; an empty model stands for `DEFAULT_MODEL`.
 
     Raises:
         InputError: the question describes a drafter, of which nothing says what is accepted; or the
@@ -66,8 +67,6 @@ def published_drafters(model: str) -> list[Source]:
     Args:
         model: target, by name or path.
     """
-    from costmodel.acceptance_library import best_match
-
     there = [method for method in PUBLISHED_METHODS if not brings_its_head(method, model)]
     matches = [(method, best_match(method, model)) for method in there]
     chains = [

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from costmodel.acceptance_library import best_match
 from costmodel.answers.settings import method_of
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
@@ -58,21 +59,21 @@ def drafter_source(
     """
     if len(text) > _MOST_CHARACTERS:
         raise InputError("is too long", key="drafter", value=text[:40])
-    name, separator, given = text.partition(":")
+    name, separator, stated = text.partition(":")
     method = slug_of(name.strip())
     if not separator:
         return published_source(method, model, match_rate=match_rate)
-    if _RATES.fullmatch(given):
+    if _RATES.fullmatch(stated):
         return rates_source(
-            method, [float(part) for part in given.split(",")], match_rate=match_rate
+            method, [float(part) for part in stated.split(",")], match_rate=match_rate
         )
-    if length := _LENGTH.fullmatch(given):
+    if length := _LENGTH.fullmatch(stated):
         at = [int(length["at"])] if length["at"] else lengths
         return length_source(method, float(length["tokens"]), at, match_rate=match_rate)
-    if several := _LENGTHS.fullmatch(given):
+    if several := _LENGTHS.fullmatch(stated):
         return means_source(method, _means(several["all"], text), match_rate=match_rate)
-    path = trace_file(given)
-    if not given or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
+    path = trace_file(stated)
+    if not stated or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
         raise InputError(
             f"names no trace that exists; a source is {FORMS}", key="drafter", value=text
         )
@@ -86,10 +87,10 @@ def _means(listed: str, text: str) -> dict[int, float]:
         InputError: a length that is given twice.
     """
     pairs = [part.split("@") for part in listed.split(",")]
-    found = {int(at): float(tokens) for tokens, at in pairs}
-    if len(found) < len(pairs):
+    means = {int(at): float(tokens) for tokens, at in pairs}
+    if len(means) < len(pairs):
         raise InputError("gives a draft length more than once", key="drafter", value=text)
-    return found
+    return means
 
 
 def slug_of(name: str) -> str:
@@ -121,17 +122,15 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
     Raises:
         InputError: none was published, or only for a tree or a block.
     """
-    from costmodel.acceptance_library import best_match
-
     match = best_match(method, model)
     if match is None or match.entry.shape != "chain":
-        found = (
+        reason = (
             "no acceptance of it was published"
             if match is None
             else f"was published for a {match.entry.shape} only"
         )
         forms = FORMS.replace("eagle-3:", f"{method}:")
-        raise InputError(f"{found}; say what is known of it: {forms}", key="drafter", value=method)
+        raise InputError(f"{reason}; state its acceptance: {forms}", key="drafter", value=method)
     entry = match.entry
     alone = entry.counted == "proposals"
     rates = DepthRates(

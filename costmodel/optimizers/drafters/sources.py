@@ -17,6 +17,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.laws.refining import refine_of
+from costmodel.laws.replayed_refining import replayed_refining
 from costmodel.method import Method
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.origin import (
@@ -58,7 +59,7 @@ class Source:
         about: where numbers come from, in words; empty for a trace.
         model: target that it was recorded or published on; empty where unknown, or for stated
             numbers.
-        borrowed: it belongs to another target than the one asked about.
+        borrowed: it belongs to another target than that of the question.
         draft_model: draft model or head that drafts, by name or checkpoint; None: the method's own,
             without a name.
         own: the drafter as it was described in place of the method's; None: it was not.
@@ -156,7 +157,7 @@ class Source:
         return self.rates.measured
 
     def remark_at(self, levels: int) -> str:
-        """What has to be said beside an answer whose longest draft has so many levels; empty for
+        """The remark beside an answer whose longest draft has this many levels; empty for
         nothing.
         """
         return self.rates.remark_at(levels) if self.rates is not None and levels else ""
@@ -167,10 +168,10 @@ class Source:
         """
         if self.positions is not None:
             return "recorded requests and cost model"
-        beyond = self.rates is not None and self.rates.goes_beyond(levels)
+        extrapolates = self.rates is not None and self.rates.goes_beyond(levels)
         return (
             "cost model, and how acceptance goes on beyond what is known"
-            if beyond
+            if extrapolates
             else "cost model alone"
         )
 
@@ -215,13 +216,13 @@ def rates_source(
         InputError: rates outside [0, 1], or that increase.
     """
     measured = known_tokens or (len(rates) if len(rates) > 1 else None)
-    found = DepthRates(
+    depth_rates = DepthRates(
         by_depth=tuple(rates),
         measured=measured,
         proposal_ratio=proposal_share(method, match_rate),
         drafted_by=load_method(method).drafted_by,
     )
-    return Source(method=method, kind="stated", rates=found, about=_words(rates))
+    return Source(method=method, kind="stated", rates=depth_rates, about=_words(rates))
 
 
 def length_source(
@@ -252,10 +253,10 @@ def length_source(
         return Source(
             method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about
         )
-    found = replace(
+    depth_rates = replace(
         length_rates(tokens_per_step, at, match_rate=share), drafted_by=entry.drafted_by
     )
-    return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
+    return Source(method=method, kind="stated", rates=depth_rates, about=f"{about} at K={at}")
 
 
 def confidence_source(
@@ -272,7 +273,6 @@ def confidence_source(
     Raises:
         InputError: no confidence trace, or one that cannot answer for the method.
     """
-    from costmodel.laws.replayed_refining import replayed_refining
     from traces.storage.confidence_file import read_confidence
 
     if not method:
@@ -352,12 +352,12 @@ def means_source(
     Raises:
         InputError: tokens that no chain of that length emits.
     """
-    found = means_rates(means, match_rate=proposal_share(method, match_rate))
-    found = replace(found, drafted_by=load_method(method).drafted_by)
+    depth_rates = means_rates(means, match_rate=proposal_share(method, match_rate))
+    depth_rates = replace(depth_rates, drafted_by=load_method(method).drafted_by)
     about = ", ".join(
         f"{mean:g} at K={draft_tokens}" for draft_tokens, mean in sorted(means.items())
     )
-    return Source(method=method, kind="stated", rates=found, about=f"tokens per step {about}")
+    return Source(method=method, kind="stated", rates=depth_rates, about=f"tokens per step {about}")
 
 
 def trace_source(
@@ -451,13 +451,13 @@ def counted_source(
             if part
         )
     if rates is None:
-        known = (
+        counted = (
             "no acceptance"
             if mean is None
             else f"a mean of {mean:.3g} tokens per step and no draft length"
         )
         rule = (
-            f"holds {known}; give --draft-tokens, or state what is known:"
+            f"holds {counted}; give --draft-tokens, or state what is known:"
             f" {FORMS.replace('eagle-3', slug)}"
         )
         raise InputError(rule, file=file, key="summary")
@@ -482,14 +482,14 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         )
     if chosen.trace is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
-        found = trace_source(
+        source = trace_source(
             trace_file(chosen.trace),
             chosen.method,
             chosen.match_rate,
             lengths=lengths,
             override=True,
         )
-        return found.asked_on(chosen.deployment.model)
+        return source.asked_on(chosen.deployment.model)
     if chosen.refine is not None:
         canvas = chosen.canvas_tokens
         return policy_source(
@@ -497,13 +497,13 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         )
     about = str(chosen.provenance.get("acceptance") or "")
     if chosen.acceptance_by_depth:
-        found = rates_source(
+        source = rates_source(
             chosen.method,
             chosen.acceptance_by_depth,
             match_rate=chosen.match_rate,
             known_tokens=chosen.known_tokens,
         )
-        return replace(found, about=about or found.about)
+        return replace(source, about=about or source.about)
     if chosen.tokens_per_step is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
         return length_source(

@@ -105,7 +105,7 @@ class PolicyComparison:
         """Gain over whichever published policy does best on each half by itself, which no one
         policy reaches.
         """
-        best = np.array([each.rates for each in self.published]).max(axis=0)
+        best = np.array([policy.rates for policy in self.published]).max(axis=0)
         return self.ours.tokens_per_s / float(_harmonic(best)) - 1.0
 
 
@@ -164,7 +164,7 @@ def compare_policies(
         for _ in range(splits)
         for part in split_halves(trace, generator)
     ]
-    found = []
+    comparisons = []
     for place, batch in enumerate(batches):
         ours = _outcome(OURS, halves, place)
         assert ours is not None
@@ -175,7 +175,7 @@ def compare_policies(
         ]
         published.sort(key=lambda outcome: -outcome.tokens_per_s)
         bounds = _oracles(halves[:2], place)
-        found.append(
+        comparisons.append(
             PolicyComparison(
                 batch=batch,
                 context=context,
@@ -185,7 +185,7 @@ def compare_policies(
                 request_oracle=bounds[1],
             )
         )
-    return found
+    return comparisons
 
 
 def _outcome(policy: Policy, halves: Sequence[Half], place: int) -> Outcome | None:

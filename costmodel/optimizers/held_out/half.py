@@ -75,9 +75,9 @@ class Costs:
         """Seconds of trees at a batch, those of its draft passes remembered."""
         if place not in self._prices:
             batch = int(self.batches[place])
-            found = tree_price(self.setting, batch=batch, context=self.context, nodes=MOST_NODES)
-            cached = lru_cache(maxsize=None)(found.draft_s)
-            self._prices[place] = replace(found, draft_s=lambda widths: cached(tuple(widths)))
+            price = tree_price(self.setting, batch=batch, context=self.context, nodes=MOST_NODES)
+            cached = lru_cache(maxsize=None)(price.draft_s)
+            self._prices[place] = replace(price, draft_s=lambda widths: cached(tuple(widths)))
         return self._prices[place]
 
     def chain_seconds(self, most: int) -> Array:
@@ -155,17 +155,20 @@ class Half:
         lengths = None if self.one_length is None else [self.one_length]
         sizes = TREE_SIZES if self.drafts_trees else ()
         setting, generator = self.costs.setting, np.random.default_rng(self.seed)
-        found = candidates_of(source, setting, lengths, sizes, None, generator)
+        candidates = candidates_of(source, setting, lengths, sizes, None, generator)
         rates = (
             self.costs.batches
-            * np.array([[each.tokens_per_step] for each in found])
-            / self.costs.seconds(found)
+            * np.array([[candidate.tokens_per_step] for candidate in candidates])
+            / self.costs.seconds(candidates)
         )
         drafts = [
-            HeldOutDraft(shape=each.tree or each.shape or each.draft_tokens, stop=each.stop)
-            for each in found
+            HeldOutDraft(
+                shape=candidate.tree or candidate.shape or candidate.draft_tokens,
+                stop=candidate.stop,
+            )
+            for candidate in candidates
         ]
-        for draft, accepted, rate in zip(drafts, found, rates, strict=True):
+        for draft, accepted, rate in zip(drafts, candidates, rates, strict=True):
             if (
                 accepted.tree is None
             ):  # a tree's score is that of others, which this half's parts chose

@@ -90,8 +90,8 @@ def _medusa(half: Half, place: int) -> Sequence[HeldOutDraft]:
         return ()
     vectors = _vectors(half, 64)
     for nodes in (64, 32, 16, 8):
-        if (found := greedy_trees(vectors, [nodes])) is not None:
-            return (HeldOutDraft(shape=found[0][0]),)
+        if (trees := greedy_trees(vectors, [nodes])) is not None:
+            return (HeldOutDraft(shape=trees[0][0]),)
     return ()
 
 

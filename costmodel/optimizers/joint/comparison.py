@@ -61,7 +61,7 @@ def compare_designs(
     """Draw the objective of designs, and count.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         designs: the one that would be run first, at least one.
         seed: of all draws.
         simulated: for each design, simulated over predicted objective by seed, the same seeds for
@@ -73,14 +73,14 @@ def compare_designs(
         [_drawn(question, design, place, errors) for place, design in enumerate(designs)]
     )
     if simulated is not None:
-        runs = max((len(each) for each in simulated if each), default=1)
+        runs = max((len(ratios) for ratios in simulated if ratios), default=1)
         chosen = np.random.default_rng([seed, 1]).integers(
             0, runs, size=draws
         )  # of one seed the same for all designs
-        for place, each in enumerate(simulated):
-            if each:
-                values[place] *= np.asarray(each, dtype=np.float64)[
-                    np.minimum(chosen, len(each) - 1)
+        for place, ratios in enumerate(simulated):
+            if ratios:
+                values[place] *= np.asarray(ratios, dtype=np.float64)[
+                    np.minimum(chosen, len(ratios) - 1)
                 ]
     first, best = values[0], values.max(axis=0)
     wins = np.isclose(values, best, rtol=1e-9, atol=0.0)

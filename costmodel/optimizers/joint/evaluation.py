@@ -38,10 +38,10 @@ class Node:
 
     Args:
         placement: where.
-        asked: its configuration, without a shape.
+        configuration: of the drafter on that placement, without a shape.
         setting: of the configuration.
         shapes: what is compared.
-        source: place of the drafter among those asked about; None: plain decoding.
+        source: place of the drafter among those of the question; None: plain decoding.
         batch: requests in flight of a replica, rising: those of the batch caps, and further ones
             that say what a replica does under a load.
         is_cap: which of them are those of batch caps.
@@ -49,7 +49,7 @@ class Node:
     """
 
     placement: Placement
-    asked: DecodingConfiguration
+    configuration: DecodingConfiguration
     setting: Setting
     shapes: Sequence[Acceptance]
     source: int | None
@@ -137,7 +137,7 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     """All designs of a node.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         steps: its `node_steps`, where they are known already.
     """
@@ -212,7 +212,7 @@ def law(
     Arrays broadcast to [shapes, budgets, batches].
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         step_s: of decode steps.
         budgets: most query tokens of an iteration.
@@ -259,7 +259,7 @@ def replicas_of(question: JointQuestion, node: Node, requests_per_s: Array) -> A
     """Replicas that are run: all that the devices hold, or the fewest that carry the stated rate.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: whose layout counts.
         requests_per_s: that one replica finishes.
     """
@@ -282,7 +282,7 @@ def served_value(
     """The objective of so many replicas.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         requests_per_s: that one replica finishes.
         replicas: that are run.
@@ -306,11 +306,13 @@ def served_value(
 def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
     """Memory by shape and token budget; chains of as many draft tokens take the same."""
     settings = [node.with_budget(budget) for budget in question.token_budgets]
-    known: dict[int, list[Room]] = {}
+    rooms_by_length: dict[int, list[Room]] = {}
     for a in node.shapes:
-        if a.draft_tokens not in known:
-            known[a.draft_tokens] = rooms(settings, a, context=question.load.longest_context)
-    return [known[a.draft_tokens] for a in node.shapes]
+        if a.draft_tokens not in rooms_by_length:
+            rooms_by_length[a.draft_tokens] = rooms(
+                settings, a, context=question.load.longest_context
+            )
+    return [rooms_by_length[a.draft_tokens] for a in node.shapes]
 
 
 def node_watts(
@@ -324,7 +326,7 @@ def node_watts(
     rest.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         node: a drafter on a placement.
         shapes: what is drafted, along the first axis of the other arrays, or one.
         step_s: of decode steps; broadcasts with the rates.

@@ -87,19 +87,19 @@ def floor_of(setting: Setting, load: Load, batch: Array) -> Floor | None:
         batch: requests in flight of the replica.
     """
     d, plan = setting.deployment, setting.plan
-    known = (
+    has_floor = (
         d.fidelity != "measured"
         and d.architecture.encoder is None
         and d.text is None
         and d.schedule is None
     )
-    known = (
-        known
+    has_floor = (
+        has_floor
         and d.sparse_attention is None
         and d.sparse_feed_forward is None
         and not d.shared_prefix_tokens
     )
-    if not known or (plan is not None and (plan.pipeline > 1 or plan.context > 1)):
+    if not has_floor or (plan is not None and (plan.pipeline > 1 or plan.context > 1)):
         return None
     copies = 1 if plan is None else plan.data
     sharing = batch / copies
@@ -125,7 +125,11 @@ def floor_of(setting: Setting, load: Load, batch: Array) -> Floor | None:
         bare, batch=_MANY_ROWS, query_tokens=1.0, context=1.0, logits="none"
     ).operations
     per_row = (
-        sum(float(each.calls * each.timing.compute_s) for each in many if each.name in _PRODUCTS)
+        sum(
+            float(operation.calls * operation.timing.compute_s)
+            for operation in many
+            if operation.name in _PRODUCTS
+        )
         / _MANY_ROWS
     )
     return Floor(

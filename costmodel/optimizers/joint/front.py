@@ -55,5 +55,5 @@ class Front:
         at = np.searchsorted(
             self.x, x, side="left"
         )  # the slowest point of the front that is as fast for a user
-        known = np.append(self.y, -np.inf)
-        return bool(np.all(known[np.minimum(at, self.x.size)] >= y))
+        front_y = np.append(self.y, -np.inf)
+        return bool(np.all(front_y[np.minimum(at, self.x.size)] >= y))

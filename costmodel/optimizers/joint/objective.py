@@ -28,10 +28,10 @@ def objective_named(name: str) -> Maximise:
     Raises:
         InputError: there is none.
     """
-    known: dict[str, Maximise] = {each: each for each in get_args(Maximise)}
-    if name not in known:
-        raise InputError(f"must be one of {', '.join(known)}", key="maximise", value=name)
-    return known[name]
+    objectives: dict[str, Maximise] = {objective: objective for objective in get_args(Maximise)}
+    if name not in objectives:
+        raise InputError(f"must be one of {', '.join(objectives)}", key="maximise", value=name)
+    return objectives[name]
 
 
 def refusal(maximise: Maximise, device: Device) -> str:

@@ -41,7 +41,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Design:
-    """One design, and what the law says of it.
+    """One design with its predicted performance.
 
     Args:
         node: a drafter on a placement.
@@ -150,8 +150,8 @@ def joint_search(
     """The best designs of a question, and its front.
 
     Args:
-        question: what is asked.
-        ranked: nodes whose best design is wanted.
+        question: the search space, load and limits.
+        ranked: number of nodes whose best design is returned.
         prune: leave nodes out that cannot be among the best nor on the front; the answer is the
             same without.
         progress: called with what is done, how many nodes of how many.
@@ -175,11 +175,11 @@ def joint_search(
             value, x, y = _bound_of_steps(question, nodes[at], steps)
             if value < best[ranked - 1][0] and front.covers(x, y):
                 continue
-        seen[at] = found = evaluate(question, nodes[at], steps)
+        seen[at] = evaluation = evaluate(question, nodes[at], steps)
         best = sorted(
-            [*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1])
+            [*best, (float(np.max(evaluation.value)), at)], key=lambda pair: (-pair[0], pair[1])
         )
-        _enter(question, front, at, found)
+        _enter(question, front, at, evaluation)
     if not nodes and all(isinstance(one.error, InputError) for one in unplaced):
         raise unplaced[0].error
     if not best or best[0][0] == -np.inf:
@@ -210,17 +210,17 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
     unplaced = []
     for placement in question.placements():
         try:
-            plain = build_setting(placement.asked(question.question))
+            plain = build_setting(placement.configuration_of(question.question))
             batch, is_cap = _batches(question, placement, plain)
             floor = floor_of(plain, question.load, batch)
             own = []
             for base, shapes, source in question.contenders:
-                asked = placement.asked(base)
-                setting = plain if source is None else build_setting(asked)
+                configuration = placement.configuration_of(base)
+                setting = plain if source is None else build_setting(configuration)
                 own.append(
                     Node(
                         placement=placement,
-                        asked=asked,
+                        configuration=configuration,
                         setting=setting,
                         shapes=shapes,
                         source=source,
@@ -364,7 +364,7 @@ def design_at(
     """A design of an evaluated node.
 
     Args:
-        question: what is asked.
+        question: the search space, load and limits.
         evaluation: designs of the node.
         name: places of its shape, token budget and batch cap.
         busy: times are those of busy replicas, whatever rate is stated.
@@ -379,7 +379,7 @@ def design_at(
         max_requests=batch // layout.data,
     )
     chosen = replace(
-        node.asked,
+        node.configuration,
         draft_tokens=a.draft_tokens,
         shape=a.tree or a.shape,
         stop=a.stop or Stop(),
@@ -410,20 +410,23 @@ def _no_design(
     if not seen:
         return NoDesignError(unplaced, "")
     excess = min(
-        float(np.where(each.carries, each.excess(question.slo), np.inf).min())
-        for each in seen.values()
+        float(np.where(evaluation.carries, evaluation.excess(question.slo), np.inf).min())
+        for evaluation in seen.values()
     )
     return NoDesignError(unplaced, _missed(question, seen), excess)
 
 
 def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
     """What the designs that fit miss."""
-    fitting = [found for found in seen.values() if found.fits.any()]
+    fitting = [evaluation for evaluation in seen.values() if evaluation.fits.any()]
     if not fitting:
         return (
             "no design fits: every batch cap or token budget is beyond what memory and passes hold"
         )
-    served = [(each.replicas * each.busy.requests_per_s)[each.fits].max() for each in fitting]
+    served = [
+        (evaluation.replicas * evaluation.busy.requests_per_s)[evaluation.fits].max()
+        for evaluation in fitting
+    ]
     most, rate = question.utilisation * float(max(served)), question.load.requests_per_s
     if question.rate_stated and most < rate:
         return (
@@ -431,8 +434,8 @@ def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
             f" kind, at most {most:.4g}"
         )
     least = {
-        "TTFT": min(float(found.seen.ttft_s[found.fits].min()) for found in fitting),
-        "TPOT": min(float(found.seen.tpot_s[found.fits].min()) for found in fitting),
+        "TTFT": min(float(evaluation.seen.ttft_s[evaluation.fits].min()) for evaluation in fitting),
+        "TPOT": min(float(evaluation.seen.tpot_s[evaluation.fits].min()) for evaluation in fitting),
     }
     words = ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in least.items())
     return (

@@ -71,11 +71,11 @@ def usual_layouts(model: str, most: int) -> list[Layout]:
         most: devices of a replica at most, >= 1.
     """
     powers = [2**n for n in range(most.bit_length())]
-    found = [Layout(tensor) for tensor in powers]
+    layouts = [Layout(tensor) for tensor in powers]
     if not load_model(model).is_moe:
-        return found
+        return layouts
     spread = [Layout(tp, dp, tp * dp) for dp, tp in product(powers, powers) if 1 < tp * dp <= most]
-    return [*found, *spread]
+    return [*layouts, *spread]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ class JointQuestion:
         ):
             if not values or values[0] < 1 or sorted(set(values)) != list(values):
                 raise InputError("must be whole numbers >= 1, rising", key=key, value=list(values))
-        if not [each for each in self.layouts if each.devices <= self.most_devices]:
+        if not [layout for layout in self.layouts if layout.devices <= self.most_devices]:
             raise InputError(
                 "no layout takes so few devices", key="devices", value=self.most_devices
             )
@@ -158,7 +158,7 @@ class JointQuestion:
             draft_passes=None,
             draft_bytes=None,
         )
-        found: list[tuple[DecodingConfiguration, list[Acceptance], int | None]] = [
+        contenders: list[tuple[DecodingConfiguration, list[Acceptance], int | None]] = [
             (plain, [PLAIN], None)
         ]
         seeds = np.random.SeedSequence(self.seed).spawn(len(self.sources))
@@ -170,13 +170,15 @@ class JointQuestion:
                 shapes = candidates_of(
                     source, None, self.draft_tokens, self.tree_sizes, None, generator
                 )
-            asked = drafter_question(self.question, source)
-            found.append((asked, [each for each in shapes if each.draft_tokens], place))
-        return found
+            configuration = drafter_question(self.question, source)
+            contenders.append(
+                (configuration, [shape for shape in shapes if shape.draft_tokens], place)
+            )
+        return contenders
 
     def placements(self) -> "Iterator[Placement]":
         """Every kind of device with every layout and format."""
-        fitting = [each for each in self.layouts if each.devices <= self.most_devices]
+        fitting = [layout for layout in self.layouts if layout.devices <= self.most_devices]
         axes = product(self.device_names, fitting, self.weight_formats, self.cache_formats)
         for device, layout, weights, cache in axes:
             yield Placement(device=device, layout=layout, weights=weights, cache=cache)
@@ -193,7 +195,7 @@ class Placement:
     weights: str | None
     cache: str | None
 
-    def asked(self, base: DecodingConfiguration) -> DecodingConfiguration:
+    def configuration_of(self, base: DecodingConfiguration) -> DecodingConfiguration:
         """A configuration that is placed so."""
         where = replace(
             base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache

@@ -30,8 +30,8 @@ def threshold_values(threshold: Threshold) -> tuple[float, ...]:
     if (threshold.lowest, threshold.highest) == (0.0, 1.0):
         return _SHARES
     tried = (threshold.default * times for times in _TIMES)
-    within = [each for each in tried if threshold.lowest <= each <= threshold.highest]
-    values = [int(each + 0.5) for each in within if each >= 1.0] if threshold.whole else within
+    within = [value for value in tried if threshold.lowest <= value <= threshold.highest]
+    values = [int(value + 0.5) for value in within if value >= 1.0] if threshold.whole else within
     return tuple(dict.fromkeys(values)) or (threshold.default,)
 
 
@@ -62,16 +62,16 @@ def policy_grid(
         caches: empty: those that were recorded.
     """
     tried = rules or [(own.commit, at) for at in usual_thresholds(own.commit)]
-    found = []
-    for cache in caches or [each for each in ("none", "prefix", "dual") if each in recorded]:
+    policies = []
+    for cache in caches or [cache for cache in ("none", "prefix", "dual") if cache in recorded]:
         sizes = blocks or (
             _blocks(recorded[cache], cache) if cache in recorded else (own.block_tokens,)
         )
-        found += [
+        policies += [
             RefinePolicy(commit=rule, at=at, block_tokens=block, cache=cache)
             for (rule, at), block in product(tried, sizes)
         ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(policies))
 
 
 def _blocks(anchors: Anchors, cache: str) -> list[int]:

@@ -194,20 +194,20 @@ def search_policies(
         raise InputError(played[0].reason)
     if progress:
         progress("costing")
-    asked = replace(
+    configuration = replace(
         question, canvas_tokens=question.canvas_tokens or anchors.canvas_tokens, trace=None
     )
-    rows = _Costs(asked, tuple(batches), tuple(contexts), floor)
-    points = [point for each in played for point in rows.points(each)]
+    rows = _Costs(configuration, tuple(batches), tuple(contexts), floor)
+    points = [point for policy_run in played for point in rows.points(policy_run)]
     ordered = [
         point
         for context in contexts
         for batch in batches
         for point in _ranked(
-            [each for each in points if (each.batch, each.context) == (batch, context)]
+            [point for point in points if (point.batch, point.context) == (batch, context)]
         )
     ]
-    prompts = {cache: len(each.prompts) for cache, each in recorded.items()}
+    prompts = {cache: len(anchors_of_cache.prompts) for cache, anchors_of_cache in recorded.items()}
     return RefiningSearch(
         floor=floor, prompts=prompts, canvas_tokens=anchors.canvas_tokens, points=ordered
     )
@@ -223,25 +223,25 @@ def played_policies(
         policies: which.
         seed: of the bootstrap over prompts.
     """
-    found: dict[RefinePolicy, Played] = {}
+    by_policy: dict[RefinePolicy, Played] = {}
     for cache in dict.fromkeys(policy.cache for policy in policies):
         mine = [policy for policy in policies if policy.cache == cache]
         if cache not in recorded:
             reason = f"no trace was recorded with this cache; recorded: {', '.join(recorded)}"
-            found |= {
-                each: Played(policy=each, replay=None, reason=f"cache: {reason}, got {cache!r}")
-                for each in mine
+            by_policy |= {
+                policy: Played(policy=policy, replay=None, reason=f"cache: {reason}, got {cache!r}")
+                for policy in mine
             }
             continue
         replays = replay_policies(recorded[cache], mine)
         draws = request_draws(
             recorded[cache].prompt_kinds, generator=np.random.default_rng(seed), draws=_DRAWS
         )
-        found |= {
+        by_policy |= {
             policy: _played(policy, replay, draws)
             for policy, replay in zip(mine, replays, strict=True)
         }
-    return [found[policy] for policy in policies]
+    return [by_policy[policy] for policy in policies]
 
 
 def _played(policy: RefinePolicy, replay: RefineReplay | InputError, draws: RequestDraws) -> Played:
@@ -264,12 +264,17 @@ class _Costs:
 
     def __init__(
         self,
-        asked: DecodingConfiguration,
+        configuration: DecodingConfiguration,
         batches: tuple[int, ...],
         contexts: tuple[int, ...],
         floor: float,
     ) -> None:
-        self._asked, self._batches, self._contexts, self._floor = asked, batches, contexts, floor
+        self._asked, self._batches, self._contexts, self._floor = (
+            configuration,
+            batches,
+            contexts,
+            floor,
+        )
         self._grid = (
             np.array(batches, dtype=np.float64)[:, None],
             np.array(contexts, dtype=np.float64)[None, :],
@@ -343,12 +348,14 @@ def _ranked(points: Sequence[PolicyPoint]) -> list[PolicyPoint]:
     """The points of one batch and context in order, those on the Pareto front of speed and
     agreement marked.
     """
-    able = sorted((each for each in points if each.answered), key=lambda each: -each.tokens_per_s)
+    able = sorted(
+        (point for point in points if point.answered), key=lambda point: -point.tokens_per_s
+    )
     best, marked = -1.0, []
-    for each in able:
-        agreement = each.played.agreement
+    for point in able:
+        agreement = point.played.agreement
         ahead = agreement is not None and agreement > best
-        marked.append(replace(each, on_front=True) if ahead else each)
+        marked.append(replace(point, on_front=True) if ahead else point)
         best = max(best, agreement if agreement is not None else best)
-    meeting, others = ([each for each in marked if each.meets is met] for met in (True, False))
-    return [*meeting, *others, *(each for each in points if not each.answered)]
+    meeting, others = ([point for point in marked if point.meets is met] for met in (True, False))
+    return [*meeting, *others, *(point for point in points if not point.answered)]

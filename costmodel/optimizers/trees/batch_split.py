@@ -68,7 +68,7 @@ def split_budget(gains: Array, total: int, *, exact: bool = True) -> BatchSplit:
     possible = int(np.isfinite(gains).sum())
     if not 0 <= total <= possible:
         raise InputError(
-            f"must lie in 0..{possible}, the gains there are", key="total", value=total
+            f"must lie in 0..{possible}, the number of gains", key="total", value=total
         )
     order = _order(_falling(gains))
     bound = gains.shape[0] + float(_falling(gains).reshape(-1)[order[:total]].sum())
@@ -127,9 +127,9 @@ def fastest_split(gains: Array, step_s: Array) -> BatchSplit:
     for longest in range(most + 1):
         within = order[order % most < longest]
         rates, most_rates = (
-            (requests + np.concatenate([[0.0], np.cumsum(each[within])]))[: seconds.shape[1]]
+            (requests + np.concatenate([[0.0], np.cumsum(gain[within])]))[: seconds.shape[1]]
             / seconds[longest, : within.size + 1]
-            for each in (gains.reshape(-1), hull)
+            for gain in (gains.reshape(-1), hull)
         )
         total, bound = int(np.argmax(rates)), max(bound, float(most_rates.max()))
         if rates[total] > best * (1.0 + _EQUAL):

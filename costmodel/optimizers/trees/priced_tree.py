@@ -137,9 +137,13 @@ def fastest_tree(acceptance: AcceptanceVectors, price: TreePrice, depth: int) ->
     best_rate = rate = 1.0 / (price.plain_s - price.accepted_s)
     hopeful = list(range(1, len(vectors) + 1))
     for _ in range(_MOST_ROUNDS):
+        # Dinkelbach's step: the trees with the greatest tokens - rate * seconds; the highest of
+        # their rates by the charged seconds is the next rate, until none is higher
         higher = rate
-        found = _at_rate(vectors, hopeful, by_depth=by_depth, price=price, line=line, rate=rate)
-        for tree, relaxed in found.values():
+        by_depth_trees = _at_rate(
+            vectors, hopeful, by_depth=by_depth, price=price, line=line, rate=rate
+        )
+        for tree, relaxed in by_depth_trees.values():
             higher = max(higher, relaxed)
             tokens = expected_tokens(tree, vectors)
             own_rate = tokens / (price.step_s(tree, tokens) - price.accepted_s * tokens)
@@ -149,7 +153,7 @@ def fastest_tree(acceptance: AcceptanceVectors, price: TreePrice, depth: int) ->
             break
         # what a depth is worth falls as the rate rises: one that is worth nothing already has no
         # faster tree
-        hopeful = [depth for depth, (_, relaxed) in found.items() if relaxed > rate]
+        hopeful = [depth for depth, (_, relaxed) in by_depth_trees.items() if relaxed > rate]
         rate = higher
     tokens = expected_tokens(best, vectors)
     step_s = price.step_s(best, tokens)
@@ -179,8 +183,8 @@ class _Line:
 
 
 def _line(draft_s: DraftSeconds, levels: int, nodes: int) -> _Line:
-    """The steepest line that lies below the draft passes of every level; between widths that are
-    asked, the narrower.
+    """The steepest line that lies below the draft passes of every level; a width between two priced
+    ones is charged as the narrower.
 
     Levels may cost unlike amounts; the least slope of all of them holds for each.
     """
@@ -191,12 +195,11 @@ def _line(draft_s: DraftSeconds, levels: int, nodes: int) -> _Line:
         base = narrower = by_depth[depth]
         before = 1
         for width in [
-            *(each for each in _WIDTHS if each < widest),
+            *(width for width in _WIDTHS if width < widest),
             *([widest] if widest > 1 else []),
         ]:
-            if (
-                width - 1 > before
-            ):  # widths between the two cost at least what the narrower one does
+            # widths between the two cost at least what the narrower one does
+            if width - 1 > before:
                 slopes.append((narrower - base) / (width - 2))
             narrower, before = draft_s([1] * (depth - 1) + [width]), width
             slopes.append((narrower - base) / (width - 1))
@@ -215,7 +218,7 @@ def _at_rate(
     """For numbers of draft levels the tree that is worth most at a rate, with its rate by the
     seconds charged.
     """
-    nodes, found = price.verify_s.size, {}
+    nodes, trees = price.verify_s.size, {}
     whole = None if by_depth else tree_tables(vectors, nodes, rate * line.slope)
     for depth in depths:
         values, forests = (
@@ -240,5 +243,5 @@ def _at_rate(
         tree = grown_tree(vectors[:depth], values, forests[:depth], at + 1)
         tokens = expected_tokens(tree, vectors)
         seconds = (tokens - float(worth[at])) / rate  # what the tables charged it
-        found[depth] = (tree, tokens / seconds)
-    return found
+        trees[depth] = (tree, tokens / seconds)
+    return trees

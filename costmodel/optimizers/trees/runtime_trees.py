@@ -30,7 +30,7 @@ class RuntimeTree:
 
     Attributes:
         form: `chain`, `level_uniform` or `beam`.
-        settings: what an engine is told: draft tokens of a chain; children per level; `topk`,
+        settings: options of the engine: draft tokens of a chain; children per level; `topk`,
             `steps` and `draft_tokens` of a beam. Draft tokens leave the root out.
         tree: its shape.
         tokens_per_step: expected emitted tokens, bonus included.
@@ -81,8 +81,8 @@ def expected_tokens(tree: Tree, vectors: Sequence[Vector]) -> float:
     values, levels = [1.0], [0]
     for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
         level = levels[parent]
-        known = level < len(vectors) and rank < vectors[level].size
-        values.append(values[parent] * float(vectors[level][rank]) if known else 0.0)
+        is_listed = level < len(vectors) and rank < vectors[level].size
+        values.append(values[parent] * float(vectors[level][rank]) if is_listed else 0.0)
         levels.append(level + 1)
     return float(np.sum(values))
 

@@ -72,18 +72,18 @@ def sampled_choice(
         InfeasibleError: no tree of that many nodes fits.
     """
     tree, drawn = _best(vectors, nodes, depth), draw(1.0)
-    best = [_best(each, nodes, depth) for each in drawn]
+    best = [_best(vectors_drawn, nodes, depth) for vectors_drawn in drawn]
     candidates = list(dict.fromkeys([tree, *best]))
-    emitted = np.array([emitted_by(each, drawn) for each in candidates])
+    emitted = np.array([emitted_by(tree, drawn) for tree in candidates])
     low = np.quantile(emitted, LOW, axis=1)
     safe = int(np.argmax(low))
-    own = np.array([emitted[candidates.index(each), place] for place, each in enumerate(best)])
+    own = np.array([emitted[candidates.index(tree), place] for place, tree in enumerate(best)])
     curve = []
     for share in _SIZES:
-        trees = [_best(each, nodes, depth) for each in draw(share)]
+        trees = [_best(vectors_drawn, nodes, depth) for vectors_drawn in draw(share)]
         lost = (
             1.0
-            - np.array([emitted_by(each, [vectors])[0] for each in trees])
+            - np.array([emitted_by(tree, [vectors])[0] for tree in trees])
             / emitted_by(tree, [vectors])[0]
         )
         curve.append((round(tokens * share), max(float(np.quantile(lost, PROBABILITY)), 0.0)))
@@ -120,9 +120,9 @@ def recorded_draws(
         times = generator.multinomial(
             requests, np.full(trace.requests, 1.0 / trace.requests), size=_DRAWS
         )
-        found = np.tensordot(times.astype(np.float64), counts, axes=1)
-        vectors = found[..., 1:-1] / np.maximum(found.sum(axis=-1, keepdims=True), 1.0)
-        return [_levels(list(each), levels) for each in vectors]
+        sums = np.tensordot(times.astype(np.float64), counts, axes=1)
+        vectors = sums[..., 1:-1] / np.maximum(sums.sum(axis=-1, keepdims=True), 1.0)
+        return [_levels(list(row), levels) for row in vectors]
 
     return draw
 
@@ -163,7 +163,7 @@ def emitted_by(tree: Tree, drawn: Sequence[Vectors]) -> NDArray[np.float64]:
         drawn: lists of vectors, all of the same levels and widths.
     """
     levels, values = tree.node_levels(), [np.ones(len(drawn))]
-    table = [np.stack([each[level] for each in drawn]) for level in range(len(drawn[0]))]
+    table = [np.stack([vectors[level] for vectors in drawn]) for level in range(len(drawn[0]))]
     for node in range(1, tree.nodes):
         values.append(values[tree.parents[node]] * table[levels[node] - 1][:, tree.ranks[node]])
     return np.asarray(np.sum(values, axis=0))
@@ -172,7 +172,7 @@ def emitted_by(tree: Tree, drawn: Sequence[Vectors]) -> NDArray[np.float64]:
 def _best(vectors: Vectors, nodes: int, depth: int) -> Tree:
     alike = all(vector is vectors[0] for vector in vectors)
     return optimal_trees(
-        vectors[0] if alike else [each.tolist() for each in vectors], [nodes], depth
+        vectors[0] if alike else [level.tolist() for level in vectors], [nodes], depth
     )[0].tree
 
 

@@ -129,12 +129,12 @@ def optimal_values(acceptance: AcceptanceVectors, nodes: int, depth: int) -> Val
 
 
 def _greedy(vectors: list[Values], nodes: Sequence[int], depth: int) -> list[TreeChoice]:
-    found = greedy_trees(vectors, nodes)
-    if found is None:
+    choices = greedy_trees(vectors, nodes)
+    if choices is None:
         raise _no_such_tree(max(nodes), depth)
     return [
         TreeChoice(tree=tree, nodes=n, depth=depth, tokens_per_step=tokens, certificate=certificate)
-        for n, (tree, tokens, certificate) in zip(nodes, found, strict=True)
+        for n, (tree, tokens, certificate) in zip(nodes, choices, strict=True)
     ]
 
 

@@ -93,14 +93,14 @@ class Trie:
         keys = (
             self.parents.astype(np.int64) + 1
         ) * width + self.ranks  # ascending, by the numbering
-        found = [-1]
+        nodes = [-1]
         for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
-            key = (found[parent] + 1) * width + rank
+            key = (nodes[parent] + 1) * width + rank
             place = int(np.searchsorted(keys, key))
-            reachable = (parent == 0 or found[parent] >= 0) and rank < width
-            found.append(place if reachable and place < keys.size and keys[place] == key else -1)
+            reachable = (parent == 0 or nodes[parent] >= 0) and rank < width
+            nodes.append(place if reachable and place < keys.size and keys[place] == key else -1)
         chosen = np.zeros(self.nodes, dtype=np.bool_)
-        chosen[[node for node in found if node >= 0]] = True
+        chosen[[node for node in nodes if node >= 0]] = True
         return chosen
 
     def tree(self, chosen: Chosen) -> Tree:
@@ -153,16 +153,16 @@ def _number(paths: Ids, width: int) -> tuple[Ids, Ids]:
     """
     parents: list[NDArray[np.int64]] = []
     ranks: list[NDArray[np.int64]] = []
-    known = 0
+    numbered = 0
     above = np.full(paths.shape[0], -1, dtype=np.int64)
     for level in range(paths.shape[1]):
         alive = paths[:, level] >= 0
         keys = (above[alive] + 1) * width + paths[alive, level]
         nodes = np.unique(keys)
-        paths[alive, level] = known + np.searchsorted(nodes, keys)
+        paths[alive, level] = numbered + np.searchsorted(nodes, keys)
         parents.append(nodes // width - 1)
         ranks.append(nodes % width)
-        known += nodes.size
+        numbered += nodes.size
         above = paths[:, level].astype(np.int64)
     return np.concatenate(parents).astype(np.int32), np.concatenate(ranks).astype(np.int32)
 

@@ -46,7 +46,7 @@ def by_size(
     correction = device.constants.corrections.get("gemm")
     if correction is None:
         return timing
-    x, above = (np.log(each) * _PER_OCTAVE for each in (rows, padded))
+    x, above = (np.log(count) * _PER_OCTAVE for count in (rows, padded))
     if np.size(outputs) != 1 or np.size(inputs) != 1:
         sizes = [np.log(size) * _PER_OCTAVE for size in (outputs, inputs)]
         logs, at_padded = (interpolated(correction, at, *sizes) for at in (x, above))

@@ -134,13 +134,13 @@ def _of_other(work: Work, other: Array, rows: Array, outputs: Array, read: Array
 
     Args:
         work: at `rows`.
-        other: rows that are asked about.
+        other: rows of the predicted product.
         rows: M.
         outputs: N.
         read: values of an input vector, in those of an output.
     """
     if np.size(outputs) == 1 and np.size(read) == 1:  # the weights are the same at all rows
-        work, rows = Work(*(np.asarray(each.flat[0]) for each in work)), np.asarray(rows.flat[0])
+        work, rows = Work(*(np.asarray(value.flat[0]) for value in work)), np.asarray(rows.flat[0])
     written = work.written_bytes / rows
     return Work(
         work.flops / rows * other,

@@ -33,13 +33,13 @@ def place(timing: Timing, sizes: Mapping[str, Number] | None = None) -> Place:
     distinguished by.
     """
     where = shares(timing)
-    known = {
+    axes = {
         name: np.asarray(size, dtype=np.float64)
         for name, size in (sizes or {}).items()
         if name in SIZES
     }
-    shape = np.broadcast_shapes(where.launch.shape, *(each.shape for each in known.values()))
-    return Place({"launch": where.launch, "compute": where.compute, **known}, shape)
+    shape = np.broadcast_shapes(where.launch.shape, *(size.shape for size in axes.values()))
+    return Place({"launch": where.launch, "compute": where.compute, **axes}, shape)
 
 
 def holds(regimes: Regimes, where: Place) -> Mask:
@@ -89,9 +89,9 @@ def log_bounds(residuals: Residuals, operation: str, where: Place) -> tuple[Arra
 
 def _ends_at(regimes: Regimes, at: Mapping[str, float]) -> tuple[float, float] | None:
     """Ends of the first regime that a single call lies in, as `holds` has it."""
-    known = [at.get(axis) for axis in regimes.axes]
+    values = [at.get(axis) for axis in regimes.axes]
     for spans, ends in regimes.by_regime:
-        for x, (low, high) in zip(known, spans, strict=True):
+        for x, (low, high) in zip(values, spans, strict=True):
             if not (low <= x < high if x is not None else (low, high) == (0.0, math.inf)):
                 break
         else:

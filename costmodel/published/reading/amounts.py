@@ -53,8 +53,8 @@ def token_count(text: str) -> int | None:
         return round(
             (_scaled(between[1], between[2] or between[4]) + _scaled(between[3], between[4])) / 2.0
         )
-    found = _COUNT.search(text)
-    return None if found is None else round(_scaled(found[1], found[2]))
+    match = _COUNT.search(text)
+    return None if match is None else round(_scaled(match[1], match[2]))
 
 
 def _scaled(digits: str, suffix: str | None) -> float:

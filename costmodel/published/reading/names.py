@@ -37,7 +37,7 @@ _VERSION = re.compile(r"-v\d+(\.\d+)?$", re.IGNORECASE)
 
 
 class ReadName(NamedTuple):
-    """What a name was read as, and what has to be said of that; empty for nothing."""
+    """What a name was read as, and a remark on that reading; empty where it is exact."""
 
     name: str
     remark: str
@@ -49,12 +49,12 @@ def _table() -> dict[str, Any]:
 
 
 def system_name(text: str) -> str:
-    """A system's name without what is said in parentheses, `(baseline in Sequoia)` for one."""
+    """A system's name without the text in parentheses, `(baseline in Sequoia)` for one."""
     return _PARENTHESES.sub("", text).strip()
 
 
 def method_of_system(text: str) -> tuple[Method, str]:
-    """The entry that a system's name stands for, and what has to be said of it.
+    """The entry that a system's name stands for, and a remark on how it is priced.
 
     Raises:
         UnknownNameError: neither a title, a slug nor a name of `sources.toml`; the nearest titles
@@ -68,11 +68,11 @@ def method_of_system(text: str) -> tuple[Method, str]:
             own,
             f"priced as {own.title}, whose passes are of the same kind" if "like" in listed else "",
         )
-    known = _titles()
-    slug = known.get(_plain(name)) or known.get(_plain(text))
+    slugs = _titles()
+    slug = slugs.get(_plain(name)) or slugs.get(_plain(text))
     if slug is None:
         raise UnknownNameError(
-            "system", name[:200], [load_method(each).title for each in method_names()]
+            "system", name[:200], [load_method(method).title for method in method_names()]
         )
     return load_method(slug), ""
 
@@ -104,40 +104,40 @@ def model_of(text: str) -> ReadName:
     >>> model_of("Llama2-7B-128K (Yarn)").name, model_of("QwQ-32B").name
     ('llama-2-7b', 'qwen2.5-32b')
     """
-    found = _model_of(text.strip())
-    if isinstance(found, ReadName):
-        return found
-    raise UnknownNameError("model", text.strip()[:200], found)
+    model = _model_of(text.strip())
+    if isinstance(model, ReadName):
+        return model
+    raise UnknownNameError("model", text.strip()[:200], model)
 
 
 @lru_cache(maxsize=4096)
-def _model_of(wanted: str) -> ReadName | tuple[str, ...]:
+def _model_of(text: str) -> ReadName | tuple[str, ...]:
     """The shipped model of a name; the names that are known where none is that one's."""
-    for name, found in _table()["models"].items():
-        if name.casefold() == wanted.casefold():
-            remark = f"{wanted} is priced as {found['model']}: {found['because']}"
-            return ReadName(found["model"], "" if found["because"] == "stated" else remark)
-    known: tuple[str, ...] = ()
-    for each in _spellings(wanted):
-        if each != wanted and any(
-            each.casefold() == name.casefold() for name in _table()["models"]
+    for name, entry in _table()["models"].items():
+        if name.casefold() == text.casefold():
+            remark = f"{text} is priced as {entry['model']}: {entry['because']}"
+            return ReadName(entry["model"], "" if entry["because"] == "stated" else remark)
+    nearest: tuple[str, ...] = ()
+    for spelling in _spellings(text):
+        if spelling != text and any(
+            spelling.casefold() == name.casefold() for name in _table()["models"]
         ):
-            return _model_of(each)
+            return _model_of(spelling)
         try:
-            return ReadName(named_model(each).name, "")
+            return ReadName(named_model(spelling).name, "")
         except UnknownNameError as error:
-            known = error.known
-    return known
+            nearest = error.known
+    return nearest
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """A name as it stands, and with less and less of what says nothing about shapes."""
-    for each in dict.fromkeys((text, _PARENTHESES.sub("", text).strip())):
-        if not each:
+    """A name as it stands, and with more and more of the parts dropped that do not affect shapes."""
+    for form in dict.fromkeys((text, _PARENTHESES.sub("", text).strip())):
+        if not form:
             continue
-        plain = _CONTEXT_SUFFIX.sub("", each)
-        spaced = _FAMILY.sub(lambda found: f"{found[1]}-", plain)
-        yield from dict.fromkeys((each, plain, spaced, _VERSION.sub("", spaced)))
+        plain = _CONTEXT_SUFFIX.sub("", form)
+        spaced = _FAMILY.sub(lambda match: f"{match[1]}-", plain)
+        yield from dict.fromkeys((form, plain, spaced, _VERSION.sub("", spaced)))
 
 
 def engine_of(row: PublishedRow) -> ReadName:
@@ -145,12 +145,12 @@ def engine_of(row: PublishedRow) -> ReadName:
     else none.
     """
     for text in (row.notes, f"{row.system} {row.draft} {row.baseline_unit}", row.source):
-        found = [engine for word, engine in _ENGINE_WORDS.items() if word in text.casefold()]
-        if found:
-            return ReadName(found[0], "")
-    for each in _table()["engines"]:
-        if any(word.casefold() in row.source.casefold() for word in each["words"]):
-            return ReadName(each["engine"], "")
+        engines = [engine for word, engine in _ENGINE_WORDS.items() if word in text.casefold()]
+        if engines:
+            return ReadName(engines[0], "")
+    for entry in _table()["engines"]:
+        if any(word.casefold() in row.source.casefold() for word in entry["words"]):
+            return ReadName(entry["engine"], "")
     return ReadName(
         "none", "the source's engine is not known: passes alone, without any engine's overhead"
     )
@@ -161,9 +161,9 @@ def captures_drafts(row: PublishedRow) -> bool:
     layer.
     """
     return any(
-        each.get("captured_drafts", False)
-        for each in _table()["engines"]
-        if any(word.casefold() in row.source.casefold() for word in each["words"])
+        entry.get("captured_drafts", False)
+        for entry in _table()["engines"]
+        if any(word.casefold() in row.source.casefold() for word in entry["words"])
     )
 
 
@@ -185,10 +185,12 @@ def offloaded_cache(row: PublishedRow, devices: int) -> Offloaded | None:
         row: whose source is looked up.
         devices: that it ran on.
     """
-    for each in _table()["offloaded_caches"]:
-        share = each["by_devices"].get(str(devices))
-        if share is not None and any(word in row.source for word in each["words"]):
-            return Offloaded(share, each["baseline_by_devices"].get(str(devices)), each["because"])
+    for entry in _table()["offloaded_caches"]:
+        share = entry["by_devices"].get(str(devices))
+        if share is not None and any(word in row.source for word in entry["words"]):
+            return Offloaded(
+                share, entry["baseline_by_devices"].get(str(devices)), entry["because"]
+            )
     return None
 
 
@@ -201,9 +203,9 @@ def context_of(row: PublishedRow, output_tokens: int) -> tuple[int, str]:
     """
     lengths: Mapping[str, int] = _table()["prompts"]
     if "image" in row.prompt:
-        known = lengths.get(f"image+text {row.target}")
-        if known is not None:
-            return known, f"{known} tokens of image and text"
+        tokens = lengths.get(f"image+text {row.target}")
+        if tokens is not None:
+            return tokens, f"{tokens} tokens of image and text"
     stated = token_count(row.prompt)
     if stated is not None and "shot" not in row.prompt and "image" not in row.prompt:
         return stated + output_tokens // 2, ""

@@ -92,7 +92,7 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
         (7, 5)
     """
     if window := _WINDOW.search(text):
-        level, width, guess = (int(each) for each in window.groups())
+        level, width, guess = (int(count) for count in window.groups())
         own = replace(
             method.shape,
             kind="window",
@@ -102,7 +102,7 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
         )
         return StatedShape(chain=level - 1, shape=own)
     if states := _STATES.search(text):
-        trees, inputs = ([int(each) for each in part.split(",")] for part in states.groups())
+        trees, inputs = ([int(width) for width in part.split(",")] for part in states.groups())
         remark = "every step is taken to be in the last state, the one with most prompt tokens"
         # inputs are candidates and prompt tokens behind them; the code puts the root and its prompt
         # tokens on top
@@ -114,8 +114,8 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
         tree = reads(text, method, least_levels)
         if tree is not None:
             return tree
-    if found := _CHAIN.search(text):
-        length = _bounded(int(next(each for each in found.groups() if each)))
+    if match := _CHAIN.search(text):
+        length = _bounded(int(next(group for group in match.groups() if group)))
         if method.shape.kind == "window":  # one block, without guesses beside it
             return StatedShape(
                 chain=length, shape=replace(method.shape, nodes=length, guesses=1, riding=0)
@@ -143,7 +143,7 @@ def _levelled(text: str, method: Method, least_levels: int) -> StatedShape | Non
     """A tree of which every level is known."""
     if levels := _LEVELS.search(text):
         return StatedShape(
-            tree=tree_of_levels([int(each) for each in re.split(r"[/,]", levels[1])])
+            tree=tree_of_levels([int(width) for width in re.split(r"[/,]", levels[1])])
         )
     grid = _GRID.search(text) or _GRID_SAID.search(text)
     return StatedShape(tree=side_by_side(int(grid[1]), int(grid[2]))) if grid else None
@@ -181,9 +181,9 @@ def _of_unknown_size(text: str, method: Method, least_levels: int) -> StatedShap
     if passes and method.draft:
         levels = int(passes[1]) * max(method.draft[0].depths_per_pass, 1)
     nodes = method.shape.nodes or ASSUMED_NODES
-    found = _sized(nodes, levels, least_levels)
+    sized = _sized(nodes, levels, least_levels)
     remark = f"the tree's size is not stated: {nodes} tokens ASSUMED"
-    return replace(found, remark="; ".join(filter(None, (remark, found.remark))))
+    return replace(sized, remark="; ".join(filter(None, (remark, sized.remark))))
 
 
 def side_by_side(chains: int, length: int) -> Tree:

@@ -41,15 +41,6 @@ class StatedAcceptance:
     by_depth: tuple[float, ...] = ()
     siblings: tuple[float, ...] = ()
 
-    @property
-    def known(self) -> bool:
-        """Whether anything is stated."""
-        return (
-            self.tokens_per_step is not None
-            or self.rate is not None
-            or bool(self.by_depth or self.siblings)
-        )
-
 
 def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> StatedAcceptance:
     """The acceptance that a cell states; a mean that leaves out the bonus token is one more here.
@@ -71,18 +62,18 @@ def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> Stated
     tau, rate = _TAU.search(text), _RATE.search(text)
     tokens = float(tau[1]) if tau else None
     if tokens is not None:
-        named = {each.casefold() for each in _ROWS_WITHOUT_BONUS.findall(notes)}
+        named = {row.casefold() for row in _ROWS_WITHOUT_BONUS.findall(notes)}
         without = _WITHOUT_BONUS.search(text) or system.partition(" ")[0].casefold() in named
         tokens = round(tokens + (1.0 if without else 0.0), 9)
     depths: tuple[float, ...] = ()
     if positions := _POSITIONS.search(text):
-        depths = _unconditional([float(each) for each in positions[1].split()])
+        depths = _unconditional([float(rate) for rate in positions[1].split()])
     elif firsts := _FIRST.findall(text):
         depths = _unconditional(_spread({int(at): float(mean) for at, mean in firsts}))
     value = float(rate[1]) / (100.0 if rate[2] else 1.0) if rate and not depths else None
     vector = _VECTOR.search(notes)
     siblings = (
-        tuple(float(each) for each in vector[1].strip(" ,").split(","))
+        tuple(float(share) for share in vector[1].strip(" ,").split(","))
         if vector and not text
         else ()
     )
@@ -96,22 +87,22 @@ def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> Stated
 
 def _unconditional(rates: list[float]) -> tuple[float, ...]:
     """Products of conditional rates, never above 1."""
-    found, reached = [], 1.0
-    for each in rates:
-        reached = round(reached * min(each, 1.0), 9)
-        found.append(reached)
-    return tuple(found)
+    products, reached = [], 1.0
+    for rate in rates:
+        reached = round(reached * min(rate, 1.0), 9)
+        products.append(reached)
+    return tuple(products)
 
 
 def _spread(means: dict[int, float]) -> list[float]:
     """Rates by position whose means over the first n positions are those given; constant between
     known lengths.
     """
-    found: list[float] = []
+    rates: list[float] = []
     for before, after in pairwise([0, *sorted(means)]):
         total = means[after] * after - (means[before] * before if before else 0.0)
-        found += [min(max(total / (after - before), 0.0), 1.0)] * (after - before)
-    return found
+        rates += [min(max(total / (after - before), 0.0), 1.0)] * (after - before)
+    return rates
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,12 +127,12 @@ class StatedDraftCost:
         """Seconds of drafting in a step of so many draft passes; None where nothing is stated."""
         if self.step_s is not None:
             return self.step_s
-        each = (
+        pass_s = (
             self.pass_s
             if self.pass_s is not None
             else (None if self.ratio is None else self.ratio * plain_s)
         )
-        return None if each is None else passes * each
+        return None if pass_s is None else passes * pass_s
 
 
 def stated_draft_cost(text: str) -> StatedDraftCost:
@@ -153,9 +144,9 @@ def stated_draft_cost(text: str) -> StatedDraftCost:
     verifying = _VERIFYING.search(text)
     verify_s = round(1e-3 * float(verifying[1]), 12) if verifying else 0.0
     if whole := _PER_ROUND.search(text):
-        ends = [float(each) for each in whole.groups() if each]
+        ends = [float(end) for end in whole.groups() if end]
         return StatedDraftCost(step_s=round(1e-3 * sum(ends) / len(ends), 12), verify_s=verify_s)
-    if each := _PER_TOKEN.search(text):
-        return StatedDraftCost(pass_s=1e-3 * float(each[1] or each[2]), verify_s=verify_s)
+    if per_token := _PER_TOKEN.search(text):
+        return StatedDraftCost(pass_s=1e-3 * float(per_token[1] or per_token[2]), verify_s=verify_s)
     ratio = _RATIO.search(text)
     return StatedDraftCost(ratio=float(ratio[1]) if ratio else None, verify_s=verify_s)

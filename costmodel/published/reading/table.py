@@ -140,8 +140,8 @@ class PublishedRow:
     @property
     def published(self) -> float | None:
         """The number that the row is there for: its value, else its speedup, else its baseline."""
-        known = (self.value, self.speedup, self.baseline)
-        return next((each for each in known if each is not None), None)
+        values = (self.value, self.speedup, self.baseline)
+        return next((value for value in values if value is not None), None)
 
     @property
     def quantity(self) -> str:
@@ -188,25 +188,25 @@ def _lines(stream: Any) -> Iterator[tuple[int, list[str]]]:
 
 def _kind(header: Sequence[str], path: Path) -> str:
     kind = "refining" if "tps" in header or "model" in header else "drafting"
-    wanted = COLUMNS[kind]
+    columns = COLUMNS[kind]
     for name in header:
-        if name not in wanted:
-            raise UnknownNameError("column", name[:80], wanted, file=path)
+        if name not in columns:
+            raise UnknownNameError("column", name[:80], columns, file=path)
         if header.count(name) > 1:
-            raise InputError("stands there more than once", file=path, key=name)
-    for name in wanted:
+            raise InputError("the header names the column more than once", file=path, key=name)
+    for name in columns:
         if name not in header:
             raise InputError(
-                f"lacks the column; needed are {', '.join(wanted)}", file=path, key=name
+                f"lacks the column; needed are {', '.join(columns)}", file=path, key=name
             )
     return kind
 
 
 def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> PublishedRow:
-    given = {
+    cell_by_column = {
         name: cell.strip()[:MOST_CHARACTERS] for name, cell in zip(header, cells, strict=False)
     }
-    of = given.get
+    of = cell_by_column.get
     shared: dict[str, Any] = {
         "line": line,
         "kind": kind,
@@ -222,7 +222,7 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
         "data": of("dataset", ""),
         "notes": of("notes", ""),
         "speedup": number(of("speedup", "")),
-        "problem": _problem(header, cells, given),
+        "problem": _problem(header, cells, cell_by_column),
     }
     if kind == "refining":
         if shared["group"] == "full" and not _states_prompt(
@@ -276,20 +276,20 @@ def _states_prompt(prompt: str, data: str) -> bool:
     return ("shot" not in prompt and token_count(prompt) is not None) or data.startswith("ImageNet")
 
 
-def _problem(header: Sequence[str], cells: Sequence[str], given: Mapping[str, str]) -> str:
+def _problem(header: Sequence[str], cells: Sequence[str], cell_by_column: Mapping[str, str]) -> str:
     """Why a row cannot be read; empty where it can."""
     if len(cells) != len(header):
         return f"has {len(cells)} cells and the header {len(header)}"
-    if not given.get("system"):
+    if not cell_by_column.get("system"):
         return "names no system"
-    stated = given.get("completeness", "")
+    stated = cell_by_column.get("completeness", "")
     if stated.casefold().replace("-", " ").partition(" ")[0] not in _GROUPS:
         return f"completeness must begin with one of {', '.join(_GROUPS)}, got {stated[:40]!r}"
     for name in ("value", "speedup", "baseline_value", "tps", "tps_baseline"):
-        text = given.get(name, "")
-        found = number(text)
-        if text and found is None:
+        text = cell_by_column.get(name, "")
+        amount = number(text)
+        if text and amount is None:
             return f"{name} is no single number: {text[:40]!r}"
-        if found is not None and found <= 0.0 and not is_range(text):
+        if amount is not None and amount <= 0.0 and not is_range(text):
             return f"{name} must be above 0, got {text[:40]!r}"
     return ""

@@ -57,23 +57,23 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     context = token_count(row.prompt)
     if context is None:
         raise InputError("states no length of the requests", key="prompt_len", value=row.prompt)
-    told = tuple(
+    remarks = tuple(
         filter(None, (model.remark, remark, "run layer by layer, as the source's own system"))
     )
     if row.unit.startswith("ms/token"):
-        return Prediction(row=row, predicted=1e3 * _token_s(setting, row, context), remarks=told)
+        return Prediction(row=row, predicted=1e3 * _token_s(setting, row, context), remarks=remarks)
     schedule, assumed = _schedule(row, context)
     if row.data.startswith("decode speedup"):
         return Prediction(
-            row=row, predicted=_decode_speedup(setting, schedule, context), remarks=told
+            row=row, predicted=_decode_speedup(setting, schedule, context), remarks=remarks
         )
-    told = (*told, *assumed)
+    remarks = (*remarks, *assumed)
     separate, mixed = _separate_s(setting, schedule), _mixed_s(setting, schedule)
     if row.unit == "s":
         return Prediction(
-            row=row, predicted=mixed, speedup=separate / mixed, baseline=separate, remarks=told
+            row=row, predicted=mixed, speedup=separate / mixed, baseline=separate, remarks=remarks
         )
-    return Prediction(row=row, predicted=separate / mixed, remarks=told)
+    return Prediction(row=row, predicted=separate / mixed, remarks=remarks)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,13 +161,13 @@ def _mixed_s(setting: Setting, s: _Schedule) -> float:
     any.
     """
     context = s.prompt + s.output / 2.0
-    each = _decode_s(setting, s.decodes, context)
-    each += float(
+    pass_s = _decode_s(setting, s.decodes, context)
+    pass_s += float(
         mixed_prefill_s(setting, prompt_tokens=float(s.chunk), decode_rows=s.decodes, drafts=False)
     )
-    each += _reread_s(setting, float(s.chunk), max(s.prompt - s.chunk, 0.0) / 2.0)
+    pass_s += _reread_s(setting, float(s.chunk), max(s.prompt - s.chunk, 0.0) / 2.0)
     left = max(s.batch * s.output - s.chunks * s.decodes, 0.0) / s.batch
-    return s.chunks * each + left * _decode_s(setting, float(s.batch), context)
+    return s.chunks * pass_s + left * _decode_s(setting, float(s.batch), context)
 
 
 def _decode_speedup(setting: Setting, s: _Schedule, context: int) -> float:
@@ -210,10 +210,10 @@ def _reread_s(setting: Setting, chunk: float, before: float) -> float:
             setting.deployment,
             batch=1.0,
             query_tokens=chunk,
-            context=each,
+            context=tokens_before,
             logits="none",
             prefill=True,
         ).seconds
-        for each in (before, 0.0)
+        for tokens_before in (before, 0.0)
     )
     return float(reads["attention"] - fresh["attention"])

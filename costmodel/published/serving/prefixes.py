@@ -79,25 +79,28 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     attention_s = sum(float(cost.seconds[name]) for name in _ATTENTION if name in cost.seconds)
     floor = _floor_s(row, beside)
     if floor is None:
-        seconds, told = _by_pytorch(d, cost, batch), ""
+        seconds, assumption = _by_pytorch(d, cost, batch), ""
     else:
-        seconds, told = floor + attention_s, "without attention as measured in the same source"
+        seconds, assumption = (
+            floor + attention_s,
+            "without attention as measured in the same source",
+        )
     return Prediction(
         row=row,
         predicted=in_unit(row.unit, 1.0, seconds, batch),
-        remarks=tuple(filter(None, (remark, told))),
+        remarks=tuple(filter(None, (remark, assumption))),
     )
 
 
 def _floor_s(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> float | None:
     """Seconds of the same step without attention, as a row of the same source states it."""
-    for each in beside:
+    for other in beside:
         if (
-            _FLOOR in each.prompt
-            and (each.target, each.batch) == (row.target, row.batch)
-            and each.value
+            _FLOOR in other.prompt
+            and (other.target, other.batch) == (row.target, row.batch)
+            and other.value
         ):
-            return int(row.batch) / (1e3 * each.value)
+            return int(row.batch) / (1e3 * other.value)
     return None
 
 
@@ -120,13 +123,13 @@ def _by_pytorch(d: Deployment, cost: PassCost, batch: int) -> float:
 def _with_nccl(d: Deployment, cost: PassCost, batch: int) -> float:
     """Seconds of a pass whose all-reduces are PyTorch's."""
     message = batch * d.architecture.hidden * d.precision.residual_bytes
-    each = kernels.allreduce(
+    allreduce_s = kernels.allreduce(
         d.device, np.asarray(message), d.tensor_parallel, backend="nccl"
     ).seconds
     return (
         float(cost.total_s)
         - float(cost.seconds["allreduce"])
-        + 2.0 * d.architecture.layers * float(each)
+        + 2.0 * d.architecture.layers * float(allreduce_s)
     )
 
 

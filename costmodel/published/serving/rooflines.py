@@ -64,7 +64,7 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     ]
     device = load_device(stated_device(row.hardware.replace("roofline", "")).profile, overrides)
     batch, tokens = batch_of(row), int(block[1])
-    longer, one = (_layer_s(device, batch, each, context) for each in (tokens, 1))
+    longer, one = (_layer_s(device, batch, rows, context) for rows in (tokens, 1))
     return Prediction(
         row=row,
         predicted=longer / one,
@@ -96,4 +96,4 @@ def _layer_s(device: Device, batch: int, tokens: int, context: int) -> float:
         activation_bytes=1.0,
     )
     parts = [*work, (attention, "bf16")]
-    return float(sum(float(kernels.roofline(device, each, dtype).seconds) for each, dtype in parts))
+    return float(sum(float(kernels.roofline(device, work, dtype).seconds) for work, dtype in parts))

@@ -61,10 +61,10 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
         model = "deepseek-v3" if "MLA" in row.target else "step-3"
         requests = batch_of(row) / int(row.devices)
         seconds = _attention_s(model, requests, float(context), _FP8_PRODUCTS, device)
-        told = "8-bit products, a 16-bit cache, the requests dealt out to the devices"
-        return Prediction(row=row, predicted=1e6 * seconds, remarks=(told,))
-    told = "three micro-batches, nodes of eight devices; every layer taken as one with experts"
-    return Prediction(row=row, predicted=_deployed(row, float(context), device), remarks=(told,))
+        remark = "8-bit products, a 16-bit cache, the requests dealt out to the devices"
+        return Prediction(row=row, predicted=1e6 * seconds, remarks=(remark,))
+    remark = "three micro-batches, nodes of eight devices; every layer taken as one with experts"
+    return Prediction(row=row, predicted=_deployed(row, float(context), device), remarks=(remark,))
 
 
 def _deployed(row: PublishedRow, context: float, device: Device) -> float:

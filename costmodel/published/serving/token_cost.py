@@ -59,7 +59,7 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
         windowed_kv="fp8" if mixed else None,
         whole_latent=whole,
     )
-    told = [
+    remarks = [
         "8-bit caches and products",
         "as the source counts latent attention" if whole else "",
         model.remark,
@@ -73,7 +73,10 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
         price = token_price(work, _priced(row), "fp8")
         predicted = 1e6 * float(price.feed_forward_usd if feed_forward else price.attention_usd)
     return Prediction(
-        row=row, predicted=predicted, remarks=tuple(each for each in told if each), computed=True
+        row=row,
+        predicted=predicted,
+        remarks=tuple(remark for remark in remarks if remark),
+        computed=True,
     )
 
 
@@ -84,9 +87,9 @@ def _priced(row: PublishedRow) -> Device:
     Raises:
         InputError: the notes do not price it.
     """
-    found = re.search(rf"{re.escape(row.hardware)} \$(\d*\.?\d+)(?:/h)?\s+([^,;]*)", row.notes)
-    rates = _NUMBERS.findall(re.sub(r"\([^)]*\)", "", found[2])) if found else []
-    if found is None or len(rates) < 2:
+    match = re.search(rf"{re.escape(row.hardware)} \$(\d*\.?\d+)(?:/h)?\s+([^,;]*)", row.notes)
+    rates = _NUMBERS.findall(re.sub(r"\([^)]*\)", "", match[2])) if match else []
+    if match is None or len(rates) < 2:
         raise InputError(
             "states no price, peak and bandwidth of the device", key="notes", value=row.hardware
         )
@@ -94,7 +97,7 @@ def _priced(row: PublishedRow) -> Device:
     return load_device(
         stated_device(row.hardware).profile,
         [
-            f"device.price_usd_per_hour={float(found[1])}",
+            f"device.price_usd_per_hour={float(match[1])}",
             f"device.peak_flops_per_s.fp8={peak}",
             f"device.bandwidth_bytes_per_s={bandwidth}",
         ],

@@ -57,7 +57,7 @@ def at(setting, acceptance, batch=1, context=1024, known=True):
         law,
         batch=batch,
         context=context,
-        known=known,
+        has_recording=known,
         generator=np.random.default_rng(0),
     )
 

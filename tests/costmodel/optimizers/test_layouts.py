@@ -92,7 +92,7 @@ def test_a_point_is_the_best_chain_of_its_layout_that_fits(model, device):
 
 
 def test_experts_are_spread_where_there_are_any():
-    assert [each.name for each in layouts_of("llama-3.1-8b", asked=3)] == [
+    assert [each.name for each in layouts_of("llama-3.1-8b", tensor_parallel=3)] == [
         "tp 1",
         "tp 2",
         "tp 3",

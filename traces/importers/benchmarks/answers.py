@@ -73,8 +73,8 @@ def read(path: str | Path) -> AcceptanceTrace:
         models.add(expect_name(row.get("model_id", ""), file, f"{name}.model_id"))
         choices += list(_choices(row, file, name))
     steps, tokens = (
-        sum(sum(each.steps) for each in choices),
-        sum(sum(each.tokens) for each in choices),
+        sum(sum(choice.steps) for choice in choices),
+        sum(sum(choice.tokens) for choice in choices),
     )
     if not steps:
         raise InputError("must hold an answer with a decoding step", file=file, key="choices")
@@ -84,10 +84,10 @@ def read(path: str | Path) -> AcceptanceTrace:
         f"{tokens} new tokens in {steps} steps over {len(choices)} answers ({tokens / steps:.4f}"
         " per step)."
     )
-    listed = [bool(each.lengths) for each in choices]
+    listed = [bool(choice.lengths) for choice in choices]
     if all(listed):
         note = f"{counts} The shape of the drafts, a chain or a tree, is not in the file."
-        requests = list(itertools.chain.from_iterable(_turns(each, file) for each in choices))
+        requests = list(itertools.chain.from_iterable(_turns(choice, file) for choice in choices))
         extra = {"steps": steps, "new_tokens": tokens}
         about = Provenance(
             model=model, method=method, recorder_version="answer file", notes=note, extra=extra
@@ -101,7 +101,7 @@ def read(path: str | Path) -> AcceptanceTrace:
         raise InputError(
             f"must not be fewer than the {steps} steps", file=file, key="new_tokens", value=tokens
         )
-    alphas = [each.alpha for each in choices if each.alpha is not None]
+    alphas = [choice.alpha for choice in choices if choice.alpha is not None]
     return counted(
         file,
         source="answer file",
@@ -117,20 +117,20 @@ def read(path: str | Path) -> AcceptanceTrace:
 
 
 def _method(models: Iterable[str]) -> str:
-    """The slug of the one method that the models' names tell; empty where they tell none, or
+    """The slug of the one method that the models' names contain; empty where they contain none, or
     several.
     """
     words = {word for model in models for word in re.split(r"[^a-z0-9]+", model.casefold())}
-    told = {_METHODS[word] for word in words & _METHODS.keys()}
-    return told.pop() if len(told) == 1 else ""
+    methods = {_METHODS[word] for word in words & _METHODS.keys()}
+    return methods.pop() if len(methods) == 1 else ""
 
 
 def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
     question = expect_name(row.get("question_id", name), file, f"{name}.question_id")
     kind = expect_name(row.get("category", ""), file, f"{name}.category")
-    for index, each in enumerate(expect_list(row.get("choices"), file, f"{name}.choices")):
+    for index, entry in enumerate(expect_list(row.get("choices"), file, f"{name}.choices")):
         key = f"{name}.choices[{index}]"
-        choice = expect_object(each, file, key)
+        choice = expect_object(entry, file, key)
         counted_by = next((k for k in _STEPS if k in choice), "decoding_steps")
         last = [
             expect_whole(n, file, f"{key}.{counted_by}")

@@ -62,9 +62,9 @@ def read_guidellm(path: str | Path) -> AcceptanceTrace:
         inner = [
             report.get("speculative_decoding") for report in reports if isinstance(report, dict)
         ]
-        found = next((each for each in (*inner, *reports) if is_record(each)), None)
-        if found is not None:
-            records.append(record_of(found, file, name))
+        first_report = next((record for record in (*inner, *reports) if is_record(record)), None)
+        if first_report is not None:
+            records.append(record_of(first_report, file, name))
     return pooled(records, file, source="guidellm")
 
 
@@ -112,18 +112,20 @@ def read_genai_requests(path: str | Path) -> RequestTrace:
     file = str(path)
     document = expect_object(parse_json(read_text(path), file), file, "document")
     rows = []
-    for index, each in enumerate(expect_list(document.get("experiments"), file, "experiments")):
+    for index, experiment in enumerate(
+        expect_list(document.get("experiments"), file, "experiments")
+    ):
         key = f"experiments[{index}].requests"
-        requests = expect_object(each, file, f"experiments[{index}]").get("requests")
+        requests = expect_object(experiment, file, f"experiments[{index}]").get("requests")
         for number, request in enumerate(expect_list(requests, file, key)):
             sent = expect_object(request, file, f"{key}[{number}]")
             usage = _usage(sent)
             if usage is None:
-                wanted = (
+                rule = (
                     "responses must report usage (--extra-inputs stream_options:...): text alone"
-                    " tells no tokens"
+                    " has no token counts"
                 )
-                raise InputError(wanted, file=file, key=f"{key}[{number}].response_outputs")
+                raise InputError(rule, file=file, key=f"{key}[{number}].response_outputs")
             start = _number(sent.get("timestamp"), file, f"{key}[{number}].timestamp") * NANO
             tokens = [
                 _number(usage.get(k), file, f"{key}[{number}].{k}")
@@ -139,10 +141,10 @@ def _usage(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         text = output.get("response") if isinstance(output, dict) else None
         if isinstance(text, str) and '"usage"' in text:
             try:
-                found = parse_json(text.strip().removeprefix("data:"), "response")
+                response = parse_json(text.strip().removeprefix("data:"), "response")
             except InputError:
                 continue
-            usage = found.get("usage") if isinstance(found, dict) else None
+            usage = response.get("usage") if isinstance(response, dict) else None
             if isinstance(usage, dict):
                 return usage
     return None
@@ -157,8 +159,8 @@ def _records(sample: Sample) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _guidellm_requests(path: str | Path, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     document = expect_object(parse_json(read_text(path), file), file, "document")
-    for index, each in enumerate(expect_list(document.get("benchmarks"), file, "benchmarks")):
-        requests = expect_object(each, file, f"benchmarks[{index}]").get("requests")
+    for index, benchmark in enumerate(expect_list(document.get("benchmarks"), file, "benchmarks")):
+        requests = expect_object(benchmark, file, f"benchmarks[{index}]").get("requests")
         listed = requests.get("successful") if isinstance(requests, dict) else requests
         for number, request in enumerate(
             expect_list(listed, file, f"benchmarks[{index}].requests")
@@ -182,10 +184,10 @@ def _flat(request: Mapping[str, Any]) -> dict[str, Any]:
                 if v is not None
             }
             flat |= {k: v for k, v in inner.items() if v is not None}
-    for name, wanted in (("input_metrics", _PROMPTS[0]), ("output_metrics", _OUTPUTS[0])):
+    for name, flat_name in (("input_metrics", _PROMPTS[0]), ("output_metrics", _OUTPUTS[0])):
         inner = request.get(name)
         if isinstance(inner, dict):
-            flat[wanted] = inner.get("total_tokens") or inner.get("text_tokens")
+            flat[flat_name] = inner.get("total_tokens") or inner.get("text_tokens")
     return flat | {k: v for k, v in request.items() if v is not None}
 
 

@@ -48,9 +48,9 @@ def read(path: str | Path, *, match_rate: float | None = None) -> AcceptanceTrac
     requests = expect_list(document.get("requests"), file, "requests")
     ignored = set(document) - _TOP_KEYS
     ids, kinds, prompts, emitted, drafted = [], [], [], [], []
-    for index, each in enumerate(requests):
+    for index, entry in enumerate(requests):
         key = f"requests[{index}]"
-        request = expect_object(each, file, key)
+        request = expect_object(entry, file, key)
         ignored |= set(request) - _REQUEST_KEYS
         ids.append(expect_name(request.get("id", index), file, f"{key}.id"))
         kinds.append(expect_name(request.get("kind", ""), file, f"{key}.kind"))
@@ -59,8 +59,8 @@ def read(path: str | Path, *, match_rate: float | None = None) -> AcceptanceTrac
         if request.get("drafted") is not None:
             drafted.append(lengths_of(request["drafted"], file, f"{key}.drafted", 0))
             if drafted[-1].size != emitted[-1].size:
-                wanted = f"must be as long as emitted ({emitted[-1].size})"
-                raise InputError(wanted, file=file, key=f"{key}.drafted", value=drafted[-1].size)
+                rule = f"must be as long as emitted ({emitted[-1].size})"
+                raise InputError(rule, file=file, key=f"{key}.drafted", value=drafted[-1].size)
     if len(drafted) not in (0, len(emitted)):
         raise InputError(
             "drafted must stand in every request or in none", file=file, key="requests"
@@ -72,7 +72,7 @@ def read(path: str | Path, *, match_rate: float | None = None) -> AcceptanceTrac
         request_ids=tuple(ids),
         prompt_kinds=tuple(kinds),
         prompt_tokens=np.asarray(prompts, dtype=np.int32),
-        offsets=np.cumsum([0, *(len(each) for each in emitted)], dtype=np.int64),
+        offsets=np.cumsum([0, *(len(tokens) for tokens in emitted)], dtype=np.int64),
         first_step_position=expect_whole(
             document.get("first_step_position", 0), file, "first_step_position"
         ),

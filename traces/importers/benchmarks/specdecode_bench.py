@@ -83,7 +83,7 @@ def read(
         prompt_tokens=np.asarray(
             [_prompt_tokens(row, file, key) for key, row in rows], dtype=np.int32
         ),
-        offsets=np.cumsum([0, *(len(each) for each in emitted)], dtype=np.int64),
+        offsets=np.cumsum([0, *(len(lengths) for lengths in emitted)], dtype=np.int64),
         emitted=np.concatenate(emitted),
         match_rate=match_rate,
         file=file,
@@ -110,8 +110,8 @@ def _lengths(row: Mapping[str, Any], drafter: str) -> object:
         return nested.get("acc_len")
     for key in (f"acc_{drafter}.acc_len", f"acc_len_{drafter}", drafter):
         if key in row:
-            found: object = row[key]
-            return found
+            value: object = row[key]
+            return value
     return None
 
 

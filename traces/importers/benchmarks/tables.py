@@ -143,13 +143,15 @@ def _specforge(sample: Sample) -> Iterator[_Row]:
     for name, runs in sample.first.items():
         for run in runs if isinstance(runs, list) else ():
             metrics = run.get("metrics") if isinstance(run, dict) else None
-            for found in metrics if isinstance(metrics, list) else ():
-                if isinstance(found, dict) and _filled(found.get("accept_length")):
+            for metric in metrics if isinstance(metrics, list) else ():
+                if isinstance(metric, dict) and _filled(metric.get("accept_length")):
                     keys = ("batch_size", "steps", "topk", "num_draft_tokens")
                     details = ", ".join(
                         f"{key} {run[key]}" for key in keys if run.get(key) is not None
                     )
-                    yield _Row(name=str(name)[:200], details=details[:300], values={**run, **found})
+                    yield _Row(
+                        name=str(name)[:200], details=details[:300], values={**run, **metric}
+                    )
 
 
 def _yaml(sample: Sample, file: str) -> Iterator[_Row]:
@@ -188,12 +190,12 @@ def _chosen(rows: list[_Row], drafter: str | None, file: str) -> _Row:
     shown = "; ".join(
         f"{row.name} ({row.details})" if row.details else row.name for row in (chosen or rows)[:6]
     )
-    wanted = (
+    rule = (
         f"has {len(rows)} rows: choose one by --drafter"
         if drafter is None
         else f"must name one row, not {len(chosen)}"
     )
-    raise InputError(f"{wanted}: {shown[:600]}", file=file, key="drafter", value=drafter)
+    raise InputError(f"{rule}: {shown[:600]}", file=file, key="drafter", value=drafter)
 
 
 def _heads(row: _Row, file: str) -> AcceptanceTrace:

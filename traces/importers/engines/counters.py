@@ -120,8 +120,8 @@ def _length_of_v0(series: Series, file: str) -> int:
     longer = emitted / (efficiency * proposed) - 1.0 if efficiency and proposed else 0.0  # 1 / K
     length = round(1.0 / longer) if longer > 1.0 / MOST_POSITIONS else 0
     if not 1 <= length <= MOST_POSITIONS:
-        wanted = "must be emitted over the most tokens that the drafts could have emitted"
-        raise InputError(wanted, file=file, key=f"vllm:spec_decode_{_EFFICIENCY}", value=efficiency)
+        rule = "must be emitted over the most tokens that the drafts could have emitted"
+        raise InputError(rule, file=file, key=f"vllm:spec_decode_{_EFFICIENCY}", value=efficiency)
     return length
 
 

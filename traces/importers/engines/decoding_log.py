@@ -75,15 +75,15 @@ def read(path: str | Path, *, engine: str = "vLLM") -> AcceptanceTrace:
     file = str(path)
     lines = _lines(read_text(path), file, _WINDOWS[engine])
     if not any(line.window for line in lines):
-        wanted = "SpecDecoding or Speculative metrics" if engine == "vLLM" else "acceptance length"
-        raise InputError(f"holds no {wanted} line", file=file)
+        needed = "SpecDecoding or Speculative metrics" if engine == "vLLM" else "acceptance length"
+        raise InputError(f"holds no {needed} line", file=file)
     windows = _with_batch(lines)
     rates = [line.rates for line in lines if line.window]
     return _pooled(windows, rates, file, engine)
 
 
 def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
-    found = []
+    lines = []
     before = (0, 0, 0)
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > _MAX_LINE or not (
@@ -94,10 +94,10 @@ def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
         stamp = match[1] if match else None
         with naming(file, f"line {number}"):
             if running := _RUNNING.search(line):
-                found.append(_Line(stamp=stamp, running=int(running[1])))
+                lines.append(_Line(stamp=stamp, running=int(running[1])))
             elif marks.search(line):
                 if window := _window(line):
-                    found.append(_Line(stamp=stamp, window=window, rates=_rates(line)))
+                    lines.append(_Line(stamp=stamp, window=window, rates=_rates(line)))
             elif totals := _TOTALS.search(line):
                 now = _running_totals(totals)
                 restarted = any(new < old for new, old in zip(now, before, strict=True))
@@ -108,8 +108,8 @@ def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
                 if gained == (0, 0, 0):
                     continue
                 window = Window(drafts=gained[0], draft_tokens=gained[1], accepted_tokens=gained[2])
-                found.append(_Line(stamp=stamp, window=window))
-    return found
+                lines.append(_Line(stamp=stamp, window=window))
+    return lines
 
 
 def _window(line: str) -> Window | None:
@@ -190,11 +190,11 @@ def _pooled(
     windows: Sequence[Window], rates: Sequence[tuple[float, ...]], file: str, engine: str
 ) -> AcceptanceTrace:
     """Counts added up over the windows whose drafts are known (over all of them where none is)."""
-    known = [at for at, window in enumerate(windows) if window.drafts]
-    counted_windows = [windows[at] for at in known] or list(windows)
+    with_drafts = [at for at, window in enumerate(windows) if window.drafts]
+    counted_windows = [windows[at] for at in with_drafts] or list(windows)
     drafts = sum(window.drafts for window in counted_windows)
-    by_depth = np.zeros(max((len(each) for each in rates), default=0))
-    pooled = [at for at in known if rates[at]]
+    by_depth = np.zeros(max((len(vector) for vector in rates), default=0))
+    pooled = [at for at in with_drafts if rates[at]]
     for at in pooled:
         by_depth[: len(rates[at])] += np.asarray(rates[at]) * windows[at].drafts
     weight = sum(windows[at].drafts for at in pooled)
@@ -212,7 +212,7 @@ def _pooled(
 
 def _notes(windows: Sequence[Window], rates: Sequence[tuple[float, ...]]) -> list[str]:
     notes = ["Drafts are inferred from printed figures."]
-    if len({len(each) for each in rates}) > 1:
+    if len({len(vector) for vector in rates}) > 1:
         notes.append(
             "Windows differ in draft length: acceptance by depth pools those that print it, and"
             " counts"

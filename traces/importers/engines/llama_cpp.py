@@ -104,7 +104,7 @@ def read_log(path: str | Path, *, drafter: str | None = None) -> AcceptanceTrace
     requests = list(_requests(text, file))
     if not requests:
         raise InputError("holds no draft acceptance or statistics line", file=file)
-    counted_requests = [each for each in requests if each.drafts] or requests
+    counted_requests = [request for request in requests if request.drafts] or requests
     notes = [
         f"{len(counted_requests)} of {len(requests)} requests, of which the steps are known,"
         " added up."
@@ -156,7 +156,7 @@ def _object(text: str) -> Mapping[str, Any]:
 
 def _running_totals(text: str, file: str) -> dict[str, list[_Drafting]]:
     """The last statistics of every run of every drafter; totals that fall begin another run."""
-    found: dict[str, list[_Drafting]] = {}
+    totals: dict[str, list[_Drafting]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > _MAX_LINE or (match := _TOTALS.search(line)) is None:
             continue
@@ -175,12 +175,12 @@ def _running_totals(text: str, file: str) -> dict[str, list[_Drafting]]:
                     key="#acc tokens",
                     value=now.accepted,
                 )
-        runs = found.setdefault(match[1], [now])
+        runs = totals.setdefault(match[1], [now])
         if now.calls < runs[-1].calls or now.proposed < runs[-1].proposed:
             runs.append(now)
         else:
             runs[-1] = now
-    return {name: [run for run in runs if run.drafts] or runs for name, runs in found.items()}
+    return {name: [run for run in runs if run.drafts] or runs for name, runs in totals.items()}
 
 
 def _requests(text: str, file: str) -> Iterator[_Drafting]:

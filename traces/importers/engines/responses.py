@@ -52,10 +52,10 @@ def read(path: str | Path, *, engine: str) -> AcceptanceTrace:
     file = str(path)
     source, *places = _ENGINES[engine]
     records, models = [], set()
-    for name, each in request_objects(sample_of(path)):
-        spoken = each.get("response", each)
+    for name, response in request_objects(sample_of(path)):
+        spoken = response.get("response", response)
         models.add(str(spoken.get("model", "")) if isinstance(spoken, dict) else "")
-        value = _at(each, places)
+        value = _at(response, places)
         if value is not None:
             records.append(record_of(value, file, name))
     if not records:

@@ -107,13 +107,13 @@ def read_running(
         after: text of `/metrics` at the end.
         model: `model_name` to read where several models are served; None: the only one that
             `is_served`.
-        is_served: whether a `model_name` is the model that is asked about.
+        is_served: whether a `model_name` is the model of the question.
 
     Raises:
         InputError: no counters of a known engine, two engines, no counters of speculation, several
             models, a counter that fell, no draft, or drafts that are trees.
     """
-    files = tuple(str(each) for each in (before, after) if each is not None)
+    files = tuple(str(path) for path in (before, after) if path is not None)
     engine = _one_engine(files)
     chosen = model or _chosen_model(files[-1], is_served)
     options: dict[str, Any] = {} if chosen is None else {"model": chosen}
@@ -157,20 +157,22 @@ def _one_engine(files: tuple[str, ...]) -> str:
     Raises:
         InputError: none, or two; or no counters of speculation.
     """
-    found: list[str] = []
+    engines: list[str] = []
     for file in files:
         sample = sample_of(file)
-        known = [engine for engine, prefix in PREFIXES.items() if sample.says(f"^{prefix}")]
-        if not known:
+        claimed = [engine for engine, prefix in PREFIXES.items() if sample.says(f"^{prefix}")]
+        if not claimed:
             rule = (
                 "holds no counters of vLLM, SGLang, TensorRT-LLM or llama.cpp: it must be the text"
                 " of /metrics"
             )
             raise InputError(rule, file=file, key="--metrics")
-        found.append(known[0])
-    engine, file = found[0], files[-1]
-    if found[-1] != engine:
-        rule = f"is of {found[-1]}, and {files[0]} of {engine}: both scrapes must be of one engine"
+        engines.append(claimed[0])
+    engine, file = engines[0], files[-1]
+    if engines[-1] != engine:
+        rule = (
+            f"is of {engines[-1]}, and {files[0]} of {engine}: both scrapes must be of one engine"
+        )
         raise InputError(rule, file=file, key="--metrics")
     if not sample_of(file).says(f"^{PREFIXES[engine]}{_SPECULATION[engine]}"):
         rule = (
@@ -196,15 +198,15 @@ def _refuse_trees(counts: Summary, file: str) -> None:
     """Refuse counters of drafts that have more tokens than levels.
 
     Raises:
-        InputError: what was counted of trees tells nothing of chains.
+        InputError: counts of trees do not determine what chains accept.
     """
     levels, drafted = counts.draft_levels, counts.draft_tokens
     if levels and counts.drafts and drafted > counts.drafts * levels:
         nodes = drafted / counts.drafts
         rule = (
-            f"counts trees of {nodes:.3g} draft tokens in {levels} levels, which tell nothing of"
-            " shorter drafts: run chains for a while (SGLang: --speculative-eagle-topk 1), or"
-            " record a trace"
+            f"counts trees of {nodes:.3g} draft tokens in {levels} levels, which do not determine"
+            " the acceptance of shorter drafts: run chains for a while (SGLang:"
+            " --speculative-eagle-topk 1), or record a trace"
         )
         raise InputError(rule, file=file, key="--metrics")
 

@@ -72,7 +72,7 @@ def _from_lines(
 ) -> AcceptanceTrace:
     settings: dict[tuple[int, ...], list[Mapping[str, Any]]] = {}
     for name, row in rows:
-        key = tuple(_whole(row.get(each), file, f"{name}.{each}") for each in _SETTING)
+        key = tuple(_whole(row.get(field), file, f"{name}.{field}") for field in _SETTING)
         settings.setdefault(key, []).append(row)
     drafting = {
         key: members
@@ -85,29 +85,29 @@ def _from_lines(
         shown = "; ".join(
             f"steps {s}, topk {k}, draft tokens {n}" for s, k, n in list(drafting or settings)[:8]
         )
-        wanted = (
+        rule = (
             "must hold one setting; --draft-tokens chooses one by its steps"
             if settings
             else "holds no accept length"
         )
-        raise InputError(wanted, file=file, key="steps", value=shown or None)
+        raise InputError(rule, file=file, key="steps", value=shown or None)
     ((steps, topk, nodes), chosen) = next(iter(drafting.items()))
     windows = [_window(row, file) for row in chosen]
     drafts = sum(window.drafts for window in windows)
-    known = all(window.drafts for window in windows)
+    all_counted = all(window.drafts for window in windows)
     weights = [window.batch_requests or 1 for window in windows]
     means = [_mean(row) for row in chosen]
     notes = (
         [f"A tree of {nodes} tokens with its root was drafted (topk {topk})."] if topk > 1 else []
     )
-    if not known and len(chosen) > 1:
+    if not all_counted and len(chosen) > 1:
         notes.append("Tokens were not counted: lines are weighted by their batch.")
     return counted(
         file,
         source="SGLang benchmark",
-        drafts=drafts if known else 0,
-        draft_tokens=drafts * (nodes - 1) if known and nodes > 1 else 0,
-        accepted_tokens=sum(window.accepted_tokens for window in windows) if known else 0,
+        drafts=drafts if all_counted else 0,
+        draft_tokens=drafts * (nodes - 1) if all_counted and nodes > 1 else 0,
+        accepted_tokens=sum(window.accepted_tokens for window in windows) if all_counted else 0,
         mean_tokens_per_step=math.fsum(m * w for m, w in zip(means, weights, strict=True))
         / sum(weights),
         longest_draft=steps or draft_tokens or 0,

@@ -96,28 +96,28 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _draft_tokens(lines: Sequence[_Line]) -> tuple[int, list[str]]:
-    """Draft tokens of a step, root excluded, with what must be said of them; 0 where the figures do
-    not tell.
+    """Draft tokens of a step, root excluded, with notes on how they were inferred; 0 where the
+    figures do not determine them.
     """
     rated = [line for line in lines if line.rate]
     if not rated:
         return 0, ["The lines print no accept rate: the draft length is unknown."]
     with_root = _common([(line.length, line.rate or 0.0) for line in rated])
     without = _common([(line.length - 1, line.rate or 0.0) for line in rated])
-    found = sorted({*(total - 1 for total in with_root if total > 1), *without})
-    found = [
-        draft for draft in found if max(line.length for line in rated) <= draft + 1 + _ROUNDING
+    levels = sorted({*(total - 1 for total in with_root if total > 1), *without})
+    levels = [
+        draft for draft in levels if max(line.length for line in rated) <= draft + 1 + _ROUNDING
     ]
-    if len(found) != 1:
+    if len(levels) != 1:
         return 0, [
             "The printed rates do not tell one draft length (it changed, or the figures are too"
             " coarse)."
         ]
     generation = "accept length over draft tokens with the root (until 0.5.4)"
-    if found[0] in without:
+    if levels[0] in without:
         generation = "accepted drafts over draft tokens"
-    return found[0], [
-        f"Its accept rate is {generation}, which makes {found[0]} draft tokens per step; "
+    return levels[0], [
+        f"Its accept rate is {generation}, which makes {levels[0]} draft tokens per step; "
         "of a tree (topk > 1) those are its nodes, and its levels are fewer."
     ]
 

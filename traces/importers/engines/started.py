@@ -88,7 +88,7 @@ class EngineFacts:
 
 
 def read_engine_facts(path: str | Path) -> EngineFacts:
-    """What a log or a kept configuration of an engine says of its cache and limits.
+    """The cache and limits that a log or a kept configuration of an engine states.
 
     Args:
         path: text with the lines that vLLM, SGLang or TensorRT-LLM print when they start, or JSON
@@ -101,10 +101,12 @@ def read_engine_facts(path: str | Path) -> EngineFacts:
     file = str(path)
     text = read_text(path)
     if text.lstrip()[:1] == "{":
-        found = _in_json(parse_json(text, file))
+        engine_facts = _in_json(parse_json(text, file))
     else:
-        found = {name: _in_lines(text, patterns) for name, patterns in _LINES.items()}
-    facts = EngineFacts(**{name: _agreed(numbers, file, name) for name, numbers in found.items()})
+        engine_facts = {name: _in_lines(text, patterns) for name, patterns in _LINES.items()}
+    facts = EngineFacts(
+        **{name: _agreed(numbers, file, name) for name, numbers in engine_facts.items()}
+    )
     if all(getattr(facts, field.name) is None for field in fields(facts)):
         rule = (
             "holds no line of an engine's start that tells its cache or limits (GPU KV cache size:"
@@ -160,6 +162,6 @@ def _agreed(numbers: list[Any], file: str, key: str) -> int | None:
         return None
     least, most = min(numbers), max(numbers)
     if most > (1.0 + _SAME) * least:
-        rule = "the file tells several sizes, of several starts or engines; keep the lines of one"
+        rule = "holds several sizes, from different starts or engines; keep the lines of one"
         raise InputError(rule, file=file, key=key, value=f"{least} and {most}")
     return int(least)

@@ -64,24 +64,24 @@ def read(path: str | Path) -> AcceptanceTrace:
     blocks = [text[a:b] for a, b in itertools.pairwise(begins)]
     lengths = [len(_LENGTH.findall(block)) for block in blocks]
     if not any(lengths) or max(lengths) > 1:
-        wanted = (
+        rule = (
             "must have a title above every block"
             if any(lengths)
             else "holds no block with an acceptance length"
         )
-        raise InputError(wanted, file=file, key="blocks", value=sum(lengths))
+        raise InputError(rule, file=file, key="blocks", value=sum(lengths))
     blocks = list(itertools.compress(blocks, lengths))
     return _pooled([_block(block) for block in blocks], file, "")
 
 
 def _block(text: str) -> _Run:
-    found = {
+    matches = {
         name: re.search(rf"^{label}: +(\d{{1,15}}) *$", text, re.MULTILINE | re.ASCII)
         for label, name in _COUNTS.items()
     }
     batch, length = _CONCURRENCY.search(text), _LENGTH.search(text)
     return _Run(
-        counts={name: int(match[1]) if match else 0 for name, match in found.items()},
+        counts={name: int(match[1]) if match else 0 for name, match in matches.items()},
         rates=[float(match[2]) * _PERCENT for match in _POSITION.finditer(text)],
         batch=int(batch[1]) if batch else None,
         mean=float(length[1]) if length else None,
@@ -98,10 +98,10 @@ def _result(document: Mapping[str, Any], file: str) -> _Run:
     batch, mean = document.get("max_concurrency"), document.get("spec_decode_acceptance_length")
     return _Run(
         counts={
-            name: expect_whole(document.get(each) or 0, file, each) for name, each in keys.items()
+            name: expect_whole(document.get(key) or 0, file, key) for name, key in keys.items()
         },
         rates=[
-            _number(each, file, key) for each in expect_list(document.get(key) or [], file, key)
+            _number(rate, file, key) for rate in expect_list(document.get(key) or [], file, key)
         ],
         batch=None if batch is None else expect_whole(batch, file, "max_concurrency"),
         mean=None if mean is None else _number(mean, file, "spec_decode_acceptance_length"),

@@ -51,12 +51,12 @@ def read(path: str | Path) -> RequestTrace:
         InputError: anything that is not as described, unsorted arrivals included.
     """
     file = str(path)
-    found = read_columns(path, _COLUMNS)
+    columns = read_columns(path, _COLUMNS)
     return request_trace(
         file,
-        arrival_s=_arrivals(found["arrival"], file),
-        prompt_tokens=whole_column(found["prompt_tokens"], file, "ContextTokens"),
-        output_tokens=whole_column(found["output_tokens"], file, "GeneratedTokens"),
+        arrival_s=_arrivals(columns["arrival"], file),
+        prompt_tokens=whole_column(columns["prompt_tokens"], file, "ContextTokens"),
+        output_tokens=whole_column(columns["output_tokens"], file, "GeneratedTokens"),
         source="a trace of Azure's language models",
     )
 

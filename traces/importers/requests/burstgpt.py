@@ -35,13 +35,13 @@ def read(path: str | Path) -> RequestTrace:
         InputError: anything that is not as described, unsorted arrivals included.
     """
     file = str(path)
-    found = read_columns(path, _COLUMNS)
-    times = time_column(found["arrival"], file, "Timestamp")
+    columns = read_columns(path, _COLUMNS)
+    times = time_column(columns["arrival"], file, "Timestamp")
     return request_trace(
         file,
         arrival_s=times - times[0],
-        prompt_tokens=whole_column(found["prompt"], file, "Request tokens"),
-        output_tokens=whole_column(found["output"], file, "Response tokens"),
+        prompt_tokens=whole_column(columns["prompt"], file, "Request tokens"),
+        output_tokens=whole_column(columns["output"], file, "Response tokens"),
         source="a BurstGPT trace",
     )
 

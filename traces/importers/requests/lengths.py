@@ -38,13 +38,13 @@ def read(path: str | Path) -> RequestTrace:
         InputError: anything that is not as described.
     """
     file = str(path)
-    found = read_columns(path, _COLUMNS, optional=("priority",))
+    columns = read_columns(path, _COLUMNS, optional=("priority",))
     return request_trace(
         file,
         arrival_s=None,
-        prompt_tokens=whole_column(found["prompt_tokens"], file, "input_tokens"),
-        output_tokens=whole_column(found["output_tokens"], file, "output_tokens"),
-        priority=priority_column(found.get("priority"), file),
+        prompt_tokens=whole_column(columns["prompt_tokens"], file, "input_tokens"),
+        output_tokens=whole_column(columns["output_tokens"], file, "output_tokens"),
+        priority=priority_column(columns.get("priority"), file),
         source="a table of lengths",
     )
 

@@ -49,22 +49,22 @@ def read(path: str | Path) -> RequestTrace:
         InputError: anything that is not as described, unsorted arrivals included.
     """
     file = str(path)
-    found = read_columns(path, _COLUMNS, optional=("arrival_s", "timestamp", "priority"))
-    if "arrival_s" in found:
-        arrival = second_column(found["arrival_s"], file, "arrival_s")
-    elif "timestamp" in found:
-        stamps = time_column(found["timestamp"], file, "timestamp")
+    columns = read_columns(path, _COLUMNS, optional=("arrival_s", "timestamp", "priority"))
+    if "arrival_s" in columns:
+        arrival = second_column(columns["arrival_s"], file, "arrival_s")
+    elif "timestamp" in columns:
+        stamps = time_column(columns["timestamp"], file, "timestamp")
         arrival = (stamps - stamps[0]) * MILLI
     else:
         arrival = None
     return request_trace(
         file,
         arrival_s=arrival,
-        prompt_tokens=whole_column(found["prompt_tokens"], file, "input_length"),
-        output_tokens=whole_column(found["output_tokens"], file, "output_length"),
-        prefix_blocks=block_ids(found["blocks"], file, "hash_ids"),
+        prompt_tokens=whole_column(columns["prompt_tokens"], file, "input_length"),
+        output_tokens=whole_column(columns["output_tokens"], file, "output_length"),
+        prefix_blocks=block_ids(columns["blocks"], file, "hash_ids"),
         block_tokens=BLOCK_TOKENS,
-        priority=priority_column(found.get("priority"), file),
+        priority=priority_column(columns.get("priority"), file),
         source="a Mooncake trace",
     )
 

@@ -2,7 +2,7 @@
 
 Format `sharegpt`: a JSON list of `conversations` with turns `from` and `value`, as serving
 benchmarks take it. Yields one request per conversation: its first turn as prompt and its second as
-output. Text tells no tokens: they are counted as characters over 4, the usual ratio for English,
+output. Text has no token counts: they are taken as characters over 4, the usual ratio for English,
 which is ASSUMED and stands in the notes. Arrivals are to be drawn.
 """
 
@@ -38,9 +38,9 @@ def read(path: str | Path) -> RequestTrace:
     """
     file = str(path)
     lengths = [
-        _tokens(each)
-        for each in expect_list(parse_json(read_text(path), file), file, "document")
-        if isinstance(each, dict)
+        _tokens(conversation)
+        for conversation in expect_list(parse_json(read_text(path), file), file, "document")
+        if isinstance(conversation, dict)
     ]
     counts = np.minimum(np.asarray(lengths, dtype=np.int64).reshape(-1, 2), _MOST_TOKENS)
     return request_trace(

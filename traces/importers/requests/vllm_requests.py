@@ -56,15 +56,15 @@ def _table(path: str | Path) -> RequestTrace:
     }
     if blocks is not None:
         columns["blocks"] = (blocks[0],)
-    found = read_columns(path, columns, optional=("priority",))
+    table = read_columns(path, columns, optional=("priority",))
     return request_trace(
         file,
-        arrival_s=second_column(found["arrival_s"], file, "arrival_s"),
-        prompt_tokens=whole_column(found["prompt_tokens"], file, "input_tokens"),
-        output_tokens=whole_column(found["output_tokens"], file, "output_tokens"),
-        prefix_blocks=block_ids(found["blocks"], file, "blocks") if blocks is not None else None,
+        arrival_s=second_column(table["arrival_s"], file, "arrival_s"),
+        prompt_tokens=whole_column(table["prompt_tokens"], file, "input_tokens"),
+        output_tokens=whole_column(table["output_tokens"], file, "output_tokens"),
+        prefix_blocks=block_ids(table["blocks"], file, "blocks") if blocks is not None else None,
         block_tokens=blocks[1] if blocks is not None else 16,
-        priority=priority_column(found.get("priority"), file),
+        priority=priority_column(table.get("priority"), file),
         source=_SOURCE,
     )
 
@@ -89,8 +89,8 @@ def _result(path: str | Path) -> RequestTrace:
             float(s) for s in expect_list(starts, file, "start_times") if type(s) in (int, float)
         ]
         if len(sent) != prompts.size:
-            wanted = "must hold one number per request"
-            raise InputError(wanted, file=file, key="start_times", value=len(sent))
+            rule = "must hold one number per request"
+            raise InputError(rule, file=file, key="start_times", value=len(sent))
         # answers are listed in the order of their prompts, which need not be that of their sending
         order = np.argsort(sent, kind="stable")
         times = time_column(np.asarray(sent)[order], file, "start_times")

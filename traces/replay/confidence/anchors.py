@@ -97,10 +97,10 @@ class Anchors:
         """Every prompt's run of a policy, int64[P]; None where a prompt has none."""
         if policy not in self.policies:
             return None
-        wanted = self.policies.index(policy)
+        place = self.policies.index(policy)
         runs = np.full(len(self.prompts), -1, dtype=np.int64)
         of_row = np.repeat(np.arange(len(self.prompts)), np.diff(self.row_offsets))
-        rows = np.flatnonzero(self.policy_of_run[self.run_of_row] == wanted)
+        rows = np.flatnonzero(self.policy_of_run[self.run_of_row] == place)
         runs[of_row[rows]] = self.run_of_row[rows]
         return None if np.any(runs < 0) else runs
 
@@ -116,40 +116,42 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
         InputError: traces that do not go together, one policy twice for a prompt, or no run that
             took a pass.
     """
-    given = [traces] if isinstance(traces, ConfidenceTrace) else list(traces)
-    _check_alike(given)
-    policies = tuple(dict.fromkeys(policy for trace in given for policy in trace.policies))
-    names = tuple(dict.fromkeys(name for trace in given for name in trace.request_ids))
+    recordings = [traces] if isinstance(traces, ConfidenceTrace) else list(traces)
+    _check_alike(recordings)
+    policies = tuple(dict.fromkeys(policy for trace in recordings for policy in trace.policies))
+    names = tuple(dict.fromkeys(name for trace in recordings for name in trace.request_ids))
     place = {name: at for at, name in enumerate(names)}
     prompt = np.array(
-        [place[name] for trace in given for name in trace.request_ids], dtype=np.int64
+        [place[name] for trace in recordings for name in trace.request_ids], dtype=np.int64
     )
     kinds = dict(
         zip(
-            (n for t in given for n in t.request_ids),
-            (k for t in given for k in t.prompt_kinds),
+            (n for t in recordings for n in t.request_ids),
+            (k for t in recordings for k in t.prompt_kinds),
             strict=True,
         )
     )
     policy = np.array(
-        [policies.index(trace.policies[at]) for trace in given for at in trace.policy_of_run],
+        [policies.index(trace.policies[at]) for trace in recordings for at in trace.policy_of_run],
         dtype=np.int64,
     )
     if len(np.unique(prompt * len(policies) + policy)) < len(prompt):
         raise InputError("must name each prompt once per policy", key="request_ids")
-    steps = np.concatenate([trace.steps for trace in given])
+    steps = np.concatenate([trace.steps for trace in recordings])
     if not steps.sum():
-        raise InputError("holds no pass", key="steps", file=given[0].file)
+        raise InputError("holds no pass", key="steps", file=recordings[0].file)
     run_of_step = np.repeat(np.arange(len(prompt)), steps)
     order = np.lexsort((np.arange(len(run_of_step)), policy[run_of_step], prompt[run_of_step]))
-    revealed, computed, first_cell = _rows(given, order)
+    revealed, computed, first_cell = _rows(recordings, order)
     fields = tuple(
-        name for name in CELL_FIELDS if all(getattr(trace, name) is not None for trace in given)
+        name
+        for name in CELL_FIELDS
+        if all(getattr(trace, name) is not None for trace in recordings)
     )
     return Anchors(
-        canvas_tokens=given[0].canvas_tokens,
-        mask_id=given[0].mask_id,
-        end_id=given[0].end_id,
+        canvas_tokens=recordings[0].canvas_tokens,
+        mask_id=recordings[0].mask_id,
+        end_id=recordings[0].end_id,
         prompts=names,
         prompt_kinds=tuple(kinds[name] for name in names),
         policies=policies,
@@ -158,15 +160,15 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
         ),
         run_of_row=run_of_step[order],
         policy_of_run=policy,
-        final_ids=np.concatenate([trace.final_ids for trace in given]),
+        final_ids=np.concatenate([trace.final_ids for trace in recordings]),
         steps=steps,
         revealed=revealed,
         computed=computed,
         first_cell=first_cell,
-        top_ids=np.concatenate([trace.top_ids for trace in given]),
-        values=_values(given, ("doubt", *fields)),
+        top_ids=np.concatenate([trace.top_ids for trace in recordings]),
+        values=_values(recordings, ("doubt", *fields)),
         names=fields,
-        file=given[0].file,
+        file=recordings[0].file,
     )
 
 
@@ -226,11 +228,11 @@ def _check_alike(traces: Sequence[ConfidenceTrace]) -> None:
     for trace in traces[1:]:
         for key in _SAME:
             if getattr(trace, key) != getattr(first, key):
-                wanted = f"must be {getattr(first, key)}, as in {first.file or 'the first trace'}"
-                raise InputError(wanted, file=trace.file, key=key, value=getattr(trace, key))
+                rule = f"must be {getattr(first, key)}, as in {first.file or 'the first trace'}"
+                raise InputError(rule, file=trace.file, key=key, value=getattr(trace, key))
         if trace.provenance.model != first.provenance.model:
-            wanted = f"must be {first.provenance.model!r}, as in {first.file or 'the first trace'}"
-            raise InputError(wanted, file=trace.file, key="model", value=trace.provenance.model)
+            rule = f"must be {first.provenance.model!r}, as in {first.file or 'the first trace'}"
+            raise InputError(rule, file=trace.file, key="model", value=trace.provenance.model)
     caches = {policy.cache for trace in traces for policy in trace.policies}
     if len(caches) > 1:
         raise InputError(

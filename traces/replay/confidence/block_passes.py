@@ -78,7 +78,7 @@ def block_passes(
         rows, tokens = _walked_rows(states, policy)
     prompt, start, end, committed = np.concatenate(rows).T
     order = np.argsort(prompt, kind="stable")
-    prompt, start, end, committed = (each[order] for each in (prompt, start, end, committed))
+    prompt, start, end, committed = (column[order] for column in (prompt, start, end, committed))
     first = np.flatnonzero((np.diff(prompt, prepend=-1) != 0) | (np.diff(start, prepend=-1) != 0))
     offsets = np.append(first, len(prompt))
     text_end = _text_ends(states, policy, tokens)
@@ -103,17 +103,19 @@ def _walked_rows(states: Anchors, policy: RefinePolicy) -> tuple[list[Counts], N
     rows: list[Counts] = []
     first = size = 0  # of the prompts that are walked together
 
-    def note(asked: Pass, chosen: NDArray[np.bool_]) -> None:
+    def note(forward: Pass, chosen: NDArray[np.bool_]) -> None:
         nonlocal first, size
-        if asked.masked.all():  # nothing was committed yet: the next group of prompts begins
+        if forward.masked.all():  # nothing was committed yet: the next group of prompts begins
             first, size = first + size, len(chosen)
-        at = asked.active
+        at = forward.active
         rows.append(
-            np.stack([first + at, asked.start[at], asked.end[at], chosen[at].sum(axis=1)], axis=1)
+            np.stack(
+                [first + at, forward.start[at], forward.end[at], chosen[at].sum(axis=1)], axis=1
+            )
         )
 
-    found = walked(states, policy, usable_runs(states, states.run_of(policy)), after=note)
-    return rows, found.tokens
+    decoded = walked(states, policy, usable_runs(states, states.run_of(policy)), after=note)
+    return rows, decoded.tokens
 
 
 def _confirmed_rows(

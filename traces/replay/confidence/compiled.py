@@ -52,7 +52,7 @@ def nearest_cells(
     active: Ints,
     held: Bits,
     tokens: Ids,
-    wanted: NDArray[np.bool_],
+    needed: NDArray[np.bool_],
     row_offsets: Ints,
     run_of_row: Ints,
     usable: NDArray[np.bool_],
@@ -73,7 +73,7 @@ def nearest_cells(
         active: prompts to look at.
         held: uint64[P, words], positions of every canvas that hold a token.
         tokens: int32[P, L], what they hold.
-        wanted: bool[P, L], positions that are asked for.
+        needed: bool[P, L], positions whose cells are looked up.
         row_offsets: of `Anchors`.
         run_of_row: of `Anchors`.
         usable: bool[runs], runs whose states may be taken.
@@ -84,18 +84,18 @@ def nearest_cells(
         mode: `NEAREST`, `SUBSET` or `SUPERSET`.
         answer: int32[P, L], written; -1 where no state has a cell.
     """
-    words, length = held.shape[1], wanted.shape[1]
+    words, length = held.shape[1], needed.shape[1]
     best = np.empty(length, dtype=np.int64)
     other = np.zeros(words, dtype=np.uint64)
     places = np.empty(length, dtype=np.int64)
     for p in active:
-        asked = 0
+        count = 0
         for i in range(length):
             answer[p, i] = -1
             best[i] = 4 * _FAR
-            if wanted[p, i]:
-                places[asked] = i
-                asked += 1
+            if needed[p, i]:
+                places[count] = i
+                count += 1
         run = -1
         for row in range(row_offsets[p], row_offsets[p + 1]):
             if not usable[run_of_row[row]]:
@@ -113,9 +113,10 @@ def nearest_cells(
                 less += _count(mine & ~its)
                 distance += _count(mine & its & other[w])
             distance += ALONE * (more + less)
+            # states out of the mode's order come behind all that are in it
             if (mode == SUBSET and more > 0) or (mode == SUPERSET and less > 0):
                 distance += _FAR
-            for k in range(asked):
+            for k in range(count):
                 i = places[k]
                 if distance < best[i] and computed[row, i // 64] >> np.uint64(i % 64) & np.uint64(
                     1

@@ -83,20 +83,20 @@ def walk_prompt(
             left = block
             while left > 0:
                 steps[t] += 1
-                asked = 0
+                count = 0
                 for i in range(start, start + block):
                     if masked[i]:
-                        places[asked] = i
-                        asked += 1
+                        places[count] = i
+                        count += 1
                 _score(distance, more if mode == _SUBSET else less, mode, score)
-                if not _look(score, absent, cell, places[:asked], picked):
+                if not _look(score, absent, cell, places[:count], picked):
                     return False
-                for k in range(asked):
+                for k in range(count):
                     doubt[k] = doubts[picked[k]]
                     if entropies.size:
                         entropy[k] = entropies[picked[k]]
-                _commit(rule, at[t], places[:asked], doubt[:asked], entropy[:asked], chosen[:asked])
-                for k in range(asked):
+                _commit(rule, at[t], places[:count], doubt[:count], entropy[:count], chosen[:count])
+                for k in range(count):
                     if chosen[k]:
                         i, token = places[k], top_ids[picked[k]]
                         tokens[t, i], masked[i] = token, False

@@ -1,4 +1,4 @@
-"""The loop of masked decoding, whoever says how sure the model is: a live model, or a recording.
+"""The loop of masked decoding, with confidences of a live model or of a recording.
 
 Many canvases advance together, pass by pass: look, decide where blocks end, commit. Leaves out who
 is asked (`walk` for recordings, `real_runs.decoding.masked` for models) and what a pass costs.
@@ -30,7 +30,7 @@ class Pass:
         active: int64[n], canvases that take the pass.
         tokens: int32[P, L], what they hold, the mask's id where nothing.
         masked: bool[P, L].
-        wanted: bool[P, L], masked positions that the commit or the block rule reads.
+        needed: bool[P, L], masked positions that the commit or the block rule reads.
         begins: bool[P], canvases of which it is a block's first pass: caches are renewed.
         start, end: int64[P], positions of the blocks.
     """
@@ -38,7 +38,7 @@ class Pass:
     active: Counts
     tokens: NDArray[np.int32]
     masked: Mask
-    wanted: Mask
+    needed: Mask
     begins: Mask
     start: Counts
     end: Counts
@@ -101,17 +101,17 @@ def decode(
     while (alive := blocks.unfinished(masked, tokens, end_id)).any():
         begins, here = blocks.begins(alive), masked & alive[:, None]
         whole = policy.commit == "gap" or (bool(policy.delimiters) and bool(begins.any()))
-        wanted = here if whole else here & blocks.inside()
-        asked = Pass(
+        needed = here if whole else here & blocks.inside()
+        forward = Pass(
             active=np.flatnonzero(alive),
             tokens=tokens,
             masked=masked,
-            wanted=wanted,
+            needed=needed,
             begins=begins,
             start=blocks.start,
             end=blocks.end,
         )
-        seen = look(asked)
+        seen = look(forward)
         blocks.begin(begins, here, seen.doubt, seen.ids)
         state = Confidence(
             masked=here,
@@ -128,7 +128,7 @@ def decode(
         )
         chosen = committed(policy, state)
         if after is not None:
-            after(asked, chosen)
+            after(forward, chosen)
         tokens, masked = np.where(chosen, seen.ids, tokens), masked & ~chosen
         steps += alive
         blocks.advance(alive, chosen, masked, seen.doubt)

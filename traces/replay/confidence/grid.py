@@ -98,23 +98,23 @@ def replay_policies(
         InputError: recordings that do not go together.
     """
     states = anchors if isinstance(anchors, Anchors) else pooled(anchors)
-    found: dict[RefinePolicy, RefineReplay | InputError] = {}
+    replays: dict[RefinePolicy, RefineReplay | InputError] = {}
     groups: dict[tuple[str, int, str], list[RefinePolicy]] = {}
     for policy in dict.fromkeys(policies):
         try:
             if not _compiles(policy) or states.run_of(policy) is not None:
-                found[policy] = replay_policy(states, policy, interval=interval)
+                replays[policy] = replay_policy(states, policy, interval=interval)
                 continue
             with naming(states.file):
                 policy.check_canvas(states.canvas_tokens)
                 check_answerable(states, policy, recorded=False)
             groups.setdefault((policy.commit, policy.block_tokens, policy.cache), []).append(policy)
         except InputError as error:
-            found[policy] = error
+            replays[policy] = error
     for group in groups.values():
         try:
             with naming(states.file):
-                found.update(
+                replays.update(
                     zip(
                         group,
                         _replays(states, group, _counted(states, group, interval)),
@@ -122,8 +122,8 @@ def replay_policies(
                     )
                 )
         except InputError as error:
-            found.update(dict.fromkeys(group, error))
-    return [found[policy] for policy in policies]
+            replays.update(dict.fromkeys(group, error))
+    return [replays[policy] for policy in policies]
 
 
 def _compiles(policy: RefinePolicy) -> bool:

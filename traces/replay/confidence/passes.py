@@ -76,13 +76,15 @@ def prompt_passes(
     blocks: list[tuple[int, int]] = []
     committed_at = np.full(states.canvas_tokens, -1, dtype=np.int64)
 
-    def after(asked: Pass, chosen: NDArray[np.bool_]) -> None:
-        cells = nearest(states, asked, asked.masked, usable)[0]
-        known = asked.masked[0] & (cells >= 0)
-        confidence.append(np.where(known, 1.0 - states.values[cells, 0], np.nan).astype(np.float32))
-        ids.append(np.where(known, states.top_ids[cells], -1).astype(np.int32))
+    def after(forward: Pass, chosen: NDArray[np.bool_]) -> None:
+        cells = nearest(states, forward, forward.masked, usable)[0]
+        recorded = forward.masked[0] & (cells >= 0)
+        confidence.append(
+            np.where(recorded, 1.0 - states.values[cells, 0], np.nan).astype(np.float32)
+        )
+        ids.append(np.where(recorded, states.top_ids[cells], -1).astype(np.int32))
         committed_at[chosen[0]] = len(blocks)
-        blocks.append((int(asked.start[0]), int(asked.end[0])))
+        blocks.append((int(forward.start[0]), int(forward.end[0])))
 
     walked(states, policy, usable, after=after)
     start, end = np.array(blocks, dtype=np.int64).T

@@ -127,11 +127,13 @@ def _estimate_span(
     looks = slow & (before["settled"] == 0)
     rolled = np.concatenate([before["estimates"][1:], estimate[None]])
     estimates = np.where(looks, rolled, before["estimates"])
-    known = np.minimum(before["slow_passes"] + 1, len(estimates))  # of this span, the newest last
-    mine = np.arange(len(estimates))[:, None] >= len(estimates) - known
-    mean = np.where(mine, estimates, 0).sum(axis=0) / known
-    spread = np.sqrt(np.where(mine, (estimates - mean) ** 2, 0.0).sum(axis=0) / known)
-    settles = looks & (known == len(estimates)) & (spread < at["spread"])
+    recorded_passes = np.minimum(
+        before["slow_passes"] + 1, len(estimates)
+    )  # of this span, the newest last
+    mine = np.arange(len(estimates))[:, None] >= len(estimates) - recorded_passes
+    mean = np.where(mine, estimates, 0).sum(axis=0) / recorded_passes
+    spread = np.sqrt(np.where(mine, (estimates - mean) ** 2, 0.0).sum(axis=0) / recorded_passes)
+    settles = looks & (recorded_passes == len(estimates)) & (spread < at["spread"])
     before["estimates"] = estimates
     before["reach"] = np.where(
         settles, estimate, np.where(looks, mean.astype(np.int64), before["reach"])

@@ -105,10 +105,10 @@ def _running_mean(state: Confidence, at: At) -> Mask:
     """
     mean = np.where(np.isnan(state.block_confidence), at["most"], state.block_confidence)
     limit = np.clip(mean, at["least"], max(at["least"], at["most"]))
-    beyond: Mask = state.open & (
+    confident: Mask = state.open & (
         state.doubt <= (1.0 - limit).astype(np.float16).astype(np.float32)[:, None]
     )
-    return beyond
+    return confident
 
 
 def _entropy(state: Confidence, at: At) -> Mask:
@@ -200,12 +200,12 @@ def closed_form_passes(policy: RefinePolicy, canvas_tokens: int) -> int | None:
     if not policy.rule.by_count or policy.delimiters or policy.stop != "full":
         return None
     block, tokens = policy.block_tokens, int(policy.at["tokens"])
-    each = (
+    passes = (
         math.ceil(math.log2(block / tokens + 1) - 1e-12)
         if policy.commit == "doubling"
         else math.ceil(block / tokens)
     )
-    return max(each, 1) * (canvas_tokens // block)
+    return max(passes, 1) * (canvas_tokens // block)
 
 
 def random_priority(

@@ -23,7 +23,7 @@ def self_verified_passes(states: Anchors, runs: Counts, policy: RefinePolicy) ->
     `self_verified_commits`.
     """
     return np.array(
-        [each.size for each in self_verified_commits(states, runs, policy)], dtype=np.int64
+        [commits.size for commits in self_verified_commits(states, runs, policy)], dtype=np.int64
     )
 
 

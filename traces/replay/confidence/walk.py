@@ -127,26 +127,26 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
     exact_steps = closed_form_passes(policy, states.canvas_tokens)
     check_answerable(states, policy, recorded=runs is not None)
     usable = usable_runs(states, runs)
-    found = walked(states, policy, usable)
-    if runs is not None and not np.array_equal(found.steps, states.steps[runs]):
+    decoded = walked(states, policy, usable)
+    if runs is not None and not np.array_equal(decoded.steps, states.steps[runs]):
         raise InputError(
             "the recording contradicts its policy, which takes other passes",
             key="policies",
             value=policy.name,
         )
     exact = runs is not None or exact_steps is not None
-    lower = upper = found.steps
+    lower = upper = decoded.steps
     if interval and not exact:
-        others = [found.steps, *(walked(states, policy, usable, mode).steps for mode in (1, 2))]
+        others = [decoded.steps, *(walked(states, policy, usable, mode).steps for mode in (1, 2))]
         lower, upper = np.min(others, axis=0), np.max(others, axis=0)
-    same = _agreement(states, found.tokens, static)
+    same = _agreement(states, decoded.tokens, static)
     return RefineReplay(
         policy=policy,
         prompts=states.prompts,
         prompt_kinds=states.prompt_kinds,
-        tokens=(found.tokens != states.mask_id).sum(axis=1),
-        steps=found.steps,
-        full_steps=found.begun if policy.cache != "none" else found.steps,
+        tokens=(decoded.tokens != states.mask_id).sum(axis=1),
+        steps=decoded.steps,
+        full_steps=decoded.begun if policy.cache != "none" else decoded.steps,
         lower=lower,
         upper=upper,
         agreement=(
@@ -171,17 +171,17 @@ def log_odds_shift(states: Anchors) -> float:
     one token a pass, or no other anchor of a rule that nearest states can answer for.
     """
     if states not in _shifts:
-        found = [
+        shifts = [
             shift
             for place in range(len(states.policies))
             if (shift := _left_out(states, place)) is not None
         ]
-        _shifts[states] = float(np.mean(found)) if found else 0.0
+        _shifts[states] = float(np.mean(shifts)) if shifts else 0.0
     return _shifts[states]
 
 
 def _left_out(states: Anchors, place: int) -> float | None:
-    """The shift of one anchor, or None where it says nothing."""
+    """The shift of one anchor, or None where it determines none."""
     policy = states.policies[place]
     own, static = states.run_of(policy), static_run(states, policy)
     by_number = closed_form_passes(policy, states.canvas_tokens) is not None
@@ -214,22 +214,22 @@ def usable_runs(states: Anchors, runs: Counts | None) -> NDArray[np.bool_]:
 
 def nearest(
     states: Anchors,
-    asked: Pass,
-    wanted: NDArray[np.bool_],
+    forward: Pass,
+    needed: NDArray[np.bool_],
     usable: NDArray[np.bool_],
     mode: int = 0,
 ) -> NDArray[np.int32]:
-    """The cell of the nearest recorded state at every wanted position of the active canvases; -1
+    """The cell of the nearest recorded state at every needed position of the active canvases; -1
     where none is.
     """
     from traces.replay.confidence import compiled
 
-    places = np.zeros(wanted.shape, dtype=np.int32)
+    places = np.zeros(needed.shape, dtype=np.int32)
     compiled.nearest_cells(
-        asked.active,
-        packed(~asked.masked),
-        asked.tokens,
-        wanted,
+        forward.active,
+        packed(~forward.masked),
+        forward.tokens,
+        needed,
         states.row_offsets,
         states.run_of_row,
         usable,
@@ -258,29 +258,29 @@ def walked(
     """
     most = max(1, GROUP_POSITIONS // states.canvas_tokens)
     groups = [states.of_prompts(slice(at, at + most)) for at in range(0, len(states.prompts), most)]
-    found = [_group_walked(each, policy, usable, mode, after) for each in groups]
+    decoded = [_group_walked(group, policy, usable, mode, after) for group in groups]
     return Decoded(
-        tokens=np.concatenate([each.tokens for each in found]),
-        steps=np.concatenate([each.steps for each in found]),
-        begun=np.concatenate([each.begun for each in found]),
+        tokens=np.concatenate([part.tokens for part in decoded]),
+        steps=np.concatenate([part.steps for part in decoded]),
+        begun=np.concatenate([part.begun for part in decoded]),
     )
 
 
 def _group_walked(
     states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mode: int, after: After | None
 ) -> Decoded:
-    def look(asked: Pass) -> Seen:
-        places = nearest(states, asked, asked.wanted, usable, mode)
-        if np.any(places[asked.wanted] < 0):
+    def look(forward: Pass) -> Seen:
+        places = nearest(states, forward, forward.needed, usable, mode)
+        if np.any(places[forward.needed] < 0):
             raise InputError(
                 "no anchor computed all positions that this policy asks for",
                 key="block_tokens",
                 value=policy.block_tokens,
             )
-        known = {
+        fields = {
             name: states.values[places, 1 + states.names.index(name)] for name in policy.rule.needs
         }
-        return Seen(ids=states.top_ids[places], doubt=states.values[places, 0], fields=known)
+        return Seen(ids=states.top_ids[places], doubt=states.values[places, 0], fields=fields)
 
     return decode(
         policy,
@@ -303,18 +303,24 @@ def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -
     if recorded:
         return
     cached = {
-        (each.cache, each.block_tokens if each.cache != "none" else 0) for each in states.policies
+        (
+            recorded_policy.cache,
+            recorded_policy.block_tokens if recorded_policy.cache != "none" else 0,
+        )
+        for recorded_policy in states.policies
     }
     if (policy.cache, policy.block_tokens if policy.cache != "none" else 0) not in cached:
-        known = ", ".join(
+        caches = ", ".join(
             sorted(f"{cache} (blocks of {block})" if block else cache for cache, block in cached)
         )
         raise InputError(
-            f"must be as recorded, {known}: a cache changes what the model is sure of",
+            f"must be as recorded, {caches}: a cache changes what the model is sure of",
             key="cache",
             value=policy.cache,
         )
-    if policy.rule.own_anchor and all(each.commit != policy.commit for each in states.policies):
+    if policy.rule.own_anchor and all(
+        recorded_policy.commit != policy.commit for recorded_policy in states.policies
+    ):
         raise InputError(
             "this rule is replayed from recordings of its own alone: nearest states of other rules"
             " are 12 to 18 % off",
@@ -325,9 +331,15 @@ def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -
 
 def static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
     """Every prompt's run of one token a pass: of the same block if there is one."""
-    found = [each for each in states.policies if each.commit == "static" and each.at["tokens"] == 1]
-    for each in sorted(found, key=lambda item: item.block_tokens != policy.block_tokens):
-        if (runs := states.run_of(each)) is not None:
+    static = [
+        recorded_policy
+        for recorded_policy in states.policies
+        if recorded_policy.commit == "static" and recorded_policy.at["tokens"] == 1
+    ]
+    for recorded_policy in sorted(
+        static, key=lambda item: item.block_tokens != policy.block_tokens
+    ):
+        if (runs := states.run_of(recorded_policy)) is not None:
             return runs
     return None
 
@@ -335,7 +347,7 @@ def static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
 def boldest_anchor(states: Anchors) -> float:
     """Tokens per pass of the recorded policy that commits most."""
     tokens = (states.final_ids != states.mask_id).sum(axis=1)
-    sums = [np.bincount(states.policy_of_run, weights=each) for each in (tokens, states.steps)]
+    sums = [np.bincount(states.policy_of_run, weights=counts) for counts in (tokens, states.steps)]
     return float((sums[0] / np.maximum(sums[1], 1)).max())
 
 

@@ -64,8 +64,10 @@ def test_a_drafter_is_a_method_and_where_its_acceptance_is_known_from(tmp_path):
 def test_without_a_source_it_is_looked_up(monkeypatch):
     found = drafter_source("eagle-3", model="llama-3.1-8b")
     assert found.kind == "published" and found.rates.measured >= 1 and "published" in found.about
-    monkeypatch.setattr("costmodel.acceptance_library.best_match", lambda *asked: None)
-    with pytest.raises(InputError, match="was published; say what is known") as caught:
+    monkeypatch.setattr(
+        "costmodel.optimizers.drafters.named_drafters.best_match", lambda *asked: None
+    )
+    with pytest.raises(InputError, match="was published; state its acceptance") as caught:
         drafter_source("gumiho", model="llama-3.1-8b")
     assert "gumiho:0.78,0.61,0.48" in str(caught.value), "the message says what to give"
 

@@ -114,7 +114,7 @@ def test_brute_force_over_a_small_grid(model):
                         key = (
                             node.placement.device,
                             str(node.placement.layout),
-                            node.asked.method,
+                            node.configuration.method,
                             a.draft_tokens,
                         )
                         rate = replicas * float(speeds.requests_per_s) * 256.0
