@@ -148,7 +148,7 @@ def test_nothing_is_written_before_it_is_asked_for(files, tmp_path, monkeypatch)
         ("optimize", "speedup_low", 2),
         ("predict", "tokens_per_s_high", 6),
         ("replay", "interval_low", 3),
-        ("simulate", "metrics.ttft_s.mean", 6),
+        ("simulate", "ttft_mean_s", 6),
         ("tree", "nodes", 2),
         ("breakeven", "least_acceptance", 3),
         ("capacity", "usd_per_million_tokens", 1),
