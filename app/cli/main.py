@@ -18,7 +18,6 @@ import typer
 from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
     acceptance,
-    breakeven,
     capacity,
     catalogue,
     dashboard,
@@ -35,6 +34,7 @@ from app.cli.verbs import (
 )
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
+from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.simulate import SimulateQuestion
 
@@ -51,7 +51,7 @@ cli = typer.Typer(
 VERBS: Mapping[str, Callable[..., Any]] = {
     "optimize": optimize.optimize,
     "predict": PredictQuestion,
-    "breakeven": breakeven.breakeven,
+    "breakeven": BreakevenQuestion,
     "capacity": capacity.capacity,
     "replay": replay.replay,
     "reproduce": reproduce.reproduce,

@@ -167,3 +167,13 @@ class RequestOptions:
 def names_in(group: type) -> list[str]:
     """Parameters of the options of a group."""
     return [option.name for option in fields(group)]
+
+
+def values_in(group: type, question: Any) -> dict[str, Any]:
+    """Values of the options of a group, by parameter.
+
+    Args:
+        group: a record of options.
+        question: an instance of it, or of a question that inherits it.
+    """
+    return {name: getattr(question, name) for name in names_in(group)}

@@ -8,7 +8,10 @@ from app.answers.answer import Answer
 from app.render.json import jsonable, write_json
 from hardware_profiles.whole_file import whole_folder
 
-PAGES: Mapping[str, str] = {"Predictions": "app.render.html.explain_report"}
+PAGES: Mapping[str, str] = {
+    "Predictions": "app.render.html.explain_report",
+    "BreakEvens": "app.render.html.explain_report",
+}
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
 PLOTS: Mapping[str, str] = {
     "Simulation": "app.render.html.simulation_page",

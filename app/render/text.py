@@ -195,7 +195,7 @@ def show(parts: Iterable[Table | ShownTable | str]) -> None:
 
 
 def _numbers(value: Any) -> list[float]:
-    if value is None:
+    if value is None or isinstance(value, str):
         return []
     return list(value) if isinstance(value, tuple | list) else [value]
 

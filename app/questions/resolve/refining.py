@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from app.questions.groups import RefiningOptions, names_in
+from app.questions.groups import RefiningOptions, values_in
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -244,9 +244,7 @@ def refine_values(refining: RefiningOptions, section: Any) -> dict[str, Any]:
     from hardware_profiles.errors import InputError
     from simulator.scenario.refined import written_policy
 
-    options = {
-        name: value for name in names_in(RefiningOptions) if (value := getattr(refining, name))
-    }
+    options = {name: v for name, v in values_in(RefiningOptions, refining).items() if v}
     if not options:
         return {}
     given = section if isinstance(section, Mapping) else {}

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from app.answers.breakeven.rows import BreakEvens
 from app.answers.predict.rows import Predictions
 from app.render.charts.charts import Figure
 from app.render.charts.roofline_chart import break_even_figure, roofline_figure, step_bar_figure
@@ -19,9 +20,15 @@ from app.render.json import jsonable
 Json = Mapping[str, Any]
 
 
-def write_pages(answer: Predictions, folder: Path) -> None:
-    """Write the page of predictions that are explained, where plotly is installed."""
-    if plots_available() and answer.inputs["explain"]:
+def write_pages(answer: Predictions | BreakEvens, folder: Path) -> None:
+    """Write the page of predictions that are explained or of break-evens, where plotly is
+    installed.
+    """
+    if not plots_available():
+        return
+    if isinstance(answer, BreakEvens):
+        write_break_even(jsonable(answer), folder / "breakeven.html")
+    elif answer.inputs["explain"]:
         write_explanations(jsonable(answer), answer.roofs, folder / "explain.html")
 
 

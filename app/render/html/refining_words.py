@@ -7,6 +7,8 @@ Shared by the screen and the page. Leaves out tables and figures.
 from collections.abc import Mapping
 from typing import Any
 
+from app.answers.breakeven.rows import paying_words
+
 Row = Mapping[str, Any]
 _PLACE = ("model", "device", "engine", "context", "batch")
 _BEST = 3  # policies shown at a batch and context beside the Pareto front
@@ -73,24 +75,6 @@ def twin_lines(answer: Row) -> list[str]:
         words = f"needs {needed:.2f} [{low:.2f}–{high:.2f}] tokens per pass to equal {twin}"
         lines.append(f"{where}: {words}; has {pace:.2f} and {verdict}")
     return lines + [paying_words(row) for row in answer["pays"]]
-
-
-def paying_words(row: Row) -> str:
-    """At which batches a policy beats the model decoded token by token."""
-    where = ", ".join(
-        [*([row["policy"]] if "policy" in row else []), f"context {row['context']:,}"]
-    )
-    if row["verdict"] == "never":
-        return f"{where}: beats the twin at no batch to {row['largest_batch']:,}"
-    if row["verdict"] == "always":
-        return (
-            f"{where}: beats the twin at every batch to {row['largest_batch']:,}, the largest that"
-            " fits"
-        )
-    ranges = ", ".join(
-        f"{low:,}-{high:,}" if high > low else f"{low:,}" for low, high in row["ranges"]
-    )
-    return f"{where}: beats the twin at batch {ranges}"
 
 
 def marked_lines(answer: Row) -> list[str]:

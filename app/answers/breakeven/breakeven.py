@@ -1,0 +1,167 @@
+"""`breakeven`: the least acceptance, the greatest draft cost and the batches at which a method
+pays.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from app.answers.answer import Answer
+from app.answers.breakeven.refining import answer_refining
+from app.answers.breakeven.rows import BreakEvenPoint, BreakEvens, PayingRow
+from app.answers.cells import LISTED, MarkedCell, cells_of, marked, runnable
+from app.answers.explanations import break_even as break_even_object
+from app.answers.explanations import paying_batches as paying_batches_object
+from app.answers.feasible import require_cell
+from app.answers.optimize import acceptance
+from app.questions.breakeven import BreakevenQuestion
+from app.questions.field import inputs_of
+from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, values_in
+from app.questions.resolve.accepted import (
+    OTHERWISE,
+    as_given,
+    draft_lengths,
+    lengths_for,
+    numbers_words,
+    one_source,
+)
+from app.questions.resolve.asked import asked, with_options
+from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
+from app.questions.resolve.refining import refines
+from app.questions.values import method_slug, ratio, whole_numbers
+from costmodel.answers.breakeven import MOST_BATCH, break_even, paying_batches
+from costmodel.answers.estimate import Setting
+from costmodel.answers.fit import fits
+from costmodel.answers.positions import require_positions
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.candidates.acceptance_law import acceptance_law
+from costmodel.optimizers.drafters.competing import carried, competing
+from costmodel.optimizers.drafters.origin import proposal_share
+from hardware_profiles.errors import InfeasibleError
+
+
+def answer(question: BreakevenQuestion) -> Answer:
+    """When a method pays, at every batch, context and draft of every model, device and engine.
+
+    Raises:
+        InputError: options that contradict each other, or no cell that can run.
+    """
+    if refines(question.method, values_in(RefiningOptions, question)):
+        return answer_refining(question)
+    lengths = draft_lengths(question.draft_tokens, least=1)
+    cells = cells_of(question.values)
+    source = one_source(
+        question,
+        question.trace,
+        method=question.method,
+        model=cells[0]["model"],
+        lengths=lengths or (),
+    )
+    slug = (
+        (method_slug(question.method, "--method") or OTHERWISE) if source is None else source.method
+    )
+    options = {
+        **values_in(PlacedOptions, question),
+        **values_in(DraftingOptions, question),
+        "model": question.model,
+        "fidelity": question.fidelity,
+        "method": slug,
+    }
+    base = asked(None, options)
+    if source is not None:
+        (source,) = competing(with_options(base, cells[0]), [source])
+        base = replace(base, **carried(source))
+    settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
+    compared_lengths = lengths_for(source, lengths, [3])
+    others = {"--draft-tokens": question.draft_tokens, "--tree": question.tree}
+    shapes = named_shapes(question.shape, others)
+    if source is None:
+        share = proposal_share(slug, ratio(question.match_rate, "--match-rate"))
+        drafts = unknown(shapes or shapes_for(None, compared_lengths, question.tree), share)
+    else:
+        drafts = compared(source, compared_lengths, question.tree, question.seed, shapes)
+    drafts = [draft for draft in drafts if draft.draft_tokens]
+    contexts = whole_numbers(question.context, "--context", least=0)
+    batches = whole_numbers(question.batch, "--batch", least=1)
+    places = [(batch, context) for context in contexts for batch in batches]
+    points: list[BreakEvenPoint | MarkedCell] = []
+    paying: list[PayingRow] = []
+    for cell, setting in settings:
+        names: dict[str, Any] = {name: cell[name] for name in LISTED}
+        if isinstance(setting, str):
+            points += [MarkedCell(**names, batch=b, context=c, reason=setting) for b, c in places]
+            continue
+        placed = with_options(base, cell)
+        points += [
+            _point(names, placed, setting, draft, batch, context, source is not None, question.seed)
+            for draft in drafts
+            for batch, context in places
+        ]
+        if source is not None:
+            paying += [
+                _paying(names, setting, draft, context, question.seed)
+                for draft in drafts
+                for context in contexts
+            ]
+    able = [setting for _, setting in settings if not isinstance(setting, str)]
+    return BreakEvens(
+        inputs=inputs_of(
+            question,
+            method=slug,
+            acceptance=as_given(question.acceptance),
+            drafter=question.drafter or [],
+            draft_tokens=None if shapes else ",".join(map(str, compared_lengths)),
+            dtype=",".join(dict.fromkeys(s.deployment.precision.label for s in able)),
+            set=question.overrides or [],
+        ),
+        points=points,
+        acceptance=None if source is None else acceptance(source, drafts),
+        batches=None if source is None else paying,
+        remarks=numbers_words(source, drafts),
+    )
+
+
+def _point(
+    names: dict[str, Any],
+    placed: DecodingConfiguration,
+    setting: Setting,
+    draft: Acceptance,
+    batch: int,
+    context: int,
+    is_known: bool,
+    seed: int,
+) -> BreakEvenPoint | MarkedCell:
+    """The break-even of a cell, or its mark where it does not fit."""
+    require_positions(setting.target, context)
+    try:
+        require_cell(placed, setting, draft, batch=batch, context=context)
+    except InfeasibleError as error:
+        mark = marked(placed, draft, str(error), batch=batch, context=context)
+        return MarkedCell(
+            **names, batch=batch, context=context, draft_tokens=draft.draft_tokens, **mark
+        )
+    solved = break_even(
+        setting,
+        draft,
+        acceptance_law(setting.drafter.method, draft),
+        batch=batch,
+        context=context,
+        has_recording=is_known,
+        generator=np.random.default_rng(seed),
+    )
+    return BreakEvenPoint(**names, **break_even_object(solved))
+
+
+def _paying(
+    names: dict[str, Any], setting: Setting, draft: Acceptance, context: int, seed: int
+) -> PayingRow:
+    """At which batches a draft pays at a context."""
+    tried = np.arange(1, MOST_BATCH + 1, dtype=np.float64)
+    largest = max(1, int(fits(setting, draft, batch=tried, context=context).sum()))
+    batches = paying_batches(
+        setting, draft, context=context, largest=largest, generator=np.random.default_rng(seed)
+    )
+    return PayingRow(**names, **paying_batches_object(batches, draft.draft_tokens))

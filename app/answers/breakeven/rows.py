@@ -1,0 +1,272 @@
+"""What does `breakeven` answer? A point for every batch, context and draft, and the batches that pay."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar
+
+from app.answers.answer import Answer, Column, Row, Table
+from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.numbers import ranged
+
+Interval = Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BreakEvenPoint(Row):
+    """Where a method equals plain decoding at one batch and context; ratios are to a plain pass."""
+
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.", "K")]
+    verdict: Annotated[str, Column("`always`, `never`, or `on` from the least acceptance.")]
+    least_tokens_per_step: Annotated[
+        float | None, Column("From which it pays.", "needed tokens/step", decimals=2)
+    ]
+    least_tokens_per_step_interval: Annotated[Interval | None, Column("Its interval.")]
+    most_tokens_per_step: Annotated[float, Column("That drafts of this length can emit.")]
+    least_acceptance: Annotated[float | None, Column("Rate of one token from which it pays.")]
+    least_acceptance_interval: Annotated[Interval | None, Column("Its interval.")]
+    draft_s: Annotated[float, Column("Of all draft passes of a step.", head="draft", unit="s")]
+    draft_ratio: Annotated[float, Column("The same, in plain passes.")]
+    target_pass_s: Annotated[float, Column("A plain pass.", unit="s")]
+    tokens_per_step: Annotated[
+        float | None, Column("Emitted per step.", "tokens/step", decimals=2)
+    ] = None
+    speedup: Annotated[float | None, Column("Against plain decoding.", decimals=2)] = None
+    speedup_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    pays: Annotated[bool | None, Column("Whether it is faster than plain decoding.")] = None
+    greatest_draft_s: Annotated[float | None, Column("To which it pays.", unit="s")] = None
+    greatest_draft_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    greatest_draft_ratio: Annotated[float | None, Column("The same, in plain passes.")] = None
+    greatest_draft_verdict: Annotated[str | None, Column("`never`, or `up to` it.")] = None
+
+    @property
+    def needed_acceptance(
+        self,
+    ) -> Annotated[str, Column("Least rate of one token.", of=("least_acceptance",))]:
+        """The least acceptance, or that any or none is enough; empty where the tokens say all."""
+        if self.verdict == "always":
+            return "always"
+        if self.verdict == "never":
+            return f"never ({self.most_tokens_per_step:.2f} at most)"
+        if self.least_acceptance is None:
+            return ""
+        return ranged(self.least_acceptance, self.least_acceptance_interval, 2)
+
+    @property
+    def draft_at_most(
+        self,
+    ) -> Annotated[
+        float | str | None, Column("To which it pays.", unit="s", of=("greatest_draft_s",))
+    ]:
+        """The greatest draft cost at which it pays."""
+        return "none" if self.greatest_draft_verdict == "never" else self.greatest_draft_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefiningPoint(Row):
+    """From how many tokens a pass masked blocks beat the same model token by token."""
+
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request before the canvas.")]
+    draft_tokens: Annotated[None, Column("Masked blocks draft nothing.")]
+    feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    block_tokens: Annotated[int, Column("Tokens of a block.")]
+    verdict: Annotated[str, Column("`always`, `never`, or `on` from the least pace.")]
+    least_tokens_per_step: Annotated[float | None, Column("Tokens a pass from which it pays.")]
+    least_tokens_per_step_interval: Annotated[Interval | None, Column("Its interval.")]
+    most_tokens_per_step: Annotated[float, Column("That a pass can commit.")]
+    twin_tokens_per_s: Annotated[
+        float, Column("The same model, one token a pass.", "twin tokens/s")
+    ]
+    tokens_per_step: Annotated[
+        float | None, Column("Committed per pass.", "tokens/pass", decimals=2)
+    ] = None
+    tokens_per_s: Annotated[float | None, Column("Of all requests.", "tokens/s")] = None
+    speedup: Annotated[float | None, Column("Against the twin.", decimals=2)] = None
+    speedup_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    pays: Annotated[bool | None, Column("Whether it is faster than the twin.")] = None
+
+    @property
+    def needed(
+        self,
+    ) -> Annotated[str, Column("Least pace.", "needed tokens/pass", of=("least_tokens_per_step",))]:
+        """The least pace, or that none is enough."""
+        if self.least_tokens_per_step is None:
+            return f"never ({self.most_tokens_per_step:g} at most)"
+        return ranged(self.least_tokens_per_step, self.least_tokens_per_step_interval, 2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PayingRow(Row):
+    """At which batches a method pays at one context."""
+
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    verdict: Annotated[str, Column("`always`, `never`, or `up to` the last batch.")]
+    largest_batch: Annotated[int, Column("Largest batch that was tried.")]
+    ranges: Annotated[Sequence[Sequence[int]], Column("First and last batch of every range.")]
+    last_batch: Annotated[int, Column("After which it pays no more.")]
+    last_batch_interval: Annotated[Sequence[int], Column("Its interval.")]
+
+    @property
+    def words(self) -> str:
+        """The row as a sentence."""
+        where = f"K={self.draft_tokens}, context {self.context}"
+        low, high = self.last_batch_interval
+        if self.verdict == "never":
+            maybe = f" (it may up to batch {high})" if high else ""
+            return f"{where}: never pays, at no batch to {self.largest_batch}{maybe}"
+        if self.verdict == "always":
+            maybe = f" (it may stop after batch {low})" if low < self.largest_batch else ""
+            return (
+                f"{where}: always pays, at every batch to {self.largest_batch}, the largest"
+                f" tried{maybe}"
+            )
+        ranges = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in self.ranges)
+        last = f"{self.last_batch} [{low}, {high}]"
+        return f"{where}: pays at batch {ranges}; stops after {last}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakEvens(Answer):
+    """When a method that drafts pays.
+
+    Attributes:
+        points: a row for every draft, context and batch of every cell.
+        acceptance: where tokens per step come from, where they are known.
+        batches: at which batches it pays, where tokens per step are known.
+        remarks: sentences about the acceptance.
+    """
+
+    name: ClassVar[str] = "breakeven"
+    unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
+    points: Sequence[BreakEvenPoint | MarkedCell]
+    acceptance: Mapping[str, Any] | None = None
+    batches: Sequence[PayingRow] | None = None
+    remarks: Sequence[str]
+
+    @property
+    def own_rows(self) -> Sequence[BreakEvenPoint | MarkedCell]:
+        """The points."""
+        return self.points
+
+    def shown(self) -> Iterator[Table | str]:
+        """The points, the batches that pay, and why cells cannot be run."""
+        inputs = self.inputs
+        names = [name for name in LISTED if "," in inputs[name]]
+        yield Table(
+            title=f"{_where(inputs)}: when does it pay?",
+            rows=self.points,
+            columns=[
+                *names,
+                "batch",
+                "context",
+                "draft_tokens",
+                "least_tokens_per_step",
+                "needed_acceptance",
+                "draft_s",
+                "tokens_per_step",
+                "speedup",
+                "draft_at_most",
+            ],
+            caption="brackets: 80 % intervals",
+            once=[*names, "context", "draft_tokens"],
+            mark="needed_acceptance",
+            kind=BreakEvenPoint,
+        )
+        for row in self.batches or ():
+            yield _named(row, names, row.words)
+        yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
+        if self.acceptance is not None and (remark := self.acceptance.get("remark")):
+            yield remark
+        yield from self.remarks
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefiningBreakEvens(Answer):
+    """When masked blocks beat the same model token by token.
+
+    Attributes:
+        points: a row for every context and batch of every cell.
+        acceptance: where tokens per pass come from, where they are known.
+        batches: at which batches it pays, where tokens per pass are known.
+        remarks: sentences about the pace.
+    """
+
+    name: ClassVar[str] = "breakeven"
+    unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
+    points: Sequence[RefiningPoint | MarkedCell]
+    acceptance: Mapping[str, Any] | None = None
+    batches: Sequence[PayingRow] | None = None
+    remarks: Sequence[str]
+
+    @property
+    def own_rows(self) -> Sequence[RefiningPoint | MarkedCell]:
+        """The points."""
+        return self.points
+
+    def shown(self) -> Iterator[Table | str]:
+        """The points, the batches that pay, and why cells cannot be run."""
+        inputs = self.inputs
+        names = [name for name in LISTED if "," in inputs[name]]
+        yield Table(
+            title=f"{_where(inputs)}: when does it beat one token a pass?",
+            rows=self.points,
+            columns=[
+                *names,
+                "batch",
+                "context",
+                "needed",
+                "twin_tokens_per_s",
+                "tokens_per_step",
+                "speedup",
+            ],
+            caption="brackets: 80 % intervals of the cost model",
+            once=[*names, "context"],
+            mark="needed",
+            kind=RefiningPoint,
+        )
+        yield "twin: the same model decoded one token a pass with a KV cache"
+        for row in self.batches or ():
+            yield _named(row, names, paying_words(asdict(row)))
+        yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
+        yield from self.remarks
+
+
+def _where(inputs: Mapping[str, Any]) -> str:
+    placed = " on ".join(several(inputs[name], name) for name in ("model", "device"))
+    return f"{placed}, {inputs['method']}, {several(inputs['engine'], 'engine')}"
+
+
+def _named(row: PayingRow, names: Sequence[str], words: str) -> str:
+    """A sentence after the names that tell cells apart."""
+    return ": ".join([*filter(None, [", ".join(getattr(row, n) for n in names)]), words])
+
+
+def paying_words(row: Mapping[str, Any]) -> str:
+    """At which batches a policy beats the model decoded token by token."""
+    where = ", ".join(
+        [*([row["policy"]] if "policy" in row else []), f"context {row['context']:,}"]
+    )
+    if row["verdict"] == "never":
+        return f"{where}: beats the twin at no batch to {row['largest_batch']:,}"
+    if row["verdict"] == "always":
+        return (
+            f"{where}: beats the twin at every batch to {row['largest_batch']:,}, the largest that"
+            " fits"
+        )
+    ranges = ", ".join(
+        f"{low:,}-{high:,}" if high > low else f"{low:,}" for low, high in row["ranges"]
+    )
+    return f"{where}: beats the twin at batch {ranges}"

@@ -1,0 +1,48 @@
+"""What does `breakeven` ask?"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from app.questions.field import Field, Group, Question
+from app.questions.fields import (
+    Batch,
+    Context,
+    DraftShapes,
+    Fidelity,
+    MethodOrTraces,
+    Model,
+    Seed,
+    Trace,
+    TreeFile,
+)
+from app.questions.groups import (
+    AcceptanceOptions,
+    DraftingOptions,
+    OutputOptions,
+    PlacedOptions,
+    RefiningOptions,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakevenQuestion(
+    OutputOptions, RefiningOptions, AcceptanceOptions, DraftingOptions, PlacedOptions, Question
+):
+    """Say from which acceptance, to which draft cost and at which batches a method beats plain
+    decoding.
+    """
+
+    answered_by: ClassVar[str] = "app.answers.breakeven"
+    model: Model
+    method: MethodOrTraces = ""
+    trace: Trace = None
+    tree: TreeFile = None
+    shape: DraftShapes = None
+    batch: Batch = "1,8,64"
+    context: Context = "1024"
+    draft_tokens: Annotated[
+        str | None,
+        Field("Draft tokens K, comma-separated. Default: 3.", Group.DRAFTING),
+    ] = None
+    fidelity: Fidelity = "calibrated"
+    seed: Seed = 0
