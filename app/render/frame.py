@@ -55,7 +55,8 @@ def wanted_rows(answer: Answer) -> list[dict[str, Any]]:
     """The rows of an answer as they stand in JSON, with what its first table works out of them."""
     columns = wanted_columns(answer) or []
     return [
-        {name: getattr(row, name) for name in columns if hasattr(row, name)} | jsonable(row)
+        {name: value for name in columns if (value := getattr(row, name, None)) is not None}
+        | jsonable(row)
         for row in answer.own_rows
     ]
 

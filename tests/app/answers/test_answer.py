@@ -7,7 +7,7 @@ import pytest
 
 from app.answers.answer import Answer, Column, Row, Table, columns_of
 from app.render.csv import csv_text
-from app.render.frame import frame, wanted_columns
+from app.render.frame import frame, wanted_columns, wanted_rows
 from app.render.json import jsonable
 from app.render.text import drawn
 from hardware_profiles.errors import InfeasibleError
@@ -104,7 +104,7 @@ def test_csv_and_frames_hold_the_numbers_of_json():
     assert csv_text(rows).splitlines()[0] == (
         "runner,lap_s,lap_s_low,lap_s_high,held_bytes,share,note"
     )
-    wanted = frame(rows, wanted_columns(answer))
+    wanted = frame(wanted_rows(answer), wanted_columns(answer))
     assert list(wanted.columns) == [
         "runner",
         "lap_s",
@@ -113,6 +113,8 @@ def test_csv_and_frames_hold_the_numbers_of_json():
         "held_bytes",
         "share",
     ]
+    bare = frame(wanted_rows(Laps(inputs={}, laps=LAPS[1:])), wanted_columns(answer))
+    assert "share" not in bare.columns, "no row has one"
     assert wanted["lap_s"].tolist() == [0.024, 0.5]
     assert "note" in frame(rows, None).columns
 
