@@ -79,9 +79,7 @@ def test_a_key_is_added_in_its_section_alone():
 def test_the_command_line_spells_only_the_usual_keys(root):
     """Nobody has to touch the verb when a key is added: those it does not name are no words of its
     sources."""
-    text = "".join(
-        path.read_text() for path in (root / "app" / "cli" / "verbs").glob("simulate*.py")
-    )
+    text = (root / "app" / "answers" / "simulations" / "simulate.py").read_text()
     named = {place for place in KEYS if f'"{place}": ' in text}
     assert 10 <= len(named) <= 15
 
