@@ -24,7 +24,6 @@ from app.cli.verbs import (
     export,
     methods,
     optimize,
-    replay,
     reproduce,
     score,
     sweep,
@@ -36,6 +35,7 @@ from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.replay import ReplayQuestion
 from app.questions.simulate import SimulateQuestion
 
 HELP_OPTIONS = ("-h", "--help")
@@ -53,7 +53,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "predict": PredictQuestion,
     "breakeven": BreakevenQuestion,
     "capacity": capacity.capacity,
-    "replay": replay.replay,
+    "replay": ReplayQuestion,
     "reproduce": reproduce.reproduce,
     "score": score.score,
     "simulate": SimulateQuestion,

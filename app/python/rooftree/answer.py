@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
-    "replay": ("chains", "trees", "varying"),
     "reproduce": ("rows",),
     "score": ("slices",),
     "tree": ("trees", "splits"),
