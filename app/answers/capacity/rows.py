@@ -16,7 +16,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryOfADevice(Row):
+class DeviceMemory(Row):
     """What one device of a replica holds."""
 
     usable_bytes: Annotated[float, Column("For weights and cache.", unit="bytes")]
@@ -85,7 +85,7 @@ class PlanRow(PlannedDesign):
     constants_from: Annotated[str, Column("Device whose kernels stand for its own.")]
     usd_per_hour: Annotated[float | None, Column("Price of all devices; None: unknown.")]
     usd_per_million_tokens: Annotated[float | None, Column("Price of the output tokens.")]
-    memory: Annotated[MemoryOfADevice, Column("What one device holds.")]
+    memory: Annotated[DeviceMemory, Column("What one device holds.")]
 
     @property
     def placed(self) -> Annotated[str, Column("Layout, format.", "layout", of=("layout", "dtype"))]:
@@ -168,7 +168,7 @@ def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
         constants_from=device.constants_from,
         usd_per_hour=plan.usd_per_hour,
         usd_per_million_tokens=plan.usd_per_million_tokens,
-        memory=MemoryOfADevice(
+        memory=DeviceMemory(
             usable_bytes=memory.usable_bytes,
             weight_bytes=memory.weight_bytes,
             drafter_bytes=memory.drafter_bytes,
@@ -270,11 +270,11 @@ class CapacityPlans(Answer):
             mark="bound",
             kind=PlanRow,
         )
-        apart = (
-            ["layout", "dtype", "kv_dtype"] if searched else ["tp"] if "," in inputs["tp"] else []
-        )
+        places = ["tp"] if "," in inputs["tp"] else []
+        if searched:
+            places = ["layout", "dtype", "kv_dtype"]
         marked = [row for row in self.plans if isinstance(row, MarkedCell)]
-        yield from reason_lines(marked, [*names, *apart, "method"])
+        yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
             yield _best_words(self.best, names)
         if self.acceptance is not None and (remark := self.acceptance.get("remark")):
