@@ -18,7 +18,6 @@ import typer
 from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
     acceptance,
-    capacity,
     catalogue,
     dashboard,
     export,
@@ -34,6 +33,7 @@ from app.cli.verbs import (
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.capacity import CapacityQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.replay import ReplayQuestion
 from app.questions.simulate import SimulateQuestion
@@ -52,7 +52,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "optimize": optimize.optimize,
     "predict": PredictQuestion,
     "breakeven": BreakevenQuestion,
-    "capacity": capacity.capacity,
+    "capacity": CapacityQuestion,
     "replay": ReplayQuestion,
     "reproduce": reproduce.reproduce,
     "score": score.score,

@@ -33,7 +33,6 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "reproduce": ("rows",),
     "score": ("slices",),
     "tree": ("trees", "splits"),
-    "capacity": ("plans",),
     "traces inspect": ("kinds",),
     "acceptance list": ("entries",),
     "sweep": ("moved", "appeared", "disappeared"),
