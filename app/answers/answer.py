@@ -144,13 +144,29 @@ class Answer(ABC):
         """
         return ()
 
+    def documents(self) -> Mapping[str, Mapping[str, Any]]:
+        """Further JSON objects that are written beside the answer's, by the name of their file."""
+        return {}
+
     def require(self) -> None:
         """End where the answer has been shown and no row of it can be run.
 
         Raises:
             InfeasibleError: the first reason, and what would do.
         """
-        if self.own_rows and all(hasattr(row, "mark") for row in self.own_rows):
-            reasons = list(dict.fromkeys(row.reason_words for row in self.own_rows))
-            more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
-            raise InfeasibleError(f"{reasons[0]}{more}")
+        require_run(self.own_rows)
+
+
+def require_run(rows: Sequence[Any]) -> None:
+    """End where no row can be run.
+
+    Args:
+        rows: those that cannot have a `mark` and `reason_words`.
+
+    Raises:
+        InfeasibleError: the first reason, and what would do.
+    """
+    if rows and all(hasattr(row, "mark") for row in rows):
+        reasons = list(dict.fromkeys(row.reason_words for row in rows))
+        more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
+        raise InfeasibleError(f"{reasons[0]}{more}")

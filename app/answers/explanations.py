@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from costmodel.answers.breakeven import BreakEven, PayingBatches
+from costmodel.answers.breakeven import BreakEven
 from costmodel.answers.estimate import Setting
 from costmodel.answers.explain import Explanation, OperationShare
 
@@ -93,19 +93,6 @@ def break_even(point: BreakEven) -> Json:
             "greatest_draft_verdict": "never" if greatest < 0.0 else "up to",
         }
     return entry
-
-
-def paying_batches(batches: PayingBatches, draft_tokens: int) -> Json:
-    """One context of `breakeven`: at which batches the method pays."""
-    return {
-        "context": batches.context,
-        "draft_tokens": draft_tokens,
-        "verdict": batches.verdict,
-        "largest_batch": batches.largest,
-        "ranges": [list(pair) for pair in batches.ranges],
-        "last_batch": batches.last or 0,
-        "last_batch_interval": list(batches.last_bounds),
-    }
 
 
 def _pair(bounds: tuple[float, float] | None) -> list[float] | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.answers.replay.rows import (
     HalvesOfDraft,
-    HeldOut,
     HeldOutBatch,
+    HeldOutPolicies,
     HeldOutPolicy,
     OracleSpeeds,
 )
@@ -33,7 +33,7 @@ from traces.library import trace_file
 _OF_DRAFTS = ("draft_tokens", "tree", "shape", "stop", "verifier")
 
 
-def answer_held_out(question: ReplayQuestion) -> HeldOut:
+def answer_held_out(question: ReplayQuestion) -> HeldOutPolicies:
     """Every policy on halves of a recording, at every batch.
 
     Raises:
@@ -56,7 +56,9 @@ def answer_held_out(question: ReplayQuestion) -> HeldOut:
         splits=question.splits,
         seed=question.seed,
     )
-    return HeldOut(inputs=inputs_of(question, trace=str(file), model=rows[0].model), held_out=rows)
+    return HeldOutPolicies(
+        inputs=inputs_of(question, trace=str(file), model=rows[0].model), held_out=rows
+    )
 
 
 def held_out_batches(

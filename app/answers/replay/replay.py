@@ -9,8 +9,8 @@ import numpy as np
 from app.answers.answer import Answer
 from app.answers.drafting import mean_drafts
 from app.answers.replay.held_out import answer_held_out
-from app.answers.replay.rows import Replay, ReplayedDraft, StepOracle
-from app.questions.field import inputs_of
+from app.answers.replay.rows import ReplayedDraft, ReplayedDrafts, StepOracle
+from app.questions.field import inputs_of, refuse
 from app.questions.groups import PlacedOptions, names_in
 from app.questions.replay import ReplayQuestion
 from app.questions.resolve.accepted import OTHERWISE
@@ -22,7 +22,6 @@ from costmodel.laws.acceptance import MATCHING, Acceptance, Law, accepted_by, la
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.drafters.sources import trace_source
-from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.naming import naming
 from traces.kinds.provenance import POLICY_KEY
@@ -32,7 +31,10 @@ from traces.replay.bootstrap import RequestDraws
 from traces.replay.oracle import step_oracle
 from traces.replay.statistics import request_draws
 
-_OF_SPEEDS = ("model", "batch", "context", "splits", *names_in(PlacedOptions))
+_OF_SPEEDS = dict.fromkeys(
+    ("model", "batch", "context", "splits", *names_in(PlacedOptions)),
+    "belongs to --held-out, which predicts speeds; tokens per step depend on no device",
+)
 
 
 def answer(question: ReplayQuestion) -> Answer:
@@ -44,12 +46,7 @@ def answer(question: ReplayQuestion) -> Answer:
     """
     if question.held_out:
         return answer_held_out(question)
-    if stated := [name for name in _OF_SPEEDS if name in question.stated]:
-        rule = "belongs to --held-out, which predicts speeds; tokens per step depend on no device"
-        option = {"overrides": "--set", "as_family": "--as"}.get(
-            stated[0], f"--{stated[0].replace('_', '-')}"
-        )
-        raise InputError(rule, key=option, value=question.given[stated[0]])
+    refuse(question, _OF_SPEEDS)
     lengths = whole_numbers(
         question.draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS
     )
@@ -62,7 +59,7 @@ def answer(question: ReplayQuestion) -> Answer:
             recorded.require(1, "replaying trees, stop rules and verifiers")
         slug = method_slug(question.method, "--method")
         chains = _counted(file, slug, rate, lengths)
-        return Replay(inputs=inputs, chains=chains, trees=[], varying=[], oracles=[])
+        return ReplayedDrafts(inputs=inputs, chains=chains, trees=[], varying=[], oracles=[])
     if rate is not None and recorded.drafted is None:
         recorded = replace(recorded, match_rate=rate)
     trees = [(path, read_tree(path)) for path in question.tree or []]
@@ -74,7 +71,7 @@ def answer(question: ReplayQuestion) -> Answer:
         with naming(str(path)):
             row = _replayed(recorded, _law(question, recorded, [tree]), tree, draws)
             tree_rows.append(replace(row, draft=f"tree:{path}", tree=str(path), depth=tree.depth))
-    return Replay(
+    return ReplayedDrafts(
         inputs=inputs,
         chains=chain_rows,
         trees=tree_rows,

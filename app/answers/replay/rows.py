@@ -82,7 +82,7 @@ class StepOracle(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay(Answer):
+class ReplayedDrafts(Answer):
     """The answer of `replay`.
 
     Attributes:
@@ -204,7 +204,7 @@ class HeldOutBatch(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOut(Answer):
+class HeldOutPolicies(Answer):
     """The answer of `replay --held-out`.
 
     Attributes:

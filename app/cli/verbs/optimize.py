@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from app.answers.answer import Answer
 from app.cli.door import hand_over
 from app.cli.output import Answered
-from app.cli.verbs.optimize_refining import optimize_refining, refuse_drafting
 from app.questions.field import Stated
 from app.questions.fields import (
     Batch,
@@ -120,24 +119,13 @@ def optimize(
         "fidelity": fidelity,
     }
     if refines(method, {**asdict(refining), "quality-floor": quality_floor}):
-        drafts = {
-            "shape": shape,
-            "draft_tokens": draft_tokens,
-            "stop": stop,
-            "slo_ttft": slo_ttft,
-            "slo_tpot": slo_tpot,
-        }
-        refuse_drafting({**asdict(drafting), "method": method, **drafts}, accepted)
-        options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
-        return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
+        from app.answers.masked.optimize import answer as answer_masked
+
+        return _handed(answer_masked, stated)
     if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
         from app.answers.joint.answer import answer
 
-        of_designs = OptimizeQuestion(**stated.values, stated=stated.names)
-        designs = answer(of_designs)
-        hand_over(designs, of_designs)
-        designs.require()
-        return designs
+        return _handed(answer, stated)
     contexts, lengths = (
         whole_numbers(context, "--context", least=0),
         draft_lengths(draft_tokens, least=1),
@@ -212,6 +200,15 @@ def optimize(
     ]
     body = together(inputs, answers, unmet) if several or not answers else answers[0].body
     return _handed_over(body, answers, unmet, deliver_as, several=several, explain=explain)
+
+
+def _handed(answer_of: "Callable[[OptimizeQuestion], Answer]", stated: Stated) -> Answer:
+    """The answer with typed rows to what is asked, handed over."""
+    question = OptimizeQuestion(**stated.values, stated=stated.names)
+    answer = answer_of(question)
+    hand_over(answer, question)
+    answer.require()
+    return answer
 
 
 def _shapes(
