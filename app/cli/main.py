@@ -18,13 +18,11 @@ import typer
 from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
     acceptance,
-    capacity,
     catalogue,
     dashboard,
     export,
     methods,
     optimize,
-    replay,
     reproduce,
     score,
     sweep,
@@ -35,7 +33,9 @@ from app.cli.verbs import (
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.capacity import CapacityQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.replay import ReplayQuestion
 from app.questions.simulate import SimulateQuestion
 
 HELP_OPTIONS = ("-h", "--help")
@@ -52,8 +52,8 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "optimize": optimize.optimize,
     "predict": PredictQuestion,
     "breakeven": BreakevenQuestion,
-    "capacity": capacity.capacity,
-    "replay": replay.replay,
+    "capacity": CapacityQuestion,
+    "replay": ReplayQuestion,
     "reproduce": reproduce.reproduce,
     "score": score.score,
     "simulate": SimulateQuestion,

@@ -214,6 +214,24 @@ def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
     return inputs | resolved
 
 
+def refuse(question: Question, rules: Mapping[str, str]) -> None:
+    """Refuse fields that have no meaning in what is asked.
+
+    Args:
+        question: what is asked.
+        rules: why, by the name of a field.
+
+    Raises:
+        InputError: one of them is stated.
+    """
+    kind: Callable[..., Any] = type(question)
+    for field in fields_of(kind):
+        if field.name in rules and field.name in question.stated:
+            value = getattr(question, field.name)
+            shown = value if isinstance(value, str | float | int) else ",".join(stated_words(value))
+            raise InputError(rules[field.name], key=field.option, value=shown)
+
+
 @lru_cache
 def parameters_of(verb: Callable[..., Any]) -> Mapping[str, Any]:
     """The parameters of a verb with their types: fields, records of several fields, or `Stated`."""

@@ -1,8 +1,10 @@
 """The fields that several verbs take together: records that a verb receives as one parameter."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
+from app.questions.field import Field, Group
 from app.questions.fields import (
     Acceptance,
     AsFamily,
@@ -45,6 +47,7 @@ from app.questions.fields import (
     TokensPerStep,
     Users,
 )
+from hardware_profiles.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +165,99 @@ class RequestOptions:
             "requests.prompt_tokens": self.prompt_tokens,
             "requests.output_tokens": self.output_tokens,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointOptions:
+    """What a joint search varies beside the drafts, and the load that it serves."""
+
+    search: Annotated[
+        str,
+        Field(
+            (
+                "drafts: drafters and draft lengths at every --batch; full: devices, layouts,"
+                " formats, batch caps and token budgets too, under a load, the best confirmed by"
+                " simulation. With full --device, --dtype and --kv-dtype take several by commas."
+            ),
+            Group.SEARCH,
+        ),
+    ] = "drafts"
+    maximise: Annotated[
+        str,
+        Field(
+            "With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule.",
+            Group.SEARCH,
+        ),
+    ] = "tokens"
+    devices: Annotated[
+        int,
+        Field(
+            "With --search full: most devices of a kind, all replicas together.",
+            Group.HARDWARE,
+            least=1,
+        ),
+    ] = 1
+    layouts: Annotated[
+        str | None,
+        Field(
+            (
+                "With --search full: of a replica, such as tp1,tp2,tp2dp4ep8; default: powers of"
+                " two that --devices hold, with experts whole or shared."
+            ),
+            Group.SEARCH,
+        ),
+    ] = None
+    batch_caps: Annotated[
+        str | None,
+        Field("With --search full: most requests in flight of a scheduler.", Group.SEARCH),
+    ] = None
+    token_budgets: Annotated[
+        str | None,
+        Field("With --search full: most query tokens of an iteration (chunk sizes).", Group.SEARCH),
+    ] = None
+    simulate: Annotated[
+        bool,
+        Field(
+            "With --search full: confirm the best by simulation.",
+            Group.SEARCH,
+            spelled="--simulate/--no-simulate",
+        ),
+    ] = True
+    good_share: Annotated[
+        float | None,
+        Field(
+            (
+                "With --search full: share of the requests that must be within the limits. Default:"
+                " their means."
+            ),
+            Group.LIMITS,
+        ),
+    ] = None
+    requests: RequestFile = None
+    rate: Rate = None
+    prompt_tokens: PromptTokens = None
+    output_tokens: OutputTokens = None
+
+    def is_full(self, of_drafts: Mapping[str, object]) -> bool:
+        """Whether the search is a full one.
+
+        Args:
+            of_drafts: by option, what only a search of drafts takes.
+
+        Raises:
+            InputError: options that go with the other kind of search, or `--search` is neither.
+        """
+        if self.search not in ("drafts", "full"):
+            raise InputError("must be drafts or full", key="--search", value=self.search)
+        full, usual = self.search == "full", JointOptions()
+        for name, value in values_in(JointOptions, self).items():
+            if not full and value != getattr(usual, name):
+                option = f"--{name.replace('_', '-')}"
+                raise InputError("goes with --search full", key=option, value=str(value))
+        for option, value in of_drafts.items():
+            if full and value:
+                raise InputError("goes with --search drafts", key=option, value=str(value))
+        return full
 
 
 def names_in(group: type) -> list[str]:

@@ -11,6 +11,8 @@ from hardware_profiles.whole_file import whole_folder
 PAGES: Mapping[str, str] = {
     "Predictions": "app.render.html.explain_report",
     "BreakEvens": "app.render.html.explain_report",
+    "JointAnswer": "app.render.html.joint_page",
+    "MaskedPolicies": "app.render.html.refining_page",
 }
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
 PLOTS: Mapping[str, str] = {
@@ -29,6 +31,8 @@ def write_files(answer: Answer, folder: Path) -> None:
     with whole_folder(folder) as stage:
         if answer.name:
             write_json(jsonable(answer), stage / f"{answer.name}.json")
+        for name, document in answer.documents().items():
+            write_json(jsonable(document), stage / name)
         for write in answer.writers():
             write(stage, folder)
         if (module := PAGES.get(type(answer).__name__)) is not None:

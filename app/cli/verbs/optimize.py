@@ -5,12 +5,12 @@ load.
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
+from app.answers.answer import Answer
+from app.cli.door import hand_over
 from app.cli.output import Answered
-from app.cli.verbs.optimize_joint import Joint
-from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, refuse_drafting
-from app.questions.field import Field, Group
+from app.questions.field import Stated
 from app.questions.fields import (
     Batch,
     Context,
@@ -29,7 +29,26 @@ from app.questions.fields import (
     SloTtft,
     StopRule,
 )
-from app.questions.groups import AcceptanceOptions, DraftingOptions, RefiningOptions, StoredOptions
+from app.questions.groups import (
+    AcceptanceOptions,
+    DraftingOptions,
+    JointOptions,
+    RefiningOptions,
+    StoredOptions,
+)
+from app.questions.optimize import (
+    DEFAULT_BATCHES,
+    DEFAULT_OUT,
+    EngineFolder,
+    Explain,
+    MethodOfNumbers,
+    Metrics,
+    OptimizeQuestion,
+    QualityFloor,
+    SecondScrape,
+    Traces,
+    TreeNodes,
+)
 from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
 from app.questions.resolve.asked import asked
 from app.questions.resolve.refining import refines
@@ -45,95 +64,39 @@ if TYPE_CHECKING:
     from costmodel.optimizers.recommend import Recommendation
     from traces.importers.engines.running import Running
 
-DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
-DEFAULT_OUT = Path("rooftree-out")
-
 
 def optimize(
     placed: StoredOptions,
     drafting: DraftingOptions,
     accepted: AcceptanceOptions,
     refining: RefiningOptions,
-    joint: Joint,
-    after: Annotated[
-        Path | None,
-        Field(
-            "The second scrape of --metrics.",
-            Group.WORKLOAD,
-            placeholder="[AFTER]",
-            argument=True,
-        ),
-    ] = None,
+    joint: JointOptions,
+    stated: Stated,
+    after: SecondScrape = None,
     model: ModelOrTraces = "",
-    trace: Annotated[
-        list[Path] | None,
-        Field("Acceptance trace; repeat to compare methods.", Group.DRAFTING),
-    ] = None,
-    metrics: Annotated[
-        list[Path] | None,
-        Field(
-            (
-                "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
-                " twice, or once for all "
-                "since it started: should the draft length that runs be changed, and what should be"
-                " measured next?"
-            ),
-            Group.WORKLOAD,
-            placeholder="BEFORE [AFTER]",
-        ),
-    ] = None,
-    method: Annotated[
-        str,
-        Field(
-            "Method of stated acceptance, of traces that name none or have such a drafter.",
-            Group.DRAFTING,
-            names="methods",
-        ),
-    ] = "",
+    trace: Traces = None,
+    metrics: Metrics = None,
+    method: MethodOfNumbers = "",
     batch: Batch = DEFAULT_BATCHES,
     context: Context = "1024",
     shape: DraftShapes = None,
     draft_tokens: DraftTokens = None,
-    tree_nodes: Annotated[
-        str,
-        Field(
-            "Draft tokens of trees, static and dynamic, root excluded; 0 for none.",
-            Group.DRAFTING,
-        ),
-    ] = DEFAULT_TREES,
+    tree_nodes: TreeNodes = DEFAULT_TREES,
     stop: StopRule = "",
     slo_ttft: SloTtft = None,
     slo_tpot: SloTpot = None,
-    quality_floor: Annotated[
-        float | None,
-        Field(
-            (
-                "Least share of tokens that masked blocks share with one token a pass, for a"
-                " --method that refines "
-                f"them; default {DEFAULT_FLOOR}."
-            ),
-            Group.LIMITS,
-        ),
-    ] = None,
+    quality_floor: QualityFloor = None,
     pp: Pipeline = 1,
     ep: Expert = 1,
     dp: Data = 1,
     fidelity: Fidelity = "calibrated",
-    out: Annotated[
-        Path | None, Field("Folder for engine files and the answer.", Group.OUTPUT)
-    ] = DEFAULT_OUT,
-    explain: Annotated[
-        bool,
-        Field(
-            "Say why each choice and not its neighbours: what they lose, and by what.",
-            Group.OUTPUT,
-        ),
-    ] = False,
+    out: EngineFolder = DEFAULT_OUT,
+    explain: Explain = False,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> Answered:
+) -> Answered | Answer:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
     from app.answers.cells import cells_of, names_of
     from app.cli.cell_answers import cell_answer, together
@@ -156,29 +119,13 @@ def optimize(
         "fidelity": fidelity,
     }
     if refines(method, {**asdict(refining), "quality-floor": quality_floor}):
-        drafts = {
-            "shape": shape,
-            "draft_tokens": draft_tokens,
-            "stop": stop,
-            "slo_ttft": slo_ttft,
-            "slo_tpot": slo_tpot,
-        }
-        refuse_drafting({**asdict(drafting), "method": method, **drafts}, accepted)
-        options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
-        return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
-    if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
-        from app.cli.verbs.optimize_joint import DraftSources, full_search
+        from app.answers.masked.optimize import answer as answer_masked
 
-        lengths = draft_lengths(draft_tokens, least=1)
-        sources = DraftSources(
-            method=method,
-            trace=trace or (),
-            lengths=lengths,
-            trees=tree_nodes,
-            shapes=_shapes(shape, {"--draft-tokens": draft_tokens}, tree_nodes),
-        )
-        asks = {**given, "model": model, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "seed": seed}
-        return full_search(joint, asks, accepted, sources, deliver_as)
+        return _handed(answer_masked, stated)
+    if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
+        from app.answers.joint.answer import answer
+
+        return _handed(answer, stated)
     contexts, lengths = (
         whole_numbers(context, "--context", least=0),
         draft_lengths(draft_tokens, least=1),
@@ -253,6 +200,15 @@ def optimize(
     ]
     body = together(inputs, answers, unmet) if several or not answers else answers[0].body
     return _handed_over(body, answers, unmet, deliver_as, several=several, explain=explain)
+
+
+def _handed(answer_of: "Callable[[OptimizeQuestion], Answer]", stated: Stated) -> Answer:
+    """The answer with typed rows to what is asked, handed over."""
+    question = OptimizeQuestion(**stated.values, stated=stated.names)
+    answer = answer_of(question)
+    hand_over(answer, question)
+    answer.require()
+    return answer
 
 
 def _shapes(

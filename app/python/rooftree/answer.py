@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
-    "replay": ("chains", "trees", "varying"),
     "reproduce": ("rows",),
     "score": ("slices",),
     "tree": ("trees", "splits"),
-    "capacity": ("plans",),
     "traces inspect": ("kinds",),
     "acceptance list": ("entries",),
     "sweep": ("moved", "appeared", "disappeared"),
