@@ -5,11 +5,10 @@ and drafts.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from app.cli.output import Answered
-from app.questions.field import Field, Group
-from app.questions.fields import OutputTokens, PromptTokens, Rate, RequestFile
+from app.questions.groups import JointOptions
 from app.questions.spelled_options import as_options
 from app.questions.values import whole_numbers
 
@@ -29,102 +28,6 @@ _LOAD_REQUESTS = 2000  # drawn to say what lengths a law has
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joint:
-    """What a joint search varies beside the drafts, and the load that it serves."""
-
-    search: Annotated[
-        str,
-        Field(
-            (
-                "drafts: drafters and draft lengths at every --batch; full: devices, layouts,"
-                " formats, batch caps and token budgets too, under a load, the best confirmed by"
-                " simulation. With full --device, --dtype and --kv-dtype take several by commas."
-            ),
-            Group.SEARCH,
-        ),
-    ] = "drafts"
-    maximise: Annotated[
-        str,
-        Field(
-            "With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule.",
-            Group.SEARCH,
-        ),
-    ] = "tokens"
-    devices: Annotated[
-        int,
-        Field(
-            "With --search full: most devices of a kind, all replicas together.",
-            Group.HARDWARE,
-            least=1,
-        ),
-    ] = 1
-    layouts: Annotated[
-        str | None,
-        Field(
-            (
-                "With --search full: of a replica, such as tp1,tp2,tp2dp4ep8; default: powers of"
-                " two that --devices hold, with experts whole or shared."
-            ),
-            Group.SEARCH,
-        ),
-    ] = None
-    batch_caps: Annotated[
-        str | None,
-        Field("With --search full: most requests in flight of a scheduler.", Group.SEARCH),
-    ] = None
-    token_budgets: Annotated[
-        str | None,
-        Field("With --search full: most query tokens of an iteration (chunk sizes).", Group.SEARCH),
-    ] = None
-    simulate: Annotated[
-        bool,
-        Field(
-            "With --search full: confirm the best by simulation.",
-            Group.SEARCH,
-            spelled="--simulate/--no-simulate",
-        ),
-    ] = True
-    good_share: Annotated[
-        float | None,
-        Field(
-            (
-                "With --search full: share of the requests that must be within the limits. Default:"
-                " their means."
-            ),
-            Group.LIMITS,
-        ),
-    ] = None
-    requests: RequestFile = None
-    rate: Rate = None
-    prompt_tokens: PromptTokens = None
-    output_tokens: OutputTokens = None
-
-    def is_full(self, others: Mapping[str, Any]) -> bool:
-        """Whether the search is a full one.
-
-        Args:
-            others: by option, what only a search of drafts takes.
-
-        Raises:
-            InputError: options that go with the other kind of search, or `--search` is neither.
-        """
-        from hardware_profiles.errors import InputError
-
-        if self.search not in ("drafts", "full"):
-            raise InputError("must be drafts or full", key="--search", value=self.search)
-        usual = Joint()
-        for name, value in asdict(self).items():
-            if self.search == "drafts" and value != getattr(usual, name):
-                raise InputError(
-                    "goes with --search full", key=f"--{name.replace('_', '-')}", value=str(value)
-                )
-        for option, value in others.items():
-            if self.search == "full" and value:
-                raise InputError("goes with --search drafts", key=option, value=str(value))
-        return self.search == "full"
-
-
-@dataclass(frozen=True, kw_only=True)
 class DraftSources:
     """What is drafted: the method, traces and shapes that options name."""
 
@@ -136,7 +39,7 @@ class DraftSources:
 
 
 def full_search(
-    joint: Joint,
+    joint: JointOptions,
     given: Mapping[str, Any],
     accepted: "AcceptanceOptions",
     drafts: DraftSources,
@@ -202,7 +105,10 @@ def full_search(
 
 @as_options("devices", "layouts", "maximise")
 def joint_question(
-    joint: Joint, given: Mapping[str, Any], accepted: "AcceptanceOptions", drafts: DraftSources
+    joint: JointOptions,
+    given: Mapping[str, Any],
+    accepted: "AcceptanceOptions",
+    drafts: DraftSources,
 ) -> "tuple[JointQuestion, Traffic]":
     """What is asked, and the requests that designs are simulated with.
 
@@ -300,7 +206,7 @@ def _drafters(
     return question, beside_own(question, sources, accepted.drafter)
 
 
-def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":
+def load_and_traffic(joint: JointOptions) -> "tuple[Load, Traffic]":
     """The load of the options, and the requests that simulations serve.
 
     Args:
@@ -337,7 +243,7 @@ def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":
     return load_of_requests(drawn, requests_per_s=joint.rate or 1.0, prompts=PROMPTS), traffic
 
 
-def _layouts(joint: Joint, question: "DecodingConfiguration") -> "list[Layout]":
+def _layouts(joint: JointOptions, question: "DecodingConfiguration") -> "list[Layout]":
     from costmodel.optimizers.joint.space import layout_named, usual_layouts
     from costmodel.optimizers.layouts import Layout
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.output import Answered
 from app.questions.groups import AcceptanceOptions, RefiningOptions
+from app.questions.optimize import DEFAULT_FLOOR
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from traces.replay.confidence.anchors import Anchors
 
 Row = dict[str, Any]
-DEFAULT_FLOOR = 0.95
 DEFAULT_MASKED_MODEL = "llada-8b"
 REFUSED = {
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
