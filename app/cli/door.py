@@ -14,6 +14,7 @@ import typer
 
 from app.answers.answer import Answer
 from app.cli import completion
+from app.cli.output import Answered
 from app.cli.progress import remark
 from app.questions import fields as table
 from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
@@ -63,6 +64,8 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
     if isinstance(verb, type):
         question = verb(**complete, stated=stated.names)
         answer = import_module(question.answered_by).answer(question)
+        if isinstance(answer, Answered):  # a search whose answer still is a mapping
+            return answer
         if (plot := getattr(question, "plot", None)) is not None:
             write_plot(answer, plot)
         if not silent:

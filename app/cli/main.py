@@ -22,7 +22,6 @@ from app.cli.verbs import (
     dashboard,
     export,
     methods,
-    optimize,
     reproduce,
     score,
     sweep,
@@ -34,6 +33,7 @@ from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.capacity import CapacityQuestion
+from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.replay import ReplayQuestion
 from app.questions.simulate import SimulateQuestion
@@ -49,7 +49,7 @@ cli = typer.Typer(
     context_settings={"help_option_names": list(HELP_OPTIONS)},
 )
 VERBS: Mapping[str, Callable[..., Any]] = {
-    "optimize": optimize.optimize,
+    "optimize": OptimizeQuestion,
     "predict": PredictQuestion,
     "breakeven": BreakevenQuestion,
     "capacity": CapacityQuestion,

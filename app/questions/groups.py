@@ -1,6 +1,5 @@
 """The fields that several verbs take together: records that a verb receives as one parameter."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -47,7 +46,6 @@ from app.questions.fields import (
     TokensPerStep,
     Users,
 )
-from hardware_profiles.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,27 +235,6 @@ class JointOptions:
     rate: Rate = None
     prompt_tokens: PromptTokens = None
     output_tokens: OutputTokens = None
-
-    def is_full(self, of_drafts: Mapping[str, object]) -> bool:
-        """Whether the search is a full one.
-
-        Args:
-            of_drafts: by option, what only a search of drafts takes.
-
-        Raises:
-            InputError: options that go with the other kind of search, or `--search` is neither.
-        """
-        if self.search not in ("drafts", "full"):
-            raise InputError("must be drafts or full", key="--search", value=self.search)
-        full, usual = self.search == "full", JointOptions()
-        for name, value in values_in(JointOptions, self).items():
-            if not full and value != getattr(usual, name):
-                option = f"--{name.replace('_', '-')}"
-                raise InputError("goes with --search full", key=option, value=str(value))
-        for option, value in of_drafts.items():
-            if full and value:
-                raise InputError("goes with --search drafts", key=option, value=str(value))
-        return full
 
 
 def names_in(group: type) -> list[str]:
