@@ -19,7 +19,6 @@ from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
     acceptance,
     capacity,
-    catalogue,
     dashboard,
     export,
     methods,
@@ -35,6 +34,8 @@ from app.cli.verbs import (
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.devices import DevicesQuestion
+from app.questions.models import ModelsQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.simulate import SimulateQuestion
 
@@ -75,8 +76,8 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "acceptance show": acceptance.show,
     "acceptance compare": acceptance.compare,
     "export": export.export,
-    "devices": catalogue.devices,
-    "models": catalogue.models,
+    "devices": DevicesQuestion,
+    "models": ModelsQuestion,
     "methods": methods.methods,
 }
 """Every verb by its words; each door asks them by `app.cli.door.ask`."""

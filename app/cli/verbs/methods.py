@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.answers.numbers import plain
 from app.cli.output import Answered, deliver
-from app.cli.verbs.catalogue import Name, brief
 from app.questions.field import Field, Group
 from app.questions.fields import Csv, Json, Out, Quiet, Seed
 from app.render.text import print_table, say
 
 if TYPE_CHECKING:
     from costmodel.method import Method
+
+Name = Annotated[str | None, Field("Show one in full.", Group.WORKLOAD, argument=True)]
 
 
 def methods(
@@ -40,7 +41,7 @@ def methods(
     if bibtex:
         return _bibtex(loaded, name, seed, out=out, json=json, quiet=quiet)
     entries = [
-        {**brief(m, tuple(each.name for each in fields(m))), "exactness": m.exactness}
+        {**{each.name: getattr(m, each.name) for each in fields(m)}, "exactness": m.exactness}
         for m in loaded
     ]
     answer = {"inputs": {"name": name, "seed": seed}, "methods": entries}
