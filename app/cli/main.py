@@ -21,7 +21,6 @@ from app.cli.verbs import (
     capacity,
     dashboard,
     export,
-    methods,
     optimize,
     replay,
     reproduce,
@@ -35,6 +34,7 @@ from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.devices import DevicesQuestion
+from app.questions.methods import MethodsQuestion
 from app.questions.models import ModelsQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.simulate import SimulateQuestion
@@ -78,7 +78,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "export": export.export,
     "devices": DevicesQuestion,
     "models": ModelsQuestion,
-    "methods": methods.methods,
+    "methods": MethodsQuestion,
 }
 """Every verb by its words; each door asks them by `app.cli.door.ask`."""
 _FAMILIES = {
