@@ -24,7 +24,6 @@ from app.cli.verbs import (
     optimize,
     replay,
     reproduce,
-    score,
     sweep,
     traces,
     traces_import,
@@ -37,6 +36,7 @@ from app.questions.devices import DevicesQuestion
 from app.questions.methods import MethodsQuestion
 from app.questions.models import ModelsQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.score import ScoreQuestion
 from app.questions.simulate import SimulateQuestion
 
 HELP_OPTIONS = ("-h", "--help")
@@ -56,7 +56,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "capacity": capacity.capacity,
     "replay": replay.replay,
     "reproduce": reproduce.reproduce,
-    "score": score.score,
+    "score": ScoreQuestion,
     "simulate": SimulateQuestion,
     "sweep": sweep.sweep,
     "tree": tree.tree,

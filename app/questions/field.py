@@ -194,7 +194,7 @@ class Question:
         return {name: value for name, value in self.values.items() if name in self.stated}
 
 
-_WHERE_IT_GOES = ("out", "csv", "json", "quiet", "resume")
+_WHERE_IT_GOES = ("out", "csv", "json", "plot", "quiet", "resume")
 
 
 def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
