@@ -23,7 +23,6 @@ from app.cli.verbs import (
     export,
     optimize,
     replay,
-    reproduce,
     sweep,
     traces,
     traces_import,
@@ -36,6 +35,7 @@ from app.questions.devices import DevicesQuestion
 from app.questions.methods import MethodsQuestion
 from app.questions.models import ModelsQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.reproduce import ReproduceQuestion
 from app.questions.score import ScoreQuestion
 from app.questions.simulate import SimulateQuestion
 
@@ -55,7 +55,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "breakeven": BreakevenQuestion,
     "capacity": capacity.capacity,
     "replay": replay.replay,
-    "reproduce": reproduce.reproduce,
+    "reproduce": ReproduceQuestion,
     "score": ScoreQuestion,
     "simulate": SimulateQuestion,
     "sweep": sweep.sweep,

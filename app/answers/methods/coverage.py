@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from app.answers.answer import Column, Row
-from app.answers.reproduction import LARGE_RATIO
+from app.answers.reproduction.reproduction import LARGE_RATIO
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names
 from costmodel.published.answer import Prediction

@@ -203,8 +203,8 @@ class _ErrorLine(Row):
 
     slice: _Slice
     value: _Value
-    counted: Annotated[int, Column("Measurements.", "n", of=("measurements",))]
-    compared: Annotated[int, Column("Those with an answer.", of=QUANTITIES)]
+    counted: Annotated[int, Column("Measurements.", "n")]
+    compared: Annotated[int, Column("Those with an answer.")]
     bias: Annotated[str, Column("Median error with its sign.", "bias %")]
     median: Annotated[float, Column("Half of the errors are smaller.", unit="ratio", decimals=1)]
     mean: Annotated[float, Column("Mean error.", unit="ratio", decimals=1)]
@@ -243,6 +243,7 @@ class ScoredRuns(Answer):
     """
 
     name: ClassVar[str] = "score"
+    frame_columns: ClassVar[tuple[str, ...]] = ("slice", "value", "measurements", *QUANTITIES)
     table_rows: int
     overall: OverallErrors
     slices: Sequence[SliceErrors]

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
     "replay": ("chains", "trees", "varying"),
-    "reproduce": ("rows",),
     "tree": ("trees", "splits"),
     "capacity": ("plans",),
     "traces inspect": ("kinds",),

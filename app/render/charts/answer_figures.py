@@ -34,7 +34,7 @@ from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 Draw = Callable[[Any, int | None], Figure | None]
-OF_ROWS = ("score",)
+OF_ROWS = ("reproduce", "score")
 """Verbs whose figures are drawn from the rows of an answer, not from its JSON object."""
 
 
@@ -236,8 +236,8 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
     },
     "replay": {"acceptance": _replayed},
     "reproduce": {
-        "full": lambda answer, context: reproduction_figure(answer["rows"], "full"),
-        "partial": lambda answer, context: reproduction_figure(answer["rows"], "partial"),
+        "full": lambda answer, context: reproduction_figure(answer.rows, "full"),
+        "partial": lambda answer, context: reproduction_figure(answer.rows, "partial"),
     },
     "score": {
         "token": lambda answer, context: times_figure(answer.measurements, "tpot"),
