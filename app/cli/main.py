@@ -23,7 +23,6 @@ from app.cli.verbs import (
     export,
     optimize,
     replay,
-    sweep,
     traces,
     traces_import,
     tree,
@@ -38,6 +37,7 @@ from app.questions.predict import PredictQuestion
 from app.questions.reproduce import ReproduceQuestion
 from app.questions.score import ScoreQuestion
 from app.questions.simulate import SimulateQuestion
+from app.questions.sweep import SweepQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -58,7 +58,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "reproduce": ReproduceQuestion,
     "score": ScoreQuestion,
     "simulate": SimulateQuestion,
-    "sweep": sweep.sweep,
+    "sweep": SweepQuestion,
     "tree": tree.tree,
     "record": record.record,
     "kernels": kernels.kernels,

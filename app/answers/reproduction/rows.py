@@ -147,7 +147,7 @@ class NoiseRow(Row):
     spread_ratio: Annotated[float, Column("Highest over lowest, minus one.")]
 
     @property
-    def apart(self) -> Annotated[str, Column("Apart.", "apart %", of=("spread_ratio",))]:
+    def spread(self) -> Annotated[str, Column("Spread.", "apart %", of=("spread_ratio",))]:
         """Highest over lowest, minus one, in percent."""
         return signed_percent(self.spread_ratio, 0)
 
@@ -220,7 +220,7 @@ class Reproduction(Answer):
                 columns=["rows", "group", "reason"],
             )
         if self.noise_floor:
-            columns = ["what", "target", "device", "sources", "lowest", "highest", "apart"]
+            columns = ["what", "target", "device", "sources", "lowest", "highest", "spread"]
             yield Table(title="noise floor", rows=self.noise_floor[:_MOST_SPREADS], columns=columns)
 
 

@@ -35,7 +35,6 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "capacity": ("plans",),
     "traces inspect": ("kinds",),
     "acceptance list": ("entries",),
-    "sweep": ("moved", "appeared", "disappeared"),
 }
 """Where the rows of a verb's object stand."""
 
