@@ -100,6 +100,16 @@ def digits(value: float | None) -> str:
     return f"{round(value, decimals):,.{max(0, decimals)}f}"
 
 
+def signed_percent(ratio: float | None, decimals: int) -> str:
+    """A ratio in percent with its sign; None shows nothing.
+
+    Example:
+        >>> signed_percent(0.0312, 1), signed_percent(-0.25, 0)
+        ('+3.1', '−25')
+    """
+    return "" if ratio is None else f"{100.0 * ratio:+.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def ranged(value: float, bounds: Sequence[float] | None, decimals: int | None = None) -> str:
     """A number and its interval in brackets, all to the same decimals.
 

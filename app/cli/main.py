@@ -18,25 +18,27 @@ import typer
 from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
     acceptance,
-    catalogue,
     dashboard,
     export,
-    methods,
-    reproduce,
-    score,
-    sweep,
     traces,
     traces_import,
     tree,
 )
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
+from app.cli.verbs.machine import calibrate, campaign, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.capacity import CapacityQuestion
+from app.questions.devices import DevicesQuestion
+from app.questions.doctor import DoctorQuestion
+from app.questions.methods import MethodsQuestion
+from app.questions.models import ModelsQuestion
 from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.replay import ReplayQuestion
+from app.questions.reproduce import ReproduceQuestion
+from app.questions.score import ScoreQuestion
 from app.questions.simulate import SimulateQuestion
+from app.questions.sweep import SweepQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -54,10 +56,10 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "breakeven": BreakevenQuestion,
     "capacity": CapacityQuestion,
     "replay": ReplayQuestion,
-    "reproduce": reproduce.reproduce,
-    "score": score.score,
+    "reproduce": ReproduceQuestion,
+    "score": ScoreQuestion,
     "simulate": SimulateQuestion,
-    "sweep": sweep.sweep,
+    "sweep": SweepQuestion,
     "tree": tree.tree,
     "record": record.record,
     "kernels": kernels.kernels,
@@ -66,7 +68,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "validate": validate.validate,
     "observe": observe.observe,
     "load": load.load,
-    "doctor": doctor.doctor,
+    "doctor": DoctorQuestion,
     "dashboard": dashboard.dashboard,
     "traces import": traces_import.import_,
     "traces inspect": traces.inspect,
@@ -75,9 +77,9 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "acceptance show": acceptance.show,
     "acceptance compare": acceptance.compare,
     "export": export.export,
-    "devices": catalogue.devices,
-    "models": catalogue.models,
-    "methods": methods.methods,
+    "devices": DevicesQuestion,
+    "models": ModelsQuestion,
+    "methods": MethodsQuestion,
 }
 """Every verb by its words; each door asks them by `app.cli.door.ask`."""
 _FAMILIES = {

@@ -194,7 +194,7 @@ class Question:
         return {name: value for name, value in self.values.items() if name in self.stated}
 
 
-_WHERE_IT_GOES = ("out", "csv", "json", "quiet", "resume")
+_WHERE_IT_GOES = ("out", "csv", "json", "plot", "quiet", "resume")
 
 
 def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
@@ -276,10 +276,24 @@ def _default(part: "DataclassField[Any]") -> Any:
     return inspect.Parameter.empty if part.default is MISSING else part.default
 
 
-def _named(name: str, hint: Any, default: Any) -> NamedField:
+def row_of(hint: Any, name: str = "the type") -> Field:
+    """The row of the table with which a type is annotated.
+
+    Args:
+        hint: the annotated type.
+        name: of what has that type, for the error.
+
+    Raises:
+        TypeError: there is none.
+    """
     row = next((part for part in get_args(hint)[1:] if isinstance(part, Field)), None)
     if get_origin(hint) is not Annotated or row is None:
         raise TypeError(f"{name} has no Field")
+    return row
+
+
+def _named(name: str, hint: Any, default: Any) -> NamedField:
+    row = row_of(hint, name)
     return NamedField(name=name, hint=get_args(hint)[0], default=default, row=row)
 
 

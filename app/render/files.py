@@ -18,6 +18,8 @@ PAGES: Mapping[str, str] = {
 PLOTS: Mapping[str, str] = {
     "Simulation": "app.render.html.simulation_page",
     "HighestRates": "app.render.html.simulation_page",
+    "Reproduction": "app.render.html.reproduction_page",
+    "ScoredRuns": "app.render.html.score_page",
 }
 """Module with `write_plot(answer, path)`, the page of `--plot`, by type of answer."""
 

@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
-    "reproduce": ("rows",),
-    "score": ("slices",),
     "tree": ("trees", "splits"),
     "traces inspect": ("kinds",),
     "acceptance list": ("entries",),
-    "sweep": ("moved", "appeared", "disappeared"),
 }
 """Where the rows of a verb's object stand."""
 
@@ -122,9 +119,10 @@ class Answer:
             import plotly.graph_objects
         except ImportError:
             raise InputError("needs plotly: pip install 'rooftree[app]'", key="plot") from None
-        from app.render.charts.answer_figures import figure_of
+        from app.render.charts.answer_figures import OF_ROWS, figure_of
 
-        return plotly.graph_objects.Figure(figure_of(self.verb, self.to_json(), kind, **choice))
+        answer = self._answered if self.verb in OF_ROWS else self.to_json()
+        return plotly.graph_objects.Figure(figure_of(self.verb, answer, kind, **choice))
 
     def export(self, folder: str | Path) -> Path:
         """Write what the verb writes with `--out`: the object, the files that engines load, the

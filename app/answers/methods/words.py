@@ -1,21 +1,18 @@
-"""What does the catalogue say of a published system: in words, as BibTeX, and row by row?
+"""What does the catalogue say of a published method: in words, field by field, and as BibTeX?
 
 Sentences follow from the fields of an entry, so they cannot differ from what a prediction does.
-Leaves out the fields themselves (`rooftree methods NAME` prints them) and predictions.
+Leaves out predictions, and which systems they cover (`app.answers.methods.coverage`).
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 
-from app.answers.reproduction import LARGE_RATIO
+from app.answers.numbers import plain
 from costmodel.laws.refining import blocks_in_flight
 from costmodel.method import Draft, Method, Refine, Routing, Samples, Shape, Spans
-from costmodel.method_library import load_method, method_names, priced_alike
+from costmodel.method_library import priced_alike
 from costmodel.pace import EXACT_COMMITS
-from costmodel.published.answer import Prediction
-from costmodel.published.predict import predictions
-from costmodel.published.reported import reported_rows
 from costmodel.transforms.declared import (
     CacheTransform,
     ContextTransform,
@@ -113,6 +110,7 @@ def explained(method: Method) -> list[str]:
     """An entry in sentences: who drafts, what is verified, what stays, what it costs, what it is
     replayed from.
 
+    >>> from costmodel.method_library import load_method
     >>> print(explained(load_method("n-gram"))[0])
     Drafts: text on the host that is looked up, with no proposal in some steps (costmodel/drafters).
     """
@@ -128,6 +126,59 @@ def explained(method: Method) -> list[str]:
     if first != method.slug:
         found.append(f"Apart from stated numbers a prediction for it is that for {first}.")
     return found
+
+
+_LISTED_FIELDS = (
+    "target",
+    "draft",
+    "shape",
+    "stop",
+    "verify",
+    "refine",
+    "advance",
+    "batch",
+    "host_s",
+    "deployment",
+    "own_weights",
+    "engines",
+    "systems",
+    "recorded",
+    "reproduced",
+)
+
+
+def described(method: Method) -> Iterator[str]:
+    """An entry's citation, its sentences, every field that it sets, and what was reported."""
+    c = method.citation
+    citation = (c.authors, c.title, str(c.year or ""), f"arXiv:{c.arxiv}" if c.arxiv else c.url)
+    yield " ".join(f"{part.rstrip('.')}." for part in citation if part)
+    for line in explained(method):
+        yield f"  {line}"
+    for name in _LISTED_FIELDS:
+        value = getattr(method, name)
+        if value not in ((), None, {}, 0.0, False):
+            yield from _field_lines(name, value)
+    for line in method.assumed:
+        yield f"  assumed {line}"
+    for r in method.reported:
+        words = (r.model, r.draft, r.device, f"batch {r.batch}" if r.batch else "", r.data, r.note)
+        yield (
+            f"  reported {r.quantity} {plain(r.value, 6)}: {', '.join(filter(None, words))}"
+            f" ({r.source})"
+        )
+
+
+def _field_lines(path: str, value: object) -> Iterator[str]:
+    """A line for every field within a value that is not at its default."""
+    if isinstance(value, tuple) and value and all(is_dataclass(part) for part in value):
+        for index, part in enumerate(value):
+            yield from _field_lines(f"{path}[{index}]" if len(value) > 1 else path, part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for part in fields(value):
+            if getattr(value, part.name) not in (part.default, {}, (), "none"):
+                yield from _field_lines(f"{path}.{part.name}", getattr(value, part.name))
+    else:
+        yield f"  {path}: {value}"
 
 
 def changes(method: Method) -> list[str]:
@@ -172,68 +223,6 @@ def bibtex(method: Method) -> str:
     }
     body = ",\n".join(f"  {key} = {{{value}}}" for key, value in lines.items() if value)
     return f"@misc{{{method.slug},\n{body}\n}}"
-
-
-def coverage() -> list[dict[str, Any]]:
-    """One row for every published system: `works`, `priced`, or why not.
-
-    A system works where a test holds one of its numbers, or where one with all its inputs is
-    predicted within 30 %.
-    """
-    rows, numbers = [], reproduced_numbers()
-    for method in map(load_method, method_names()):
-        for system in method.systems:
-            status, detail = _status(method, numbers.get(method.slug))
-            rows.append(
-                {
-                    "system": system,
-                    "slug": method.slug,
-                    "group": method.group,
-                    "read": method.read,
-                    "status": status,
-                    "detail": detail,
-                }
-            )
-    return sorted(rows, key=lambda row: (row["group"], row["system"]))
-
-
-def reproduced_numbers() -> Mapping[str, str]:
-    """By slug, in words: which of an entry's numbers with all inputs is predicted best, where that
-    is within 30 %.
-    """
-    asked = [
-        (slug, row)
-        for slug in method_names()
-        for row in reported_rows([slug])
-        if row.group == "full"
-    ]
-    answers: dict[str, list[Prediction]] = {}
-    for (slug, _), answer in zip(asked, predictions([row for _, row in asked]), strict=True):
-        answers.setdefault(slug, []).append(answer)
-    best = {}
-    for slug, own in answers.items():
-        near = [(abs(each.error_ratio), each) for each in own if each.error_ratio is not None]
-        near = sorted((pair for pair in near if pair[0] <= LARGE_RATIO), key=lambda pair: pair[0])
-        if near:
-            p, row = near[0][1].predicted, near[0][1].row
-            words = f"{row.quantity}: {p:.3g} predicted, {row.published:g} published ({row.source})"
-            best[slug] = (
-                f"{words}; {len(near)} of {len(own)} numbers with all inputs are within"
-                f" {LARGE_RATIO:.0%}"
-            )
-    return best
-
-
-def _status(method: Method, number: str | None) -> tuple[str, str]:
-    if method.reproduced:
-        return "works", method.reproduced[0]
-    if method.out_of_scope:
-        return "out of scope", method.out_of_scope
-    if method.needs:
-        return "needs", method.needs
-    if number is not None:
-        return "works", number
-    return "priced", method.asked_as or "no published number is held by a test"
 
 
 def _when(method: Method) -> str:
