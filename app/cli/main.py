@@ -30,13 +30,13 @@ from app.cli.verbs import (
     sweep,
     traces,
     traces_import,
-    tree,
 )
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.simulate import SimulateQuestion
+from app.questions.tree import TreeQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -58,7 +58,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "score": score.score,
     "simulate": SimulateQuestion,
     "sweep": sweep.sweep,
-    "tree": tree.tree,
+    "tree": TreeQuestion,
     "record": record.record,
     "kernels": kernels.kernels,
     "campaign": campaign.campaign,

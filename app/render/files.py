@@ -29,6 +29,8 @@ def write_files(answer: Answer, folder: Path) -> None:
     with whole_folder(folder) as stage:
         if answer.name:
             write_json(jsonable(answer), stage / f"{answer.name}.json")
+        for name, document in answer.documents().items():
+            write_json(jsonable(document), stage / name)
         for write in answer.writers():
             write(stage, folder)
         if (module := PAGES.get(type(answer).__name__)) is not None:

@@ -33,7 +33,6 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "replay": ("chains", "trees", "varying"),
     "reproduce": ("rows",),
     "score": ("slices",),
-    "tree": ("trees", "splits"),
     "capacity": ("plans",),
     "traces inspect": ("kinds",),
     "acceptance list": ("entries",),
