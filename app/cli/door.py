@@ -84,16 +84,22 @@ def hand_over(answer: Answer, question: Any) -> None:
     Raises:
         InputError: a place cannot be written.
     """
+    if not answer.is_written:
+        _write(answer, question)
+    if question.json:
+        print_json(jsonable(answer))
+    elif not question.quiet:
+        show(answer.shown())
+
+
+def _write(answer: Answer, question: Any) -> None:
+    """Write the rows, and the object or the files."""
     if (csv := getattr(question, "csv", None)) is not None:
         write_csv(jsonable(answer.own_rows), csv)
     if question.out is not None and _is_object(question.out):
         write_json(jsonable(answer), question.out)
     elif question.out is not None:
         write_files(answer, question.out)
-    if question.json:
-        print_json(jsonable(answer))
-    elif not question.quiet:
-        show(answer.shown())
 
 
 def _argument(name: str, kind: Any, stated: Stated) -> Any:

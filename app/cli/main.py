@@ -28,13 +28,16 @@ from app.cli.verbs import (
     reproduce,
     score,
     sweep,
-    traces,
-    traces_import,
 )
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.recordings import (
+    TracesCompareQuestion,
+    TracesImportQuestion,
+    TracesInspectQuestion,
+)
 from app.questions.simulate import SimulateQuestion
 from app.questions.tree import TreeQuestion
 
@@ -68,9 +71,9 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "load": load.load,
     "doctor": doctor.doctor,
     "dashboard": dashboard.dashboard,
-    "traces import": traces_import.import_,
-    "traces inspect": traces.inspect,
-    "traces compare": traces.compare,
+    "traces import": TracesImportQuestion,
+    "traces inspect": TracesInspectQuestion,
+    "traces compare": TracesCompareQuestion,
     "acceptance list": acceptance.list_,
     "acceptance show": acceptance.show,
     "acceptance compare": acceptance.compare,

@@ -34,7 +34,6 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "reproduce": ("rows",),
     "score": ("slices",),
     "capacity": ("plans",),
-    "traces inspect": ("kinds",),
     "acceptance list": ("entries",),
     "sweep": ("moved", "appeared", "disappeared"),
 }
