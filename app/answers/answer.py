@@ -90,6 +90,7 @@ class Table:
         mark: column in which a row that cannot be run shows its `mark`; empty: the last.
         kind: type of the rows, for heads where there may be none of it; None: theirs.
         heads: above columns whose head the answer alone knows, such as a unit that was asked for.
+        spread: columns that hold a list, by name, with a head for every entry: it gets a column.
     """
 
     title: str
@@ -100,6 +101,7 @@ class Table:
     mark: str = ""
     kind: type | None = None
     heads: Mapping[str, str] = field(default_factory=dict)
+    spread: Mapping[str, Sequence[str]] | None = None
 
 
 def shown_columns(table: Table) -> dict[str, Column]:

@@ -16,29 +16,34 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.door import PanelledCommand, command_of
-from app.cli.verbs import (
-    acceptance,
-    dashboard,
-    export,
-    traces,
-    traces_import,
-    tree,
-)
+from app.cli.verbs import dashboard
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, kernels, record, validate
+from app.questions.acceptance import (
+    AcceptanceCompareQuestion,
+    AcceptanceListQuestion,
+    AcceptanceShowQuestion,
+)
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.capacity import CapacityQuestion
 from app.questions.devices import DevicesQuestion
 from app.questions.doctor import DoctorQuestion
+from app.questions.export import ExportQuestion
 from app.questions.methods import MethodsQuestion
 from app.questions.models import ModelsQuestion
 from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.recordings import (
+    TracesCompareQuestion,
+    TracesImportQuestion,
+    TracesInspectQuestion,
+)
 from app.questions.replay import ReplayQuestion
 from app.questions.reproduce import ReproduceQuestion
 from app.questions.score import ScoreQuestion
 from app.questions.simulate import SimulateQuestion
 from app.questions.sweep import SweepQuestion
+from app.questions.tree import TreeQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -60,7 +65,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "score": ScoreQuestion,
     "simulate": SimulateQuestion,
     "sweep": SweepQuestion,
-    "tree": tree.tree,
+    "tree": TreeQuestion,
     "record": record.record,
     "kernels": kernels.kernels,
     "campaign": campaign.campaign,
@@ -70,13 +75,13 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "load": load.load,
     "doctor": DoctorQuestion,
     "dashboard": dashboard.dashboard,
-    "traces import": traces_import.import_,
-    "traces inspect": traces.inspect,
-    "traces compare": traces.compare,
-    "acceptance list": acceptance.list_,
-    "acceptance show": acceptance.show,
-    "acceptance compare": acceptance.compare,
-    "export": export.export,
+    "traces import": TracesImportQuestion,
+    "traces inspect": TracesInspectQuestion,
+    "traces compare": TracesCompareQuestion,
+    "acceptance list": AcceptanceListQuestion,
+    "acceptance show": AcceptanceShowQuestion,
+    "acceptance compare": AcceptanceCompareQuestion,
+    "export": ExportQuestion,
     "devices": DevicesQuestion,
     "models": ModelsQuestion,
     "methods": MethodsQuestion,

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
-    "tree": ("trees", "splits"),
-    "traces inspect": ("kinds",),
-    "acceptance list": ("entries",),
 }
 """Where the rows of a verb's object stand."""
 
