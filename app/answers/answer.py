@@ -119,11 +119,13 @@ class Answer(ABC):
     Attributes:
         name: of its file, NAME.json.
         unwritten: attributes that are no part of the JSON object.
+        is_written: its files were written while it was made, where `--out` and `--csv` say.
         inputs: what was asked, by keyword, names resolved.
     """
 
     name: ClassVar[str]
     unwritten: ClassVar[tuple[str, ...]] = ()
+    is_written: ClassVar[bool] = False
     inputs: Mapping[str, Any]
 
     @property

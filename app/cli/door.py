@@ -66,8 +66,7 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
         answer = import_module(question.answered_by).answer(question)
         if (plot := getattr(question, "plot", None)) is not None:
             write_plot(answer, plot)
-        if not silent:
-            hand_over(answer, question)
+        hand_over(answer, question)
         answer.require()
         return answer
     return verb(
@@ -85,16 +84,22 @@ def hand_over(answer: Answer, question: Any) -> None:
     Raises:
         InputError: a place cannot be written.
     """
-    if question.csv is not None:
-        write_csv(jsonable(answer.own_rows), question.csv)
-    if question.out is not None and _is_object(question.out):
-        write_json(jsonable(answer), question.out)
-    elif question.out is not None:
-        write_files(answer, question.out)
+    if not answer.is_written:
+        _write(answer, question)
     if question.json:
         print_json(jsonable(answer))
     elif not question.quiet:
         show(answer.shown())
+
+
+def _write(answer: Answer, question: Any) -> None:
+    """Write the rows, and the object or the files."""
+    if (csv := getattr(question, "csv", None)) is not None:
+        write_csv(jsonable(answer.own_rows), csv)
+    if question.out is not None and _is_object(question.out):
+        write_json(jsonable(answer), question.out)
+    elif question.out is not None:
+        write_files(answer, question.out)
 
 
 def _argument(name: str, kind: Any, stated: Stated) -> Any:

@@ -33,10 +33,11 @@ from app.cli.verbs import (
     tree,
 )
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
+from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.simulate import SimulateQuestion
+from app.questions.validate import ValidateQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -63,7 +64,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "kernels": kernels.kernels,
     "campaign": campaign.campaign,
     "calibrate": calibrate.calibrate,
-    "validate": validate.validate,
+    "validate": ValidateQuestion,
     "observe": observe.observe,
     "load": load.load,
     "doctor": doctor.doctor,

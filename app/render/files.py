@@ -11,6 +11,7 @@ from hardware_profiles.whole_file import whole_folder
 PAGES: Mapping[str, str] = {
     "Predictions": "app.render.html.explain_report",
     "BreakEvens": "app.render.html.explain_report",
+    "ValidationReport": "app.render.html.validation_page",
 }
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
 PLOTS: Mapping[str, str] = {

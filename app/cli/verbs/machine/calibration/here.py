@@ -43,8 +43,8 @@ def calibrate_here(
         check_profile_file,
         write_profile_file,
     )
-    from app.cli.verbs.machine.campaign import seconds
     from app.questions.places import require_folder
+    from app.questions.values import seconds
     from app.render.json import print_json
     from app.render.text import print_table, say
     from real_runs.calibration.device import calibrate_device
