@@ -79,6 +79,7 @@ UNUSUAL_WORDS = {
 USUAL_HERE = {
     "board_power_w": "the board of a device is what its makers call it",
     "first_of_each_kind": "a determiner, not a thing",
+    "gain_by_chance_ratio": "a key of `rooftree tree --json`, which callers read",
     "kept_ratio": "a key of `rooftree methods --json`, which callers read",
 }
 

@@ -89,6 +89,7 @@ class Table:
         once: columns that are said once below the title where all rows hold the same.
         mark: column in which a row that cannot be run shows its `mark`; empty: the last.
         kind: type of the rows, for heads where there may be none of it; None: theirs.
+        spread: columns that hold a list, by name, with a head for every entry: it gets a column.
     """
 
     title: str
@@ -98,6 +99,7 @@ class Table:
     once: Sequence[str] = ()
     mark: str = ""
     kind: type | None = None
+    spread: Mapping[str, Sequence[str]] | None = None
 
 
 def shown_columns(table: Table) -> dict[str, Column]:
@@ -142,6 +144,10 @@ class Answer(ABC):
         and with the folder that they go to once all are whole.
         """
         return ()
+
+    def documents(self) -> Mapping[str, Mapping[str, Any]]:
+        """Further JSON objects that are written beside the answer's, by the name of their file."""
+        return {}
 
     def require(self) -> None:
         """End where the answer has been shown and no row of it can be run.

@@ -28,15 +28,18 @@ from app.cli.verbs import (
     reproduce,
     score,
     sweep,
-    traces,
-    traces_import,
-    tree,
 )
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.recordings import (
+    TracesCompareQuestion,
+    TracesImportQuestion,
+    TracesInspectQuestion,
+)
 from app.questions.simulate import SimulateQuestion
+from app.questions.tree import TreeQuestion
 from app.questions.validate import ValidateQuestion
 
 HELP_OPTIONS = ("-h", "--help")
@@ -59,7 +62,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "score": score.score,
     "simulate": SimulateQuestion,
     "sweep": sweep.sweep,
-    "tree": tree.tree,
+    "tree": TreeQuestion,
     "record": record.record,
     "kernels": kernels.kernels,
     "campaign": campaign.campaign,
@@ -69,9 +72,9 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "load": load.load,
     "doctor": doctor.doctor,
     "dashboard": dashboard.dashboard,
-    "traces import": traces_import.import_,
-    "traces inspect": traces.inspect,
-    "traces compare": traces.compare,
+    "traces import": TracesImportQuestion,
+    "traces inspect": TracesInspectQuestion,
+    "traces compare": TracesCompareQuestion,
     "acceptance list": acceptance.list_,
     "acceptance show": acceptance.show,
     "acceptance compare": acceptance.compare,

@@ -17,6 +17,7 @@ PAGES: Mapping[str, str] = {
 PLOTS: Mapping[str, str] = {
     "Simulation": "app.render.html.simulation_page",
     "HighestRates": "app.render.html.simulation_page",
+    "ComparedRecordings": "app.render.html.acceptance_page",
 }
 """Module with `write_plot(answer, path)`, the page of `--plot`, by type of answer."""
 
@@ -30,6 +31,8 @@ def write_files(answer: Answer, folder: Path) -> None:
     with whole_folder(folder) as stage:
         if answer.name:
             write_json(jsonable(answer), stage / f"{answer.name}.json")
+        for name, document in answer.documents().items():
+            write_json(jsonable(document), stage / name)
         for write in answer.writers():
             write(stage, folder)
         if (module := PAGES.get(type(answer).__name__)) is not None:

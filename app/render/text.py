@@ -171,15 +171,22 @@ def drawn(table: Table | ShownTable) -> DrawnTable:
         for seconds in _numbers(getattr(row, name, None))
     ]
     unit = time_unit(times)
+    spread = table.spread or {}
     heads = {name: _head(name, columns[name], unit) for name in table.columns}
     mark = table.mark or table.columns[-1]
-    cells = [
-        [_cell(row, name, columns[name], unit) or _mark(row, name, mark) for name in table.columns]
-        for row in table.rows
-    ]
+    lines: list[list[str]] = []
+    for row in table.rows:
+        lines.append([])
+        for name in table.columns:
+            if name in spread:
+                entries = getattr(row, name, None) or ()
+                words = [_value(entry, columns[name], unit) for entry in entries]
+                lines[-1] += [*words, *[""] * (len(spread[name]) - len(words))]
+            else:
+                lines[-1].append(_cell(row, name, columns[name], unit) or _mark(row, name, mark))
     return DrawnTable(
-        heads=[heads[name] for name in table.columns],
-        cells=cells,
+        heads=[head for name in table.columns for head in spread.get(name, [heads[name]])],
+        cells=lines,
         once=[heads[name] for name in table.once if name in heads],
     )
 
@@ -213,20 +220,31 @@ def _mark(row: Any, name: str, mark: str) -> str:
 
 def _cell(row: Any, name: str, column: Column, unit: TimeUnit) -> str:
     value = getattr(row, name, None)
+    interval = None if column.alone else getattr(row, f"{name}_interval", None)
+    if value is None or interval is None or isinstance(value, tuple | list):
+        return _value(value, column, unit)
+    scale = _scale(column, unit)
+    low, high = interval
+    return ranged(value / scale, (low / scale, high / scale), column.decimals)
+
+
+def _value(value: Any, column: Column, unit: TimeUnit) -> str:
+    """A value without an interval; several are joined by `+`."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    scale = {"s": unit.seconds, "bytes": GIGA, "ratio": 0.01, "": 1.0}[column.unit]
+    scale = _scale(column, unit)
     if isinstance(value, tuple | list):
         return "+".join(_number(part / scale, column.decimals) for part in value)
-    interval = None if column.alone else getattr(row, f"{name}_interval", None)
-    if interval is None:
-        return _number(value / scale if column.unit else value, column.decimals)
-    low, high = interval
-    return ranged(value / scale, (low / scale, high / scale), column.decimals)
+    return _number(value / scale if column.unit else value, column.decimals)
+
+
+def _scale(column: Column, unit: TimeUnit) -> float:
+    """How much one of what a column shows is."""
+    return {"s": unit.seconds, "bytes": GIGA, "ratio": 0.01, "": 1.0}[column.unit]
 
 
 def _number(value: float, decimals: int | None) -> str:

@@ -17,9 +17,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import yaml
 
+from app.answers.recordings.inspect import confidence_facts
+from app.answers.recordings.policies import compared_policies
 from app.answers.scoring.measured import COLUMNS, MARKS, measurements
 from app.cli.main import main
-from app.cli.verbs.traces_confidence import compared_policies, confidence_facts
 from app.questions.record_files import read_records
 from app.questions.resolve.accepted import rates_of
 from costmodel.architectures.hf.config import read_hf_config

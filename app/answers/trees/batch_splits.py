@@ -9,22 +9,21 @@ drawn from the recording's mean would show. Leaves out the seconds of a step
 Reference: Wu et al. 2025, TETRIS (arXiv:2502.15197).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.answers.trees.rows import NodeSplit, TreeCertificate
 from costmodel.optimizers.acceptance_vectors import MAX_DEPTHS, MAX_FILE_BYTES
-from costmodel.optimizers.trees.batch_split import split_budget, tree_gains
+from costmodel.optimizers.trees.batch_split import BatchSplit, split_budget, tree_gains
 from hardware_profiles.errors import InputError
 from hardware_profiles.outside_file import read_bounded
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.statistics import acceptance_by_depth, sibling_vector, sibling_vectors
 
 MOST_REQUESTS = 4096
 DRAWS = 8  # batches of equal requests that show what counting alone gains
@@ -77,8 +76,6 @@ def recorded_batch(
 
 def _counted(request: AcceptanceTrace, depth: int, width: int) -> Vectors:
     """Vectors of one request, [depth, siblings]; of a recording of chains one candidate a depth."""
-    from traces.replay.statistics import acceptance_by_depth, sibling_vector, sibling_vectors
-
     if request.level < 2:
         return _conditional(acceptance_by_depth(request, depth, "all"))
     siblings = min(width, request.rank_width)
@@ -132,7 +129,7 @@ def _conditional(survival: Vectors) -> Vectors:
     return rates[:, None]
 
 
-def split_rows(batch: VerifiedBatch, budgets: Sequence[int], seed: int) -> list[dict[str, Any]]:
+def node_splits(batch: VerifiedBatch, budgets: Sequence[int], seed: int) -> list[NodeSplit]:
     """The best split of every budget, beside as many nodes for each.
 
     Args:
@@ -149,27 +146,27 @@ def split_rows(batch: VerifiedBatch, budgets: Sequence[int], seed: int) -> list[
             f"{requests} roots need {requests} nodes", key="--nodes", value=min(budgets)
         )
     gains = _gains(batch.vectors, most - requests)
-    chance = [_gains(each, most - requests) for each in _equal_batches(batch, seed)]
+    chance = [_gains(vectors, most - requests) for vectors in _equal_batches(batch, seed)]
     rows = []
     for nodes in budgets:
         split, even = _compared(gains, nodes - requests)
         counts = split.draft_tokens
         by_chance = [
-            found.tokens_per_step / other - 1.0
-            for found, other in (_compared(each, nodes - requests) for each in chance)
+            equal.tokens_per_step / as_many - 1.0
+            for equal, as_many in (_compared(other, nodes - requests) for other in chance)
         ]
         rows.append(
-            {
-                "nodes": nodes,
-                "requests": requests,
-                "draft_tokens": counts.tolist(),
-                "unused_nodes": nodes - requests - int(counts.sum()),
-                "tokens_per_step": split.tokens_per_step,
-                "uniform_tokens_per_step": even,
-                "gain_ratio": split.tokens_per_step / even - 1.0,
-                "gain_by_chance_ratio": float(np.mean(by_chance)) if by_chance else None,
-                "certificate": split.certificate.to_json(),
-            }
+            NodeSplit(
+                nodes=nodes,
+                requests=requests,
+                draft_tokens=counts.tolist(),
+                unused_nodes=nodes - requests - int(counts.sum()),
+                tokens_per_step=split.tokens_per_step,
+                uniform_tokens_per_step=even,
+                gain_ratio=split.tokens_per_step / even - 1.0,
+                gain_by_chance_ratio=float(np.mean(by_chance)) if by_chance else None,
+                certificate=TreeCertificate.of(split.certificate),
+            )
         )
     return rows
 
@@ -180,7 +177,7 @@ def _gains(vectors: Vectors, draft_tokens: int) -> Vectors:
     return np.stack([tree_gains(own.tolist(), max(draft_tokens, 1), depth) for own in vectors])
 
 
-def _compared(gains: Vectors, total: int) -> tuple[Any, float]:
+def _compared(gains: Vectors, total: int) -> tuple[BatchSplit, float]:
     """The best split of at most so many draft tokens, and tokens per step where each request has as
     many.
     """

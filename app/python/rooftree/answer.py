@@ -33,9 +33,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "replay": ("chains", "trees", "varying"),
     "reproduce": ("rows",),
     "score": ("slices",),
-    "tree": ("trees", "splits"),
     "capacity": ("plans",),
-    "traces inspect": ("kinds",),
     "acceptance list": ("entries",),
     "sweep": ("moved", "appeared", "disappeared"),
 }

@@ -156,7 +156,7 @@ def load(
 def _answer(
     inputs: "Mapping[str, Any]", server: "Server", result: "LoadResult", notes: list[str]
 ) -> dict[str, Any]:
-    from app.cli.verbs.traces_import import counts_of
+    from app.answers.recordings.counts import traced_acceptance
 
     if result.short:
         notes = [*notes, f"{result.short} answers have another number of tokens than was asked for"]
@@ -177,11 +177,7 @@ def _answer(
         "metrics": result.summary,
         "requests": result.asked,
         "failed": sum(result.errors.values()),
-        "acceptance": (
-            None
-            if result.trace is None
-            else {"level": result.trace.level, **counts_of(result.trace)}
-        ),
+        "acceptance": None if result.trace is None else traced_acceptance(result.trace),
         "errors": result.errors,
         "client_cpu_s": result.cpu_s,
         "notes": notes,

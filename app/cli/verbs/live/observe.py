@@ -97,7 +97,7 @@ def observe(
 
 
 def _answer(observation: "Observation", inputs: "Mapping[str, Any]") -> dict[str, Any]:
-    from app.cli.verbs.traces_import import counts_of
+    from app.answers.recordings.counts import traced_acceptance
 
     server, trace = observation.server, observation.trace
     return {
@@ -112,6 +112,6 @@ def _answer(observation: "Observation", inputs: "Mapping[str, Any]") -> dict[str
         "scrapes": observation.scrapes,
         "ended": observation.ended,
         "figures": observation.figures,
-        "acceptance": None if trace is None else {"level": trace.level, **counts_of(trace)},
+        "acceptance": None if trace is None else traced_acceptance(trace),
         "notes": [observation.no_trace if trace is None else trace.provenance.notes],
     }

@@ -233,9 +233,9 @@ def _check_masked(given: Mapping[str, object]) -> None:
 
 
 def _record_masked(out: Path, *, seed: int, resume: bool, json: bool, quiet: bool) -> None:
-    from app.cli.verbs.traces_confidence import compared_policies, print_policies
+    from app.answers.recordings.policies import compared_policies, policy_table
     from app.render.json import print_json
-    from app.render.text import say
+    from app.render.text import say, show
     from real_runs.masked.training import MaskedRecipe
     from real_runs.recording.masked import MaskedRecording, record_masked
 
@@ -252,7 +252,7 @@ def _record_masked(out: Path, *, seed: int, resume: bool, json: bool, quiet: boo
             }
         )
     elif not quiet:
-        print_policies(rows)
+        show([policy_table(rows)])
         say("inspect one with: rooftree traces inspect FILE")
 
 

@@ -100,15 +100,15 @@ def test_misuse_is_named(rooftree, words, message):
 
 
 def test_chance_is_what_counting_gains():
-    from app.answers.trees.batch_splits import VerifiedBatch, split_rows
+    from app.answers.trees.batch_splits import VerifiedBatch, node_splits
 
     vectors = np.tile(np.array([[0.6, 0.2]]), (8, 3, 1))
     few, many = (
-        split_rows(VerifiedBatch(vectors=vectors, counted=np.full(8, count)), [32], 1)[0]
+        node_splits(VerifiedBatch(vectors=vectors, counted=np.full(8, count)), [32], 1)[0]
         for count in (20, 20_000)
     )
-    assert few["gain_ratio"] == many["gain_ratio"] == pytest.approx(0.0, abs=1e-9)
+    assert few.gain_ratio == many.gain_ratio == pytest.approx(0.0, abs=1e-9)
     assert (
-        few["gain_by_chance_ratio"] > 0.001
-        and many["gain_by_chance_ratio"] < 0.2 * few["gain_by_chance_ratio"]
+        few.gain_by_chance_ratio > 0.001
+        and many.gain_by_chance_ratio < 0.2 * few.gain_by_chance_ratio
     )

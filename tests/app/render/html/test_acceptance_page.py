@@ -1,18 +1,33 @@
 """The page that compares recordings: every row drawn once, names escaped, nothing to draw
 refused."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
-from app.render.html.acceptance_page import acceptance_figure, name, write_acceptance_page
+from app.answers.recordings.compare import ComparedRecording, ComparedRecordings
+from app.render.html.acceptance_page import acceptance_figure, name, write_plot
 from hardware_profiles.errors import InputError
-from traces.replay.comparison import ComparisonRow
 
 pytest.importorskip("plotly")
 
 
 def row(drafter="lookup", kind="chat", temperature=0.0, shares=(0.5, 0.25)):
-    return ComparisonRow(drafter, temperature, kind, 3, 120, 2, np.array(shares), 1.75, (1.6, 1.9))
+    return ComparedRecording(
+        drafter=drafter,
+        temperature=temperature,
+        kind=kind,
+        requests=3,
+        tokens=120,
+        draft_tokens=2,
+        tokens_per_step=1.75,
+        acceptance_by_depth=list(shares),
+        tokens_per_step_interval=(1.6, 1.9),
+    )
+
+
+def write(rows, path):
+    write_plot(ComparedRecordings(inputs={}, rows=rows), path)
 
 
 def test_names_tell_the_temperature():
@@ -34,7 +49,7 @@ def test_a_line_per_recording_and_colours_that_stay():
 
 def test_the_page_holds_a_card_per_kind_and_a_table(tmp_path):
     path = tmp_path / "new" / "page.html"
-    write_acceptance_page([row(kind=kind) for kind in ("chat", "code", "all")], path)
+    write([row(kind=kind) for kind in ("chat", "code", "all")], path)
     text = path.read_text(encoding="utf-8")
     assert text.count('class="plot"') == 3
     assert "1.75" in text and "1.60–1.90" in text
@@ -42,12 +57,12 @@ def test_the_page_holds_a_card_per_kind_and_a_table(tmp_path):
 
 
 def test_a_name_cannot_leave_its_place(tmp_path):
-    write_acceptance_page([row("<script>alert(1)</script>", kind="<i>")], tmp_path / "page.html")
+    write([row("<script>alert(1)</script>", kind="<i>")], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script>alert" not in text and "<i>" not in text
 
 
 def test_nothing_to_draw_is_refused(tmp_path):
     with pytest.raises(InputError, match="no step"):
-        write_acceptance_page([row()._replace(acceptance=None)], tmp_path / "page.html")
+        write([replace(row(), acceptance_by_depth=None)], tmp_path / "page.html")
     assert not list(tmp_path.iterdir())

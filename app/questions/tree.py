@@ -1,0 +1,89 @@
+"""What does `tree` ask?"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from app.questions.field import Field, Group, Question
+from app.questions.fields import Batch, Context, Model, Seed
+from app.questions.groups import AcceptanceOptions, DraftingOptions, OutputOptions, PlacedOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeQuestion(OutputOptions, DraftingOptions, PlacedOptions, AcceptanceOptions, Question):
+    """Find the tree that emits the most tokens per step within a budget of nodes and levels.
+
+    With --model also the tree of most tokens per second there: a draft pass for every level, as
+    wide as its parents, and one pass to verify all nodes; --device, --engine, --batch and --context
+    as in `rooftree predict`.
+
+    Where candidates carry prompt tokens (ppd), find the trees of all states together, whose depth
+    the method says.
+
+    --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list
+    per depth where they differ). From rates alone, siblings are taken to be tried in turn.
+
+    With --split-over the nodes are those of a whole batch: how many each request should get, and
+    what that gains.
+    """
+
+    answered_by: ClassVar[str] = "app.answers.trees.tree"
+    model: Model = ""
+    method: Annotated[
+        str,
+        Field(
+            (
+                "Method of stated acceptance; one whose trees carry prompt tokens (ppd) has a tree"
+                " for every state."
+            ),
+            Group.DRAFTING,
+            names="methods",
+        ),
+    ] = ""
+    nodes: Annotated[
+        str,
+        Field(
+            "Nodes, root included, comma-separated; prompt tokens are nodes, too.", Group.DRAFTING
+        ),
+    ] = "64,256"
+    depth: Annotated[int, Field("Most levels, root included.", Group.DRAFTING)] = 10
+    batch: Batch = "1,8,64"
+    context: Context = "1024"
+    captured_rows: Annotated[
+        str,
+        Field(
+            "Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.", Group.DRAFTING
+        ),
+    ] = ""
+    held_out: Annotated[
+        bool,
+        Field(
+            "Also choose on half of a recording's requests, and replay on the other half.",
+            Group.SEARCH,
+        ),
+    ] = False
+    robust: Annotated[
+        bool,
+        Field(
+            (
+                "Also the tree that is safest under the sampling error, and how many tokens are"
+                " enough."
+            ),
+            Group.SEARCH,
+        ),
+    ] = False
+    recorded_tokens: Annotated[
+        int | None,
+        Field("Positions that a vector was counted on, for --robust.", Group.DRAFTING, least=1),
+    ] = None
+    split_over: Annotated[
+        str | None,
+        Field(
+            (
+                "Requests of one batch that share the nodes: so many of the recording, or a JSON"
+                " file with a survival "
+                "vector, P(first d draft tokens kept), for each."
+            ),
+            Group.DRAFTING,
+        ),
+    ] = None
+    seed: Seed = 0
