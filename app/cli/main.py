@@ -30,9 +30,10 @@ from app.cli.verbs import (
     sweep,
 )
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record
+from app.cli.verbs.machine import calibrate, campaign, doctor, kernels
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.record import RecordQuestion
 from app.questions.recordings import (
     TracesCompareQuestion,
     TracesImportQuestion,
@@ -63,7 +64,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "simulate": SimulateQuestion,
     "sweep": sweep.sweep,
     "tree": TreeQuestion,
-    "record": record.record,
+    "record": RecordQuestion,
     "kernels": kernels.kernels,
     "campaign": campaign.campaign,
     "calibrate": calibrate.calibrate,
