@@ -30,8 +30,9 @@ from app.cli.verbs import (
     sweep,
 )
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import calibrate, campaign, doctor, kernels
+from app.cli.verbs.machine import campaign, doctor, kernels
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.calibrate import CalibrateQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.record import RecordQuestion
 from app.questions.recordings import (
@@ -67,7 +68,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "record": RecordQuestion,
     "kernels": kernels.kernels,
     "campaign": campaign.campaign,
-    "calibrate": calibrate.calibrate,
+    "calibrate": CalibrateQuestion,
     "validate": ValidateQuestion,
     "observe": observe.observe,
     "load": load.load,

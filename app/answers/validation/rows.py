@@ -67,7 +67,8 @@ class Errors(Row):
 
 def read_errors(summary: Mapping[str, Any]) -> Errors:
     """The errors that stand in a report, which an earlier version may have written."""
-    return Errors(**{field.name: summary.get(field.name) for field in fields(Errors)})
+    values: dict[str, Any] = {field.name: summary.get(field.name) for field in fields(Errors)}
+    return Errors(**values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
