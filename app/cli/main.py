@@ -18,13 +18,14 @@ import typer
 from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import dashboard
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import calibrate, campaign, kernels, record, validate
+from app.cli.verbs.machine import campaign, kernels
 from app.questions.acceptance import (
     AcceptanceCompareQuestion,
     AcceptanceListQuestion,
     AcceptanceShowQuestion,
 )
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.calibrate import CalibrateQuestion
 from app.questions.capacity import CapacityQuestion
 from app.questions.devices import DevicesQuestion
 from app.questions.doctor import DoctorQuestion
@@ -33,6 +34,7 @@ from app.questions.methods import MethodsQuestion
 from app.questions.models import ModelsQuestion
 from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
+from app.questions.record import RecordQuestion
 from app.questions.recordings import (
     TracesCompareQuestion,
     TracesImportQuestion,
@@ -44,6 +46,7 @@ from app.questions.score import ScoreQuestion
 from app.questions.simulate import SimulateQuestion
 from app.questions.sweep import SweepQuestion
 from app.questions.tree import TreeQuestion
+from app.questions.validate import ValidateQuestion
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -66,11 +69,11 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "simulate": SimulateQuestion,
     "sweep": SweepQuestion,
     "tree": TreeQuestion,
-    "record": record.record,
+    "record": RecordQuestion,
     "kernels": kernels.kernels,
     "campaign": campaign.campaign,
-    "calibrate": calibrate.calibrate,
-    "validate": validate.validate,
+    "calibrate": CalibrateQuestion,
+    "validate": ValidateQuestion,
     "observe": observe.observe,
     "load": load.load,
     "doctor": DoctorQuestion,

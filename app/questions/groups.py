@@ -132,13 +132,19 @@ class RefiningOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions:
+class ScreenOptions:
+    """What the screen shows of an answer."""
+
+    json: Json = False
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(ScreenOptions):
     """Where an answer goes beside the screen."""
 
     out: Out = None
     csv: Csv = None
-    json: Json = False
-    quiet: Quiet = False
 
 
 @dataclass(frozen=True, kw_only=True)

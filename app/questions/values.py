@@ -12,6 +12,9 @@ MOST = 100_000_000
 MOST_BYTES = 1e15
 
 
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
 def whole_numbers(text: str, option: str, *, least: int, most: int = MOST) -> list[int]:
     """Comma-separated whole numbers, sorted, without repeats.
 
@@ -60,6 +63,21 @@ def ratio(value: float | None, option: str) -> float | None:
 
     if value is not None and not (math.isfinite(value) and 0.0 <= value <= 1.0):
         raise InputError("must lie in [0, 1]", key=option, value=value)
+    return value
+
+
+def seconds(text: str, option: str) -> float:
+    """A time such as "540", "540s", "9m" or "1h" in seconds.
+
+    Raises:
+        InputError: something else, or not positive.
+    """
+    from hardware_profiles.errors import InputError
+
+    parts = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)", text.strip())
+    value = float(parts[1]) * _UNITS[parts[2]] if parts else 0.0
+    if value <= 0:
+        raise InputError("must be a positive time such as 540s, 9m or 1h", key=option, value=text)
     return value
 
 

@@ -13,6 +13,7 @@ PAGES: Mapping[str, str] = {
     "BreakEvens": "app.render.html.explain_report",
     "JointAnswer": "app.render.html.joint_page",
     "MaskedPolicies": "app.render.html.refining_page",
+    "ValidationReport": "app.render.html.validation_page",
 }
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
 PLOTS: Mapping[str, str] = {

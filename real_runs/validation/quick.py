@@ -9,9 +9,8 @@ timed, and a recording says what they emit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hardware_profiles.errors import InputError
 from real_runs.calibration.device import calibrate_device, fit_results
@@ -63,22 +62,6 @@ class QuickReport:
     campaigns: Mapping[str, CampaignReport]
     profile: Path
     validation: Validation
-
-    def to_json(self) -> dict[str, Any]:
-        """As the report of a validation, with what led to it under `doctor`, `jobs` and
-        `profile_file`.
-        """
-        jobs = {
-            name: [asdict(each) for each in report.outcomes]
-            for name, report in self.campaigns.items()
-        }
-        doctor = [asdict(each) for each in self.findings]
-        return {
-            **self.validation.to_json(),
-            "doctor": doctor,
-            "jobs": jobs,
-            "profile_file": self.profile.name,
-        }
 
 
 def validate_quickly(

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -218,9 +217,9 @@ def summary(points: Sequence[Point]) -> ErrorSummary:
     )
 
 
-def breakdown(points: Sequence[Point]) -> dict[str, dict[str, Any]]:
+def breakdown(points: Sequence[Point]) -> dict[str, dict[str, ErrorSummary]]:
     """Summaries by kind and batch, by drafter and by context."""
-    found: dict[str, dict[str, Any]] = {}
+    summaries: dict[str, dict[str, ErrorSummary]] = {}
     keys: tuple[tuple[str, Callable[[Point], str]], ...] = (
         ("kind and batch", lambda p: f"{p.kind}, batch {p.batch}"),
         ("drafter", lambda p: f"{p.drafter or 'plain'} {p.topology}".replace(" off", "")),
@@ -230,8 +229,8 @@ def breakdown(points: Sequence[Point]) -> dict[str, dict[str, Any]]:
         groups: dict[str, list[Point]] = defaultdict(list)
         for point in points:
             groups[key(point)].append(point)
-        found[title] = {name: asdict(summary(here)) for name, here in sorted(groups.items())}
-    return found
+        summaries[title] = {name: summary(here) for name, here in sorted(groups.items())}
+    return summaries
 
 
 def write_points(points: Sequence[Point], path: Path) -> None:

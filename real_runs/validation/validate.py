@@ -13,7 +13,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import quantiles
@@ -49,7 +49,7 @@ from real_runs.validation.configurations import (
     fitted,
     spread,
 )
-from real_runs.validation.loop_costs import Example, as_json, fit_costs
+from real_runs.validation.loop_costs import Example, fit_costs
 from real_runs.validation.passes_file import keep_passes
 from real_runs.validation.predict import DraftLayers, LoopCosts, loop_of, predicted_run
 from real_runs.validation.recordings import Recordings, make_recordings, share_fits
@@ -59,7 +59,6 @@ from real_runs.validation.score import (
     ErrorSummary,
     Point,
     Regret,
-    breakdown,
     regrets,
     score_point,
     summary,
@@ -148,19 +147,6 @@ class Validation:
     missing: int
     left_out: tuple[str, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values: the report."""
-        return {
-            "about": dict(self.about),
-            "summary": asdict(self.summary),
-            "by": breakdown(self.points),
-            "regrets": [asdict(each) for each in self.regrets],
-            "points": [asdict(each) for each in self.points],
-            "costs": as_json(self.costs),
-            "missing_runs": self.missing,
-            "left_out": list(self.left_out),
-        }
 
 
 def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Validation:

@@ -2,7 +2,7 @@
 
 Predicted against measured tokens per second with intervals, the distribution of errors, the error
 of every configuration, where steps spend their time, and tables of errors and regrets. Reads the
-report of `validate`, which is untrusted. Leaves out making it (`real_runs.validation.validate`).
+report of `validate`, which is untrusted. Leaves out making it (`app.answers.validation`).
 """
 
 import math
@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from app.answers.validation.rows import ValidationReport, read_errors
 from app.render.charts.charts import (
     HEIGHT_PIXELS,
     NEUTRAL,
@@ -21,7 +22,8 @@ from app.render.charts.charts import (
     framed,
 )
 from app.render.charts.log_ticks import labelled
-from app.render.html.page import html_page, write_page
+from app.render.html.page import html_page, plots_available, write_page
+from app.render.json import jsonable
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 
@@ -34,6 +36,12 @@ _PHASES = (
     ("verify_s", "verify", PALETTE[0]),
     ("rest_s", "rest", "#949494"),
 )
+
+
+def write_pages(answer: ValidationReport, folder: Path) -> None:
+    """Write the page of a report, where plotly is installed."""
+    if plots_available():
+        write_validation_page(jsonable(answer), folder / "validation.html")
 
 
 def write_validation_page(report: Json, path: Path) -> None:
@@ -76,29 +84,13 @@ def validation_page(report: Json) -> str:
     )
     head = (
         f'<header><p class="eyebrow">{line}</p><h1>Predicted beside measured</h1>'
-        f'<p class="deck">{escape(sentence(report))}</p></header>'
+        f'<p class="deck">{escape(read_errors(report["summary"]).sentence)}</p></header>'
     )
     return html_page(
         "Predicted beside measured",
         f'{head}<section class="grid">{body}</section>{_tables(report)}',
         figures,
         key="--page",
-    )
-
-
-def sentence(report: Json) -> str:
-    """The outcome in words."""
-    s = report["summary"]
-    lost = s.get("mean_regret_ratio")
-    regret = (
-        ""
-        if lost is None
-        else f" What was chosen is {lost:.1%} slower than the best measured, on average."
-    )
-    return (
-        f"{s['configurations']} configurations: tokens per second off by"
-        f" {s['median_error_ratio']:.1%} in the median and {s['p90_error_ratio']:.1%} at the"
-        f" ninetieth percentile; the 80 % intervals cover {s['coverage_ratio']:.0%}.{regret}"
     )
 
 

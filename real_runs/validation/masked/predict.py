@@ -46,6 +46,14 @@ class PassCosts:
     rest_s: Mapping[tuple[str, int], float]
     spread: float
 
+    def as_json(self) -> dict[str, object]:
+        """JSON values, for reports."""
+        return {
+            "forward_s": [[*shape, seconds] for shape, seconds in sorted(self.forward_s.items())],
+            "rest_s": [[*key, seconds] for key, seconds in sorted(self.rest_s.items())],
+            "spread": self.spread,
+        }
+
     def seconds(self, shapes: Mapping[Shape, int], rule: str, batch: int) -> tuple[float, float]:
         """Seconds of forwards, and of all else.
 

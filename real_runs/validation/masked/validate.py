@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,6 @@ from real_runs.validation.score import (
     ErrorSummary,
     Point,
     Regret,
-    breakdown,
     regrets,
     score_point,
     summary,
@@ -121,28 +120,6 @@ class MaskedReport:
     missing: int
     left_out: tuple[str, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values: the report."""
-        costs = {
-            "forward_s": [
-                [*shape, seconds] for shape, seconds in sorted(self.costs.forward_s.items())
-            ],
-            "rest_s": [[*key, seconds] for key, seconds in sorted(self.costs.rest_s.items())],
-            "spread": self.costs.spread,
-        }
-        return {
-            "about": dict(self.about),
-            "summary": asdict(self.summary),
-            "by": breakdown(self.points),
-            "regrets": [asdict(each) for each in self.regrets],
-            "choices": [dict(each) for each in self.choices],
-            "replays": [dict(each) for each in self.replays],
-            "points": [asdict(each) for each in self.points],
-            "costs": costs,
-            "missing_runs": self.missing,
-            "left_out": list(self.left_out),
-        }
 
 
 def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None) -> MaskedReport:

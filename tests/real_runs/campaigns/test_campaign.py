@@ -18,7 +18,8 @@ pytest.importorskip("torch")
 
 import real_runs
 from app.cli.main import main
-from app.cli.verbs.machine.campaign import seconds, shipped_campaign
+from app.cli.verbs.machine.campaign import shipped_campaign
+from app.questions.values import seconds
 from hardware_profiles.errors import InputError
 from real_runs.campaigns import campaign as campaigns
 from real_runs.campaigns import kernel_job as jobs

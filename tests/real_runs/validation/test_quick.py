@@ -43,15 +43,15 @@ def test_all_stages_end_in_a_report_and_go_on(ran, tmp_path):
     said = ran(
         SCRIPT.format(folder=str(tmp_path))
         + """
-found = went().to_json()
-assert found["summary"]["configurations"] == 8, found["summary"]
-assert {job["state"] for jobs in found["jobs"].values() for job in jobs} == {"finished"}
-assert (folder / "out" / "calibration" / found["profile_file"]).exists()
+card = went()
+assert card.validation.summary.configurations == 8, card.validation.summary
+assert {job.state for jobs in card.campaigns.values() for job in jobs.outcomes} == {"finished"}
+assert card.profile.parent == folder / "out" / "calibration" and card.profile.exists()
 assert [text for text in told if text[1:5] == " of "] == [text for text in told if text[:1].isdigit()]
 told.clear()
-again = went(resume=True).to_json()
+again = went(resume=True)
 assert not any("about" in text for text in told), told
-print(found["points"] == again["points"], len(found["doctor"]))
+print(card.validation.points == again.validation.points, len(card.findings))
 state = "wrong"
 try:
     went(resume=True)

@@ -109,4 +109,4 @@ def test_points_are_json_and_parquet(tmp_path):
     assert json.loads(json.dumps([asdict(each) for each in points]))[1]["chosen"] is True
     groups = breakdown(points)
     assert set(groups["drafter"]) == {"plain", "early-exit chain"}
-    assert sum(each["configurations"] for each in groups["kind and batch"].values()) == 2
+    assert sum(errors.configurations for errors in groups["kind and batch"].values()) == 2

@@ -43,8 +43,8 @@ def observe(
     from app.cli.output import deliver
     from app.cli.progress import progress_line
     from app.cli.shown.live import print_observation
-    from app.cli.verbs.machine.campaign import seconds
     from app.questions.places import require_file
+    from app.questions.values import seconds
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
     from real_runs.servers.identify import identify

@@ -36,7 +36,7 @@ def request_count(count: int | None, rate: float | None, duration: str | None) -
     Raises:
         InputError: a duration without a rate or beside a count.
     """
-    from app.cli.verbs.machine.campaign import seconds
+    from app.questions.values import seconds
     from hardware_profiles.errors import InputError
 
     if duration is None:

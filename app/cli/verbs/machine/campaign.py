@@ -1,14 +1,12 @@
 """`campaign`: run a list of measurements within a time budget."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from app.questions.field import Field, Group
 from app.questions.fields import Json, Quiet
-
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+from app.questions.values import seconds
 
 
 def campaign(
@@ -137,21 +135,6 @@ def _print_speeds(measures: Mapping[str, Any]) -> None:
         "with prefill",
     ]
     print_table("decoding: medians over prompts, against plain", columns, rows)
-
-
-def seconds(text: str, option: str) -> float:
-    """A time such as "540", "540s", "9m" or "1h" in seconds.
-
-    Raises:
-        InputError: something else, or not positive.
-    """
-    from hardware_profiles.errors import InputError
-
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)", text.strip())
-    value = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if value <= 0:
-        raise InputError("must be a positive time such as 540s, 9m or 1h", key=option, value=text)
-    return value
 
 
 def shipped_campaign(file: Path) -> Path:

@@ -69,8 +69,8 @@ def kernels(
     """Time kernels on a torch device, each checked against an exact answer first where it is
     attention.
     """
-    from app.cli.verbs.machine.campaign import seconds
     from app.questions.places import require_file
+    from app.questions.values import seconds
     from hardware_profiles.errors import InputError, UnknownNameError
 
     if operation not in _OPERATIONS:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.answers.validation.rows import read_errors
 from app.dashboard.answer import Card, Row
 from app.dashboard.measured import ENGINE_REPORT, REPORT
 from app.render.charts.charts import NEUTRAL, PALETTE, SYMBOLS, Figure, digits, framed
-from app.render.html.validation_page import sentence
 from hardware_profiles.errors import InputError
 
 Json = Mapping[str, Any]
@@ -64,7 +64,7 @@ def run_cards(report: Json) -> list[Card]:
 
 def run_note(report: Json) -> str:
     """The outcome in words."""
-    return sentence(report)
+    return read_errors(report["summary"]).sentence
 
 
 def run_rows(report: Json) -> list[Row]:

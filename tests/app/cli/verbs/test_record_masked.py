@@ -11,8 +11,6 @@ pytest.importorskip("torch")
 
 
 def test_recorded_policies_are_shown(rooftree, tmp_path, monkeypatch):
-    from real_runs.recording import masked
-
     asked = []
 
     def recorded(options, *, progress):
@@ -20,7 +18,7 @@ def test_recorded_policies_are_shown(rooftree, tmp_path, monkeypatch):
         write_confidence(toy_trace(ANCHORS), options.out / "toy.parquet")
         return (options.out / "toy.parquet",)
 
-    monkeypatch.setattr(masked, "record_masked", recorded)
+    monkeypatch.setattr("app.answers.recordings.masked.record_masked", recorded)
     done = rooftree("record", "--masked", "--out", tmp_path, "--seed", "7", "--resume", "--json")
     assert done.code == 0, done.err
     answer = json.loads(done.out)

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 
 from app.cli.door import command_of
-from app.cli.verbs.machine.record import record as verb
+from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
 from real_runs.drafters.recorded import DRAFTERS
 
@@ -25,9 +25,9 @@ def asked(tmp_path, monkeypatch):
         given.append(options)
         raise StoppedError
 
-    monkeypatch.setattr("real_runs.recording.record.record", run)
+    monkeypatch.setattr("app.answers.recordings.record.record", run)
     cli = typer.Typer()
-    cli.command()(command_of(verb))
+    cli.command()(command_of(RecordQuestion))
 
     def ask(*words):
         result = CliRunner().invoke(cli, ["--out", str(tmp_path), *words])

@@ -6,37 +6,42 @@ import pytest
 
 pytest.importorskip("torch")
 
+from real_runs.validation.masked.predict import PassCosts
+from real_runs.validation.masked.validate import MaskedReport
+from real_runs.validation.score import ErrorSummary
 from traces.kinds.refine_policy import RefinePolicy
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """What the validation is asked, in place of running it."""
-    from real_runs.validation.masked import validate
-
     given = []
-
-    class Report:
-        def to_json(self):
-            return {
-                "about": {},
-                "by": {},
-                "regrets": [],
-                "points": [],
-                "summary": {
-                    "configurations": 3,
-                    "median_error_ratio": 0.02,
-                    "p90_error_ratio": 0.05,
-                    "coverage_ratio": 0.8,
-                    "mean_regret_ratio": None,
-                },
-            }
 
     def validated(options, *, tell):
         given.append(options)
-        return Report()
+        return MaskedReport(
+            points=(),
+            regrets=(),
+            summary=ErrorSummary(
+                configurations=3,
+                median_error_ratio=0.02,
+                p90_error_ratio=0.05,
+                step_median_error_ratio=0.02,
+                tokens_per_step_median_error_ratio=0.0,
+                bias_ratio=0.01,
+                coverage_ratio=0.8,
+                median_half_width_ratio=0.1,
+                mean_regret_ratio=None,
+                most_regret_ratio=None,
+            ),
+            costs=PassCosts(forward_s={}, rest_s={}, spread=0.0),
+            choices=(),
+            replays=(),
+            missing=0,
+            left_out=(),
+        )
 
-    monkeypatch.setattr(validate, "validate_masked", validated)
+    monkeypatch.setattr("app.answers.validation.masked.validate_masked", validated)
     monkeypatch.setattr(
         "app.render.html.validation_page.write_validation_page", lambda report, page: None
     )

@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from app.render.html.validation_page import sentence, validation_page, write_validation_page
+from app.answers.validation.rows import read_errors
+from app.render.html.validation_page import validation_page, write_validation_page
 from hardware_profiles.errors import InputError
 
 
@@ -91,7 +92,9 @@ def test_the_page_stands_alone_and_draws_every_point(tmp_path):
     assert sum(len(trace["x"]) for trace in marks) == 3
     assert len(drawn["plot-1"]["data"][0]["x"]) == 3
     assert validation_page(report(points)) == page
-    assert sentence(report(points)).startswith("3 configurations: tokens per second off by 5.0%")
+    assert read_errors(report(points)["summary"]).sentence.startswith(
+        "3 configurations: tokens per second off by 5.0%"
+    )
     assert "50.0%" in page
 
 

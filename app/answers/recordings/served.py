@@ -2,15 +2,24 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, ClassVar
 
+from app.answers.answer import Answer, Column, Row, Table
+from app.answers.recordings.stages import recording_bars
+from app.questions.field import inputs_of
+from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
-
-if TYPE_CHECKING:
-    from real_runs.recording.options import OnProgress, RecordOptions
-    from real_runs.servers.address import Address
+from real_runs.models.loading.weights import find_model
+from real_runs.models.processor import cpu_title
+from real_runs.prompt_set import read_prompts
+from real_runs.recording.options import Progress, RecordOptions
+from real_runs.servers.address import Address
+from real_runs.servers.llama_cpp.launch import launched
+from real_runs.servers.llama_cpp.recording import record_server
+from traces.library import read_trace
+from traces.replay.walk import replay_chain
 
 _ENGINE = "llama.cpp"
 _CONTEXT = 4096
@@ -37,43 +46,72 @@ _SERVED: Mapping[str, tuple[object, ...]] = {
 }
 
 
-def record_served(
-    options: "RecordOptions",
-    *,
-    server: str | None,
-    engine: str | None,
-    lookups: Sequence[str],
-    advance: "OnProgress",
-) -> list[dict[str, Any]]:
-    """Record through the server at an address, or through one that is started for it.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServedRecording(Row):
+    """A trace of a drafter of a server."""
+
+    file: Annotated[str, Column("The trace.", "trace")]
+    drafter: Annotated[str, Column("Who proposed.")]
+    level: Annotated[int, Column("What the trace holds of every position.")]
+    requests: Annotated[int, Column("Prompts.")]
+    tokens: Annotated[int, Column("Tokens that the server wrote.")]
+    tokens_per_step: Annotated[
+        Mapping[str, float | None],
+        Column("Emitted per step, by K; None where the engine never drafts so many."),
+    ]
+
+    @property
+    def by_length(
+        self,
+    ) -> Annotated[Sequence[float | None], Column("By K.", decimals=3, of=("tokens_per_step",))]:
+        """Tokens per step in the order of K."""
+        return list(self.tokens_per_step.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedRecordings(Answer):
+    """The answer of `record` through a server: the traces, which lie in the folder."""
+
+    name: ClassVar[str] = ""
+    is_written: ClassVar[bool] = True
+    traces: Sequence[ServedRecording]
+
+    @property
+    def own_rows(self) -> Sequence[ServedRecording]:
+        """The traces."""
+        return self.traces
+
+    def shown(self) -> Iterator[Table | str]:
+        """The traces, a line each."""
+        yield Table(
+            title="recorded through llama.cpp's server; tokens per step by draft length",
+            rows=self.traces,
+            columns=["file", "requests", "tokens", "by_length"],
+            spread={"by_length": [f"K={length}" for length in _SHOWN]},
+        )
+
+
+def record_served(question: RecordQuestion, options: RecordOptions) -> ServedRecordings:
+    """Record through the server at an address, whose drafter must not change the text, or through
+    one that is started with the target and, where there is one, another with the draft model.
 
     Args:
+        question: what was asked.
         options: of recordings; those that steer our own forward must be left out.
-        server: address of a running llama.cpp server; its drafter must not change the text.
-        engine: `llama.cpp`, to start one with `options.model` and, where there is one, another with
-            the draft model.
-        lookups: `N:M`, tokens looked up and longest draft of every `ngram-simple`; none: M 16 for N
-            of 1 to 3.
-        advance: called with the progress.
-
-    Returns:
-        What was written: file, drafter, level, requests, tokens and tokens per step by draft
-            length, None where the
-        engine never drafts so many.
 
     Raises:
         InputError: options that do not go together, no server, or answers that are none.
     """
-    from real_runs.prompt_set import read_prompts
-    from real_runs.recording.options import Progress
-    from real_runs.servers.llama_cpp.recording import record_server
-
-    _check(options, server, engine)
+    _check(options, question.server, question.engine)
+    lookups = question.lookup or []
     sizes = [_sizes(text) for text in lookups] or list(_LOOKUPS)
     prompts = read_prompts(options.prompts)
     if options.prompts_per_kind is not None:
         prompts = prompts.first_of_each_kind(options.prompts_per_kind)
-    with _addresses(options, server) as (target, draft, device):
+    with (
+        recording_bars(question.quiet) as advance,
+        _addresses(options, question.server) as (target, draft, device),
+    ):
         files = record_server(
             target,
             prompts,
@@ -87,34 +125,13 @@ def record_served(
             ),
         )
     spans = [range(size_n, size_m + 1) for size_n, size_m in sizes] + [range(1, _SHOWN[-1] + 1)]
-    return [_summary(file, span) for file, span in zip(files, spans, strict=False)]
-
-
-def show_served(traces: Sequence[dict[str, Any]]) -> None:
-    """Print what was recorded, one line per trace."""
-    from app.render.text import print_table
-
-    rows = [
-        [
-            trace["file"],
-            str(trace["requests"]),
-            str(trace["tokens"]),
-            *(
-                "-" if value is None else f"{value:.3f}"
-                for value in trace["tokens_per_step"].values()
-            ),
-        ]
-        for trace in traces
-    ]
-    columns = ["trace", "requests", "tokens", *(f"K={count}" for count in _SHOWN)]
-    print_table(
-        "recorded through llama.cpp's server; tokens per step by draft length", columns, rows
+    return ServedRecordings(
+        inputs=inputs_of(question, lookup=lookups),
+        traces=[_recording(file, span) for file, span in zip(files, spans, strict=False)],
     )
 
 
-def _check(options: "RecordOptions", server: str | None, engine: str | None) -> None:
-    from real_runs.recording.options import RecordOptions
-
+def _check(options: RecordOptions, server: str | None, engine: str | None) -> None:
     if server is not None and engine is not None:
         raise InputError("either a running server or one to start", key="--server", value=server)
     if engine not in (None, _ENGINE):
@@ -147,18 +164,12 @@ def _sizes(text: str) -> tuple[int, int]:
 
 @contextmanager
 def _addresses(
-    options: "RecordOptions", server: str | None
-) -> "Iterator[tuple[Address, Address | None, str]]":
+    options: RecordOptions, server: str | None
+) -> Iterator[tuple[Address, Address | None, str]]:
     """Where the target answers, where the draft model does, and on what they run."""
-    from real_runs.servers.address import Address
-
     if server is not None:
         yield Address.parse(server), None, ""
         return
-    from real_runs.models.loading.weights import find_model
-    from real_runs.models.processor import cpu_title
-    from real_runs.servers.llama_cpp.launch import launched
-
     threads = options.threads or 1
     with ExitStack() as running:
 
@@ -181,19 +192,17 @@ def _addresses(
         yield target, draft, f"{cpu_title()}, {threads} thread(s)"
 
 
-def _summary(file: Path, drafts: range) -> dict[str, Any]:
-    from traces.library import read_trace
-    from traces.replay.walk import replay_chain
-
+def _recording(file: Path, lengths: range) -> ServedRecording:
+    """A trace, replayed at the draft lengths that the engine drafts."""
     trace = read_trace(file)
-    return {
-        "file": str(file),
-        "drafter": trace.provenance.drafter,
-        "level": trace.level,
-        "requests": trace.requests,
-        "tokens": trace.positions,
-        "tokens_per_step": {
-            str(count): replay_chain(trace, count).tokens_per_step if count in drafts else None
-            for count in _SHOWN
+    return ServedRecording(
+        file=str(file),
+        drafter=trace.provenance.drafter,
+        level=trace.level,
+        requests=trace.requests,
+        tokens=trace.positions,
+        tokens_per_step={
+            str(length): replay_chain(trace, length).tokens_per_step if length in lengths else None
+            for length in _SHOWN
         },
-    }
+    )

@@ -1,0 +1,1 @@
+"""What does `calibrate` answer? How far a profile is from tables, this machine, or a server."""

@@ -1,0 +1,1 @@
+"""What does `validate` answer? Predictions beside what was measured."""

@@ -1,1 +1,0 @@
-"""`calibrate`: this machine, or a server that runs an engine."""
