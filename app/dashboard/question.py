@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from app.dashboard.held import model_place, recording_place
-from app.dashboard.state import State, against_of, milliseconds, overrides, with_values
+from app.dashboard.state import State, against_of, milliseconds, overrides, rate_of, with_values
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, accepted_by, law_for
@@ -28,7 +28,7 @@ from traces.replay.bootstrap import RequestDraws, request_draws
 PLAIN = "plain-decoding"
 UNNAMED = "speculative-decoding"  # of a recording that names no method
 OWN_FILE = "YOUR-FILE"
-DRAFTED = ("method", "known_by", "acceptance_ratio", "rates", "trace", "upload", "draft", "against")
+DRAFTED = ("method", "known_by", "acceptance", "trace", "upload", "draft", "against")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,9 +64,7 @@ def read_question(state: State) -> PageQuestion:
             deployment=deployment(state, changed=True),
         ),
         drafters=drafters(state),
-        limits=Limits(
-            ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms)
-        ),
+        limits=Limits(ttft_s=milliseconds(state.slo_ttft), tpot_s=milliseconds(state.slo_tpot)),
         batch=state.batch,
         context=state.context,
     )
@@ -129,8 +127,8 @@ def own_drafter(state: State) -> str:
     if (path := own_recording(state)) is not None:
         return f"{state.method}:{OWN_FILE if state.upload else trace_name(path)}"
     source = {
-        "rate": f":{state.acceptance_ratio:g}",
-        "rates": f":{state.rates}" if state.rates else "",
+        "rate": f":{rate_of(state):g}",
+        "rates": f":{state.acceptance}" if state.acceptance else "",
     }
     return state.method + source.get(state.known_by, "")
 

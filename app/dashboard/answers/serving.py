@@ -94,8 +94,8 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
 
 def _window(state: State, case: SimulationCase) -> SteadyWindow:
     limits = {
-        "slo_ttft_s": milliseconds(state.slo_ttft_ms),
-        "slo_tpot_s": milliseconds(state.slo_tpot_ms),
+        "slo_ttft_s": milliseconds(state.slo_ttft),
+        "slo_tpot_s": milliseconds(state.slo_tpot),
     }
     return steady_window(case.result, **limits)
 
@@ -134,8 +134,8 @@ def _prepared(state: State, speculation: Mapping[str, Any]) -> Prepared:
         "requests.count": state.count,
         "requests.prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
         "requests.output_tokens": f"exponential:{state.output_tokens}",
-        "slo.ttft_s": milliseconds(state.slo_ttft_ms),
-        "slo.tpot_s": milliseconds(state.slo_tpot_ms),
+        "slo.ttft_s": milliseconds(state.slo_ttft),
+        "slo.tpot_s": milliseconds(state.slo_tpot),
     }
     return prepare(checked_scenario(with_values({}, given | dict(speculation))))
 
@@ -189,8 +189,8 @@ def _command(state: State) -> str:
                 else drafter_options(state, alone=True)
             ),
             "draft-tokens": state.draft_tokens,
-            "slo-ttft": state.slo_ttft_ms or None,
-            "slo-tpot": state.slo_tpot_ms or None,
+            "slo-ttft": state.slo_ttft or None,
+            "slo-tpot": state.slo_tpot or None,
             "rates": rates,
             "seed": state.seed or None,
         },
