@@ -493,6 +493,18 @@ def command(words: Sequence[str], options: Mapping[str, object]) -> str:
     return shlex.join(parts)
 
 
+def asked_line(verb: Callable[..., Any], values: Mapping[str, object]) -> str:
+    """The command line that asks a verb.
+
+    Args:
+        verb: a `Question`, or a function whose parameters are fields.
+        values: by name of its fields, in the order of the line; what is empty is left out.
+    """
+    options = {field.name: field.option.removeprefix("--") for field in fields_of(verb)}
+    name = verb.__name__.removesuffix("Question").lower()
+    return command([name], {options[field]: value for field, value in values.items()})
+
+
 def with_values(state: State, values: Mapping[str, str | int | float]) -> State:
     """The state with other values of some fields; the caller has checked them."""
     changes: Mapping[str, Any] = values  # of each field's own type

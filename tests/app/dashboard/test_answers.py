@@ -334,7 +334,14 @@ def test_simulations_serve_the_same_requests_and_tell_progress():
 
 
 @pytest.mark.parametrize(
-    "changed", [{}, {"method": "eagle-3", "known_by": "rate"}, {"trace": LENGTHS}]
+    "changed",
+    [
+        {},
+        {"method": "eagle-3", "known_by": "rate"},
+        {"trace": LENGTHS},
+        {"method": "speculative-decoding", "known_by": "rate", "draft": "llama-3.2-1b"},
+        {"method": "n-gram", "dtype": "fp8", "tp": 2},
+    ],
 )
 def test_a_simulation_drafts_as_the_question_does(capsys, tmp_path, changed):
     answer = answer_serving(replace(SERVED, **changed), lambda *told: None)
