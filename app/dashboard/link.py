@@ -67,8 +67,8 @@ def _drafter(chosen: DecodingConfiguration) -> dict[str, object]:
     rates = [f"{rate:.6f}".rstrip("0").rstrip(".") for rate in chosen.acceptance_by_depth or ()]
     known: dict[str, object] = {"method": chosen.method, "draft": _shipped(chosen.draft_model)}
     if len(rates) == 1:
-        return known | {"known_by": "rate", "acceptance_ratio": rates[0]}
-    return known | ({"known_by": "rates", "rates": ",".join(rates)} if rates else {})
+        return known | {"known_by": "rate", "acceptance": rates[0]}
+    return known | ({"known_by": "rates", "acceptance": ",".join(rates)} if rates else {})
 
 
 def _shipped(draft: str | None) -> str | None:

@@ -40,7 +40,7 @@ ASKED = {
         "block",
         "cache",
         "confidence",
-        "prompt",
+        "recorded_prompt",
         "agreement_ratio",
     ),
     "validation": ("measured", "seed"),

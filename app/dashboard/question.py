@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from app.dashboard.held import model_place, recording_place
-from app.dashboard.state import State, against_of, milliseconds, overrides, with_values
+from app.dashboard.state import State, against_of, milliseconds, overrides, rate_of, with_values
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, accepted_by, law_for
@@ -28,7 +28,7 @@ from traces.replay.bootstrap import RequestDraws, request_draws
 PLAIN = "plain-decoding"
 UNNAMED = "speculative-decoding"  # of a recording that names no method
 OWN_FILE = "YOUR-FILE"
-DRAFTED = ("method", "known_by", "acceptance_ratio", "rates", "trace", "upload", "draft", "against")
+DRAFTED = ("method", "known_by", "acceptance", "trace", "upload", "draft", "against")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,9 +64,7 @@ def read_question(state: State) -> PageQuestion:
             deployment=deployment(state, changed=True),
         ),
         drafters=drafters(state),
-        limits=Limits(
-            ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms)
-        ),
+        limits=Limits(ttft_s=milliseconds(state.slo_ttft), tpot_s=milliseconds(state.slo_tpot)),
         batch=state.batch,
         context=state.context,
     )
@@ -122,17 +120,27 @@ def has_recordings(state: State) -> bool:
     return any(source.positions is not None for source in drafters(state))
 
 
-def own_drafter(state: State) -> str:
-    """The reader's drafter as `--drafter` takes it; empty where none is named."""
+def own_drafter(state: State, *, held: bool = False) -> str:
+    """The reader's drafter as `--drafter` takes it; empty where none is named.
+
+    Args:
+        state: of any page.
+        held: with the place where the server keeps a recording of the session.
+    """
     if not state.method:
         return ""
     if (path := own_recording(state)) is not None:
-        return f"{state.method}:{OWN_FILE if state.upload else trace_name(path)}"
+        return f"{state.method}:{_recording_words(state, path, held)}"
     source = {
-        "rate": f":{state.acceptance_ratio:g}",
-        "rates": f":{state.rates}" if state.rates else "",
+        "rate": f":{rate_of(state):g}",
+        "rates": f":{state.acceptance}" if state.acceptance else "",
     }
     return state.method + source.get(state.known_by, "")
+
+
+def _recording_words(state: State, path: Path, held: bool) -> str:
+    """A recording as the command line names it; one of the session has no name there."""
+    return OWN_FILE if state.upload and not held else trace_name(path)
 
 
 def own_recording(state: State) -> Path | None:
@@ -148,20 +156,23 @@ def own_recording(state: State) -> Path | None:
     return trace_file(state.trace) if state.trace else shipped_traces()[0]
 
 
-def drafter_options(state: State, *, alone: bool = False) -> dict[str, object]:
+def drafter_options(
+    state: State, *, alone: bool = False, held: bool = False
+) -> dict[str, str | tuple[str, ...]]:
     """Options of the command line that name the drafters.
 
     Args:
         state: of any page.
         alone: of the first drafter, for verbs that take one, where what is compared by default is
             spelled out.
+        held: with the place where the server keeps a recording of the session, to be read there.
     """
     rivals = [] if alone else against_of(state.against)
-    text, known_by_file = own_drafter(state), state.known_by in ("recording", "upload")
+    text, known_by_file = own_drafter(state, held=held), state.known_by in ("recording", "upload")
     if known_by_file and not state.method:
         path = own_recording(state)
         assert path is not None
-        return {"trace": OWN_FILE if state.upload else trace_name(path), "drafter": tuple(rivals)}
+        return {"trace": _recording_words(state, path, held), "drafter": tuple(rivals)}
     if not text and (alone or rivals):
         known = [_text_of(each) for each in drafters(with_values(state, {"against": ""}))]
         return {"drafter": (*(known[:1] if alone else known), *rivals)}

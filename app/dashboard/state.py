@@ -8,147 +8,272 @@ widgets (`controls.widgets`).
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from app.dashboard.held import is_known_model
+from app.questions import fields as table
+from app.questions.field import Control, Field, Group, fields_of, row_of
+from costmodel.architectures.library import model_names
 from costmodel.engine_library import engine_names
+from costmodel.method_library import load_method, method_names
+from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.passes.formats import recipe_names
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.units import MILLI
-from traces.kinds.refine_policy import CACHES, COMMIT_RULES, MOST_CANVAS_TOKENS
+from traces.kinds.refine_policy import CACHES, COMMIT_RULES
+from traces.library import recordings, shipped_confidence
 
 PAGES = ("run", "map", "tree", "trace", "diffusion", "hardware", "pareto", "serving", "validation")
-ENGINES = tuple(sorted(engine_names(), key=lambda name: (name != "vllm", name == "none", name)))
-DTYPES = ("", *recipe_names())
-CONTEXTS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
-KV_DTYPES = ("", "bf16", "fp16", "fp8", "int8", "fp32")
 KNOWN_BY = ("published", "rate", "rates", "recording", "upload")
+DTYPES = ("", *recipe_names())
+CHOICES: Mapping[str, Sequence[str]] = {
+    "page": PAGES,
+    "engine": sorted(engine_names(), key=lambda name: (name != "vllm", name == "none", name)),
+    "dtype": DTYPES,
+    "kv_dtype": ("", "bf16", "fp16", "fp8", "int8", "fp32"),
+    "draft_dtype": DTYPES,
+    "known_by": KNOWN_BY,
+    "commit": tuple(COMMIT_RULES),
+    "cache": tuple(CACHES),
+}
+"""What a field may hold that holds one of few words."""
 FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
+FORMER_KEYS = {
+    "acceptance_ratio": "acceptance",
+    "rates": "acceptance",
+    "slo_tpot_ms": "slo_tpot",
+    "slo_ttft_ms": "slo_ttft",
+    "prompt": "recorded_prompt",
+}
+"""Keys of earlier links, which still open, with the fields that they state."""
+USUAL_RATE = 0.7
 MOST_TEXT = 200
 MOST_AGAINST = 6
 _RATES = r"(?:1(?:\.0{1,6})?|0?\.[0-9]{1,6}|0)"
 RATES = re.compile(rf"(?:{_RATES}(?:,{_RATES}){{0,31}})?", re.ASCII)
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _NAME = re.compile(rf"(?:(?:{_PART}/)?{_PART})?", re.ASCII)  # a recording's may lie in a folder
+_RATIOS = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
-def _whole(default: int, low: int, high: int) -> Any:
-    return field(default=default, metadata={"range": (low, high)})
-
-
-def _number(default: float, low: float, high: float) -> Any:
-    return field(default=default, metadata={"range": (low, high)})
-
-
-def _word(default: str, *among: str) -> Any:
-    return field(default=default, metadata={"among": among})
+def _factor(label: str, help: str) -> Field:
+    """A row for a factor on a number of the device, which becomes a value of `--set`."""
+    control = Control(label, help, least=_RATIOS[0], most=_RATIOS[-1], ticks=_RATIOS)
+    return Field(f"{label}.", Group.HARDWARE, control=control)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """A question. Times in milliseconds and factors as ratios, because they are what a person
-    types.
+    """A question of a page, whose attributes are fields: of the table where a verb has the field
+    too, of its own otherwise. Each holds one value; where the command line may leave a value out,
+    it is empty or 0 here.
 
-    Args:
-        page: one of `PAGES`.
-        model: target by shipped name, as `dense-13b`, or of a config that this server was given.
-        device: device by shipped name.
-        other_device: second device, on the hardware page.
-        engine: engine whose overheads apply.
-        dtype: weight format; empty for the checkpoint's.
-        kv_dtype: cache format; empty for 16 bits.
-        draft_dtype: weight format of the drafter; empty for 16 bits, or that of its own published
-            checkpoint.
-        method: slug of the drafting method; empty for the drafters that exist for the model.
-        known_by: where its acceptance is known from.
-        acceptance_ratio: acceptance rate of one token.
-        rates: share of steps in which position 1, 2, .. was accepted, separated by commas.
-        draft: draft model, where the method has one.
-        trace: shipped recording by name; empty for the first one.
-        upload: recording that this session was given, by the name that the server keeps it under;
-            no part of a link.
-        against: further drafters that compete, as METHOD[:SOURCE] separated by semicolons.
-        other_trace: second recording, in the trace lab.
-        confidence: shipped confidence trace by name, on the diffusion page; empty for one of the
-            policy's cache.
-        commit: rule by which a masked decoder commits tokens.
-        threshold: the rule's first threshold; 0 for the rule's own.
-        block: tokens of a masked block.
-        cache: what passes over a masked block read from a cache.
-        agreement_ratio: least share of positions with the token that one token a pass writes there.
-        prompt: of the confidence trace, from 1.
-        measured: measured results by device and date, on the validation page; empty for the first
-            ones.
-        batch: requests.
-        context: cached tokens per request.
-        draft_tokens: K; the longest one compared, on the map.
-        tree_nodes: draft tokens of a tree.
-        depth: draft levels of a tree.
-        slo_tpot_ms: longest time per output token; 0 for no limit.
-        slo_ttft_ms: longest time to first token; 0 for no limit.
-        bandwidth_ratio: of the device's bandwidth.
-        peak_ratio: of its peak rates.
-        memory_ratio: of its memory.
-        link_ratio: of its link to a sibling device.
-        price_ratio: of its price.
-        tp: devices that share the model.
-        rate: requests per second.
-        count: requests of a simulation.
-        prompt_tokens: mean prompt length.
-        output_tokens: mean output length.
-        seed: of all draws.
+    Device names, methods and recordings are shipped ones. What `Control` says of a field is its
+    widget; the field's name is its key in a link.
     """
 
-    page: str = _word("run", *PAGES)
-    model: str = "llama-3.1-8b"
-    device: str = "h100-sxm"
-    other_device: str = "a100-sxm-80"
-    engine: str = _word("vllm", *ENGINES)
-    dtype: str = _word("", *DTYPES)
-    kv_dtype: str = _word("", *KV_DTYPES)
-    draft_dtype: str = _word("", *DTYPES)
-    method: str = ""
-    known_by: str = _word("published", *KNOWN_BY)
-    acceptance_ratio: float = _number(0.7, 0.0, 1.0)
-    rates: str = ""
-    draft: str = ""
-    trace: str = ""
-    upload: str = field(default="", metadata={"session": True})
-    against: str = ""
-    other_trace: str = ""
-    confidence: str = ""
-    commit: str = _word("threshold", *COMMIT_RULES)
-    threshold: float = _number(0.0, 0.0, 1000.0)
-    block: int = _whole(32, 1, MOST_CANVAS_TOKENS)
-    cache: str = _word("none", *CACHES)
-    agreement_ratio: float = _number(0.95, 0.0, 1.0)
-    prompt: int = _whole(1, 1, 100_000)
-    measured: str = ""
-    batch: int = _whole(1, 1, 1024)
-    context: int = _whole(1024, 0, 131072)
-    draft_tokens: int = _whole(5, 1, 16)
-    tree_nodes: int = _whole(16, 1, 64)
-    depth: int = _whole(6, 1, 10)
-    slo_tpot_ms: float = _number(0.0, 0.0, 1e5)
-    slo_ttft_ms: float = _number(0.0, 0.0, 1e6)
-    bandwidth_ratio: float = _number(1.0, 0.25, 4.0)
-    peak_ratio: float = _number(1.0, 0.25, 4.0)
-    memory_ratio: float = _number(1.0, 0.25, 4.0)
-    link_ratio: float = _number(1.0, 0.25, 4.0)
-    price_ratio: float = _number(1.0, 0.25, 4.0)
-    tp: int = _whole(1, 1, 8)
-    rate: float = _number(4.0, 0.01, 10000.0)
-    count: int = _whole(100, 1, 2000)
-    prompt_tokens: int = _whole(1000, 1, 32768)
-    output_tokens: int = _whole(200, 1, 8192)
-    seed: int = _whole(0, 0, 2**31 - 1)
+    page: Annotated[str, Field("The page.", Group.OUTPUT)] = "run"
+    model: Annotated[str, row_of(table.Model)] = "llama-3.1-8b"
+    device: Annotated[str, row_of(table.Device)] = "h100-sxm"
+    other_device: Annotated[
+        str,
+        Field(
+            "Second device, on the hardware page.",
+            Group.HARDWARE,
+            control=Control("Second device", "Shown beside the first, as it is sold."),
+        ),
+    ] = "a100-sxm-80"
+    engine: Annotated[str, row_of(table.Engine)] = "vllm"
+    dtype: Annotated[str, row_of(table.Dtype)] = ""
+    kv_dtype: Annotated[str, row_of(table.KvDtype)] = ""
+    draft_dtype: Annotated[str, row_of(table.DraftDtype)] = ""
+    method: Annotated[str, row_of(table.MethodOrTraces)] = ""
+    known_by: Annotated[
+        str,
+        Field(
+            "Where the drafter's acceptance is known from.",
+            Group.DRAFTING,
+            control=Control(
+                "Its acceptance",
+                (
+                    "How many drafts are kept decides the gain. Best is a recording or log of your"
+                    " own traffic; engines print rates by position."
+                ),
+            ),
+        ),
+    ] = "published"
+    acceptance: Annotated[str, row_of(table.Acceptance)] = ""
+    draft: Annotated[str, row_of(table.Draft)] = ""
+    trace: Annotated[str, row_of(table.Trace)] = ""
+    upload: Annotated[
+        str,
+        Field(
+            "Recording that this session was given, by the name that the server keeps it under.",
+            Group.DRAFTING,
+        ),
+    ] = ""
+    against: Annotated[
+        str,
+        Field(
+            "Further drafters that compete, as METHOD[:SOURCE] separated by semicolons.",
+            Group.DRAFTING,
+            control=Control(
+                "Compared with",
+                (
+                    "Further drafters, which compete with the first. Pick one, or type"
+                    " METHOD:SOURCE, where SOURCE is a rate, rates by position, `length=2.4@3`"
+                    " (tokens per step at K = 3) or a recording."
+                ),
+            ),
+        ),
+    ] = ""
+    other_trace: Annotated[
+        str,
+        Field(
+            "Second recording, in the trace lab.",
+            Group.DRAFTING,
+            control=Control("Second recording", "Drawn beside the first.", empty="none"),
+        ),
+    ] = ""
+    confidence: Annotated[
+        str,
+        Field(
+            "Shipped confidence trace by name; empty for one of the cache.",
+            Group.MASKED,
+            control=Control(
+                "Confidence recording",
+                "What a real masked model was sure of, pass by pass.",
+                empty="that of the cache",
+            ),
+        ),
+    ] = ""
+    commit: Annotated[str, row_of(table.Commit)] = "threshold"
+    threshold: Annotated[
+        float,
+        Field(
+            "The commit rule's first threshold; 0 for the rule's own.",
+            Group.MASKED,
+            control=Control(
+                "Threshold of the rule",
+                "Lower commits more tokens a pass, with more mistakes.",
+                most=1000.0,
+            ),
+        ),
+    ] = 0.0
+    block: Annotated[int, row_of(table.Block)] = 32
+    cache: Annotated[str, row_of(table.Cache)] = "none"
+    agreement_ratio: Annotated[
+        float,
+        Field(
+            "Least share of positions with the token that one token a pass writes there.",
+            Group.LIMITS,
+            control=Control(
+                "Least agreement with one token a pass",
+                "Share of positions with the token that one token a pass writes there.",
+                most=1.0,
+                step=0.01,
+            ),
+        ),
+    ] = 0.95
+    recorded_prompt: Annotated[
+        int,
+        Field(
+            "Prompt of the confidence trace, from 1.",
+            Group.MASKED,
+            control=Control(
+                "Prompt of the recording",
+                "Which of the recorded prompts is drawn.",
+                least=1,
+                most=100_000,
+            ),
+        ),
+    ] = 1
+    measured: Annotated[
+        str,
+        Field(
+            "Measured results by device and date; empty for the first ones.",
+            Group.HARDWARE,
+            control=Control(
+                "Measured results",
+                "A machine and the day on which it was measured.",
+                empty="first",
+            ),
+        ),
+    ] = ""
+    batch: Annotated[int, row_of(table.Batch)] = 1
+    context: Annotated[int, row_of(table.Context)] = 1024
+    draft_tokens: Annotated[int, row_of(table.DraftTokens)] = 5
+    tree_nodes: Annotated[
+        int,
+        Field(
+            "Draft tokens of a tree.",
+            Group.DRAFTING,
+            control=Control(
+                "Draft tokens of the tree",
+                "Drafts of a tree are verified together; a larger one keeps more and costs more.",
+                least=1,
+                most=64,
+            ),
+        ),
+    ] = 16
+    depth: Annotated[
+        int,
+        Field(
+            "Draft levels of a tree.",
+            Group.DRAFTING,
+            control=Control(
+                "Draft levels of the tree",
+                "How many tokens deep the tree drafts, which is the most that a step can keep.",
+                least=1,
+                most=10,
+            ),
+        ),
+    ] = 6
+    slo_tpot: Annotated[float, row_of(table.SloTpot)] = 0.0
+    slo_ttft: Annotated[float, row_of(table.SloTtft)] = 0.0
+    bandwidth_ratio: Annotated[
+        float, _factor("Bandwidth (× as sold)", "Memory bandwidth, which bounds small batches.")
+    ] = 1.0
+    peak_ratio: Annotated[
+        float, _factor("Peak rates (× as sold)", "Arithmetic rates, which bound large batches.")
+    ] = 1.0
+    memory_ratio: Annotated[
+        float, _factor("Memory (× as sold)", "Capacity, which bounds batch and context.")
+    ] = 1.0
+    link_ratio: Annotated[
+        float, _factor("Link (× as sold)", "Rate between devices that share the model.")
+    ] = 1.0
+    price_ratio: Annotated[float, _factor("Price (× as listed)", "Of an hour of the device.")] = 1.0
+    tp: Annotated[int, row_of(table.TensorParallel)] = 1
+    rate: Annotated[float, row_of(table.Rate)] = 4.0
+    count: Annotated[int, row_of(table.Count)] = 100
+    prompt_tokens: Annotated[int, row_of(table.PromptTokens)] = 1000
+    output_tokens: Annotated[int, row_of(table.OutputTokens)] = 200
+    seed: Annotated[int, row_of(table.Seed)] = 0
 
 
-FIELDS = {each.name: each for each in fields(State) if not each.metadata.get("session")}
-"""What a link says."""
+FIELDS = {field.name: field for field in fields_of(State) if field.name != "upload"}
+"""What a link says: all but what a session alone has."""
+LABELS = {
+    name: field.row.control.label for name, field in FIELDS.items() if field.row.control is not None
+}
+
+
+def control_of(name: str) -> Control:
+    """What a page says of a field that it asks for.
+
+    Raises:
+        KeyError: no page asks for it.
+    """
+    if (control := FIELDS[name].row.control) is None:
+        raise KeyError(name)
+    return control
 
 
 def checked(name: str, text: str) -> str | int | float:
@@ -159,35 +284,38 @@ def checked(name: str, text: str) -> str | int | float:
     """
     if name not in FIELDS:
         raise InputError("is no part of a dashboard link", key=name[:MOST_TEXT])
-    about = FIELDS[name]
-    if about.type is str:
-        if among := about.metadata.get("among"):
-            if text not in among:
-                raise InputError(
-                    f"must be one of {', '.join(a or 'nothing' for a in among)}",
-                    key=name,
-                    value=text[:MOST_TEXT],
-                )
-        elif name == "rates":
-            if not RATES.fullmatch(text):
-                raise InputError(
-                    "must be rates in 0..1 separated by commas", key=name, value=text[:MOST_TEXT]
-                )
-        elif name == "against":
-            for each in against_of(text):
-                _require_drafter(each)
-        elif not _NAME.fullmatch(text):
-            raise InputError("must be a shipped name", key=name, value=text[:MOST_TEXT])
-        return text
-    low, high = about.metadata["range"]
+    kind = FIELDS[name].type
+    if kind is str:
+        return _checked_text(name, text)
     try:
-        value: int | float = int(text) if about.type is int else float(text)
+        value: int | float = kind(text)
     except ValueError:
-        kind = "a whole number" if about.type is int else "a number"
-        raise InputError(f"must be {kind}", key=name, value=text[:MOST_TEXT]) from None
-    if not (math.isfinite(value) and low <= value <= high):
-        raise InputError(f"must lie in {low:g}..{high:g}", key=name, value=text[:MOST_TEXT])
+        rule = "a whole number" if kind is int else "a number"
+        raise InputError(f"must be {rule}", key=name, value=text[:MOST_TEXT]) from None
+    control = control_of(name)
+    if not (math.isfinite(value) and control.least <= value <= control.most):
+        raise InputError(
+            f"must lie in {control.least:g}..{control.most:g}", key=name, value=text[:MOST_TEXT]
+        )
     return value
+
+
+def _checked_text(name: str, text: str) -> str:
+    rule = ""
+    if name in CHOICES:
+        if text not in CHOICES[name]:
+            rule = f"must be one of {', '.join(choice or 'nothing' for choice in CHOICES[name])}"
+    elif name == "acceptance":
+        if not RATES.fullmatch(text):
+            rule = "must be rates in 0..1 separated by commas"
+    elif name == "against":
+        for drafter in against_of(text):
+            _require_drafter(drafter)
+    elif not _NAME.fullmatch(text):
+        rule = "must be a shipped name"
+    if rule:
+        raise InputError(rule, key=name, value=text[:MOST_TEXT])
+    return text
 
 
 def against_of(text: str) -> list[str]:
@@ -196,12 +324,17 @@ def against_of(text: str) -> list[str]:
     Raises:
         InputError: more than are compared.
     """
-    found = [part.strip() for part in text.split(";") if part.strip()]
-    if len(found) > MOST_AGAINST:
+    drafters = [part.strip() for part in text.split(";") if part.strip()]
+    if len(drafters) > MOST_AGAINST:
         raise InputError(
-            f"must be at most {MOST_AGAINST} drafters", key="against", value=len(found)
+            f"must be at most {MOST_AGAINST} drafters", key="against", value=len(drafters)
         )
-    return found
+    return drafters
+
+
+def rate_of(state: State) -> float:
+    """The acceptance rate of one token, where the drafter is known by one."""
+    return float(state.acceptance.partition(",")[0] or USUAL_RATE)
 
 
 def _require_drafter(text: str) -> None:
@@ -210,12 +343,10 @@ def _require_drafter(text: str) -> None:
     Raises:
         InputError: saying why.
     """
-    from costmodel.optimizers.drafters.named_drafters import drafter_source
-
-    _, colon, given = text.partition(":")
-    if colon and re.fullmatch(r"[A-Za-z].*", given) and not given.startswith("length="):
-        _require_known("trace", given)
-    if len(text) > MOST_TEXT or (colon and not re.fullmatch(r"[\w.,=@ +-]+", given, re.ASCII)):
+    _, colon, source = text.partition(":")
+    if colon and re.fullmatch(r"[A-Za-z].*", source) and not source.startswith("length="):
+        _require_known("trace", source)
+    if len(text) > MOST_TEXT or (colon and not re.fullmatch(r"[\w.,=@ +-]+", source, re.ASCII)):
         raise InputError("must be METHOD or METHOD:SOURCE", key="against", value=text[:MOST_TEXT])
     try:
         drafter_source(text, model=State().model)
@@ -230,25 +361,42 @@ def from_query(query: Mapping[str, str]) -> tuple[State, list[str]]:
     Names of models, devices, methods and recordings are checked too: a state never holds one that
     does not exist.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, str | int | float] = {}
     wrong: list[str] = []
-    for name, text in list(query.items())[: 4 * len(FIELDS)]:
+    for name, text in _by_field(query):
         try:
             value = checked(name, text)
             _require_known(name, str(value))
             values[name] = value
         except InputError as error:
             wrong.append(str(error))
-    return State(**values), wrong
+    return with_values(State(), values), wrong
+
+
+def _by_field(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The parts of a link by field, those of earlier links under the names of today."""
+    unused = "acceptance_ratio" if query.get("known_by") == "rates" else "rates"
+    for name, text in islice(query.items(), 4 * len(FIELDS)):
+        field = FORMER_KEYS.get(name, name)
+        if name in FORMER_KEYS and (name == unused or field in query):
+            continue  # the key of today says it, or the other one of two that were kept apart
+        yield field, _decimal(text) if name == "acceptance_ratio" else text
+
+
+def _decimal(text: str) -> str:
+    """A rate as links write it now, which earlier ones wrote as any number, such as `1e-05`."""
+    try:
+        return f"{float(text):.6f}".rstrip("0").rstrip(".")
+    except ValueError:
+        return text
 
 
 def to_query(state: State) -> dict[str, str]:
     """The query of a state's link: what differs from the defaults."""
-    given = asdict(state)
     return {
-        name: f"{given[name]:.10g}" if about.type is float else str(given[name])
-        for name, about in FIELDS.items()
-        if about.default is not MISSING and given[name] != about.default
+        name: f"{value:.10g}" if isinstance(value, float) else str(value)
+        for name, field in FIELDS.items()
+        if (value := getattr(state, name)) != field.default
     }
 
 
@@ -263,11 +411,7 @@ def address(state: State) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def known_names(name: str) -> Sequence[str] | None:
     """The names that a field may hold; None where it holds no name of a catalogue."""
-    from costmodel.architectures.library import model_names
-    from hardware_profiles.loader import device_names
-    from traces.library import recordings, shipped_confidence
-
-    catalogues: dict[str, Callable[[], Iterable[Any]]] = {
+    catalogues: Mapping[str, Callable[[], Iterable[str | Path]]] = {
         "model": model_names,
         "draft": model_names,
         "device": device_names,
@@ -280,23 +424,19 @@ def known_names(name: str) -> Sequence[str] | None:
     }
     if name not in catalogues:
         return None
-    return [each.stem if isinstance(each, Path) else each for each in catalogues[name]()]
+    return [entry.stem if isinstance(entry, Path) else entry for entry in catalogues[name]()]
 
 
 def _measured() -> Iterable[str]:
-    from app.dashboard.measured import (
-        measured_results,
-    )  # which loads pyarrow, and one page asks for it
+    from app.dashboard.measured import measured_results  # loads pyarrow, and one page asks for it
 
     return measured_results()
 
 
 def drafting_methods() -> list[str]:
     """Methods that draft and can be priced."""
-    from costmodel.method_library import load_method, method_names
-
-    known = {slug: load_method(slug) for slug in method_names()}
-    return [slug for slug, each in known.items() if each.drafts and not each.refusal]
+    methods = {slug: load_method(slug) for slug in method_names()}
+    return [slug for slug, method in methods.items() if method.drafts and not method.refusal]
 
 
 @lru_cache(maxsize=1)
@@ -304,8 +444,6 @@ def sold_devices() -> Sequence[str]:
     """Devices without those that are another one measured with other kernels
     (`a100-sxm-80--flashinfer`).
     """
-    from hardware_profiles.loader import device_names
-
     names = device_names()
     return [
         name
@@ -315,9 +453,6 @@ def sold_devices() -> Sequence[str]:
 
 
 def _require_known(name: str, value: str) -> None:
-    from app.dashboard.held import is_known_model
-    from hardware_profiles.errors import UnknownNameError
-
     known = known_names(name)
     if name == "model" and is_known_model(value):
         return
@@ -328,8 +463,6 @@ def _require_known(name: str, value: str) -> None:
 
 def overrides(state: State) -> tuple[str, ...]:
     """`--set` values of the device with the state's factors applied; empty where all are 1."""
-    from hardware_profiles.loader import load_device
-
     if all(getattr(state, name) == 1.0 for name in FACTORS):
         return ()
     device = load_device(state.device)
@@ -354,15 +487,28 @@ def command(words: Sequence[str], options: Mapping[str, object]) -> str:
     """A command line: the verb, then every option whose value is neither None nor empty."""
     parts = ["rooftree", *words]
     for name, value in options.items():
-        for each in value if isinstance(value, tuple) else (value,):
-            if each not in (None, "", False):
-                parts += [f"--{name}"] if each is True else [f"--{name}", str(each)]
+        for word in value if isinstance(value, tuple) else (value,):
+            if word not in (None, "", False):
+                parts += [f"--{name}"] if word is True else [f"--{name}", str(word)]
     return shlex.join(parts)
 
 
-def with_values(state: State, values: Mapping[str, Any]) -> State:
+def asked_line(verb: Callable[..., Any], values: Mapping[str, object]) -> str:
+    """The command line that asks a verb.
+
+    Args:
+        verb: a `Question`, or a function whose parameters are fields.
+        values: by name of its fields, in the order of the line; what is empty is left out.
+    """
+    options = {field.name: field.option.removeprefix("--") for field in fields_of(verb)}
+    name = verb.__name__.removesuffix("Question").lower()
+    return command([name], {options[field]: value for field, value in values.items()})
+
+
+def with_values(state: State, values: Mapping[str, str | int | float]) -> State:
     """The state with other values of some fields; the caller has checked them."""
-    return replace(state, **values)
+    changes: Mapping[str, Any] = values  # of each field's own type
+    return replace(state, **changes)
 
 
 def milliseconds(value: float) -> float | None:

@@ -1,12 +1,13 @@
-"""What are pages and fields called, and how is an error said to somebody who sees neither options
+"""What are pages called, and how is an error said to somebody who sees neither options
 nor files?
 
-Leaves out the widgets (`controls`) and what each field means at length (`help_texts`).
+Leaves out the widgets (`controls`) and what fields are called and mean (`app.questions.fields`).
 """
 
 import re
 from pathlib import Path
 
+from app.dashboard.state import LABELS
 from hardware_profiles.errors import RooftreeError
 
 TITLES = {
@@ -20,60 +21,7 @@ TITLES = {
     "serving": "Serving",
     "validation": "Validation",
 }
-LABELS = {
-    "model": "Model",
-    "device": "Device",
-    "other_device": "Second device",
-    "engine": "Engine",
-    "dtype": "Weight format",
-    "kv_dtype": "Cache format",
-    "draft_dtype": "Drafter's weight format",
-    "method": "Drafting method",
-    "known_by": "Its acceptance",
-    "rates": "Kept at position 1, 2, … (shares)",
-    "against": "Compared with",
-    "draft": "Draft model",
-    "trace": "Recording",
-    "other_trace": "Second recording",
-    "confidence": "Confidence recording",
-    "commit": "Commit rule",
-    "threshold": "Threshold of the rule",
-    "block": "Block (tokens)",
-    "cache": "Cache of the passes",
-    "prompt": "Prompt of the recording",
-    "agreement_ratio": "Least agreement with one token a pass",
-    "measured": "Measured results",
-    "acceptance_ratio": "Acceptance rate of a draft token",
-    "batch": "Batch (requests)",
-    "context": "Context (tokens)",
-    "draft_tokens": "Draft tokens K",
-    "tree_nodes": "Draft tokens of the tree",
-    "depth": "Draft levels of the tree",
-    "slo_tpot_ms": "Longest time per output token (ms, 0: none)",
-    "slo_ttft_ms": "Longest time to first token (ms, 0: none)",
-    "bandwidth_ratio": "Bandwidth (× as sold)",
-    "peak_ratio": "Peak rates (× as sold)",
-    "memory_ratio": "Memory (× as sold)",
-    "link_ratio": "Link (× as sold)",
-    "price_ratio": "Price (× as listed)",
-    "tp": "Devices that share the model",
-    "rate": "Requests per second",
-    "count": "Requests to simulate",
-    "prompt_tokens": "Mean prompt (tokens)",
-    "output_tokens": "Mean output (tokens)",
-}
 MOST = {"draft_tokens": "Draft tokens K, at most"}  # of pages that take the best one
-EMPTY = {
-    "dtype": "as published",
-    "kv_dtype": "16 bits",
-    "draft_dtype": "16 bits, or as published",
-    "method": "all published for the model",
-    "draft": "choose one",
-    "trace": "default",
-    "other_trace": "none",
-    "measured": "first",
-    "confidence": "that of the cache",
-}
 KNOWN_BY = {
     "published": "a published figure",
     "rate": "one rate",
@@ -93,8 +41,6 @@ _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 _PATH = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-])")
 _OPTIONS = {
     "block_tokens": LABELS["block"],
-    "slo_tpot": LABELS["slo_tpot_ms"],
-    "slo_ttft": LABELS["slo_ttft_ms"],
     "drafter": LABELS["method"],
 }
 

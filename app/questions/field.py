@@ -14,12 +14,12 @@ import math
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from dataclasses import Field as DataclassField
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from hardware_profiles.errors import InputError
 
@@ -39,6 +39,30 @@ class Group(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Control:
+    """What a page of the dashboard says of a field beside its meaning; it asks for one value, where
+    an option may take several.
+
+    Args:
+        label: what stands beside the control.
+        help: what a person reads who looks for more; Markdown.
+        least: smallest number.
+        most: largest number.
+        step: of a slider; None: whole numbers in a short range have a slider, others are typed.
+        ticks: numbers that are offered, of those within the range.
+        empty: what stands for no value.
+    """
+
+    label: str
+    help: str
+    least: float = 0
+    most: float = math.inf
+    step: float | None = None
+    ticks: tuple[float, ...] = ()
+    empty: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """One row of the table of fields; name, type and default are those of what it annotates.
 
@@ -54,6 +78,7 @@ class Field:
         placeholder: what stands for the value in help; empty: its type.
         place: a folder or file to write, which is refused before any work where it cannot be.
         argument: stands on the command line without its name.
+        control: of the dashboard, which makes no other field of it; None: no page asks for it.
     """
 
     meaning: str
@@ -66,6 +91,7 @@ class Field:
     placeholder: str = ""
     place: Literal["", "folder", "file"] = ""
     argument: bool = False
+    control: Control | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,13 +3,20 @@
 from pathlib import Path
 from typing import Annotated
 
-from app.questions.field import Field, Group
+from app.questions.field import Control, Field, Group
 
 _TARGET = Field(
     "Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf; several by"
     " commas.",
     Group.WORKLOAD,
     names="models",
+    control=Control(
+        "Model",
+        (
+            "A shipped model; or type a Hugging Face id, or a number of parameters such as `13b` for"
+            " a dense model of usual shapes. A `config.json` of your own goes below."
+        ),
+    ),
 )
 Model = Annotated[str, _TARGET]
 ModelOfScenario = Annotated[str | None, _TARGET]
@@ -43,21 +50,80 @@ RequestFile = Annotated[
         "Recorded requests: request trace, or a file that `traces import` knows.", Group.WORKLOAD
     ),
 ]
-Rate = Annotated[float | None, Field("Mean requests per second, Poisson arrivals.", Group.WORKLOAD)]
+Rate = Annotated[
+    float | None,
+    Field(
+        "Mean requests per second, Poisson arrivals.",
+        Group.WORKLOAD,
+        control=Control(
+            "Requests per second",
+            "Requests that arrive each second, on average, at random times.",
+            least=0.01,
+            most=10000,
+        ),
+    ),
+]
 Users = Annotated[int | None, Field("Closed loop: users, each with one request.", Group.WORKLOAD)]
-Count = Annotated[int | None, Field("Requests; default: all of the file.", Group.WORKLOAD)]
+Count = Annotated[
+    int | None,
+    Field(
+        "Requests; default: all of the file.",
+        Group.WORKLOAD,
+        control=Control(
+            "Requests to simulate",
+            "More of them make the tail surer and the simulation longer.",
+            least=1,
+            most=2000,
+        ),
+    ),
+]
 PromptTokens = Annotated[
     str | None,
     Field(
         "Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
         Group.WORKLOAD,
+        control=Control(
+            "Mean prompt (tokens)", "Lengths vary around it (log-normal).", least=1, most=32768
+        ),
     ),
 ]
 OutputTokens = Annotated[
-    str | None, Field("Tokens to generate, in the same forms.", Group.WORKLOAD)
+    str | None,
+    Field(
+        "Tokens to generate, in the same forms.",
+        Group.WORKLOAD,
+        control=Control(
+            "Mean output (tokens)", "Lengths vary around it (exponential).", least=1, most=8192
+        ),
+    ),
 ]
-Batch = Annotated[str, Field("Batch sizes, comma-separated.", Group.WORKLOAD)]
-Context = Annotated[str, Field("Cached tokens per request, comma-separated.", Group.WORKLOAD)]
+Batch = Annotated[
+    str,
+    Field(
+        "Batch sizes, comma-separated.",
+        Group.WORKLOAD,
+        control=Control(
+            "Batch (requests)",
+            "Requests decoded together: what your engine reports as running requests.",
+            least=1,
+            most=1024,
+            ticks=(1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024),
+        ),
+    ),
+]
+Context = Annotated[
+    str,
+    Field(
+        "Cached tokens per request, comma-separated.",
+        Group.WORKLOAD,
+        control=Control(
+            "Context (tokens)",
+            "Tokens in the cache of each request, prompt and output so far; take the mean of your traffic.",
+            most=131072,
+            ticks=(256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536),
+        ),
+    ),
+]
 SharedPrefix = Annotated[
     int,
     Field(
@@ -70,9 +136,26 @@ Device = Annotated[
         "Shipped name (`rooftree devices`) or path of a TOML file; several by commas.",
         Group.HARDWARE,
         names="devices",
+        control=Control(
+            "Device",
+            "What the model runs on. Devices that were not measured borrow constants, and answers say so.",
+        ),
     ),
 ]
-TensorParallel = Annotated[int, Field("Devices that share the model.", Group.HARDWARE)]
+TensorParallel = Annotated[
+    int,
+    Field(
+        "Devices that share the model.",
+        Group.HARDWARE,
+        control=Control(
+            "Devices that share the model",
+            "Tensor parallel: every layer is split over so many devices, which act as one.",
+            least=1,
+            most=8,
+            ticks=(1, 2, 4, 8),
+        ),
+    ),
+]
 Pipeline = Annotated[int, Field("Pipeline stages of consecutive layers.", Group.HARDWARE)]
 Expert = Annotated[int, Field("Devices that share the routed experts, each whole.", Group.HARDWARE)]
 Data = Annotated[
@@ -91,6 +174,10 @@ Engine = Annotated[
         ),
         Group.HARDWARE,
         names="engines",
+        control=Control(
+            "Engine",
+            "Whose overheads, kernels and scheduler are assumed, and whose command is written.",
+        ),
     ),
 ]
 EngineLog = Annotated[
@@ -134,10 +221,20 @@ Dtype = Annotated[
             " part by part: bf16/experts=int4-g32. Default: that of the published checkpoint."
         ),
         Group.FORMATS,
+        control=Control(
+            "Weight format",
+            "Number format of the weights; as published: that of the checkpoint.",
+            empty="as published",
+        ),
     ),
 ]
 KvDtype = Annotated[
-    str | None, Field("KV-cache format: bf16, fp16, fp8, int8, fp32.", Group.FORMATS)
+    str | None,
+    Field(
+        "KV-cache format: bf16, fp16, fp8, int8, fp32.",
+        Group.FORMATS,
+        control=Control("Cache format", "Number format of the key-value cache.", empty="16 bits"),
+    ),
 ]
 DraftDtype = Annotated[
     str | None,
@@ -147,6 +244,11 @@ DraftDtype = Annotated[
             " drafter's own published checkpoint."
         ),
         Group.FORMATS,
+        control=Control(
+            "Drafter's weight format",
+            "Number format of the weights of a draft model or head, which are published in 16 bits as a rule.",
+            empty="16 bits, or as published",
+        ),
     ),
 ]
 MethodOrTraces = Annotated[
@@ -155,11 +257,27 @@ MethodOrTraces = Annotated[
         "Method slug (`rooftree methods`); default: the trace's, else speculative decoding.",
         Group.DRAFTING,
         names="methods",
+        control=Control(
+            "Drafting method",
+            (
+                "How drafts are made. Left open, the drafters that exist for the model compete: one"
+                " trained head, one draft model and n-gram look-ups, as far as acceptance of them"
+                " was published."
+            ),
+            empty="all published for the model",
+        ),
     ),
 ]
 Trace = Annotated[
     Path | None,
-    Field("Acceptance trace: a recording to replay, or an engine's counters.", Group.DRAFTING),
+    Field(
+        "Acceptance trace: a recording to replay, or an engine's counters.",
+        Group.DRAFTING,
+        control=Control(
+            "Recording",
+            "What a real drafter proposed and its target kept, position by position; it is replayed.",
+        ),
+    ),
 ]
 Acceptance = Annotated[
     str | None,
@@ -169,6 +287,12 @@ Acceptance = Annotated[
             " steps in which each position was accepted (0.78,0.61,0.48), as engines print it."
         ),
         Group.DRAFTING,
+        control=Control(
+            "Acceptance rate of a draft token",
+            "Chance that a draft token is kept, given that those before it were; the same for all.",
+            most=1,
+            step=0.01,
+        ),
     ),
 ]
 TokensPerStep = Annotated[
@@ -213,7 +337,14 @@ DraftShapes = Annotated[
         names="shapes",
     ),
 ]
-DraftTokens = Annotated[str | None, Field("Draft tokens K, comma-separated.", Group.DRAFTING)]
+DraftTokens = Annotated[
+    str | None,
+    Field(
+        "Draft tokens K, comma-separated.",
+        Group.DRAFTING,
+        control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
+    ),
+]
 TreeFile = Annotated[Path | None, Field("Tree JSON instead of --draft-tokens.", Group.DRAFTING)]
 StopRule = Annotated[
     str,
@@ -227,7 +358,15 @@ StopRule = Annotated[
 ]
 Draft = Annotated[
     str | None,
-    Field("Draft model: shipped name or path of a config.json or .gguf.", Group.DRAFTING),
+    Field(
+        "Draft model: shipped name or path of a config.json or .gguf.",
+        Group.DRAFTING,
+        control=Control(
+            "Draft model",
+            "The small model that drafts; it must share the target's vocabulary.",
+            empty="choose one",
+        ),
+    ),
 ]
 DraftPasses = Annotated[
     int | None,
@@ -255,11 +394,22 @@ Commit = Annotated[
             " (threshold:0.7,0.8,0.9) and rules."
         ),
         Group.MASKED,
+        control=Control("Commit rule", "Which masked tokens a pass fixes."),
     ),
 ]
 Block = Annotated[
     str | None,
-    Field("Tokens of a masked block; several by commas for `optimize`.", Group.MASKED),
+    Field(
+        "Tokens of a masked block; several by commas for `optimize`.",
+        Group.MASKED,
+        control=Control(
+            "Block (tokens)",
+            "Tokens that are refined together before the next ones begin.",
+            least=1,
+            most=4096,
+            ticks=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+        ),
+    ),
 ]
 Cache = Annotated[
     str | None,
@@ -269,6 +419,9 @@ Cache = Annotated[
             " block) or dual (all around it); several by commas for `optimize`."
         ),
         Group.MASKED,
+        control=Control(
+            "Cache of the passes", "What later passes of a block do not compute again."
+        ),
     ),
 ]
 Canvas = Annotated[
@@ -277,9 +430,39 @@ Canvas = Annotated[
         "Tokens behind the prompt that are refined; default: as recorded.", Group.MASKED, least=1
     ),
 ]
-SloTtft = Annotated[float | None, Field("Longest time to first token, ms.", Group.LIMITS)]
-SloTpot = Annotated[float | None, Field("Longest time per output token, ms.", Group.LIMITS)]
-Seed = Annotated[int, Field("Seed of every random draw.", Group.RUN, least=0)]
+SloTtft = Annotated[
+    float | None,
+    Field(
+        "Longest time to first token, ms.",
+        Group.LIMITS,
+        control=Control(
+            "Longest time to first token (ms, 0: none)",
+            "A prompt of the context's length; beside others it also waits for the steps that are under way.",
+            most=1e6,
+        ),
+    ),
+]
+SloTpot = Annotated[
+    float | None,
+    Field(
+        "Longest time per output token, ms.",
+        Group.LIMITS,
+        control=Control(
+            "Longest time per output token (ms, 0: none)",
+            "What misses it is marked, and the nearest configuration that meets it is offered.",
+            most=1e5,
+        ),
+    ),
+]
+Seed = Annotated[
+    int,
+    Field(
+        "Seed of every random draw.",
+        Group.RUN,
+        least=0,
+        control=Control("Seed", "Seed of every random draw.", most=2**31 - 1),
+    ),
+]
 Out = Annotated[
     Path | None,
     Field("Folder for files; created where it is missing.", Group.OUTPUT, place="folder"),

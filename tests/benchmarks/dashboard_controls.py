@@ -8,18 +8,18 @@ drawn. Leaves out what is aimed at (`test_dashboard_speed`) and fields that are 
 from itertools import chain, product
 
 from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION
-from app.dashboard.controls.widgets import TICKS
-from app.dashboard.state import FIELDS, PAGES
+from app.dashboard.controls.widgets import MOST_OF_SLIDER
+from app.dashboard.state import FIELDS, PAGES, control_of
 from tests.browser.screenshots import PATIENCE_S
 from tests.browser.steps import reached, settled
 from traces.library import shipped_traces
 
 REST_MS = 300  # of a hand between two changes
-TYPED = ("rates", "against")
+TYPED = ("against",)
 # what makes a page ask for a field, and the links that begin anew where a field has fewer values
 # than changes
 ASKED_FOR = {
-    "acceptance_ratio": "method=eagle-3&known_by=rate&acceptance_ratio=0.4",
+    "acceptance": "method=eagle-3&known_by=rate&acceptance=0.4",
     "trace": "known_by=recording",
     "draft": "method=speculative-decoding",
     "tree_nodes": "known_by=recording&tree_nodes=4",
@@ -63,10 +63,11 @@ def controls():
 def links(page, name):
     """Queries to begin with, each another question; a slider starts at its low end."""
     first = ASKED_FOR.get(name, "")
-    if name in TICKS:
-        first = f"{name}={TICKS[name][0]}"
-    elif FIELDS[name].type is int and FIELDS[name].metadata["range"][1] <= 64:
-        first = "&".join(filter(None, (first, f"{name}={FIELDS[name].metadata['range'][0]}")))
+    control = control_of(name)
+    if control.ticks:
+        first = f"{name}={control.ticks[0]}"
+    elif FIELDS[name].type is int and control.most <= MOST_OF_SLIDER:
+        first = "&".join(filter(None, (first, f"{name}={control.least}")))
     more = RECORDINGS if page == "trace" and name != "trace" else QUESTIONS
     return [f"page={page}&{first}&{without(each, name)}" for each in more]
 

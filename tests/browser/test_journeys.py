@@ -90,13 +90,13 @@ def test_back_five_times_is_five_pages_back(asked, capsys, tmp_path):
 
 
 def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(asked, capsys, tmp_path):
-    page = asked("batch=8&slo_tpot_ms=0.01")
+    page = asked("batch=8&slo_tpot=0.01")
     assert headline(page).startswith("Batch 8 misses the limits")
     assert page.get_by_role("region", name="What does not hold").locator("tbody tr").count() == 9
     capsys.readouterr()
     assert main([*shlex.split(commands(page)[-1])[1:], "--json", "--out", str(tmp_path)]) == 3
     assert "no configuration meets" in "".join(capsys.readouterr())
-    typed(page, "slo_tpot_ms", "8")
+    typed(page, "slo_tpot", "8")
     agrees(page, capsys, tmp_path)
 
 
@@ -115,7 +115,7 @@ def test_70b_on_one_device_is_one_press_from_an_answer(asked, capsys, tmp_path):
 
 def test_a_link_in_a_new_session_is_the_same_answer(asked, browser, capsys, tmp_path):
     page = asked(
-        "model=qwen3-8b&method=n-gram&known_by=rate&acceptance_ratio=0.4&against=eagle-3&batch=16"
+        "model=qwen3-8b&method=n-gram&known_by=rate&acceptance=0.4&against=eagle-3&batch=16"
     )
     slid(page, "batch")
     assert query(page)["batch"] == "24" and "batch 24 " in headline(page)

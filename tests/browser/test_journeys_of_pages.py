@@ -42,7 +42,7 @@ def number(text):
 
 
 def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
-    page = asked("page=hardware&method=eagle-3&known_by=rate&rate=20&slo_tpot_ms=20&draft_tokens=3")
+    page = asked("page=hardware&method=eagle-3&known_by=rate&rate=20&slo_tpot=20&draft_tokens=3")
     plans = rows(page, "Devices for 20")
     assert len(plans) >= 8
     best = said(capsys, rows(page, "What plans the devices")[0]["command"])["best"]

@@ -96,7 +96,7 @@ def answer(question: SimulateQuestion) -> Answer:
         if (path := getattr(question, name)) is not None:
             require_file(path, _option(name))
     lengths = draft_lengths(question.draft_tokens, least=0) or []
-    written, assumed = _scenario(question, max(lengths, default=None))
+    written, assumed = scenario_of(question, max(lengths, default=None))
     if question.beside:
         return _beside(question, written, assumed)
     if question.policies is not None:
@@ -118,10 +118,18 @@ def _seeds(question: SimulateQuestion) -> range:
     return range(question.seed, question.seed + question.seeds)
 
 
-def _scenario(
+def scenario_of(
     question: SimulateQuestion, draft_tokens: int | None
 ) -> tuple[ScenarioFile, list[str]]:
-    """The scenario that is asked about, and what was assumed of it."""
+    """The scenario that is asked about, and what was assumed of it.
+
+    Args:
+        question: of simulate.
+        draft_tokens: the longest of its draft lengths; None: it states none.
+
+    Raises:
+        InputError: options that make no scenario.
+    """
     assigned = question.assigned or ()
     named = {
         **question.named,

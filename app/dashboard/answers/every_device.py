@@ -67,7 +67,7 @@ def _device_row(
     name: str, asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State
 ) -> Row:
     device = load_device(name)
-    question, limit = _sold(asked, name), milliseconds(state.slo_tpot_ms)
+    question, limit = _sold(asked, name), milliseconds(state.slo_tpot)
     row: Row = {
         "device": name,
         "layout": "",
@@ -179,8 +179,8 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
 
 def limit_words(state: State) -> str:
     """What every device is compared at."""
-    if state.slo_tpot_ms:
-        return f"within {state.slo_tpot_ms:g} ms per token"
+    if state.slo_tpot:
+        return f"within {state.slo_tpot:g} ms per token"
     return f"at batch {state.batch:,}"
 
 
@@ -220,7 +220,7 @@ def plan_row(
         prompt_tokens=state.prompt_tokens,
         output_tokens=state.output_tokens,
     )
-    slo = Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms))
+    slo = Limits(ttft_s=milliseconds(state.slo_ttft), tpot_s=milliseconds(state.slo_tpot))
     found: list[tuple[Layout, CapacityPlan]] = []
     reasons: list[str] = []
     for layout, a in product(map(_tensor, TENSOR), chains):
@@ -308,8 +308,8 @@ def plan_command(
             "rate": f"{state.rate:g}",
             "prompt": state.prompt_tokens,
             "output": state.output_tokens,
-            "slo-ttft": state.slo_ttft_ms or None,
-            "slo-tpot": state.slo_tpot_ms or None,
+            "slo-ttft": state.slo_ttft or None,
+            "slo-tpot": state.slo_tpot or None,
             "seed": state.seed or None,
         },
     )

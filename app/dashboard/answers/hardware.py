@@ -61,12 +61,12 @@ LOADED = (
     "rate",
     "prompt_tokens",
     "output_tokens",
-    "slo_ttft_ms",
-    "slo_tpot_ms",
+    "slo_ttft",
+    "slo_tpot",
     "seed",
     "device",
 )
-PRICED = (*CONFIGURED, "slo_tpot_ms", "seed", "device")
+PRICED = (*CONFIGURED, "slo_tpot", "seed", "device")
 
 
 def answer_hardware(state: State) -> PageAnswer:

@@ -47,7 +47,7 @@ def answer_pareto(state: State) -> PageAnswer:
         reason = "one request fits no layout that was tried"
         raise InfeasibleError(f"{reason}: {_names(left_out)}", key="model", value=state.model)
     front, mine = front_of(points), _own(points, state)
-    limit = milliseconds(state.slo_tpot_ms)
+    limit = milliseconds(state.slo_tpot)
     least = None if limit is None else 1.0 / limit
     pace = least or (mine.user_tokens_per_s if mine is not None else 0.0)
     best = most_per_device(points, pace)

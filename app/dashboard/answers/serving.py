@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 
 from app.answers.simulations.cases import SimulationCase
-from app.answers.simulations.runs import run_cases
-from app.dashboard.answer import Card, Figure, PageAnswer, scenario, shown_path, trace_path
-from app.dashboard.question import acceptance_words, drafter_options, drafters
-from app.dashboard.state import State, command, milliseconds
+from app.answers.simulations.runs import prepared_of, run_cases
+from app.answers.simulations.simulate import scenario_of
+from app.dashboard.answer import Card, Figure, PageAnswer, Row, scenario
+from app.dashboard.held import shown_model
+from app.dashboard.question import acceptance_words, deployment, drafter_options, drafters
+from app.dashboard.state import State, asked_line
+from app.questions.simulate import SimulateQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
 from app.render.html.simulation_page import shares
 from hardware_profiles.units import MILLI
 from simulator.results.steady import SteadyWindow, steady_window
-from simulator.scenario.build import Prepared, prepare
-from simulator.scenario.file import checked_scenario
-from simulator.scenario.schema import with_values
+from simulator.scenario.build import Prepared
+from simulator.scenario.file import LimitsSection
 
 Report = Callable[[str, int, int], None]
 LOADS = (0.5, 1.0, 2.0)  # of the asked rate
@@ -39,7 +41,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the model does not fit.
     """
-    words, speculation = _speculation(state)
+    load_asked, drafter = asked_load(state), asked_drafter(state, held=True)
     cases: list[SimulationCase] = []
     windows: list[SteadyWindow] = []
     load: dict[str, list[tuple[float, float | None]]] = {}
@@ -49,14 +51,14 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         report(name, done * state.count + ended, whole * state.count)
 
     for label, drafted in ((f"K = {state.draft_tokens}", True), ("no speculation", False)):
-        prepared = _prepared(state, speculation if drafted else {})
+        prepared = _prepared(state, load_asked | drafter if drafted else load_asked)
         load[label] = []
         for share in LOADS:
             report_progress(f"{label} at {state.rate * share:g}/s", 0, state.count)
             (case,) = run_cases(
                 prepared, [(label, {"rate_per_s": state.rate * share})], state.seed, report_progress
             )
-            window = _window(state, case)
+            window = _window(prepared.written.slo, case)
             if share == 1.0:
                 cases.append(case)
                 windows.append(window)
@@ -87,17 +89,13 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
             ),
             _counted(first),
             *_growing(cases, windows),
-            words,
+            _drafter_words(state),
         ],
     )
 
 
-def _window(state: State, case: SimulationCase) -> SteadyWindow:
-    limits = {
-        "slo_ttft_s": milliseconds(state.slo_ttft_ms),
-        "slo_tpot_s": milliseconds(state.slo_tpot_ms),
-    }
-    return steady_window(case.result, **limits)
+def _window(limits: LimitsSection, case: SimulationCase) -> SteadyWindow:
+    return steady_window(case.result, slo_ttft_s=limits.ttft_s, slo_tpot_s=limits.tpot_s)
 
 
 def _counted(window: SteadyWindow) -> str:
@@ -119,80 +117,76 @@ def _growing(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -
     ]
 
 
-def _prepared(state: State, speculation: Mapping[str, Any]) -> Prepared:
-    asked = scenario(state, method="plain-decoding").deployment
-    given = {
-        "deployment.model": asked.model,
-        "deployment.device": asked.device,
-        "deployment.engine": asked.engine,
-        "deployment.tensor_parallel": asked.tensor_parallel,
-        "deployment.dtype": asked.dtype,
-        "deployment.kv_dtype": asked.kv_dtype,
-        "deployment.draft_dtype": asked.draft_dtype,
-        "deployment.overrides": asked.overrides,
-        "requests.rate_per_s": state.rate,
-        "requests.count": state.count,
-        "requests.prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
-        "requests.output_tokens": f"exponential:{state.output_tokens}",
-        "slo.ttft_s": milliseconds(state.slo_ttft_ms),
-        "slo.tpot_s": milliseconds(state.slo_tpot_ms),
-    }
-    return prepare(checked_scenario(with_values({}, given | dict(speculation))))
+def asked_load(state: State) -> dict[str, Any]:
+    """What `simulate` is asked of a state, by field, in the order of its command line."""
+    where = deployment(state)
+    return _stated(
+        {
+            "model": where.model,
+            "device": where.device,
+            "engine": where.engine,
+            "dtype": where.dtype,
+            "kv_dtype": where.kv_dtype,
+            "draft_dtype": where.draft_dtype,
+            "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
+            "rate": state.rate,
+            "count": state.count,
+            "prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
+            "output_tokens": f"exponential:{state.output_tokens}",
+            "slo_ttft": state.slo_ttft,
+            "slo_tpot": state.slo_tpot,
+            "seed": state.seed,
+        }
+    )
 
 
-def _speculation(state: State) -> tuple[str, dict[str, Any]]:
-    """What is said of the drafter, and its keys of a scenario: the page's recording, else the
-    question's drafter.
+def asked_drafter(state: State, *, held: bool) -> dict[str, Any]:
+    """What `simulate` is asked of the drafter: the page's recording, else the question's first.
+
+    Args:
+        state: of the page.
+        held: with the place where the server keeps a recording of the session.
     """
-    found: dict[str, Any] = {"speculation.draft_tokens": state.draft_tokens}
+    length = {"draft_tokens": str(state.draft_tokens)}
     if state.trace:
-        words = f"Requests draft as recorded in {state.trace}."
-        return words, found | {"speculation.trace": str(trace_path(state.trace))}
-    source = drafters(state)[0]
-    found |= {"speculation.method": source.method, "speculation.match_rate": source.match_rate}
-    if (draft := scenario(state).draft_model) is not None:
-        found["speculation.draft"] = draft
-    if source.path is not None:
-        found["speculation.trace"] = str(source.path)
-    elif source.rates is None:
-        found["speculation.tokens_per_step"] = source.own_tokens_per_step
-    elif source.rates.tokens_per_step is not None and source.rates.measured == state.draft_tokens:
-        found["speculation.tokens_per_step"] = source.rates.tokens_per_step
-    else:
-        found["speculation.acceptance"] = list(source.rates.by_depth)
-        found["speculation.known_tokens"] = source.known_tokens
-    return acceptance_words(source, state.draft_tokens), found
+        return {"trace": state.trace, **length}
+    drafter = drafter_options(state, alone=True, held=held)
+    draft = state.draft and scenario(state).draft_model  # which is refused where none is used
+    return _stated({"draft": draft, **drafter, **length})
+
+
+def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that have a value; 0 and empty stand for none on a page."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _prepared(state: State, values: Mapping[str, Any]) -> Prepared:
+    """The scenario of a question of `simulate`."""
+    fields: Mapping[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
+    question = SimulateQuestion(**fields, stated=frozenset(fields))
+    written, _ = scenario_of(question, state.draft_tokens if question.draft_tokens else None)
+    return prepared_of(written)
+
+
+def _drafter_words(state: State) -> str:
+    """What is said of the drafter."""
+    if state.trace:
+        return f"Requests draft as recorded in {state.trace}."
+    return acceptance_words(drafters(state)[0], state.draft_tokens)
 
 
 def _command(state: State) -> str:
-    rates = ",".join(f"{state.rate * share:g}" for share in LOADS)
-    asked = scenario(state, method="plain-decoding").deployment
-    formats = {"dtype": asked.dtype, "kv_dtype": asked.kv_dtype, "draft_dtype": asked.draft_dtype}
-    keys = [f"deployment.{key}={value}" for key, value in formats.items() if value is not None]
-    keys += (
-        [f"deployment.tensor_parallel={asked.tensor_parallel}"] if asked.tensor_parallel > 1 else []
-    )
-    return command(
-        ["simulate"],
+    """The question in words of the command line, without the server's folders."""
+    load = asked_load(state)
+    return asked_line(
+        SimulateQuestion,
         {
-            "model": asked.model,
-            "device": asked.device,
-            "engine": asked.engine,
-            "set": (*keys, *asked.overrides),
-            "rate": state.rate,
-            "count": state.count,
-            "prompt-tokens": f"lognormal:{state.prompt_tokens}:1",
-            "output-tokens": f"exponential:{state.output_tokens}",
-            **(
-                {"trace": shown_path(trace_path(state.trace))}
-                if state.trace
-                else drafter_options(state, alone=True)
-            ),
-            "draft-tokens": state.draft_tokens,
-            "slo-ttft": state.slo_ttft_ms or None,
-            "slo-tpot": state.slo_tpot_ms or None,
-            "rates": rates,
-            "seed": state.seed or None,
+            **load,
+            "model": shown_model(load["model"]),
+            **asked_drafter(state, held=False),
+            "rates": ",".join(f"{state.rate * share:g}" for share in LOADS),
         },
     )
 
@@ -212,9 +206,7 @@ def _ms(seconds: float | None) -> str:
     return "none finished" if seconds is None else f"{digits(seconds / MILLI)} ms"
 
 
-def _rows(
-    cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]
-) -> list[dict[str, object]]:
+def _rows(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -> Sequence[Row]:
     """Every number of the first case beside that of the second, which is the baseline."""
     titles = (
         "time to first token",
@@ -224,7 +216,7 @@ def _rows(
     known = [
         (w.ttft_s, w.tpot_s, case.metrics["itl_s"]) for case, w in zip(cases, windows, strict=True)
     ]
-    rows = []
+    rows: list[Row] = []
     for place, title in enumerate(titles):
         for part in ("mean", "p50", "p90", "p99"):
             values = [times[place][part] for times in known]

@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.dashboard.controls.widgets import ask, read, wanted
 from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
-from app.dashboard.state import State
+from app.dashboard.state import FACTORS, State, rate_of
 from app.dashboard.uploads.session import held_recording, uploaded
 from app.dashboard.wording import KNOWN_BY, plain, said
 from hardware_profiles.errors import RooftreeError
@@ -24,16 +24,14 @@ QUESTION = {
     "Drafting": (
         "method",
         "known_by",
-        "acceptance_ratio",
-        "rates",
+        "acceptance",
         "trace",
         "draft",
         "draft_dtype",
         "against",
     ),
-    "Limits": ("slo_tpot_ms", "slo_ttft_ms"),
+    "Limits": ("slo_tpot", "slo_ttft"),
 }
-FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
 LOAD = ("rate", "prompt_tokens", "output_tokens")
 # what a page asks beside the bar: in a row under it, and behind further buttons
 INLINE: Mapping[str, Sequence[str]] = {
@@ -50,7 +48,7 @@ INLINE: Mapping[str, Sequence[str]] = {
 BEHIND: Mapping[str, Mapping[str, Sequence[str]]] = {
     "hardware": {"Another device": FACTORS, "Load": LOAD},
     "serving": {"Lengths": ("prompt_tokens", "output_tokens")},
-    "diffusion": {"Recording": ("confidence", "prompt", "agreement_ratio")},
+    "diffusion": {"Recording": ("confidence", "recorded_prompt", "agreement_ratio")},
 }
 COLUMNS = 4
 STYLE = Path(__file__).with_name("bar.css")
@@ -91,7 +89,7 @@ def _beside(state: State) -> State:
 
 def summary(state: State) -> str:
     """The question in a line, which stands for the bar on a narrow screen."""
-    limits = state.slo_tpot_ms or state.slo_ttft_ms
+    limits = state.slo_tpot or state.slo_ttft
     return " · ".join(words(title, state) for title in QUESTION if title != "Limits" or limits)
 
 
@@ -114,8 +112,8 @@ def words(title: str, state: State) -> str:
         return " · ".join(filter(None, (f"{state.tp} × {state.device}", *formats, state.engine)))
     if title == "Drafting":
         known = {
-            "rate": f"{state.acceptance_ratio:g}",
-            "rates": state.rates,
+            "rate": f"{rate_of(state):g}",
+            "rates": state.acceptance,
             "recording": state.trace,
             "published": "as published",
         }.get(state.known_by, KNOWN_BY[state.known_by])
@@ -127,7 +125,7 @@ def words(title: str, state: State) -> str:
         rivals = len(state.against.split(";")) if state.against else 0
         return (own.removeprefix(" · ")) + (f" · against {rivals}" if rivals else "")
     if title == "Limits":
-        limits = {"TPOT": state.slo_tpot_ms, "TTFT": state.slo_ttft_ms}
+        limits = {"TPOT": state.slo_tpot, "TTFT": state.slo_ttft}
         return (
             " · ".join(f"{name} ≤ {value:g} ms" for name, value in limits.items() if value)
             or "none"

@@ -9,10 +9,9 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard.controls.help_texts import HELP
 from app.dashboard.held import OWN, SHOWN, understood
 from app.dashboard.state import (
-    CONTEXTS,
+    CHOICES,
     DTYPES,
     FIELDS,
     KNOWN_BY,
@@ -20,29 +19,30 @@ from app.dashboard.state import (
     State,
     against_of,
     checked,
+    control_of,
     known_names,
+    rate_of,
     sold_devices,
     with_values,
 )
-from app.dashboard.wording import EMPTY, LABELS, MOST, said
 from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
+from app.dashboard.wording import MOST, said
+from costmodel.acceptance_library import published
+from costmodel.method_library import load_method
 from costmodel.optimizers.refining.grid import threshold_values
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_traces
 
-TICKS = {
-    "batch": (*(2**n for n in range(4)), 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024),
-    "context": CONTEXTS,
-    "tp": (1, 2, 4, 8),
-    "block": tuple(2**n for n in range(9)),
-    "bandwidth_ratio": (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0),
-}
-for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
-    TICKS[_name] = TICKS["bandwidth_ratio"]
 UP_TO = ("map", "pareto")  # pages that take the best draft length up to K
+MOST_OF_SLIDER = 64  # whole numbers; of more, one is typed
 SET = "times-set"
-TYPED = {"model", "rates", "against"}  # what is typed may be wrong, and then keeps the value before
+EXAMPLE = "0.78,0.61,0.48"
+BY_POSITION = "Kept at position 1, 2, … (shares)"
+BY_POSITION_HELP = (
+    f"Share of steps in which draft position 1, 2, … was kept, as engines print it: {EXAMPLE}."
+)
+TYPED = {"model", "acceptance", "against"}  # may be typed wrong, which keeps the value before
 
 
 def key_of(name: str) -> str:
@@ -58,6 +58,8 @@ def key_of(name: str) -> str:
 
 def held(state: State, name: str) -> Any:
     """A field's value as its widget holds it."""
+    if name == "acceptance" and state.known_by == "rate":
+        return rate_of(state)
     value = getattr(state, name)
     return against_of(value) if name == "against" else value
 
@@ -102,15 +104,12 @@ def wanted(name: str, state: State) -> bool:
     """Whether a field matters: a drafter's model and format only where a method has one, a rate
     where one is stated.
     """
-    from costmodel.method_library import load_method
-
-    known_by = {"acceptance_ratio": "rate", "rates": "rates"}
     if name == "draft":
         return bool(state.method) and load_method(state.method).needs_draft_model
     if name == "draft_dtype":
         return bool(state.method) and load_method(state.method).drafts_with_weights
-    if name in known_by:
-        return bool(state.method) and state.known_by == known_by[name]
+    if name == "acceptance":
+        return bool(state.method) and state.known_by in ("rate", "rates")
     return True
 
 
@@ -118,7 +117,8 @@ def label_of(name: str, page: str) -> str:
     """What a field is called on a page: some compare every draft length up to the one that is asked
     for.
     """
-    return MOST.get(name, LABELS[name]) if page in UP_TO else LABELS[name]
+    label = control_of(name).label
+    return MOST.get(name, label) if page in UP_TO else label
 
 
 def _stated(state: State, name: str) -> Any:
@@ -126,6 +126,8 @@ def _stated(state: State, name: str) -> Any:
     value = st.session_state[key_of(name)]
     if name not in TYPED:
         return value
+    if name == "acceptance" and isinstance(value, float):
+        return state.acceptance if value == rate_of(state) else f"{value:g}"
     text = ";".join(value) if name == "against" else str(value or "").replace(" ", "")
     st.session_state.pop(f"wrong-{name}", None)
     try:
@@ -138,17 +140,16 @@ def _stated(state: State, name: str) -> Any:
 
 
 def _widget(name: str, state: State, key: str) -> None:
-    about, label, text, value = (
-        FIELDS[name],
-        label_of(name, state.page),
-        HELP[name],
-        held(state, name),
-    )
-    if name in TYPED:
+    control, kind = control_of(name), FIELDS[name].type
+    label, text, value = label_of(name, state.page), control.help, held(state, name)
+    if isinstance(value, float) and control.step is not None:
+        low, high = float(control.least), float(control.most)
+        st.slider(label, low, high, value, step=control.step, key=key, help=text)
+    elif name in TYPED:
         _typed(name, value, key)
     elif name == "threshold":
         _threshold(state, label, key)
-    elif about.type is str:
+    elif kind is str:
         more: Any = {"on_change": _own_threshold} if name == "commit" else {}
         choices = _choices(name, state)
         if st.session_state.get(key, value) not in choices:
@@ -159,30 +160,27 @@ def _widget(name: str, state: State, key: str) -> None:
             choices.index(value),
             key=key,
             help=text,
-            format_func=lambda each: _shown(name, each),
+            format_func=lambda choice: _shown(name, choice),
             **more,
         )
-    elif name in TICKS:
-        values = sorted({*TICKS[name], value, st.session_state.get(key, value)})
+    elif control.ticks:
+        values = sorted({*control.ticks, value, st.session_state.get(key, value)})
         st.select_slider(
-            label, values, value, key=key, help=text, format_func=lambda each: f"{each:,}"
+            label, values, value, key=key, help=text, format_func=lambda tick: f"{tick:,}"
         )
     else:
-        low, high = about.metadata["range"]
-        if name in ("acceptance_ratio", "agreement_ratio"):
-            st.slider(label, low, high, value, step=0.01, key=key, help=text)
-        elif about.type is int and high <= 64:
+        low, high, step = kind(control.least), kind(control.most), kind(1)
+        if kind is int and high <= MOST_OF_SLIDER:
             st.slider(label, low, high, value, key=key, help=text)
         else:
-            step: Any = 1 if about.type is int else 1.0
-            form = None if about.type is int else "%g"
+            form = None if kind is int else "%g"
             st.number_input(label, low, high, value, step=step, key=key, format=form, help=text)
 
 
 def _typed(name: str, value: Any, key: str) -> None:
-    label, text = LABELS[name], HELP[name]
-    if name == "rates":
-        st.text_input(label, value, key=key, help=text, placeholder="0.78,0.61,0.48")
+    label, text = control_of(name).label, control_of(name).help
+    if name == "acceptance":
+        st.text_input(BY_POSITION, value, key=key, help=BY_POSITION_HELP, placeholder=EXAMPLE)
     elif name == "model":
         shipped = list(known_names("model") or ())
         known = [*shipped, *([value] if value not in shipped else [])]
@@ -194,7 +192,7 @@ def _typed(name: str, value: Any, key: str) -> None:
             help=text,
             accept_new_options=True,
             on_change=_canonical,
-            format_func=lambda each: SHOWN if each.startswith(OWN) else each,
+            format_func=lambda model: SHOWN if model.startswith(OWN) else model,
         )
     else:
         offered = list(dict.fromkeys([*_rivals(), *value, *st.session_state.get(key, ())]))
@@ -212,8 +210,6 @@ def _typed(name: str, value: Any, key: str) -> None:
 
 def _rivals() -> list[str]:
     """Drafters that can be picked: methods with published acceptance."""
-    from costmodel.acceptance_library import published
-
     figures = {entry.method for entry in published() if entry.shape == "chain"}
     return [slug for slug in known_names("method") or () if slug in figures]
 
@@ -246,7 +242,7 @@ def _threshold(state: State, label: str, key: str) -> None:
     held_now = st.session_state.get(key, state.threshold)
     values = sorted({*threshold_positions(state.commit), state.threshold, held_now})
     own = f"{about.default:g}, the rule's own"
-    text = f"{HELP['threshold']} Of this rule: {name.replace('_', ' ')}."
+    text = f"{control_of('threshold').help} Of this rule: {name.replace('_', ' ')}."
     st.select_slider(
         label,
         values,
@@ -263,7 +259,7 @@ def _own_threshold() -> None:
 
 
 def _choices(name: str, state: State) -> list[str]:
-    known: list[str] = list(known_names(name) or FIELDS[name].metadata.get("among", ()))
+    known: list[str] = list(known_names(name) or CHOICES.get(name, ()))
     if name == "trace" and state.page != "trace":
         from app.dashboard.answers.tree.page import tree_traces
 
@@ -277,11 +273,11 @@ def _choices(name: str, state: State) -> list[str]:
             *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else []),
         ]
     if name == "known_by" and not state.method:
-        known = [each for each in KNOWN_BY if each not in ("rate", "rates")]  # of which drafter?
+        known = [way for way in KNOWN_BY if way not in ("rate", "rates")]  # of which drafter?
     return known if FIELDS[name].default != "" or "" in known else ["", *known]
 
 
 def _shown(name: str, value: str) -> str:
     if name == "known_by":
         return KNOWN_BY_WORDS[value]
-    return value or EMPTY.get(name, "default")
+    return value or control_of(name).empty

@@ -155,7 +155,7 @@ def test_where_the_schedule_drafts_another_length_than_the_card_the_page_says_wh
 
 
 def test_what_drafts_nowhere_and_an_engine_without_files_have_no_schedule():
-    off = answer_run(State(method="n-gram", known_by="rate", acceptance_ratio=0.0))
+    off = answer_run(State(method="n-gram", known_by="rate", acceptance="0"))
     assert len(off.engines) == 1 and not off.deferred().engines
     none = answer_run(State(engine="none"))
     assert (
@@ -180,13 +180,13 @@ def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
 def test_a_card_says_how_sure_it_is_and_a_drafter_that_does_not_pay_is_off():
     answer = answer_run(State(batch=8))
     assert any(note.startswith("Acceptance of eagle-3: Published") for note in answer.notes)
-    off = answer_run(State(method="n-gram", known_by="rate", acceptance_ratio=0.0))
+    off = answer_run(State(method="n-gram", known_by="rate", acceptance="0"))
     assert off.numbers[0] == ("Speculation", "off")
     assert not any("n-gram" in note for note in off.notes if "Acceptance" in note)
 
 
 def test_the_cheapest_device_meets_the_limits_and_the_command_line_says_its_price(capsys, tmp_path):
-    state = State(batch=8, slo_tpot_ms=20.0)
+    state = State(batch=8, slo_tpot=20.0)
     rest = answer_run(state).deferred()
     rows = rest.tables[0][1]
     priced = [
@@ -220,7 +220,7 @@ def test_any_batch_is_answered_itself(capsys, tmp_path):
 
 
 def test_a_limit_that_the_batch_misses_marks_it_and_names_what_holds():
-    state = State(batch=128, slo_tpot_ms=8.0)
+    state = State(batch=128, slo_tpot=8.0)
     answer = answer_run(state)
     assert answer.headline.startswith("Batch 128 misses the limits")
     rest = answer.deferred()
@@ -235,7 +235,7 @@ def test_a_limit_that_the_batch_misses_marks_it_and_names_what_holds():
 
 
 def test_a_limit_that_no_batch_meets_is_a_page_of_marked_rows():
-    answer = answer_run(State(batch=1, slo_tpot_ms=0.01))
+    answer = answer_run(State(batch=1, slo_tpot=0.01))
     assert answer.headline.startswith("Batch 1 misses the limits")
     rest = answer.deferred()
     assert not answer.cards and not rest.cards
@@ -334,7 +334,14 @@ def test_simulations_serve_the_same_requests_and_tell_progress():
 
 
 @pytest.mark.parametrize(
-    "changed", [{}, {"method": "eagle-3", "known_by": "rate"}, {"trace": LENGTHS}]
+    "changed",
+    [
+        {},
+        {"method": "eagle-3", "known_by": "rate"},
+        {"trace": LENGTHS},
+        {"method": "speculative-decoding", "known_by": "rate", "draft": "llama-3.2-1b"},
+        {"method": "n-gram", "dtype": "fp8", "tp": 2},
+    ],
 )
 def test_a_simulation_drafts_as_the_question_does(capsys, tmp_path, changed):
     answer = answer_serving(replace(SERVED, **changed), lambda *told: None)

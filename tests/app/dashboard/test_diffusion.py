@@ -155,7 +155,7 @@ def test_every_rule_has_a_threshold_that_the_page_can_ask_for(commit):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"prompt": 65}, r"1\.\.64"),
+        ({"recorded_prompt": 65}, r"1\.\.64"),
         ({"block": 48}, "divide the canvas"),
         ({"threshold": 4.0}, r"\[0, 1\]"),
         ({"commit": "entropy_bound", "threshold": 0.3}, None),

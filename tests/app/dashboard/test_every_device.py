@@ -17,7 +17,7 @@ STATE = State(
     known_by="rate",
     batch=16,
     rate=20.0,
-    slo_tpot_ms=20.0,
+    slo_tpot=20.0,
     draft_tokens=3,
 )
 

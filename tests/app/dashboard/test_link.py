@@ -35,11 +35,11 @@ def test_the_state_says_what_the_configuration_says():
 
 def test_the_drafter_is_known_by_what_the_configuration_knows_it_by():
     one = dataclasses.replace(CHAIN, method="eagle-3", acceptance_by_depth=(0.72,))
-    assert (state_of(one).known_by, state_of(one).acceptance_ratio) == ("rate", 0.72)
+    assert (state_of(one).known_by, state_of(one).acceptance) == ("rate", "0.72")
     falling = dataclasses.replace(
         one, acceptance_by_depth=(0.78, 0.61, 0.48), schedule=(), draft_tokens=3
     )
-    assert (state_of(falling).known_by, state_of(falling).rates) == ("rates", "0.78,0.61,0.48")
+    assert (state_of(falling).known_by, state_of(falling).acceptance) == ("rates", "0.78,0.61,0.48")
     recorded = dataclasses.replace(CHAIN, trace="smollm2-135m--prompt-lookup--greedy")
     assert (state_of(recorded).known_by, state_of(recorded).trace) == ("recording", recorded.trace)
     assert state_of(CHAIN).known_by == "published"

@@ -29,7 +29,7 @@ def test_the_cut_through_the_map_is_that_of_predict(capsys):
         draft_tokens=4,
         method="eagle-3",
         known_by="rate",
-        acceptance_ratio=0.65,
+        acceptance="0.65",
     )
     answer = answer_map(state)
     points = predicted(capsys, answer.command)
@@ -51,7 +51,7 @@ def test_the_map_holds_the_cut_and_leaves_out_what_does_not_fit():
 
 def test_no_acceptance_draws_drafting_off_everywhere():
     lengths = (
-        answer_map(State(method="eagle-3", known_by="rate", acceptance_ratio=0.0))
+        answer_map(State(method="eagle-3", known_by="rate", acceptance="0"))
         .cards[0]
         .figure["data"][0]["z"]
     )
@@ -68,8 +68,8 @@ def test_a_recording_names_the_method_of_the_map():
     ("state", "misses"),
     [
         (State(batch=512, context=8192), "does not fit"),
-        (State(batch=64, slo_tpot_ms=4.0), "misses the limits"),
-        (State(batch=64, slo_ttft_ms=25.0), "misses the limits"),
+        (State(batch=64, slo_tpot=4.0), "misses the limits"),
+        (State(batch=64, slo_ttft=25.0), "misses the limits"),
         (State(batch=512, context=65536), "does not fit"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_point_that_does_not_hold_is_a_marked_row_with_changes_that_do(state, 
 
 
 def test_points_that_miss_a_limit_are_empty_and_those_that_meet_it_are_predicts(capsys):
-    free, limited = (answer_map(State(slo_tpot_ms=limit)) for limit in (0.0, 4.0))
+    free, limited = (answer_map(State(slo_tpot=limit)) for limit in (0.0, 4.0))
     lengths, kept = (each.cards[0].figure["data"][0]["z"] for each in (free, limited))
     row, own = lengths[CONTEXTS.index(1024)], kept[CONTEXTS.index(1024)]
     assert own[0] == row[0] and own[-1] is None, "512 requests take longer"

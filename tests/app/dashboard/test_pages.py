@@ -22,10 +22,9 @@ from app.dashboard import pages  # noqa: E402
 from app.dashboard.answer import DeferredAnswer  # noqa: E402
 from app.dashboard.answers import every_device, hardware  # noqa: E402
 from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION  # noqa: E402
-from app.dashboard.controls.help_texts import HELP  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
-from app.dashboard.wording import LABELS, TITLES  # noqa: E402
+from app.dashboard.wording import TITLES  # noqa: E402
 from tests.traces.importers.samples import LLAMA_COUNTERS, VLLM_LOG, VLLM_SCRAPES  # noqa: E402
 
 SCRIPT = Path(dashboard.__path__[0]) / "main.py"
@@ -45,28 +44,27 @@ CHANGES = {
     "kv_dtype": "fp8",
     "draft_dtype": "fp8",
     "known_by": "rate",
-    "rates": "0.8,0.6",
     "against": "n-gram",
     "commit": "capped",
     "threshold": 0.6,
     "block": 16,
     "cache": "dual",
     "confidence": "masked-names--dual-cache",
-    "prompt": 2,
+    "recorded_prompt": 2,
     "agreement_ratio": 0.8,
     "method": "mtp",
     "draft": "llama-3.2-1b",
     "trace": RANKED,
     "other_trace": RANKED,
     "measured": list(measured_results())[-1],
-    "acceptance_ratio": 0.5,
+    "acceptance": "0.5",
     "batch": 4,
     "context": 512,
     "draft_tokens": 3,
     "tree_nodes": 8,
     "depth": 3,
-    "slo_tpot_ms": 500.0,
-    "slo_ttft_ms": 5000.0,
+    "slo_tpot": 500.0,
+    "slo_ttft": 5000.0,
     "bandwidth_ratio": 1.5,
     "peak_ratio": 1.5,
     "memory_ratio": 1.5,
@@ -194,7 +192,7 @@ def test_every_page_answers_from_its_defaults(page):
     assert all(each["asked"] == json.dumps(link(app)) for each in drawn.values())
     assert page == "serving" or (drawn["words"]["headline"] and drawn["charts"]["cards"])
     assert asked(app) <= {*BAR, *OWN[page]}
-    assert {"model", "batch", "context", "device", "tp", "method", "slo_tpot_ms"} <= asked(app), (
+    assert {"model", "batch", "context", "device", "tp", "method", "slo_tpot"} <= asked(app), (
         "one bar on every page"
     )
 
@@ -217,40 +215,43 @@ def test_every_control_of_a_page_moves_the_link_and_breaks_nothing(page):
 def test_every_control_of_the_bar_moves_the_link_and_breaks_nothing():
     app, moved = opened(page="map"), {}
     for name in BAR:
-        if name in ("draft", "trace", "rates", "against"):
+        if name in ("draft", "trace", "against"):
             continue
-        control(app, name).set_value(CHANGES[name])
         moved[name] = CHANGES[name]
+        control(app, name).set_value(0.5 if name == "acceptance" else CHANGES[name])
         app.run()
         assert is_calm(app), name
         assert from_query(link(app)) == (State(**moved), []), name
-    for name, needs in (("rates", "rates"), ("trace", "recording")):
+    for name, needs, value in (
+        ("acceptance", "rates", "0.8,0.6"),
+        ("trace", "recording", CHANGES["trace"]),
+    ):
         control(app, "known_by").set_value(needs).run()
-        control(app, name).set_value(CHANGES[name]).run()
+        control(app, name).set_value(value).run()
         assert is_calm(app), name
-        assert link(app)["known_by"] == needs and link(app)[name] == CHANGES[name]
+        assert link(app)["known_by"] == needs and link(app)[name] == value
     control(app, "against").set_value(["n-gram", "eagle-3:0.7"]).run()
     assert link(app)["against"] == "n-gram;eagle-3:0.7"
 
 
 def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():
-    app = opened(page="map", method="eagle-3", known_by="rates", rates="0.8,0.6")
-    control(app, "rates").set_value("0.8, x").run()
+    app = opened(page="map", method="eagle-3", known_by="rates", acceptance="0.8,0.6")
+    control(app, "acceptance").set_value("0.8, x").run()
     assert is_calm(app)
-    assert link(app)["rates"] == "0.8,0.6"
+    assert link(app)["acceptance"] == "0.8,0.6"
     assert any("must be rates" in each.value for each in app.caption)
-    control(app, "rates").set_value("0.8, 0.5").run()
-    assert link(app)["rates"] == "0.8,0.5"
+    control(app, "acceptance").set_value("0.8, 0.5").run()
+    assert link(app)["acceptance"] == "0.8,0.5"
     assert not any("must be rates" in each.value for each in app.caption)
 
 
 def test_a_drafter_without_a_name_has_no_rate_of_its_own():
-    app = opened(page="map", method="eagle-3", known_by="rate", acceptance_ratio=0.5)
+    app = opened(page="map", method="eagle-3", known_by="rate", acceptance=0.5)
     assert "--drafter eagle-3:0.5" in codes(app)[0]
     control(app, "method").set_value("").run()
     assert is_calm(app)
     assert "known_by" not in link(app)
-    assert "acceptance_ratio" not in asked(app)
+    assert "acceptance" not in asked(app)
 
 
 def test_a_draft_model_is_asked_for_where_the_method_has_one():
@@ -269,7 +270,7 @@ def test_a_widget_decides_at_once_which_others_are_asked_for():
     control(app, "draft")
     control(app, "known_by").set_value("recording").run()
     control(app, "trace")
-    assert "acceptance_ratio" not in asked(app)
+    assert "acceptance" not in asked(app)
 
 
 def test_only_what_can_be_chosen_is_offered():
@@ -396,10 +397,22 @@ def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
     assert pages._asked(replace(others, **moved)) == replace(usual, **moved)
 
 
-def test_every_field_that_is_asked_has_a_label_and_help_and_every_label_a_field():
-    known = {*BAR, *(name for names in OWN.values() for name in names)}
-    assert known == set(LABELS) == set(HELP)
-    assert known | {"page", "seed"} == set(FIELDS)
+def test_every_field_of_a_link_is_asked_by_a_page():
+    asked_for = {*BAR, *(name for names in OWN.values() for name in names)}
+    assert asked_for | {"page", "seed"} == set(FIELDS)
+
+
+def test_a_rate_is_moved_and_rates_are_typed_and_one_becomes_the_other():
+    app = opened(page="map", method="eagle-3", known_by="rate")
+    assert control(app, "acceptance").value == 0.7 and "acceptance" not in link(app)
+    control(app, "acceptance").set_value(0.6).run()
+    control(app, "known_by").set_value("rates").run()
+    assert is_calm(app) and control(app, "acceptance").value == "0.6"
+    control(app, "acceptance").set_value("0.8,0.5").run()
+    assert link(app)["acceptance"] == "0.8,0.5"
+    control(app, "known_by").set_value("rate").run()
+    assert is_calm(app) and control(app, "acceptance").value == 0.8
+    assert "--drafter eagle-3:0.8" in codes(app)[0]
 
 
 def test_every_page_has_a_title():

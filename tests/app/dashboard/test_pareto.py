@@ -11,8 +11,7 @@ import pytest
 from app.cli.main import main
 from app.dashboard.answers.pareto import MOST_ROWS, answer_pareto
 from app.dashboard.controls.widgets import label_of
-from app.dashboard.state import State
-from app.dashboard.wording import LABELS
+from app.dashboard.state import LABELS, State
 from hardware_profiles.errors import InfeasibleError
 
 RANKED = "smollm2-135m--early-exit--greedy"
@@ -74,7 +73,7 @@ def test_every_point_that_can_be_pressed_has_its_command():
 
 
 def test_a_limit_moves_the_choice_and_is_drawn():
-    answer = answer_pareto(State(model="llama-3.1-70b", tp=4, batch=64, slo_tpot_ms=15.0))
+    answer = answer_pareto(State(model="llama-3.1-70b", tp=4, batch=64, slo_tpot=15.0))
     (wall,) = [line for line in answer.cards[0].figure["data"] if line["name"] == "limit"]
     assert wall["x"] == pytest.approx([1000 / 15] * 2)
     files = list(csv.DictReader(io.StringIO(answer.files["pareto.csv"]().decode())))
@@ -84,7 +83,7 @@ def test_a_limit_moves_the_choice_and_is_drawn():
     assert float(
         dict(answer.numbers)["Most per device at that pace"].split()[0].replace(",", "")
     ) == pytest.approx(most, rel=5e-3)
-    assert "no layout that was tried" in answer_pareto(State(slo_tpot_ms=0.01)).headline
+    assert "no layout that was tried" in answer_pareto(State(slo_tpot=0.01)).headline
 
 
 def test_a_batch_that_does_not_fit_is_said_and_the_others_are_drawn():

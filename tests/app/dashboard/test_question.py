@@ -53,8 +53,8 @@ def test_without_a_name_the_drafters_of_the_model_compete():
     ("state", "text"),
     [
         (State(method="eagle-3"), "eagle-3"),
-        (State(method="eagle-3", known_by="rate", acceptance_ratio=0.65), "eagle-3:0.65"),
-        (State(method="eagle-3", known_by="rates", rates="0.8,0.6"), "eagle-3:0.8,0.6"),
+        (State(method="eagle-3", known_by="rate", acceptance="0.65"), "eagle-3:0.65"),
+        (State(method="eagle-3", known_by="rates", acceptance="0.8,0.6"), "eagle-3:0.8,0.6"),
         (State(method="n-gram", known_by="recording", trace=RANKED), f"n-gram:{RANKED}"),
     ],
 )

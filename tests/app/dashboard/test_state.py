@@ -7,16 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.dashboard.state import (
-    CONTEXTS,
+    CHOICES,
+    FACTORS,
     FIELDS,
+    FORMER_KEYS,
     PAGES,
     State,
     checked,
     command,
+    control_of,
     from_query,
     overrides,
     to_query,
 )
+from app.questions import fields as table
+from app.questions.breakeven import BreakevenQuestion
+from app.questions.field import fields_of
+from app.questions.predict import PredictQuestion
+from app.questions.simulate import SimulateQuestion
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 
@@ -24,17 +32,17 @@ LENGTHS = "smollm2-135m--prompt-lookup--greedy"
 
 
 def values(name):
-    about = FIELDS[name]
-    if name == "rates":
+    field = FIELDS[name]
+    if name == "acceptance":
         return st.sampled_from(["", "0.7", "0.8,0.6,.25"])
     if name == "against":
         return st.sampled_from(
             ["", "eagle-3", "eagle-3:0.8,0.6;n-gram:length=2.4@3;mtp:0.85", f"n-gram:{LENGTHS}"]
         )
-    if about.type is str:
-        return st.sampled_from(about.metadata.get("among") or [about.default])
-    low, high = about.metadata["range"]
-    if about.type is int:
+    if field.type is str:
+        return st.sampled_from(CHOICES.get(name) or [field.default])
+    low, high = control_of(name).least, control_of(name).most
+    if field.type is int:
         return st.integers(low, high)
     return st.floats(low, high).map(lambda value: min(max(float(f"{value:.10g}"), low), high))
 
@@ -59,6 +67,7 @@ def test_defaults_need_no_link():
         ("batch", "1e3", "whole number"),
         ("acceptance_ratio", "nan", "0..1"),
         ("acceptance_ratio", "2", "0..1"),
+        ("slo_tpot_ms", "-1", "0..100000"),
         ("context", "9" * 5000, "whole number"),
         ("engine", "magic", "one of vllm"),
         ("model", "../../etc/passwd", "shipped name"),
@@ -69,8 +78,8 @@ def test_defaults_need_no_link():
         ("x" * 999, "1", "no part of"),
         ("model", "", "unknown"),
         ("method", "<script>", "shipped name"),
-        ("rates", "0.8;rm", "rates in 0..1"),
-        ("rates", "1.5", "rates in 0..1"),
+        ("acceptance", "0.8;rm", "rates in 0..1"),
+        ("acceptance", "1.5", "rates in 0..1"),
         ("known_by", "rumour", "one of published"),
         ("upload", "x", "no part of"),
         ("against", "eagle-3:/etc/passwd", "METHOD or METHOD:SOURCE"),
@@ -128,4 +137,68 @@ def test_a_command_is_quoted_and_leaves_out_what_is_not_given():
 
 
 def test_contexts_are_allowed_values():
-    assert all(checked("context", str(context)) == context for context in CONTEXTS)
+    assert all(
+        checked(name, str(tick)) == tick
+        for name, field in FIELDS.items()
+        if field.row.control
+        for tick in field.row.control.ticks
+    )
+
+
+SHARED = {
+    field.keyword: field
+    for question in (PredictQuestion, BreakevenQuestion, SimulateQuestion)
+    for field in fields_of(question)
+}
+TABLE = {row for hint in vars(table).values() for row in getattr(hint, "__metadata__", ())}
+
+
+def test_what_a_verb_asks_too_has_its_name_in_a_link_and_its_row_of_the_table():
+    own = {name for name, field in FIELDS.items() if field.row not in TABLE}
+    assert own == {
+        "page",
+        "other_device",
+        "known_by",
+        "against",
+        "other_trace",
+        "confidence",
+        "threshold",
+        "agreement_ratio",
+        "recorded_prompt",
+        "measured",
+        "tree_nodes",
+        "depth",
+        *FACTORS,
+    }
+    assert not own & set(SHARED), "one name, two things"
+    assert {*FIELDS} - own <= set(SHARED), "the names of the command line and of Python"
+
+
+def test_what_a_page_asks_for_begins_within_what_it_allows():
+    for name, field in FIELDS.items():
+        assert name == "page" or (control_of(name).label and control_of(name).help)
+        assert checked(name, str(field.default)) == field.default
+
+
+@given(STATES, st.sampled_from(["rate", "rates"]))
+def test_links_of_earlier_versions_open(state, known_by):
+    state = replace(state, known_by=known_by)
+    query = {"known_by": known_by}
+    for former, name in FORMER_KEYS.items():
+        if name != "acceptance" and name in to_query(state):
+            query[former] = to_query(state)[name]
+    if known_by == "rates" and state.acceptance:
+        query |= {"rates": state.acceptance, "acceptance_ratio": "0.123"}
+    elif state.acceptance:
+        state = replace(state, acceptance="0.25")
+        query |= {"rates": "0.9,0.8", "acceptance_ratio": "2.5e-01"}
+    opened, wrong = from_query(query)
+    assert not wrong
+    assert [getattr(opened, name) for name in {*FORMER_KEYS.values()}] == [
+        getattr(state, name) for name in {*FORMER_KEYS.values()}
+    ]
+
+
+def test_the_key_of_today_counts_more_than_that_of_an_earlier_link():
+    opened, wrong = from_query({"slo_tpot_ms": "10", "slo_tpot": "20", "slo_ttft_ms": "1e3"})
+    assert (opened.slo_tpot, opened.slo_ttft, wrong) == (20.0, 1000.0, [])

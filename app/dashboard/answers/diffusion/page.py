@@ -82,14 +82,14 @@ def answer_diffusion(
         shipped_recording(recording_name(state)) if uploaded is None else own_recording(uploaded)
     )
     prompts = len(known.anchors.prompts)
-    if state.prompt > prompts:
+    if state.recorded_prompt > prompts:
         raise InputError(
             f"must lie in 1..{prompts}, the prompts of the recording",
-            key="prompt",
-            value=state.prompt,
+            key="recorded_prompt",
+            value=state.recorded_prompt,
         )
     replay = known.replay(policy)
-    passes = prompt_passes(known.anchors, policy, state.prompt - 1)
+    passes = prompt_passes(known.anchors, policy, state.recorded_prompt - 1)
     asked = _scenario(state, policy, known.anchors.canvas_tokens)
     speeds = _speeds(state, asked, replay)
     return PageAnswer(

@@ -35,7 +35,7 @@ def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[C
     best = found[0]
     if best.usd_per_million is None:  # nothing is allowed anywhere
         return [_row(choice, state.batch) for choice in found], "", []
-    limits = " within the limits" if state.slo_tpot_ms or state.slo_ttft_ms else ""
+    limits = " within the limits" if state.slo_tpot or state.slo_ttft else ""
     where = f"{best.tensor_parallel} × {best.device}"
     note = (
         f"Cheapest{limits}: {where}, ${digits(best.usd_per_million)} per million tokens at this"

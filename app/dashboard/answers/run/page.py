@@ -200,8 +200,8 @@ def _command(state: State) -> str:
             "batch": state.batch,
             "context": state.context,
             "tree-nodes": state.tree_nodes if has_recordings(state) else None,
-            "slo-tpot": state.slo_tpot_ms or None,
-            "slo-ttft": state.slo_ttft_ms or None,
+            "slo-tpot": state.slo_tpot or None,
+            "slo-ttft": state.slo_ttft or None,
             "seed": state.seed or None,
         },
     )
