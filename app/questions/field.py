@@ -19,7 +19,7 @@ from dataclasses import Field as DataclassField
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from hardware_profiles.errors import InputError
 
@@ -251,11 +251,11 @@ def refuse(question: Question, rules: Mapping[str, str]) -> None:
         InputError: one of them is stated.
     """
     kind: Callable[..., Any] = type(question)
-    for field in fields_of(kind):
-        if field.name in rules and field.name in question.stated:
-            value = getattr(question, field.name)
+    for named in fields_of(kind):
+        if named.name in rules and named.name in question.stated:
+            value = getattr(question, named.name)
             shown = value if isinstance(value, str | float | int) else ",".join(stated_words(value))
-            raise InputError(rules[field.name], key=field.option, value=shown)
+            raise InputError(rules[named.name], key=named.option, value=shown)
 
 
 @lru_cache
