@@ -121,12 +121,14 @@ class Answer(ABC):
     Attributes:
         name: of its file, NAME.json.
         unwritten: attributes that are no part of the JSON object.
+        frame_columns: attributes of its rows that a data frame has; empty: those of its first table.
         is_written: its files were written while it was made, where `--out` and `--csv` say.
         inputs: what was asked, by keyword, names resolved.
     """
 
     name: ClassVar[str]
     unwritten: ClassVar[tuple[str, ...]] = ()
+    frame_columns: ClassVar[tuple[str, ...]] = ()
     is_written: ClassVar[bool] = False
     inputs: Mapping[str, Any]
 

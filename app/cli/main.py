@@ -17,7 +17,6 @@ import typer
 
 from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
-    acceptance,
     capacity,
     catalogue,
     dashboard,
@@ -31,6 +30,11 @@ from app.cli.verbs import (
 )
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
+from app.questions.acceptance import (
+    AcceptanceCompareQuestion,
+    AcceptanceListQuestion,
+    AcceptanceShowQuestion,
+)
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.recordings import (
@@ -74,9 +78,9 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "traces import": TracesImportQuestion,
     "traces inspect": TracesInspectQuestion,
     "traces compare": TracesCompareQuestion,
-    "acceptance list": acceptance.list_,
-    "acceptance show": acceptance.show,
-    "acceptance compare": acceptance.compare,
+    "acceptance list": AcceptanceListQuestion,
+    "acceptance show": AcceptanceShowQuestion,
+    "acceptance compare": AcceptanceCompareQuestion,
     "export": export.export,
     "devices": catalogue.devices,
     "models": catalogue.models,

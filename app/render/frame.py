@@ -40,9 +40,11 @@ def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None) -> "
 
 
 def wanted_columns(answer: Answer) -> list[str] | None:
-    """The attributes that the answer's first table shows, and why a row cannot be run; None where
-    it shows no table.
+    """The attributes that the answer names, or that its first table shows, and why a row cannot be
+    run; None where it shows no table.
     """
+    if answer.frame_columns:
+        return list(answer.frame_columns)
     table = next((part for part in answer.shown() if isinstance(part, Table)), None)
     if table is None:
         return None

@@ -34,7 +34,6 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "reproduce": ("rows",),
     "score": ("slices",),
     "capacity": ("plans",),
-    "acceptance list": ("entries",),
     "sweep": ("moved", "appeared", "disappeared"),
 }
 """Where the rows of a verb's object stand."""

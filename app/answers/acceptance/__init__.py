@@ -1,0 +1,1 @@
+"""What was published about how many drafts a target keeps, with its source?"""
