@@ -96,7 +96,7 @@ def _write(answer: Answer, question: Any) -> None:
     """Write the rows, and the object or the files."""
     if (csv := getattr(question, "csv", None)) is not None:
         write_csv(jsonable(answer.own_rows), csv)
-    if question.out is not None and _is_object(question.out):
+    if answer.name and question.out is not None and _is_object(question.out):
         write_json(jsonable(answer), question.out)
     elif question.out is not None:
         write_files(answer, question.out)

@@ -20,7 +20,6 @@ from app.cli.verbs import (
     capacity,
     catalogue,
     dashboard,
-    export,
     methods,
     optimize,
     replay,
@@ -36,6 +35,7 @@ from app.questions.acceptance import (
     AcceptanceShowQuestion,
 )
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.export import ExportQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.recordings import (
     TracesCompareQuestion,
@@ -81,7 +81,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "acceptance list": AcceptanceListQuestion,
     "acceptance show": AcceptanceShowQuestion,
     "acceptance compare": AcceptanceCompareQuestion,
-    "export": export.export,
+    "export": ExportQuestion,
     "devices": catalogue.devices,
     "models": catalogue.models,
     "methods": methods.methods,
