@@ -85,6 +85,21 @@ def test_bytes_and_shares_are_scaled():
     assert words.cells == [["2.5", "25"], ["1.0", ""]]
 
 
+def test_a_list_is_spread_over_a_column_for_every_entry():
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Heat(Row):
+        runner: Annotated[str, Column("Who ran.")]
+        laps: Annotated[list[float | None], Column("Times.", decimals=1)]
+
+    rows = [Heat(runner="a", laps=[1.0, None, 3.25]), Heat(runner="b", laps=[2.0])]
+    table = Table(
+        title="", rows=rows, columns=["laps", "runner"], spread={"laps": ["L1", "L2", "L3"]}
+    )
+    words = drawn(table)
+    assert words.heads == ["L1", "L2", "L3", "runner"]
+    assert words.cells == [["1.0", "", "3.2", "a"], ["2.0", "", "", "b"]]
+
+
 def test_json_leaves_out_what_a_row_does_not_have():
     body = jsonable(Laps(inputs={"seed": 0}, laps=LAPS))
     assert list(body) == ["inputs", "laps"]

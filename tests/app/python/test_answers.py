@@ -142,6 +142,14 @@ def test_nothing_is_written_before_it_is_asked_for(files, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_question_writes_where_it_says(files, tmp_path, capsys):
+    answer = front.tree(files.vector, nodes=4, out=tmp_path / "out", csv=tmp_path / "rows.csv")
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"trees.json", "tree-4.json"}
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 1 + len(answer["trees"])
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize(
     ("verb", "column", "rows"),
     [

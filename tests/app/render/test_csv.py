@@ -63,6 +63,11 @@ VERBS = {
     "methods": (("methods",), ["methods"]),
     "inspect": (("traces", "inspect", "{ranks}"), ["kinds"]),
     "compare": (("traces", "compare", "{ranks}"), ["rows"]),
+    "acceptance": (("acceptance", "list", "--method", "eagle-3"), ["entries"]),
+    "drafters": (
+        ("acceptance", "compare", "--method", "mtp", "--drafter", "mtp:0.7"),
+        ["yours", "entries"],
+    ),
 }
 
 
