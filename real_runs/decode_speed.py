@@ -221,9 +221,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--transformers", action="store_true", help="Transformers' passes over the same weights too"
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        lines = _measured(given)
+        lines = _measured(options)
     except RooftreeError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)
@@ -231,33 +231,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measured(given: argparse.Namespace) -> list[str]:
-    if min(given.context, given.batch, given.threads, given.repeats) < 1:
+def _measured(options: argparse.Namespace) -> list[str]:
+    if min(options.context, options.batch, options.threads, options.repeats) < 1:
         raise InputError("context, batch, threads and repeats must be >= 1", key="context")
-    torch.set_num_threads(given.threads)
-    device, dtype = checked_device(given.device), DTYPES[given.dtype]
-    if given.like:
+    torch.set_num_threads(options.threads)
+    device, dtype = checked_device(options.device), DTYPES[options.dtype]
+    if options.like:
         weights = weights_like(
-            load_model(given.like), device=device, dtype=dtype, layers=given.layers
+            load_model(options.like), device=device, dtype=dtype, layers=options.layers
         )
     else:
-        weights = load_weights(find_model(given.model))
+        weights = load_weights(find_model(options.model))
     model = Llama(weights, device=device, dtype=dtype)
-    calls: dict[str, Callable[[], Any]] = {"eager": own_passes(model, given.context, given.batch)}
-    calls["static"] = own_passes(model, given.context, given.batch, static=True)
-    if given.transformers:
-        if given.batch > 1 or device.type != "cpu":
+    calls: dict[str, Callable[[], Any]] = {
+        "eager": own_passes(model, options.context, options.batch)
+    }
+    calls["static"] = own_passes(model, options.context, options.batch, static=True)
+    if options.transformers:
+        if options.batch > 1 or device.type != "cpu":
             raise InputError(
-                "Transformers is timed at batch 1 on a CPU", key="transformers", value=given.batch
+                "Transformers is timed at batch 1 on a CPU", key="transformers", value=options.batch
             )
         for attention in ATTENTIONS:
             theirs = transformers_model(weights, attention, dtype)
-            calls[f"transformers {attention}"] = transformers_passes(theirs, given.context)
-    read = pass_bytes(model, given.context, given.batch)
-    speeds = decode_speeds(calls, device, bytes_read=read, batch=given.batch, repeats=given.repeats)
+            calls[f"transformers {attention}"] = transformers_passes(theirs, options.context)
+    read = pass_bytes(model, options.context, options.batch)
+    speeds = decode_speeds(
+        calls, device, bytes_read=read, batch=options.batch, repeats=options.repeats
+    )
     head = (
-        f"{device_title(device)}, {given.threads} threads, {given.dtype}, context {given.context},"
-        f" batch {given.batch}"
+        f"{device_title(device)}, {options.threads} threads, {options.dtype}, context {options.context},"
+        f" batch {options.batch}"
     )
     return [head, f"{read / GIGA:.3f} GB per pass", *report(speeds, copy_bytes_per_s(device))]
 

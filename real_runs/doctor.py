@@ -80,7 +80,7 @@ def diagnose() -> Diagnosis:
     """Look at the machine."""
     libraries = tuple(_library(name, serves) for name, serves in LIBRARIES.items())
     weights = _weights()
-    there = {each.what for each in libraries if each.state == "here"}
+    there = {library.what for library in libraries if library.state == "here"}
     model = weights.state == "here"
     needs: dict[str, tuple[set[str], bool]] = {
         "optimize, predict, replay, tree, export": (set(), False),
@@ -148,12 +148,12 @@ def _threads() -> Finding:
 
 
 def _memory() -> Finding:
-    found = dict(re.findall(r"(MemTotal|MemAvailable):\s+(\d+) kB", _file("/proc/meminfo")))
-    if not found:
+    memory = dict(re.findall(r"(MemTotal|MemAvailable):\s+(\d+) kB", _file("/proc/meminfo")))
+    if not memory:
         return Finding(
             what="memory", state="absent", detail="cannot be read here", serves="sizes of operands"
         )
-    total, free = (int(found.get(name, 0)) * KIB / GIB for name in ("MemTotal", "MemAvailable"))
+    total, free = (int(memory.get(name, 0)) * KIB / GIB for name in ("MemTotal", "MemAvailable"))
     return Finding(
         what="memory",
         state="here",

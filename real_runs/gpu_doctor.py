@@ -34,22 +34,22 @@ def examine(
         limit_s: seconds of each.
         progress: called with every finding.
     """
-    found = []
+    findings = []
     for name in probes or PROBES:
         finding = _asked(name, device, limit_s)
         progress(finding)
-        found.append(finding)
-    return found
+        findings.append(finding)
+    return findings
 
 
 def _asked(name: str, device: str, limit_s: float) -> ProbeResult:
     root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
-    asked = json.dumps({"probe": name, "device": device})
+    request = json.dumps({"probe": name, "device": device})
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", _MODULE],
-            input=asked,
+            input=request,
             capture_output=True,
             text=True,
             timeout=limit_s,

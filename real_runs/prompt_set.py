@@ -83,7 +83,7 @@ def prompt_set(title: str, prompts: list[Prompt]) -> PromptSet:
     """
     ids = [prompt.id for prompt in prompts]
     twice = (
-        next((each for each in ids if ids.count(each) > 1), None)
+        next((prompt_id for prompt_id in ids if ids.count(prompt_id) > 1), None)
         if len(set(ids)) < len(ids)
         else None
     )
@@ -119,9 +119,9 @@ def fit_questions(recorded_prompts: PromptSet) -> tuple[str, ...]:
     """Questions for fitting a bridge; none of them is among the prompts to be recorded."""
     recorded = {prompt.text.strip() for prompt in recorded_prompts.prompts}
     return tuple(
-        each
-        for each in _validated(_QuestionFile, FIT_QUESTIONS).questions
-        if each.strip() not in recorded
+        question
+        for question in _validated(_QuestionFile, FIT_QUESTIONS).questions
+        if question.strip() not in recorded
     )
 
 

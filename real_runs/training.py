@@ -148,10 +148,10 @@ def _resumed(
         for name, value in parameters.items()
         for kind in ("weights", *_MOMENTS)
     }
-    found = _load(shapes | {"generator": generator.get_state().shape}, checkpoint.path)
-    if found is None:
+    stored = _load(shapes | {"generator": generator.get_state().shape}, checkpoint.path)
+    if stored is None:
         return 0
-    tensors, recipe = found
+    tensors, recipe = stored
     done = recipe.pop("done", "")
     if recipe != checkpoint.recipe or not done.isdecimal():
         return 0

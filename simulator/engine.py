@@ -294,12 +294,12 @@ def collect(
         first_s = np.where(np.isnan(last["scheduled_s"]), first_s, last["scheduled_s"])
     states = [replica.state for replica in replicas]
     buffers = [replica.buffers for replica in replicas]
-    by_batch = np.zeros((2, max(each.by_batch.shape[1] for each in buffers)), dtype=np.int64)
-    for each in buffers:
-        by_batch[:, : each.by_batch.shape[1]] += each.by_batch
-    by_rows = np.zeros((2, max(each.by_rows.shape[1] for each in buffers)), dtype=np.int64)
-    for each in buffers:
-        by_rows[:, : each.by_rows.shape[1]] += each.by_rows
+    by_batch = np.zeros((2, max(buffer.by_batch.shape[1] for buffer in buffers)), dtype=np.int64)
+    for buffer in buffers:
+        by_batch[:, : buffer.by_batch.shape[1]] += buffer.by_batch
+    by_rows = np.zeros((2, max(buffer.by_rows.shape[1] for buffer in buffers)), dtype=np.int64)
+    for buffer in buffers:
+        by_rows[:, : buffer.by_rows.shape[1]] += buffer.by_rows
     return SimulationResult(
         request=np.arange(workload.requests),
         input_tokens=workload.prompt_tokens,
@@ -311,7 +311,7 @@ def collect(
         ending=ending,
         replica=last["replica"].astype(np.int32),
         itl=Histogram(
-            counts=np.sum([each.itl for each in buffers], axis=0),
+            counts=np.sum([buffer.itl for buffer in buffers], axis=0),
             total_s=float(sum(s.itl_s for s in states)),
         ),
         iterations=int(sum(s.iterations for s in states)),
@@ -325,7 +325,7 @@ def collect(
         iterations_by_sampled=by_rows[1],
         exposed_host_s=float(sum(s.host_s for s in states)),
         kv_peak_ratio=max(
-            float(each.state.peak_blocks) / each.pool.limits.kv_blocks for each in replicas
+            float(replica.state.peak_blocks) / replica.pool.limits.kv_blocks for replica in replicas
         ),
         series=tuple(replica.series() for replica in replicas),
         busy_by_replica_s=np.array([state.busy_s for state in states[: scenario.replicas]]),

@@ -10,7 +10,7 @@ notebooks of the tables that the answer names. Leaves out how anything looks.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
@@ -89,6 +89,7 @@ class Table:
         once: columns that are said once below the title where all rows hold the same.
         mark: column in which a row that cannot be run shows its `mark`; empty: the last.
         kind: type of the rows, for heads where there may be none of it; None: theirs.
+        heads: above columns whose head the answer alone knows, such as a unit that was asked for.
         spread: columns that hold a list, by name, with a head for every entry: it gets a column.
     """
 
@@ -99,6 +100,7 @@ class Table:
     once: Sequence[str] = ()
     mark: str = ""
     kind: type | None = None
+    heads: Mapping[str, str] = field(default_factory=dict)
     spread: Mapping[str, Sequence[str]] | None = None
 
 
@@ -108,7 +110,8 @@ def shown_columns(table: Table) -> dict[str, Column]:
     known: dict[str, Column] = {}
     for kind in kinds:
         known = {**columns_of(kind), **known}
-    return {name: known.get(name, Column("")) for name in table.columns}
+    shown = {name: known.get(name, Column("")) for name in table.columns}
+    return shown | {name: replace(shown[name], head=head) for name, head in table.heads.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +160,19 @@ class Answer(ABC):
         Raises:
             InfeasibleError: the first reason, and what would do.
         """
-        if self.own_rows and all(hasattr(row, "mark") for row in self.own_rows):
-            reasons = list(dict.fromkeys(row.reason_words for row in self.own_rows))
-            more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
-            raise InfeasibleError(f"{reasons[0]}{more}")
+        require_run(self.own_rows)
+
+
+def require_run(rows: Sequence[Any]) -> None:
+    """End where no row can be run.
+
+    Args:
+        rows: those that cannot have a `mark` and `reason_words`.
+
+    Raises:
+        InfeasibleError: the first reason, and what would do.
+    """
+    if rows and all(hasattr(row, "mark") for row in rows):
+        reasons = list(dict.fromkeys(row.reason_words for row in rows))
+        more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
+        raise InfeasibleError(f"{reasons[0]}{more}")

@@ -195,7 +195,7 @@ def reason_lines(rows: Sequence[MarkedCell], names: Sequence[str]) -> list[str]:
     """
     lines: dict[tuple[Any, ...], str] = {}
     for row in rows:
-        where = tuple(str(getattr(row, name)) for name in names)
+        where = tuple(str(value) for name in names if (value := getattr(row, name)) is not None)
         cell = where if row.nearest is None else (*where, row.batch, row.context)
         lines.setdefault(cell, ": ".join([*filter(None, [", ".join(where)]), row.reason_words]))
     more = len(lines) - MOST_SAID

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
+from app.answers.answer import Column, Row
 from costmodel.draft_shape import shape_of
 
 if TYPE_CHECKING:
@@ -22,24 +23,39 @@ TOPOLOGY_WORDS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeanDrafts(Row):
+    """Drafts that differ from step to step, on average."""
+
+    mean_tokens: Annotated[float, Column("Draft tokens of a step.")]
+    mean_passes: Annotated[float, Column("Draft passes of a step.")]
+    lower_bound_steps_ratio: Annotated[
+        float, Column("Share of steps in which the recording ended before the policy did.")
+    ]
+
+
+def mean_drafts(a: Acceptance) -> MeanDrafts | None:
+    """The mean drafts of an acceptance; None where all steps draft the same."""
+    if a.lengths is None:
+        return None
+    return MeanDrafts(
+        mean_tokens=a.lengths.mean_tokens,
+        mean_passes=a.lengths.mean_passes,
+        lower_bound_steps_ratio=a.truncated_ratio,
+    )
+
+
 def drafting(a: Acceptance) -> Json:
     """What a step drafts where that is no fixed chain or tree: numbers of the policy and of the
     steps' drafts.
-
-    `lower_bound_steps_ratio` is the share of steps in which the recording ended before the policy
-    did.
     """
-    if a.lengths is None:
+    if (drafts := mean_drafts(a)) is None:
         return {}
     return {
         "topology": a.topology,
         "shape": asdict(a.shape) if a.shape is not None else None,
         "stop": asdict(a.stop) if a.stop is not None else None,
-        "drafts": {
-            "mean_tokens": a.lengths.mean_tokens,
-            "mean_passes": a.lengths.mean_passes,
-            "lower_bound_steps_ratio": a.truncated_ratio,
-        },
+        "drafts": asdict(drafts),
     }
 
 

@@ -1,14 +1,10 @@
-"""Explanations, break-evens and plans as the JSON objects that the command line promises."""
+"""Explanations and break-evens as the JSON objects that the command line promises."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costmodel.answers.breakeven import BreakEven, PayingBatches
-from costmodel.answers.capacity import CapacityPlan
-from costmodel.answers.energy import power_model
+from costmodel.answers.breakeven import BreakEven
 from costmodel.answers.estimate import Setting
 from costmodel.answers.explain import Explanation, OperationShare
-from costmodel.draft_shape import shape_of
 
 Json = dict[str, Any]
 
@@ -97,75 +93,6 @@ def break_even(point: BreakEven) -> Json:
             "greatest_draft_verdict": "never" if greatest < 0.0 else "up to",
         }
     return entry
-
-
-def paying_batches(batches: PayingBatches, draft_tokens: int) -> Json:
-    """One context of `breakeven`: at which batches the method pays."""
-    return {
-        "context": batches.context,
-        "draft_tokens": draft_tokens,
-        "verdict": batches.verdict,
-        "largest_batch": batches.largest,
-        "ranges": [list(pair) for pair in batches.ranges],
-        "last_batch": batches.last or 0,
-        "last_batch_interval": list(batches.last_bounds),
-    }
-
-
-def capacity_plan(plan: CapacityPlan) -> Json:
-    """One row of `capacity`."""
-    space, acceptance = plan.room, plan.acceptance
-    spread = power_model(plan.setting.device).spread_ratio
-    return {
-        "draft": str(shape_of(acceptance)),
-        "draft_tokens": acceptance.draft_tokens,
-        "tokens_per_step": acceptance.tokens_per_step,
-        "batch": plan.batch,
-        "binds": plan.binds,
-        "replicas": plan.replicas,
-        "replicas_interval": list(plan.replicas_bounds),
-        "devices": plan.devices,
-        "requests_per_s_per_replica": float(
-            plan.curve.requests_per_s[plan.curve.batch == plan.batch][0]
-        ),
-        "utilisation_ratio": plan.utilisation_ratio,
-        "headroom_ratio": 1.0 - plan.utilisation_ratio,
-        "mean_batch": plan.mean_batch,
-        "ttft_s": plan.ttft_s,
-        "tpot_s": plan.tpot_s,
-        "watts": plan.watts,
-        "watts_interval": [plan.watts * (1 - spread), plan.watts * (1 + spread)],
-        "joules_per_token": plan.joules_per_token,
-        "joules_per_token_interval": [
-            plan.joules_per_token * (1 - spread),
-            plan.joules_per_token * (1 + spread),
-        ],
-        "decode_joules_per_token": plan.decode_joules_per_token,
-        "prefill_joules_per_token": plan.prefill_joules_per_token,
-        "calibrated": plan.setting.device.calibrated,
-        "constants_from": plan.setting.device.constants_from,
-        "usd_per_hour": plan.usd_per_hour,
-        "usd_per_million_tokens": plan.usd_per_million_tokens,
-        "memory": {
-            "usable_bytes": space.usable_bytes,
-            "weight_bytes": space.weight_bytes,
-            "drafter_bytes": space.drafter_bytes,
-            "reserve_bytes": space.reserve_bytes,
-            "request_bytes": space.request_bytes,
-            "block_waste_bytes": space.waste_bytes,
-            "drafter_request_bytes": space.drafter_request_bytes,
-            "largest_batch": space.largest_batch,
-        },
-    }
-
-
-def assumptions(settings: Sequence[Setting]) -> Json:
-    """What plans rest on beside the cost model: how engines divide memory, and the power models by
-    kind.
-    """
-    memory = dict.fromkeys(setting.engine.memory.source for setting in settings)
-    power: Mapping[str, str] = {s.device.kind: power_model(s.device).source for s in settings}
-    return {"memory": "; ".join(memory), "power": dict(power)}
 
 
 def _pair(bounds: tuple[float, float] | None) -> list[float] | None:

@@ -84,6 +84,32 @@ def fixed(value: float | None, decimals: int) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def digits(value: float | None) -> str:
+    """A number in a sentence or on a page: three significant digits, thousands separated;
+    `unknown` for None or not finite.
+
+    Example:
+        >>> digits(12345.6), digits(0.01234), digits(None)
+        ('12,300', '0.0123', 'unknown')
+    """
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if value == 0:
+        return "0"
+    decimals = 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def signed_percent(ratio: float | None, decimals: int) -> str:
+    """A ratio in percent with its sign; None shows nothing.
+
+    Example:
+        >>> signed_percent(0.0312, 1), signed_percent(-0.25, 0)
+        ('+3.1', '−25')
+    """
+    return "" if ratio is None else f"{100.0 * ratio:+.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def ranged(value: float, bounds: Sequence[float] | None, decimals: int | None = None) -> str:
     """A number and its interval in brackets, all to the same decimals.
 

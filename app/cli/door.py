@@ -8,17 +8,17 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app.answers.answer import Answer
 from app.cli import completion
+from app.cli.output import Answered
 from app.cli.progress import remark
 from app.questions import fields as table
 from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
-from app.questions.places import require_file, require_folder
+from app.questions.places import is_object, require_file, require_folder
 from app.render.csv import write_csv
 from app.render.files import write_files, write_plot
 from app.render.json import jsonable, print_json, write_json
@@ -64,6 +64,8 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
     if isinstance(verb, type):
         question = verb(**complete, stated=stated.names)
         answer = import_module(question.answered_by).answer(question)
+        if isinstance(answer, Answered):  # a search whose answer still is a mapping
+            return answer
         if (plot := getattr(question, "plot", None)) is not None:
             write_plot(answer, plot)
         hand_over(answer, question)
@@ -96,7 +98,7 @@ def _write(answer: Answer, question: Any) -> None:
     """Write the rows, and the object or the files."""
     if (csv := getattr(question, "csv", None)) is not None:
         write_csv(jsonable(answer.own_rows), csv)
-    if answer.name and question.out is not None and _is_object(question.out):
+    if answer.name and question.out is not None and is_object(question.out):
         write_json(jsonable(answer), question.out)
     elif question.out is not None:
         write_files(answer, question.out)
@@ -111,14 +113,9 @@ def _argument(name: str, kind: Any, stated: Stated) -> Any:
     return stated.values[name]
 
 
-def _is_object(place: Path) -> bool:
-    """Whether `--out` names a file for the JSON object alone."""
-    return place.suffix == ".json" and not place.is_dir()
-
-
 def _check_place(f: NamedField, value: Any) -> None:
     """Refuse, before any work, a folder or file that cannot be written."""
-    if value is not None and f.row.place == "folder" and not _is_object(value):
+    if value is not None and f.row.place == "folder" and not is_object(value):
         require_folder(value, f.option)
     elif value is not None and f.row.place == "folder":
         require_folder(value.parent, f.option)

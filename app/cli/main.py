@@ -16,33 +16,33 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.door import PanelledCommand, command_of
-from app.cli.verbs import (
-    capacity,
-    catalogue,
-    dashboard,
-    methods,
-    optimize,
-    replay,
-    reproduce,
-    score,
-    sweep,
-)
+from app.cli.verbs import dashboard
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
+from app.cli.verbs.machine import calibrate, campaign, kernels, record, validate
 from app.questions.acceptance import (
     AcceptanceCompareQuestion,
     AcceptanceListQuestion,
     AcceptanceShowQuestion,
 )
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.capacity import CapacityQuestion
+from app.questions.devices import DevicesQuestion
+from app.questions.doctor import DoctorQuestion
 from app.questions.export import ExportQuestion
+from app.questions.methods import MethodsQuestion
+from app.questions.models import ModelsQuestion
+from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.recordings import (
     TracesCompareQuestion,
     TracesImportQuestion,
     TracesInspectQuestion,
 )
+from app.questions.replay import ReplayQuestion
+from app.questions.reproduce import ReproduceQuestion
+from app.questions.score import ScoreQuestion
 from app.questions.simulate import SimulateQuestion
+from app.questions.sweep import SweepQuestion
 from app.questions.tree import TreeQuestion
 
 HELP_OPTIONS = ("-h", "--help")
@@ -56,15 +56,15 @@ cli = typer.Typer(
     context_settings={"help_option_names": list(HELP_OPTIONS)},
 )
 VERBS: Mapping[str, Callable[..., Any]] = {
-    "optimize": optimize.optimize,
+    "optimize": OptimizeQuestion,
     "predict": PredictQuestion,
     "breakeven": BreakevenQuestion,
-    "capacity": capacity.capacity,
-    "replay": replay.replay,
-    "reproduce": reproduce.reproduce,
-    "score": score.score,
+    "capacity": CapacityQuestion,
+    "replay": ReplayQuestion,
+    "reproduce": ReproduceQuestion,
+    "score": ScoreQuestion,
     "simulate": SimulateQuestion,
-    "sweep": sweep.sweep,
+    "sweep": SweepQuestion,
     "tree": TreeQuestion,
     "record": record.record,
     "kernels": kernels.kernels,
@@ -73,7 +73,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "validate": validate.validate,
     "observe": observe.observe,
     "load": load.load,
-    "doctor": doctor.doctor,
+    "doctor": DoctorQuestion,
     "dashboard": dashboard.dashboard,
     "traces import": TracesImportQuestion,
     "traces inspect": TracesInspectQuestion,
@@ -82,9 +82,9 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "acceptance show": AcceptanceShowQuestion,
     "acceptance compare": AcceptanceCompareQuestion,
     "export": ExportQuestion,
-    "devices": catalogue.devices,
-    "models": catalogue.models,
-    "methods": methods.methods,
+    "devices": DevicesQuestion,
+    "models": ModelsQuestion,
+    "methods": MethodsQuestion,
 }
 """Every verb by its words; each door asks them by `app.cli.door.ask`."""
 _FAMILIES = {

@@ -7,7 +7,6 @@ from app.questions.field import Field, Group, Question
 from app.questions.fields import Drafters, Seed
 from app.questions.groups import OutputOptions
 
-
 _DataSet = Annotated[str | None, Field("Part of a data set's name, as mt-bench.", Group.WORKLOAD)]
 _Temperature = Annotated[float | None, Field("Sampling temperature.", Group.WORKLOAD)]
 

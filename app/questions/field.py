@@ -194,7 +194,7 @@ class Question:
         return {name: value for name, value in self.values.items() if name in self.stated}
 
 
-_WHERE_IT_GOES = ("out", "csv", "json", "quiet", "resume")
+_WHERE_IT_GOES = ("out", "csv", "json", "plot", "quiet", "resume")
 
 
 def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
@@ -212,6 +212,24 @@ def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
         if field.name not in _WHERE_IT_GOES
     }
     return inputs | resolved
+
+
+def refuse(question: Question, rules: Mapping[str, str]) -> None:
+    """Refuse fields that have no meaning in what is asked.
+
+    Args:
+        question: what is asked.
+        rules: why, by the name of a field.
+
+    Raises:
+        InputError: one of them is stated.
+    """
+    kind: Callable[..., Any] = type(question)
+    for field in fields_of(kind):
+        if field.name in rules and field.name in question.stated:
+            value = getattr(question, field.name)
+            shown = value if isinstance(value, str | float | int) else ",".join(stated_words(value))
+            raise InputError(rules[field.name], key=field.option, value=shown)
 
 
 @lru_cache
@@ -258,10 +276,24 @@ def _default(part: "DataclassField[Any]") -> Any:
     return inspect.Parameter.empty if part.default is MISSING else part.default
 
 
-def _named(name: str, hint: Any, default: Any) -> NamedField:
+def row_of(hint: Any, name: str = "the type") -> Field:
+    """The row of the table with which a type is annotated.
+
+    Args:
+        hint: the annotated type.
+        name: of what has that type, for the error.
+
+    Raises:
+        TypeError: there is none.
+    """
     row = next((part for part in get_args(hint)[1:] if isinstance(part, Field)), None)
     if get_origin(hint) is not Annotated or row is None:
         raise TypeError(f"{name} has no Field")
+    return row
+
+
+def _named(name: str, hint: Any, default: Any) -> NamedField:
+    row = row_of(hint, name)
     return NamedField(name=name, hint=get_args(hint)[0], default=default, row=row)
 
 

@@ -1,8 +1,9 @@
 """The fields that several verbs take together: records that a verb receives as one parameter."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
+from app.questions.field import Field, Group
 from app.questions.fields import (
     Acceptance,
     AsFamily,
@@ -162,6 +163,78 @@ class RequestOptions:
             "requests.prompt_tokens": self.prompt_tokens,
             "requests.output_tokens": self.output_tokens,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointOptions:
+    """What a joint search varies beside the drafts, and the load that it serves."""
+
+    search: Annotated[
+        str,
+        Field(
+            (
+                "drafts: drafters and draft lengths at every --batch; full: devices, layouts,"
+                " formats, batch caps and token budgets too, under a load, the best confirmed by"
+                " simulation. With full --device, --dtype and --kv-dtype take several by commas."
+            ),
+            Group.SEARCH,
+        ),
+    ] = "drafts"
+    maximise: Annotated[
+        str,
+        Field(
+            "With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule.",
+            Group.SEARCH,
+        ),
+    ] = "tokens"
+    devices: Annotated[
+        int,
+        Field(
+            "With --search full: most devices of a kind, all replicas together.",
+            Group.HARDWARE,
+            least=1,
+        ),
+    ] = 1
+    layouts: Annotated[
+        str | None,
+        Field(
+            (
+                "With --search full: of a replica, such as tp1,tp2,tp2dp4ep8; default: powers of"
+                " two that --devices hold, with experts whole or shared."
+            ),
+            Group.SEARCH,
+        ),
+    ] = None
+    batch_caps: Annotated[
+        str | None,
+        Field("With --search full: most requests in flight of a scheduler.", Group.SEARCH),
+    ] = None
+    token_budgets: Annotated[
+        str | None,
+        Field("With --search full: most query tokens of an iteration (chunk sizes).", Group.SEARCH),
+    ] = None
+    simulate: Annotated[
+        bool,
+        Field(
+            "With --search full: confirm the best by simulation.",
+            Group.SEARCH,
+            spelled="--simulate/--no-simulate",
+        ),
+    ] = True
+    good_share: Annotated[
+        float | None,
+        Field(
+            (
+                "With --search full: share of the requests that must be within the limits. Default:"
+                " their means."
+            ),
+            Group.LIMITS,
+        ),
+    ] = None
+    requests: RequestFile = None
+    rate: Rate = None
+    prompt_tokens: PromptTokens = None
+    output_tokens: OutputTokens = None
 
 
 def names_in(group: type) -> list[str]:

@@ -44,3 +44,8 @@ def require_file(path: Path, option: str = "--out") -> None:
         raise InputError(
             "must be a file to write, not a folder or a device", key=option, value=str(path)
         )
+
+
+def is_object(place: Path) -> bool:
+    """Whether `--out` names a file for the JSON object alone."""
+    return place.suffix == ".json" and not place.is_dir()

@@ -11,11 +11,15 @@ from hardware_profiles.whole_file import whole_folder
 PAGES: Mapping[str, str] = {
     "Predictions": "app.render.html.explain_report",
     "BreakEvens": "app.render.html.explain_report",
+    "JointAnswer": "app.render.html.joint_page",
+    "MaskedPolicies": "app.render.html.refining_page",
 }
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
 PLOTS: Mapping[str, str] = {
     "Simulation": "app.render.html.simulation_page",
     "HighestRates": "app.render.html.simulation_page",
+    "Reproduction": "app.render.html.reproduction_page",
+    "ScoredRuns": "app.render.html.score_page",
     "ComparedRecordings": "app.render.html.acceptance_page",
 }
 """Module with `write_plot(answer, path)`, the page of `--plot`, by type of answer."""

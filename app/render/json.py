@@ -35,13 +35,14 @@ def write_json(answer: Mapping[str, Any], path: Path) -> None:
 
 def jsonable(value: Any) -> Any:
     """Records as objects, numpy scalars and arrays as Python values, numbers that JSON cannot hold
-    as None; what a row or an answer does not have is left out (`app.answers.answer.Row`).
+    as None; what a row or an answer does not have is left out (`app.answers.answer.Row`), as is
+    the last underscore of a name that Python would not allow without it (`class_`).
     """
     if is_dataclass(value):
         optional = isinstance(value, Row | Answer)
         unwritten = value.unwritten if isinstance(value, Answer) else ()
         value = {
-            field.name: entry
+            field.name.removesuffix("_"): entry
             for field in fields(value)
             if field.name not in unwritten
             and (

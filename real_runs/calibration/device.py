@@ -111,9 +111,9 @@ def calibrate_device(
     plan = out / PLAN
     jobs = _jobs(model, form, budget_s, cpu=kind == "cpu")
     title = f"calibration of {kind} with {model}"
-    asked = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
+    campaign = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
     with whole_file(plan) as part:
-        part.write_text(yaml.safe_dump(asked, sort_keys=False), encoding="utf-8")
+        part.write_text(yaml.safe_dump(campaign, sort_keys=False), encoding="utf-8")
     report = run_campaign(
         plan, budget_s=budget_s, out=out, resume=resume, isolate=isolate, progress=progress
     )
@@ -127,10 +127,10 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
     Raises:
         InputError: the folder holds no rows.
     """
-    found = read_results(folder)
-    if found is None:
+    results = read_results(folder)
+    if results is None:
         raise InputError("holds no measured rows", file=folder)
-    kind = "cpu" if found.provenance.device.startswith("CPU") else "cuda"
+    kind = "cpu" if results.provenance.device.startswith("CPU") else "cuda"
     report = CampaignReport(out=folder, outcomes=(), seconds=0.0, measures={})
     return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
 
@@ -249,18 +249,18 @@ def _fitted(
     base: str | None,
     progress: Callable[[str], None],
 ) -> DeviceCalibration:
-    found = read_results(report.out)
-    steps = [row for row in found.rows if row.operation == "step"] if found else []
-    if found is None or len(steps) < PASS_FLOOR_ROWS:
+    results = read_results(report.out)
+    steps = [row for row in results.rows if row.operation == "step"] if results else []
+    if results is None or len(steps) < PASS_FLOOR_ROWS:
         rule = (
             f"too little was measured: {len(steps)} whole passes, at least {PASS_FLOOR_ROWS}; raise"
             " the budget"
         )
         raise InputError(rule, key="--budget")
     near = base or _base(
-        found.provenance.device, profile_of(found.provenance.device), cpu=kind == "cpu"
+        results.provenance.device, profile_of(results.provenance.device), cpu=kind == "cpu"
     )
-    start = _start(found, near, dtype, cpu=kind == "cpu")
+    start = _start(results, near, dtype, cpu=kind == "cpu")
     tables = [table for path in kernel_files(report.out) for table in trace_measurements(path)]
     fitted, scores = fit_operations(tables, start, dtype=dtype)
     progress("fitting whole passes")
@@ -271,7 +271,7 @@ def _fitted(
     }
     calibrated = kinds == {"measured"}
     device = replace(passes.device, calibrated=calibrated, constants_from=passes.device.name)
-    trace = replace(found, provenance=replace(found.provenance, profile=device.name))
+    trace = replace(results, provenance=replace(results.provenance, profile=device.name))
     for path in kernel_files(report.out):
         path.unlink()
     place = report.out / "kernels.parquet"
@@ -343,8 +343,8 @@ def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
             source = f"the ratio of {near.name} to its {dtype}, times what was timed in {dtype}"
             origins[f"peak_flops_per_s.{name}"] = NumberProvenance(kind="assumed", source=source)
     origins = {
-        name: each
-        for name, each in origins.items()
+        name: origin
+        for name, origin in origins.items()
         if not name.startswith("peak_flops_per_s.") or name.split(".", 1)[1] in kept
     }
     return replace(

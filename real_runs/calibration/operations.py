@@ -105,9 +105,9 @@ def _verified(device: Device) -> Device:
 
 
 def _parameters(group: str, names: Sequence[str]) -> list[Parameter]:
-    known: Mapping[str, Parameter] = {each.name: each for each in GROUPS[group]}
-    found = [known[f"{group}_{name}"] for name in names]
-    return [_roomy(parameter) for parameter in found]
+    known: Mapping[str, Parameter] = {row.name: row for row in GROUPS[group]}
+    parameters = [known[f"{group}_{name}"] for name in names]
+    return [_roomy(parameter) for parameter in parameters]
 
 
 def _roomy(parameter: Parameter) -> Parameter:

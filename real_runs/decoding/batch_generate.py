@@ -59,7 +59,7 @@ def generate_batch(
     padded = [[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts]
     result = model.forward(padded, cache, at=[length - 1 for length in lengths])
     cache.commit(lengths)
-    found: dict[int, Generation] = {}
+    finished: dict[int, Generation] = {}
     while True:
         assert result.logits is not None
         ended: list[int] = []
@@ -67,13 +67,13 @@ def generate_batch(
             row.output += row.sampler.tokens(result.logits[place], len(row.output))
             ending = row.stop.after(row.output[-1])
             if ending is not None:
-                found[row.request] = Generation(tokens=tuple(row.output), ended=ending)
+                finished[row.request] = Generation(tokens=tuple(row.output), ended=ending)
                 ended.append(place)
         for place in reversed(ended):  # from the end, so that a row moved down has been looked at
             cache.release(place)
             rows[place] = rows[-1]
             rows.pop()
         if not rows:
-            return [found[request] for request in range(len(prompts))]
+            return [finished[request] for request in range(len(prompts))]
         result = model.forward([row.output[-1:] for row in rows], cache)
         cache.commit(1)

@@ -96,10 +96,10 @@ class BatchEarlyExit:
             logits = self._logits(
                 [row[start:] for row in rows], cache, depths[start:stop], seen[start:stop, :stop]
             )
-            for row, found, of_row in zip(rows, candidates, logits, strict=True):
-                found.extend(best_first_rows(of_row, max(tree.ranks) + 1))
+            for row, ranked, of_row in zip(rows, candidates, logits, strict=True):
+                ranked.extend(best_first_rows(of_row, max(tree.ranks) + 1))
                 row.extend(
-                    found[tree.parents[node]][tree.ranks[node]] for node in range(stop, below)
+                    ranked[tree.parents[node]][tree.ranks[node]] for node in range(stop, below)
                 )
         return [row[1:] for row in rows]
 
@@ -201,8 +201,8 @@ def speculate_batch(
         accepted = []
         for row, draft, logits in zip(rows, drafts, result.logits, strict=True):
             none_there = [-1] * (tree.draft_tokens - len(draft))  # no answer equals it
-            asked = DraftedTokens(tokens=[row.known[-1], *draft, *none_there], layout=layout)
-            path, tokens = row.judge(asked, logits, len(row.known) - row.prompt_tokens)
+            verified = DraftedTokens(tokens=[row.known[-1], *draft, *none_there], layout=layout)
+            path, tokens = row.judge(verified, logits, len(row.known) - row.prompt_tokens)
             accepted.append(path)
             row.drafted.append(len(draft))
             row.emitted.append(row.take(tokens))

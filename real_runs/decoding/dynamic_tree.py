@@ -247,9 +247,9 @@ def _by_value(growth: _Growth, policy: DynamicPolicy) -> list[int]:
         node = heapq.heappop(heap)[1]
         picked.append(node)
         if growth.depths[node] < policy.depth and len(picked) < policy.draft_tokens:
-            found = len(growth.logs)
+            first = len(growth.logs)
             growth.read([node])
-            for child in range(found, len(growth.logs)):
+            for child in range(first, len(growth.logs)):
                 heapq.heappush(heap, (-growth.logs[child], child))
     return picked
 

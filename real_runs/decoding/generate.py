@@ -138,10 +138,10 @@ def limits_of_batch(
     limits = (
         [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else list(max_new_tokens)
     )
-    for key, given in (("samplers", len(samplers)), ("max_new_tokens", len(limits))):
-        if given != len(prompts) or not prompts:
+    for key, count in (("samplers", len(samplers)), ("max_new_tokens", len(limits))):
+        if count != len(prompts) or not prompts:
             raise InputError(
-                f"must be one for each of {len(prompts)} prompts", key=key, value=given
+                f"must be one for each of {len(prompts)} prompts", key=key, value=count
             )
     for prompt, limit in zip(prompts, limits, strict=True):
         check_room(model, prompt, limit)

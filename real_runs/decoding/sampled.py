@@ -213,8 +213,8 @@ def _check(
 def _verdict(
     draft: DraftedTokens, rule: Rule, logits: torch.Tensor, temperature: float, node: int
 ) -> NodeVerdict:
-    asked = [draft.tokens[child] for child in draft.children(node)]
-    return rule(distribution(logits[node], temperature), draft.rows.get(node), asked)
+    candidates = [draft.tokens[child] for child in draft.children(node)]
+    return rule(distribution(logits[node], temperature), draft.rows.get(node), candidates)
 
 
 def _stays(

@@ -145,11 +145,11 @@ def decode(
     emitted: list[int] = []
     clock = StepClock(timed=timed, device=model.device)
     while ended is None:
-        asked = draft(known, cache)
+        drafted_tree = draft(known, cache)
         clock.end("draft")
-        tree, length = asked.layout, cache.length
+        tree, length = drafted_tree.layout, cache.length
         result = model.forward(
-            asked.tokens,
+            drafted_tree.tokens,
             cache,
             positions=tree.positions(length) if tree else None,
             mask=tree.mask(length) if tree else None,
@@ -157,14 +157,14 @@ def decode(
         )
         clock.end("verify")
         assert result.logits is not None
-        path, tokens = judge(asked, result.logits[0], len(known) - len(prompt))
+        path, tokens = judge(drafted_tree, result.logits[0], len(known) - len(prompt))
         cache.compact(path)
-        drafted.append(len(asked.tokens) - 1)
+        drafted.append(len(drafted_tree.tokens) - 1)
         taken, ended = stop.take(tokens)
         known += taken
         emitted.append(len(taken))
         clock.end("rest")
-        _show(watcher, learn, asked.tokens, result.logits[0], result.hidden, path)
+        _show(watcher, learn, drafted_tree.tokens, result.logits[0], result.hidden, path)
         clock.end("draft")
         clock.end_step()
     return SpeculativeRun(

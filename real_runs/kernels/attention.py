@@ -55,11 +55,11 @@ def relative_error(form: Form, operands: AttentionOperands) -> float:
     another shape.
     """
     prepared = form.prepare(operands)
-    found = prepared.answer(prepared.call()).float()
+    output = prepared.answer(prepared.call()).float()
     exact = operands.reference(form.layout)
-    if found.shape != exact.shape:
+    if output.shape != exact.shape:
         return float("inf")
-    error = float((found - exact).norm() / exact.norm())
+    error = float((output - exact).norm() / exact.norm())
     return error if math.isfinite(error) else float("inf")
 
 
@@ -163,9 +163,9 @@ def _builders(
 
 
 def _variant(form: Form, operands: Sequence[AttentionOperands]) -> Variant:
-    prepared = [form.prepare(each) for each in operands]
+    prepared = [form.prepare(prepared_call) for prepared_call in operands]
     return Variant(
-        calls=[each.call for each in prepared],
+        calls=[prepared_call.call for prepared_call in prepared],
         fields={"splits": prepared[0].splits, "packed": form.packed},
     )
 

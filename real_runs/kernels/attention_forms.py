@@ -91,10 +91,10 @@ def _installed(module: str) -> bool:
 
 def _flash(operands: AttentionOperands) -> PreparedCall:
     """Dense FlashAttention-2 of torch, causal against the end of the keys."""
-    key, value = (each.transpose(1, 2) for each in operands.by_token())
+    key, value = (tensor.transpose(1, 2) for tensor in operands.by_token())
     query = operands.query.transpose(1, 2)
     call = partial(torch.ops.aten._scaled_dot_product_flash_attention, query, key, value, 0.0, True)
-    return PreparedCall(call=call, answer=lambda found: found[0].transpose(1, 2))
+    return PreparedCall(call=call, answer=lambda output: output[0].transpose(1, 2))
 
 
 def _flash_varlen(operands: AttentionOperands) -> PreparedCall:
@@ -102,7 +102,7 @@ def _flash_varlen(operands: AttentionOperands) -> PreparedCall:
     does not split.
     """
     s = operands.shape
-    key, value = (each.reshape(-1, s.kv_heads, s.head_dim) for each in operands.by_token())
+    key, value = (tensor.reshape(-1, s.kv_heads, s.head_dim) for tensor in operands.by_token())
     query = operands.query.reshape(-1, s.heads, s.head_dim)
     count = torch.arange(s.requests + 1, dtype=torch.int32, device=query.device)
     call = partial(
@@ -118,13 +118,13 @@ def _flash_varlen(operands: AttentionOperands) -> PreparedCall:
         True,
         False,
     )
-    return PreparedCall(call=call, answer=lambda found: found[0].view(operands.query.shape))
+    return PreparedCall(call=call, answer=lambda output: output[0].view(operands.query.shape))
 
 
 def _sdpa(backend: SDPBackend, packed: bool, operands: AttentionOperands) -> PreparedCall:
     """`scaled_dot_product_attention` with an additive mask over all keys."""
     s = operands.shape
-    key, value = (each.transpose(1, 2) for each in operands.by_token())
+    key, value = (tensor.transpose(1, 2) for tensor in operands.by_token())
     query = operands.packed_query if packed else operands.query.transpose(1, 2)
     mask = additive_mask(operands, rows=s.packed_rows if packed else s.query_tokens)
 
@@ -135,7 +135,7 @@ def _sdpa(backend: SDPBackend, packed: bool, operands: AttentionOperands) -> Pre
             )
 
     return PreparedCall(
-        call=call, answer=operands.unpacked if packed else lambda found: found.transpose(1, 2)
+        call=call, answer=operands.unpacked if packed else lambda output: output.transpose(1, 2)
     )
 
 
@@ -143,7 +143,7 @@ def _sdpa_square(backend: SDPBackend, operands: AttentionOperands) -> PreparedCa
     """`scaled_dot_product_attention` with its own causal flag, which is aligned to the first key:
     no prefix.
     """
-    key, value = (each.transpose(1, 2) for each in operands.by_token())
+    key, value = (tensor.transpose(1, 2) for tensor in operands.by_token())
     query = operands.query.transpose(1, 2)
 
     def call() -> torch.Tensor:
@@ -152,7 +152,7 @@ def _sdpa_square(backend: SDPBackend, operands: AttentionOperands) -> PreparedCa
                 query, key, value, is_causal=True, enable_gqa=True
             )
 
-    return PreparedCall(call=call, answer=lambda found: found.transpose(1, 2))
+    return PreparedCall(call=call, answer=lambda output: output.transpose(1, 2))
 
 
 def _split(part: split.Partial, parts: int | None, operands: AttentionOperands) -> PreparedCall:
@@ -167,7 +167,7 @@ def _split(part: split.Partial, parts: int | None, operands: AttentionOperands) 
 def _flex(operands: AttentionOperands) -> PreparedCall:
     """Compiled FlexAttention with the mask as a score modification."""
     s = operands.shape
-    key, value = (each.transpose(1, 2) for each in operands.by_token())
+    key, value = (states.transpose(1, 2) for states in operands.by_token())
     query, visible = operands.query.transpose(1, 2), operands.visible
     cached = torch.tensor(s.context, device=query.device)
 
@@ -178,7 +178,7 @@ def _flex(operands: AttentionOperands) -> PreparedCall:
         return torch.where((new < 0) | visible[row, new.clamp(min=0)], value, -float("inf"))
 
     call = partial(_compiled_flex(), query, key, value, score_mod=score, enable_gqa=True)
-    return PreparedCall(call=call, answer=lambda found: found.transpose(1, 2))
+    return PreparedCall(call=call, answer=lambda output: output.transpose(1, 2))
 
 
 @cache
@@ -205,7 +205,7 @@ def _flash_attn(module: str, operands: AttentionOperands) -> PreparedCall:
         causal=True,
     )
     return PreparedCall(
-        call=call, answer=lambda found: found[0] if isinstance(found, tuple) else found
+        call=call, answer=lambda output: output[0] if isinstance(output, tuple) else output
     )
 
 
@@ -247,7 +247,7 @@ def _vllm_flash_attn(operands: AttentionOperands) -> PreparedCall:
         scheduler_metadata=plan,
         fa_version=3,
     )
-    return PreparedCall(call=call, answer=lambda found: found.view(operands.query.shape))
+    return PreparedCall(call=call, answer=lambda output: output.view(operands.query.shape))
 
 
 def _flashinfer(operands: AttentionOperands) -> PreparedCall:
@@ -277,7 +277,7 @@ def _flashinfer(operands: AttentionOperands) -> PreparedCall:
     )
     query = operands.query.view(-1, s.heads, s.head_dim)
     call = partial(wrapper.run, query, operands.by_page())
-    return PreparedCall(call=call, answer=lambda found: found.view(operands.query.shape))
+    return PreparedCall(call=call, answer=lambda output: output.view(operands.query.shape))
 
 
 @cache

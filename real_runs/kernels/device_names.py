@@ -37,7 +37,9 @@ def profile_here(place: torch.device) -> str:
     """The shipped profile of a torch device, "" where none is certain."""
     if place.type != "cuda":
         return ""
-    found = torch.cuda.get_device_properties(place)
+    properties = torch.cuda.get_device_properties(place)
     return profile_of(
-        found.name, processors=found.multi_processor_count, memory_bytes=found.total_memory
+        properties.name,
+        processors=properties.multi_processor_count,
+        memory_bytes=properties.total_memory,
     )

@@ -44,8 +44,8 @@ def kernel_names(call: Call, device: torch.device) -> str:
     if on_gpu:
         names = [event.name for event in seen.events() if event.device_type == DeviceType.CUDA]
     else:
-        slowest = sorted(seen.key_averages(), key=lambda each: -each.self_cpu_time_total)
-        names = [each.key for each in slowest[:_SHOWN_CPU_OPERATORS]]
+        slowest = sorted(seen.key_averages(), key=lambda operator: -operator.self_cpu_time_total)
+        names = [operator.key for operator in slowest[:_SHOWN_CPU_OPERATORS]]
     return " + ".join(list(dict.fromkeys(short_name(name) for name in names))[:_MOST_NAMES])
 
 

@@ -40,4 +40,4 @@ def _builders(count: int, device: torch.device, sets: int) -> Mapping[str, Calla
             values.add_(1.0)
         return values
 
-    return {"chain": lambda: Variant(calls=[partial(chain, each) for each in numbers])}
+    return {"chain": lambda: Variant(calls=[partial(chain, number) for number in numbers])}

@@ -154,19 +154,19 @@ def _cache_bytes(place: torch.device) -> int:
         return max(second, int(load_device(profile).cache_bytes or 0)) if profile else second
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        found = re.fullmatch(r"(\d+)K", path.read_text(encoding="utf-8").strip())
-        sizes.append(int(found[1]) * KIB if found else 0)
+        size = re.fullmatch(r"(\d+)K", path.read_text(encoding="utf-8").strip())
+        sizes.append(int(size[1]) * KIB if size else 0)
     return max(sizes, default=0) or _ASSUMED_CPU_CACHE_BYTES
 
 
 def _cpu_clock() -> str:
     try:
-        found = re.findall(
+        clocks = re.findall(
             r"cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(encoding="utf-8")
         )
     except OSError:
         return ""
-    return f"cpu MHz {found[0]}" if found else ""
+    return f"cpu MHz {clocks[0]}" if clocks else ""
 
 
 def _probe(place: torch.device, dtype: torch.dtype) -> tuple[float, float]:

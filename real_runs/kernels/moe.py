@@ -135,7 +135,7 @@ def _builders(
     ]
 
     def grouped() -> Variant:
-        calls = [grouped_call(counts, *each) for each in operands]
+        calls = [grouped_call(counts, *operand) for operand in operands]
         error = _distance(calls[0](), loop_call(counts, *operands[0])())
         if not error < _TOLERANCE:
             raise ArithmeticError(
@@ -168,12 +168,12 @@ def loop_call(
     ]
 
     def call() -> torch.Tensor:
-        found = torch.empty_like(tokens)
+        output = torch.empty_like(tokens)
         for start, end, expert in visited:
-            found[start:end] = F.linear(
+            output[start:end] = F.linear(
                 _gated(F.linear(tokens[start:end], first[expert])), second[expert]
             )
-        return found
+        return output
 
     return call
 

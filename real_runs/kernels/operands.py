@@ -201,13 +201,13 @@ class AttentionOperands:
             keys, values = (torch.cat([cached[i], new[i]], dim=2).float() for i in range(2))
         elif layout == "pages":
             keys, values = (
-                each.view(s.requests, -1, s.kv_heads, s.head_dim)[:, : s.keys]
+                tensor.view(s.requests, -1, s.kv_heads, s.head_dim)[:, : s.keys]
                 .transpose(1, 2)
                 .float()
-                for each in self.by_page()
+                for tensor in self.by_page()
             )
         else:
-            keys, values = (each.transpose(1, 2).float() for each in self.by_token())
+            keys, values = (tensor.transpose(1, 2).float() for tensor in self.by_token())
         scores = self.packed_query.float() @ keys.transpose(2, 3) / s.head_dim**0.5
         hidden = ~self.visible.repeat(s.group, 1)
         scores[..., s.context :].masked_fill_(hidden, float("-inf"))

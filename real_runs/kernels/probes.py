@@ -79,20 +79,20 @@ def identity(place: torch.device) -> ProbeResult:
 def roofs(place: torch.device) -> ProbeResult:
     """A copy and a square product against the datasheet."""
     here = machine(str(place), "bf16")
-    found = (
+    rates = (
         f"copy {here.copy_bytes_per_s / TERA:.2f} TB/s, bf16 product"
         f" {here.gemm_flops_per_s / TERA:.0f} TFLOP/s"
     )
     if not here.profile:
         return ProbeResult(
-            probe="roofs", state="ok", detail=f"{found}; no datasheet to compare with"
+            probe="roofs", state="ok", detail=f"{rates}; no datasheet to compare with"
         )
     known = load_device(here.profile)
     shares = (
         here.copy_bytes_per_s / known.bandwidth_bytes_per_s,
         here.gemm_flops_per_s / known.peak("bf16"),
     )
-    detail = f"{found}: {shares[0]:.0%} and {shares[1]:.0%} of {known.name}"
+    detail = f"{rates}: {shares[0]:.0%} and {shares[1]:.0%} of {known.name}"
     if max(shares) > MOST_SHARE:
         return ProbeResult(
             probe="roofs",
@@ -117,8 +117,8 @@ def clock(place: torch.device) -> ProbeResult:
         64, int((here.cache_bytes / 8) ** 0.5) // 64 * 64
     )  # a matrix of a quarter of the cache
     weights = [torch.empty(width, width, device=place, dtype=torch.bfloat16) for _ in range(16)]
-    for each in weights:
-        each.normal_(generator=drawing(place))
+    for matrix in weights:
+        matrix.normal_(generator=drawing(place))
     row = torch.ones(1, width, device=place, dtype=torch.bfloat16)
     calls: list[Call] = [partial(torch.nn.functional.linear, row, weight) for weight in weights]
     flush = Flush(here.cache_bytes, place) if place.type == "cuda" else None
@@ -140,15 +140,15 @@ def capture(place: torch.device) -> ProbeResult:
     if place.type != "cuda":
         return ProbeResult(probe="capture", state="absent", detail=f"{place.type} has no graphs")
     numbers = torch.ones(256, device=place)
-    found = measure({"host": [lambda: numbers.sum().item()]}, place, _EFFORT)["host"]
+    measured = measure({"host": [lambda: numbers.sum().item()]}, place, _EFFORT)["host"]
     after = _timed([lambda: numbers + 1], place, None)
     drawn = float(torch.empty(64, device=place).normal_(generator=drawing(place)).abs().sum())
     detail = f"a read by the host is refused; a launch in a graph takes {after / MICRO:.1f} µs"
-    if not isinstance(found, CaptureError) or not drawn > 0:
+    if not isinstance(measured, CaptureError) or not drawn > 0:
         return ProbeResult(
             probe="capture",
             state="wrong",
-            detail=f"a read by the host gave {found}",
+            detail=f"a read by the host gave {measured}",
             advice="report it",
         )
     return ProbeResult(probe="capture", state="ok", detail=detail)
@@ -259,27 +259,27 @@ def probed(name: str, device: str) -> ProbeResult:
     """Run a probe; what it raises is a finding."""
     began = time.perf_counter()
     try:
-        found = PROBES[name](checked_device(device))
+        result = PROBES[name](checked_device(device))
     except Exception as error:
         lines = str(error).strip().splitlines()
         detail = f"{type(error).__name__}: {lines[0][:300] if lines else ''}"
-        found = ProbeResult(
+        result = ProbeResult(
             probe=name, state="wrong", detail=detail, advice="report this with the lines above"
         )
-    return replace(found, seconds=round(time.perf_counter() - began, 2))
+    return replace(result, seconds=round(time.perf_counter() - began, 2))
 
 
 def _timed(calls: list[Call], place: torch.device, flush: Flush | None) -> float:
-    found = measure({"": calls}, place, _EFFORT, flush=flush)[""]
-    if isinstance(found, Measurement):
-        return found.median_s
-    raise found
+    measured = measure({"": calls}, place, _EFFORT, flush=flush)[""]
+    if isinstance(measured, Measurement):
+        return measured.median_s
+    raise measured
 
 
 def main() -> int:
     """Run the probe that standard input names and print its finding as JSON."""
-    asked: dict[str, Any] = json.load(sys.stdin)
-    sys.stdout.write(json.dumps(asdict(probed(asked["probe"], asked["device"]))) + "\n")
+    request: dict[str, Any] = json.load(sys.stdin)
+    sys.stdout.write(json.dumps(asdict(probed(request["probe"], request["device"]))) + "\n")
     return 0
 
 

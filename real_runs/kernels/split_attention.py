@@ -28,7 +28,7 @@ def flash_partial(
     """FlashAttention without a mask: [B, R, d] rows over [B, L, d] keys; output and log-sum-exp [B,
     R].
     """
-    q, k, v = (each.unsqueeze(1) for each in (query, key, value))
+    q, k, v = (tensor.unsqueeze(1) for tensor in (query, key, value))
     if query.device.type == "cpu":
         out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)
     else:
@@ -40,7 +40,7 @@ def efficient_partial(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The memory-efficient kernel without a mask; as `flash_partial`."""
-    q, k, v = (each.unsqueeze(1) for each in (query, key, value))
+    q, k, v = (tensor.unsqueeze(1) for tensor in (query, key, value))
     out, lse = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True)[:2]
     return out.squeeze(1), lse.reshape(query.shape[0], -1)[:, : query.shape[1]].float()
 
@@ -85,9 +85,11 @@ def split_call(operands: AttentionOperands, partial: Partial, parts: int) -> Cal
     s = operands.shape
     heads, part = s.requests * s.kv_heads, s.context // parts
     query = operands.packed_query.reshape(heads, s.packed_rows, s.head_dim)
-    key, value = (each.view(heads * parts, part, s.head_dim) for each in operands.cached_by_head())
+    key, value = (
+        tensor.view(heads * parts, part, s.head_dim) for tensor in operands.cached_by_head()
+    )
     new_key, new_value = (
-        each.view(heads, s.query_tokens, s.head_dim) for each in operands.new_by_head()
+        tensor.view(heads, s.query_tokens, s.head_dim) for tensor in operands.new_by_head()
     )
     hidden = ~operands.visible.repeat(s.group, 1)
 

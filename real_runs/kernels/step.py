@@ -188,21 +188,21 @@ def _builders(
 
     def eager() -> Variant:
         calls = [
-            partial(target.forward, tokens, each, start=c, logits="all", **layout)
-            for each in caches
+            partial(target.forward, tokens, cache, start=c, logits="all", **layout)
+            for cache in caches
         ]
         return Variant(calls=calls, fields={"cold": cold})
 
     def captured() -> Variant:
         among = {"positions": layout["positions"], "among": layout["mask"][:, c:]} if layout else {}
         passes = [
-            StaticPass(target, each, tokens=n, slots=c + n, settled=c > 0, chain=not layout)
-            for each in caches
+            StaticPass(target, static_pass, tokens=n, slots=c + n, settled=c > 0, chain=not layout)
+            for static_pass in caches
         ]
-        for each in passes:
-            each.load(tokens, starts=[c] * b, **among)
+        for static_pass in passes:
+            static_pass.load(tokens, starts=[c] * b, **among)
         return Variant(
-            calls=[each.replay for each in passes],
+            calls=[static_pass.replay for static_pass in passes],
             fields={"cold": cold, "graph": target.device.type == "cuda"},
         )
 
@@ -215,8 +215,8 @@ def _filled(model: Llama, capacity: int, batch: int) -> KVCache:
     """
     made = model.new_cache(capacity, batch=batch)
     drawn = torch.Generator(device=model.device).manual_seed(_SEED)
-    for each in (made.keys, made.values):
-        each.copy_(torch.empty_like(each[:1]).normal_(generator=drawn).expand_as(each))
+    for tensor in (made.keys, made.values):
+        tensor.copy_(torch.empty_like(tensor[:1]).normal_(generator=drawn).expand_as(tensor))
     return made
 
 

@@ -194,7 +194,7 @@ def measure_cpu(
     A repeat is kept far shorter than the time for which a scheduler takes the processor away, where
     the call is short enough, and a disturbance meets all implementations alike.
     """
-    found: dict[str, Measurement | Exception] = {}
+    measured: dict[str, Measurement | Exception] = {}
     calls_per_repeat: dict[str, int] = {}
     wanted: dict[str, int] = {}
     for name, calls in groups.items():
@@ -202,7 +202,7 @@ def measure_cpu(
             calls[0]()
             once = min(_cpu_time(calls, 0, 1)[0] for _ in range(2))
         except Exception as error:
-            found[name] = error
+            measured[name] = error
             continue
         calls_per_repeat[name] = max(1, round(_REPEAT_S / max(once, 1e-9)))
         repeat_s = once * calls_per_repeat[name]
@@ -220,14 +220,16 @@ def measure_cpu(
     for name, taken in samples.items():
         kept_samples = _undisturbed(taken)
         if not kept_samples:
-            found[name] = BusyProcessorError(
+            measured[name] = BusyProcessorError(
                 "another process held the processor during every repeat"
             )
             continue
-        each = [wall / calls_per_repeat[name] for wall, _ in kept_samples]
+        times_s = [wall / calls_per_repeat[name] for wall, _ in kept_samples]
         ratio = median(cpu / wall for wall, cpu in kept_samples)
-        found[name] = _summary(each, discarded=len(taken) - len(each), graph=False, cpu_ratio=ratio)
-    return found
+        measured[name] = _summary(
+            times_s, discarded=len(taken) - len(times_s), graph=False, cpu_ratio=ratio
+        )
+    return measured
 
 
 def pooled(first: Measurement, second: Measurement) -> Measurement:
@@ -236,7 +238,10 @@ def pooled(first: Measurement, second: Measurement) -> Measurement:
     """
     times = (*first.times, *second.times)
     kept = sorted(times)[: -(-len(times) // 2)]
-    held = sum(each.discarded - (len(each.times) - each.repeats) for each in (first, second))
+    held = sum(
+        measurement.discarded - (len(measurement.times) - measurement.repeats)
+        for measurement in (first, second)
+    )
     ratio = (first.cpu_ratio * len(first.times) + second.cpu_ratio * len(second.times)) / len(times)
     whole = _summary(
         kept, discarded=held + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio

@@ -92,13 +92,13 @@ class Corpus:
     def text(self, ids: NDArray[np.int32]) -> str:
         """Token ids as text, masks left out."""
         mask = self.mask_id
-        return "".join(_characters()[each] for each in ids.tolist() if each != mask)
+        return "".join(_characters()[token] for token in ids.tolist() if token != mask)
 
 
 @cache
 def _token_ids() -> NDArray[np.int32]:
-    place = {each: at for at, each in enumerate(_characters())}
-    return np.array([place[each] for each in _names()], dtype=np.int32)
+    place = {character: at for at, character in enumerate(_characters())}
+    return np.array([place[character] for character in _names()], dtype=np.int32)
 
 
 @cache

@@ -106,14 +106,14 @@ def attended(
     batch, count, heads, width = query.shape
     packed = query.transpose(1, 2).reshape(batch, keys.shape[1], -1, width)
     if sinks is None:
-        found = functional.scaled_dot_product_attention(
+        output = functional.scaled_dot_product_attention(
             packed, keys, values, attn_mask=mask, scale=scale
         )
     else:
-        found = _with_sinks(
+        output = _with_sinks(
             packed, keys, values, mask, sinks.repeat_interleave(count).view(keys.shape[1], -1, 1)
         )
-    return found.reshape(batch, heads, count, -1).transpose(1, 2)
+    return output.reshape(batch, heads, count, -1).transpose(1, 2)
 
 
 def _with_sinks(
@@ -193,9 +193,9 @@ class GroupedAttention:
         keys, values = cache.keys[index, :, :, :stop], cache.values[index, :, :, :stop]
         query = turned[:, :, :heads]
         if seen.chain:
-            found = chain_attended(query, keys, values)
+            mixed = chain_attended(query, keys, values)
         elif seen.tail is not None:
-            found = prefix_attended(query, keys, values, seen.tail, seen.settled)
+            mixed = prefix_attended(query, keys, values, seen.tail, seen.settled)
         else:
-            found = attended(query, keys, values, seen.by(self.shape.window), sinks=self.sinks)
-        return self.output(found.reshape(batch, count, -1), residual)
+            mixed = attended(query, keys, values, seen.by(self.shape.window), sinks=self.sinks)
+        return self.output(mixed.reshape(batch, count, -1), residual)

@@ -90,15 +90,15 @@ class Experts:
             chosen: experts of every row [N, per token].
             shares: their weights.
         """
-        found = torch.zeros_like(rows)
+        output = torch.zeros_like(rows)
         for expert in sorted(set(chosen.flatten().tolist())):
             row, place = (chosen == expert).nonzero(as_tuple=True)
             bias = None if self.first_bias is None else self.first_bias[expert]
             inner = activated(functional.linear(rows[row], self.first[expert], bias), True)
             bias = None if self.down_bias is None else self.down_bias[expert]
             made = functional.linear(inner, self.down[expert], bias)
-            found.index_add_(0, row, made * shares[row, place][:, None])
-        return found
+            output.index_add_(0, row, made * shares[row, place][:, None])
+        return output
 
     def grouped(
         self, rows: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor

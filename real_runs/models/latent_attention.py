@@ -80,8 +80,8 @@ class LatentAttention:
         query = torch.cat([absorbed, rotated(query[..., nope:], angles)], dim=-1)
         keys = cache.keys[index, :, :, :stop]
         scale = (nope + s.rope_dim) ** -0.5
-        found = attended(query, keys, keys[..., :rank], seen.by(s.window), scale=scale)
-        values = torch.einsum("bthr,hvr->bthv", found, self.up[:, nope:])
+        mixed = attended(query, keys, keys[..., :rank], seen.by(s.window), scale=scale)
+        values = torch.einsum("bthr,hvr->bthv", mixed, self.up[:, nope:])
         return self.output(values.reshape(batch, count, -1), residual)
 
     def _queries(self, x: torch.Tensor) -> torch.Tensor:

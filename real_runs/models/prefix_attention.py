@@ -43,10 +43,10 @@ def chain_attended(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
     if kernel is not None:
         made: torch.Tensor = kernel(query, keys.transpose(1, 2), values.transpose(1, 2))
         return made
-    found: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(
+    output: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(
         query.transpose(1, 2), keys, values, 0.0, True
     )[0]
-    return found.transpose(1, 2)
+    return output.transpose(1, 2)
 
 
 @cache
@@ -70,7 +70,7 @@ def _flash_3(
         )  # this build takes no keys without them
         # after the values: new keys and values, q_v, out, starts; used keys; longest, pages, rotary
         # and descales
-        found: torch.Tensor = forward(
+        output: torch.Tensor = forward(
             query,
             keys,
             values,
@@ -92,7 +92,7 @@ def _flash_3(
             0,
             None,
         )[0]
-        return found
+        return output
 
     return run
 
@@ -129,8 +129,8 @@ def prefix_attended(
         packed, keys[:, :, settled:], values[:, :, settled:], bias.expand(shape), True
     )[:2]
     share = torch.sigmoid(first_lse[:, :, :rows] - last_lse[:, :, :rows]).unsqueeze(-1)
-    found = torch.lerp(last.float(), first.float(), share).to(query.dtype)
-    return found.reshape(batch, heads, count, width).transpose(1, 2)
+    output = torch.lerp(last.float(), first.float(), share).to(query.dtype)
+    return output.reshape(batch, heads, count, width).transpose(1, 2)
 
 
 def tail_bias(among: torch.Tensor, group: int, dtype: torch.dtype) -> torch.Tensor:

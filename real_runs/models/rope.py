@@ -68,12 +68,12 @@ class RopeScaling:
             )
         if self.kind == "longrope":
             for name in ("short_factors", "long_factors"):
-                found = getattr(self, name)
-                if len(found) != head_dim // 2 or not all(
-                    0 < each < float("inf") for each in found
+                factors = getattr(self, name)
+                if len(factors) != head_dim // 2 or not all(
+                    0 < number < float("inf") for number in factors
                 ):
                     raise InputError(
-                        f"must be {head_dim // 2} positive numbers", key=name, value=len(found)
+                        f"must be {head_dim // 2} positive numbers", key=name, value=len(factors)
                     )
 
 
@@ -109,8 +109,8 @@ def hf_rope(values: Mapping[str, Any], positions: int) -> tuple[float, RopeScali
         mscale=float(rope.get("mscale") or 0.0),
         mscale_all_dim=float(rope.get("mscale_all_dim") or 0.0),
         truncate=bool(rope.get("truncate", True)),
-        short_factors=tuple(float(each) for each in rope.get("short_factor") or ()),
-        long_factors=tuple(float(each) for each in rope.get("long_factor") or ()),
+        short_factors=tuple(float(value) for value in rope.get("short_factor") or ()),
+        long_factors=tuple(float(value) for value in rope.get("long_factor") or ()),
     )
 
 
@@ -127,18 +127,18 @@ def gguf_rope(
         # files of such models carry the two tensors, and not always the kind
         kind = "longrope"
         factor = factor if f"{at}.factor" in metadata else positions / original
-    given = metadata.get(f"{at}.attn_factor")
-    if given is not None and kind == "yarn":  # a multiple of the paper's own factor there
-        given = float(given) * (0.1 * math.log(max(factor, 1.0)) + 1.0)
+    stated_factor = metadata.get(f"{at}.attn_factor")
+    if stated_factor is not None and kind == "yarn":  # a multiple of the paper's own factor there
+        stated_factor = float(stated_factor) * (0.1 * math.log(max(factor, 1.0)) + 1.0)
     return RopeScaling(
         kind="default" if kind == "none" else kind,
         factor=factor,
         original_positions=original,
-        attention_factor=float(given)
-        if given is not None and kind in ("yarn", "longrope")
+        attention_factor=float(stated_factor)
+        if stated_factor is not None and kind in ("yarn", "longrope")
         else None,
         beta_fast=float(metadata.get(f"{at}.yarn_beta_fast", 32.0)),
         beta_slow=float(metadata.get(f"{at}.yarn_beta_slow", 1.0)),
-        short_factors=tuple(float(each) for each in factors.get("short", ())),
-        long_factors=tuple(float(each) for each in factors.get("long", ())),
+        short_factors=tuple(float(value) for value in factors.get("short", ())),
+        long_factors=tuple(float(value) for value in factors.get("long", ())),
     )

@@ -89,7 +89,7 @@ class Rotary:
         cos, sin = turns.cos(), turns.sin()
         both = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
         scale = attention_factor(self._config.rope_scaling)
-        cos, sin = ((each * scale).to(self._device, self._dtype) for each in both)
+        cos, sin = ((table * scale).to(self._device, self._dtype) for table in both)
         return (cos[:, :, None], sin[:, :, None]) if positions.ndim == 2 else (cos, sin)
 
 

@@ -198,7 +198,8 @@ def results_by_kind(
     """
     kinds = list(dict.fromkeys(trace.prompt_kinds))
     chosen = {
-        kind: [i for i, each in enumerate(trace.prompt_kinds) if each == kind] for kind in kinds
+        kind: [i for i, prompt_kind in enumerate(trace.prompt_kinds) if prompt_kind == kind]
+        for kind in kinds
     }
     parts = {kind: trace.select(requests) for kind, requests in chosen.items()} | {"all": trace}
     return {kind: _results(part, draft_tokens) for kind, part in parts.items()}

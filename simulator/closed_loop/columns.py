@@ -56,10 +56,10 @@ def read_columns(record: Mapping[str, Any], *, file: str, row: int) -> dict[str,
     Raises:
         InputError: a value that no table can mean; names file, column and row.
     """
-    found: dict[str, Any] = {name: _text(record.get(name), name, file, row) for name in TEXTS}
-    found |= {name: _count(record.get(name), name, file, row) for name in COUNTS}
-    found["id"] = found["id"] or str(row)
-    return found
+    values: dict[str, Any] = {name: _text(record.get(name), name, file, row) for name in TEXTS}
+    values |= {name: _count(record.get(name), name, file, row) for name in COUNTS}
+    values["id"] = values["id"] or str(row)
+    return values
 
 
 def _absent(value: Any) -> bool:

@@ -34,10 +34,10 @@ def shipped() -> dict[str, float]:
     >>> sorted(shipped()) == sorted(NAMES)
     True
     """
-    found = {SUSTAINED: SUSTAINED_RATIO}
+    constants = {SUSTAINED: SUSTAINED_RATIO}
     for name, (engine, part, field) in _OF_ENGINES.items():
-        found[name] = float(getattr(getattr(load_engine(engine), part), field))
-    return found
+        constants[name] = float(getattr(getattr(load_engine(engine), part), field))
+    return constants
 
 
 def with_constants(engine: Engine, constants: Constants) -> Engine:

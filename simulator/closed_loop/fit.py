@@ -46,19 +46,19 @@ def fit(rows: Sequence[Row]) -> dict[str, float]:
     groups = _by_engine(rows)
     if not groups:
         raise InputError("no row of a dense model with measured times", key="rows", value=len(rows))
-    found = shipped()
-    losses = {engine: _loss(members, found) for engine, members in groups.items()}
+    constants = shipped()
+    losses = {engine: _loss(members, constants) for engine, members in groups.items()}
     for factors in _FACTORS:
-        for name in found:
+        for name in constants:
             concerned = [engine for engine in groups if engine_of(name) in (None, engine)]
             for factor in factors if concerned else ():
-                tried = found | {name: found[name] * factor}
+                tried = constants | {name: constants[name] * factor}
                 if tried[SUSTAINED] > 1.0:
                     continue
                 new = {engine: _loss(groups[engine], tried) for engine in concerned}
                 if sum(new.values()) < sum(losses[engine] for engine in concerned):
-                    found, losses = tried, losses | new
-    return found
+                    constants, losses = tried, losses | new
+    return constants
 
 
 def _by_engine(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -120,6 +120,8 @@ def drafted(
     """
     tag = image.rsplit(":", 1)[1] if image and ":" in image else None
     return any(
-        each.hold(engine=engine, model=model, device=device, precision=precision, tag=tag, day=day)
-        for each in HIDDEN_DRAFTS
+        hidden.hold(
+            engine=engine, model=model, device=device, precision=precision, tag=tag, day=day
+        )
+        for hidden in HIDDEN_DRAFTS
     )

@@ -244,10 +244,10 @@ def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
     """The engine with what a habit sets."""
     usual, memory = engine.scheduling, engine.memory
     batch = (row.batch or row.users) if settings.beyond_users else 0
-    asked = (
+    scripted_tokens = (
         settings.prompts * row.prompt_tokens + settings.beyond + batch if settings.prompts else 0
     )
-    tokens = max(settings.token_budget or 0, asked)
+    tokens = max(settings.token_budget or 0, scripted_tokens)
     if not settings.whole_prompts:
         scheduler = replace(usual, token_budget=tokens or usual.token_budget)
     else:

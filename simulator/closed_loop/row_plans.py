@@ -56,9 +56,9 @@ def plan_of_row(
         if plan is None:
             raise InputError("the row does not say", key=uncounted[0])
         sides = [
-            replace(each, plan=_with_calls(each.plan))
-            for each in (plan.prefill, plan.decode)
-            if each
+            replace(workers, plan=_with_calls(workers.plan))
+            for workers in (plan.prefill, plan.decode)
+            if workers
         ]
         return ServingPlan(prefill=sides[0], decode=sides[1])
     for side in SIDES:

@@ -281,7 +281,8 @@ def _ttft_seconds(
     else:
         waited_s = waited_s - intake_s
     intake, queue = (
-        float(np.average(each, weights=weights)) for each in (intake_s, np.maximum(waited_s, 0.0))
+        float(np.average(wait_s, weights=weights))
+        for wait_s in (intake_s, np.maximum(waited_s, 0.0))
     )
     prefill = float(np.average(result.ttft_s, weights=weights)) - intake - queue
     return {"intake": intake, "queue": queue, "prefill": prefill}

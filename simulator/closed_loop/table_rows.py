@@ -155,11 +155,11 @@ def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple
     timers: Timers = {}
     answered: list[tuple[_Question, RowAnswer]] = []
     for index, q in members:
-        found = next((answer for other, answer in answered if other == q), None)
-        if found is None:
-            found = _answer(q, timers, seed)
-            answered.append((q, found))
-        yield index, found
+        equal = next((answer for other, answer in answered if other == q), None)
+        if equal is None:
+            equal = _answer(q, timers, seed)
+            answered.append((q, equal))
+        yield index, equal
 
 
 def _answer(q: _Question, timers: Timers, seed: int) -> RowAnswer:

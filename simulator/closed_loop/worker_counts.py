@@ -61,15 +61,18 @@ def published_plan(run: Launched) -> ServingPlan | None:
     Raises:
         InputError: several launches fit.
     """
-    asked = (run.device, run.engine, run.weights, run.prompt_tokens, run.output_tokens)
-    found = [
+    launch_key = (run.device, run.engine, run.weights, run.prompt_tokens, run.output_tokens)
+    launches = [
         (since, plan)
         for model, key, users, since, plan in _launches()
-        if run.model.startswith(model) and key == asked and run.users in users and run.matches(plan)
+        if run.model.startswith(model)
+        and key == launch_key
+        and run.users in users
+        and run.matches(plan)
         if run.day is None or since <= run.day
     ]
-    newest = max((since for since, _ in found), default="")
-    plans = {plan for since, plan in found if since == newest}
+    newest = max((since for since, _ in launches), default="")
+    plans = {plan for since, plan in launches if since == newest}
     if len(plans) > 1:
         several = " or ".join(sorted(f"{plan.prefill} and {plan.decode}" for plan in plans))
         raise InputError(

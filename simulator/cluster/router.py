@@ -86,7 +86,7 @@ class _Prefix:
 
 
 def _leading(ids: Sequence[int], seen: set[int]) -> int:
-    for count, each in enumerate(ids):
-        if each not in seen:
+    for count, block in enumerate(ids):
+        if block not in seen:
             return count
     return len(ids)

@@ -209,12 +209,12 @@ class SimulationResult:
         """What the requests of every replica that decodes saw, where there are several."""
         if len(self.busy_by_replica_s) == 1:
             return {}
-        found: dict[str, Any] = {}
+        by_replica: dict[str, Any] = {}
         clock = self.clock_s if self.clock_s > 0 else float("nan")
         for index, busy_s in enumerate(self.busy_by_replica_s.tolist()):
             own = self.replica == index
             done = own & self.finished
-            found[str(index)] = {
+            by_replica[str(index)] = {
                 "requests": int(own.sum()),
                 "finished": int(done.sum()),
                 "ttft_s": distribution(self.ttft_s[done]),
@@ -223,7 +223,7 @@ class SimulationResult:
                 "busy_ratio": known(busy_s / clock),
             }
         idle = {} if self.idle_passes is None else {"idle_passes": self.idle_passes}
-        return {"by_replica": found, **idle}
+        return {"by_replica": by_replica, **idle}
 
     def _mean_kv_used(self) -> float:
         """Time-weighted over the recorded states of all replicas."""
@@ -240,10 +240,10 @@ def distribution(values: Seconds) -> dict[str, float | None]:
     kept = values[np.isfinite(values)]
     if not kept.size:
         return dict.fromkeys(["mean", *(f"p{p}" for p in PERCENTILES)])
-    found = np.percentile(kept, PERCENTILES)
+    percentiles = np.percentile(kept, PERCENTILES)
     return {
         "mean": float(kept.mean()),
-        **{f"p{p}": float(v) for p, v in zip(PERCENTILES, found, strict=True)},
+        **{f"p{p}": float(v) for p, v in zip(PERCENTILES, percentiles, strict=True)},
     }
 
 

@@ -144,11 +144,11 @@ def _add_prompts(work: _Sum, result: SimulationResult, setting: Setting, compute
         return
     sizes = np.quantile(prompts, (np.arange(_PROMPT_SIZES) + 0.5) / _PROMPT_SIZES)
     # of prompts that share blocks or were computed again, as many tokens count as were computed
-    each = prompts.size / _PROMPT_SIZES * computed / float(prompts.sum())
+    prompts_per_size = prompts.size / _PROMPT_SIZES * computed / float(prompts.sum())
     whole = pass_cost(d, batch=1.0, query_tokens=sizes, context=0.0, logits="none", prefill=True)
     if d.architecture.encoder is not None:
-        work.add(whole, each)
+        work.add(whole, prompts_per_size)
         return
     alone = pass_cost(d, batch=sizes, query_tokens=1.0, context=0.0, logits="none")
-    work.add(whole, each)
-    work.add(alone, -each)
+    work.add(whole, prompts_per_size)
+    work.add(alone, -prompts_per_size)

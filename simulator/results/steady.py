@@ -112,7 +112,7 @@ def steady_window(
         np.flatnonzero(came)[np.argsort(result.arrival_s[came], kind="stable")], BATCHES
     )
     batches = batches if came.sum() >= 2 * BATCHES else []
-    shares = np.array([kept[each].mean() for each in batches])
+    shares = np.array([kept[batch].mean() for batch in batches])
     before = 1.0 + np.searchsorted(arrivals, result.arrival_s, side="left")
     there = before - np.searchsorted(np.sort(ended_s), result.arrival_s, side="right")
     stay_s = float(np.mean(ended_s[came] - result.arrival_s[came]))
@@ -128,6 +128,6 @@ def steady_window(
         in_flight=(flying[0], flying[1]),
         good_ratio=float(kept[came].mean()),
         good_half_width=float(_T_80 * shares.std(ddof=1) / np.sqrt(BATCHES)) if batches else 1.0,
-        in_flight_by_batch=tuple(float(there[each].mean()) for each in batches),
+        in_flight_by_batch=tuple(float(there[batch].mean()) for batch in batches),
         stays=(end - begin) / BATCHES / stay_s if stay_s > 0.0 else float("inf"),
     )

@@ -40,8 +40,8 @@ def even_commits(block_tokens: int, passes: int) -> Commits:
         raise InputError(
             f"must lie in 1..{block_tokens}, the block's tokens", key="passes", value=passes
         )
-    each, rest = divmod(block_tokens, passes)
-    return np.array([[each + (at < rest) for at in range(passes)]], dtype=np.int64)
+    per_pass, rest = divmod(block_tokens, passes)
+    return np.array([[per_pass + (at < rest) for at in range(passes)]], dtype=np.int64)
 
 
 def random_commits(

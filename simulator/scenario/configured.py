@@ -54,10 +54,10 @@ def limits_of(chosen: DecodingConfiguration, written: ScenarioFile) -> dict[str,
 def _deployment(names: DeploymentNames) -> dict[str, Any]:
     values = asdict(names)
     known = DeploymentSection.model_fields
-    for each in fields(DeploymentNames):
-        if each.name not in known and values[each.name] != each.default:
+    for field in fields(DeploymentNames):
+        if field.name not in known and values[field.name] != field.default:
             raise InputError(
-                "is not simulated", key=f"deployment.{each.name}", value=values[each.name]
+                "is not simulated", key=f"deployment.{field.name}", value=values[field.name]
             )
     return {
         name: list(value) if isinstance(value, tuple) else value

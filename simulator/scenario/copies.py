@@ -51,17 +51,17 @@ def copies_of(written: ScenarioFile, engine: EngineSettings | None) -> Copies:
         InputError: replicas of an engine whose ranks are replicas already, or prompts apart from
             ranks in step.
     """
-    found = _planned(written) if engine is None else Copies(engine.replicas, engine.in_step)
-    if found.in_step:
-        for key, given in (
+    dealt = _planned(written) if engine is None else Copies(engine.replicas, engine.in_step)
+    if dealt.in_step:
+        for key, stated in (
             ("replicas", written.replicas),
             ("disaggregation", written.disaggregation),
         ):
-            if given is not None and given != found.schedulers:
+            if stated is not None and stated != dealt.schedulers:
                 raise InputError(
                     "copies that hold experts of each other are one engine, without more", key=key
                 )
-    return found
+    return dealt
 
 
 def _planned(written: ScenarioFile) -> Copies:

@@ -106,13 +106,13 @@ def logged_options(log: str, block_tokens: int) -> dict[str, Any]:
     block = facts.block_tokens or block_tokens
     tokens = facts.tokens(block)
     blocks = None if tokens is None else max(tokens // block, 1)
-    told = {
+    logged = {
         "block_tokens": block,
         "kv_blocks": blocks,
         "token_budget": facts.token_budget,
         "max_requests": facts.max_requests,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in logged.items() if value is not None}
 
 
 def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Deployment, Link]:
@@ -184,10 +184,14 @@ def block_options(section: BlocksSection, seed: int) -> BlockOptions:
         commits = random_commits(
             size, section.commit_ratio or 0.0, np.random.default_rng([seed, size])
         )
-    given = section.query_tokens
-    each = (size if given is None else given,) if not isinstance(given, tuple) else given
+    stated = section.query_tokens
+    queries_by_pass = (
+        (size if stated is None else stated,) if not isinstance(stated, tuple) else stated
+    )
     passes = commits.shape[1]
-    queries = np.array([each[min(at, len(each) - 1)] for at in range(passes)], dtype=np.int64)
+    queries = np.array(
+        [queries_by_pass[min(at, len(queries_by_pass) - 1)] for at in range(passes)], dtype=np.int64
+    )
     return BlockOptions(
         block_tokens=size,
         commits=commits,

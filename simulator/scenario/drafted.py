@@ -116,12 +116,12 @@ def _prompted(size: int, method: Method, trace: AcceptanceTrace) -> tuple[StateT
         recorded_trees,
     )  # plain scenarios need no optimiser
 
-    found = recorded_trees(trace, method, size)
+    best = recorded_trees(trace, method, size)
     words = ", ".join(
-        f"{tree.draft_tokens} of {rows}" for tree, rows in zip(found.trees, found.rows, strict=True)
+        f"{tree.draft_tokens} of {rows}" for tree, rows in zip(best.trees, best.rows, strict=True)
     )
     return (
-        found,
+        best,
         (
             "candidates among the query tokens of a step, by prompt tokens of the step before:"
             f" {words}"
@@ -141,18 +141,18 @@ def _within(shape: Shape, method: Method, trace: AcceptanceTrace) -> tuple[Shape
     limits = {
         name: min(getattr(shape, name), getattr(held, name)) for name in ("nodes", "depth", "width")
     }
-    found = replace(shape, **limits)
+    limited = replace(shape, **limits)
     cut = [
         f"{name} {getattr(shape, name)}"
         for name in limits
-        if getattr(shape, name) > getattr(found, name)
+        if getattr(shape, name) > getattr(limited, name)
     ]
     own = ", ".join(
-        f"{name} {value:g}" for name, value in asdict(found).items() if name != "kind" and value
+        f"{name} {value:g}" for name, value in asdict(limited).items() if name != "kind" and value
     )
     note = f"every step picks a tree of {own}"
     return (
-        found,
+        limited,
         (
             f"{note}: the recording holds less than {' and '.join(cut)} of {method.slug}"
             if cut

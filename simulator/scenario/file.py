@@ -92,18 +92,18 @@ class Requests(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _usual_arrivals(cls, given: Any) -> Any:
+    def _usual_arrivals(cls, section: Any) -> Any:
         """What makes sense with one kind of arrivals alone chooses it where no other is stated."""
-        if isinstance(given, dict) and given.get("arrivals") is None:
+        if isinstance(section, dict) and section.get("arrivals") is None:
             usual = (
                 "closed"
-                if given.get("users")
+                if section.get("users")
                 else "poisson"
-                if given.get("rate_per_s")
+                if section.get("rate_per_s")
                 else "recorded"
             )
-            return {**given, "arrivals": usual}
-        return given
+            return {**section, "arrivals": usual}
+        return section
 
     @model_validator(mode="after")
     def _complete(self) -> Requests:
@@ -355,21 +355,22 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        given = yaml.safe_load(read_bounded(path, MAX_SCENARIO_BYTES))
+        content = yaml.safe_load(read_bounded(path, MAX_SCENARIO_BYTES))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
-    if not isinstance(given, dict):
+    if not isinstance(content, dict):
         raise InputError(
             "must hold sections such as requests and deployment",
             file=path,
-            value=type(given).__name__,
+            value=type(content).__name__,
         )
     known = [field.alias or name for name, field in ScenarioFile.model_fields.items()]
-    for name in map(str, given):
+    for name in map(str, content):
         if name not in known and name not in ScenarioFile.model_fields:
             raise UnknownNameError("section", name, known, file=path, key=name)
     sections = {
-        str(key): dict(value) if isinstance(value, dict) else value for key, value in given.items()
+        str(key): dict(value) if isinstance(value, dict) else value
+        for key, value in content.items()
     }
     for section, key in _PATHS:
         inside = sections.get(section)

@@ -46,7 +46,7 @@ def disaggregation_of(
     split = written.disaggregation
     if split is None:
         return None
-    given = split.model_dump(exclude={"prefill"})
+    stated = split.model_dump(exclude={"prefill"})
     if setting is None:
         if split.prefill is not None:
             raise InputError(
@@ -56,29 +56,29 @@ def disaggregation_of(
             raise InputError(
                 "must be given beside a measured profile", key="disaggregation.transfer_token_s"
             )
-        return Disaggregation(**given)
+        return Disaggregation(**stated)
     if split.prefill is not None:
         decode = Workers(count=written.replicas or 1, plan=_plan(setting, copies))
         plan = ServingPlan(
             prefill=workers_of(split.prefill, key="disaggregation.prefill"), decode=decode
         )
-        found = _workers(setting, plan, mean_tokens, scheduler, copies)
+        planned = _workers(setting, plan, mean_tokens, scheduler, copies)
         if split.transfer_token_s is None:
-            found["transfer_latency_s"] += split.transfer_latency_s
+            planned["transfer_latency_s"] += split.transfer_latency_s
         else:
-            found |= {name: given[name] for name in ("transfer_token_s", "transfer_latency_s")}
-        return Disaggregation(**given | found)
+            planned |= {name: stated[name] for name in ("transfer_token_s", "transfer_latency_s")}
+        return Disaggregation(**stated | planned)
     d = setting.deployment
     if split.transfer_token_s is None:
         moved = float(cache_bytes(d.architecture, d.precision, float(mean_tokens))) / mean_tokens
-        given["transfer_token_s"] = moved / (d.tensor_parallel * d.device.link_bytes_per_s)
+        stated["transfer_token_s"] = moved / (d.tensor_parallel * d.device.link_bytes_per_s)
     if written.feed_forward is not None:
         from simulator.timing.cost_timer import CostModelTimer
 
-        given["prefill_timer"] = CostModelTimer(
+        stated["prefill_timer"] = CostModelTimer(
             setting
         )  # replicas for prompts hold the whole model
-    return Disaggregation(**given)
+    return Disaggregation(**stated)
 
 
 def _plan(setting: Setting, copies: Copies) -> ParallelPlan:
@@ -100,7 +100,7 @@ def _workers(
     assert plan.prefill is not None
     d, own = setting.deployment, plan.prefill.plan
     own.check(d.architecture)
-    each = plan.decode.plan.data if copies.schedulers == 1 else 1
+    copies_per_scheduler = plan.decode.plan.data if copies.schedulers == 1 else 1
     blocks = kv_blocks(setting, own, scheduler.block_tokens, mean_tokens)
     latency_s, token_s = transfer_seconds(
         d.architecture, d.precision, d.device, plan, tokens=mean_tokens
@@ -113,7 +113,7 @@ def _workers(
         "prefill_scheduler": replace(
             scheduler,
             kv_blocks=blocks,
-            token_budget=scheduler.token_budget * own.data // each,
-            max_requests=max(scheduler.max_requests * own.data // each, 1),
+            token_budget=scheduler.token_budget * own.data // copies_per_scheduler,
+            max_requests=max(scheduler.max_requests * own.data // copies_per_scheduler, 1),
         ),
     }

@@ -76,7 +76,7 @@ def schema_keys(scenario: type[ScenarioFile] = ScenarioFile) -> list[Key]:
         scenario: model whose fields count.
     """
     whole = scenario.model_json_schema()
-    found = []
+    keys = []
     for place in known_keys(scenario):
         parts, holder = place.split("."), whole
         if len(parts) == 2:
@@ -86,7 +86,7 @@ def schema_keys(scenario: type[ScenarioFile] = ScenarioFile) -> list[Key]:
             )
         form = holder["properties"][parts[-1]]
         kinds, ranges = _words(form)
-        found.append(
+        keys.append(
             Key(
                 key=place,
                 type=kinds,
@@ -96,7 +96,7 @@ def schema_keys(scenario: type[ScenarioFile] = ScenarioFile) -> list[Key]:
                 meaning=_meanings(holder).get(_field(parts[-1]), ""),
             )
         )
-    return found
+    return keys
 
 
 def assignments(

@@ -24,27 +24,27 @@ Ratio = Annotated[float, Field(ge=0, le=1)]
 BlockTokens = Annotated[int, Field(ge=1, le=4096)]
 
 
-def _ranges(given: Any) -> Any:
+def _ranges(written: Any) -> Any:
     """Rows (first batch, last batch, K) of a schedule written as `1-16:5,17-64:3`; anything else as
     it is.
     """
-    if not isinstance(given, str):
-        return given
-    found = [
+    if not isinstance(written, str):
+        return written
+    rows = [
         re.fullmatch(r"\s*([0-9]{1,6})-([0-9]{1,6}):([0-9]{1,4})\s*", part)
-        for part in given.split(",")
+        for part in written.split(",")
     ]
-    if None in found:
+    if None in rows:
         raise ValueError("must be ranges such as 1-16:5,17-64:3")
-    return tuple(tuple(int(number) for number in row.groups()) for row in found if row is not None)
+    return tuple(tuple(int(number) for number in row.groups()) for row in rows if row is not None)
 
 
-def _shares(given: Any) -> Any:
+def _shares(written: Any) -> Any:
     """Shares by priority written as `0:0.2,1:0.8`; anything else as it is."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(written, str):
+        return written
     pairs = [
-        re.fullmatch(r"\s*(-?[0-9]{1,9}):([0-9]*\.?[0-9]+)\s*", part) for part in given.split(",")
+        re.fullmatch(r"\s*(-?[0-9]{1,9}):([0-9]*\.?[0-9]+)\s*", part) for part in written.split(",")
     ]
     shares = {int(pair[1]): float(pair[2]) for pair in pairs if pair is not None}
     if len(shares) != len(pairs):
@@ -52,20 +52,20 @@ def _shares(given: Any) -> Any:
     return shares
 
 
-def _rates(given: Any) -> Any:
+def _rates(written: Any) -> Any:
     """One rate, or rates by position, written as `0.72` or `0.78,0.61,0.48`; anything else as it
     is.
     """
-    if isinstance(given, str):
-        return tuple(given.split(","))
-    return (given,) if isinstance(given, int | float) else given
+    if isinstance(written, str):
+        return tuple(written.split(","))
+    return (written,) if isinstance(written, int | float) else written
 
 
-def _rule(given: Any) -> Any:
+def _rule(written: Any) -> Any:
     """A stop rule written as `ema` or `product:0.3`; anything else as it is."""
-    if not isinstance(given, str):
-        return given
-    rule, _, at = given.partition(":")
+    if not isinstance(written, str):
+        return written
+    rule, _, at = written.partition(":")
     return {"rule": rule, "at": at} if at else {"rule": rule}
 
 
@@ -210,10 +210,10 @@ class SpeculationSection(Section):
 
     @model_validator(mode="after")
     def _goes_together(self) -> SpeculationSection:
-        if sum(each is not None for each in (self.draft_tokens, self.tree, self.shape)) > 1:
+        if sum(value is not None for value in (self.draft_tokens, self.tree, self.shape)) > 1:
             raise ValueError("exactly one of shape, draft_tokens and tree is needed")
         known = sum(
-            each is not None for each in (self.trace, self.acceptance, self.tokens_per_step)
+            value is not None for value in (self.trace, self.acceptance, self.tokens_per_step)
         )
         if known > 1 or (known == 0 and self.drafts):
             raise ValueError(
@@ -241,12 +241,12 @@ class SpeculationSection(Section):
 
     def changed_overlap(self) -> dict[str, Any]:
         """Fields of the overlap that differ from the published policy."""
-        given = {
+        settings = {
             "branches": self.branches,
             "parts": self.parts,
             "interference_ratio": self.interference_ratio,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in settings.items() if value is not None}
 
 
 class BlocksSection(Section):
@@ -271,7 +271,7 @@ class BlocksSection(Section):
 
     @model_validator(mode="after")
     def _one_law(self) -> BlocksSection:
-        if sum(each is not None for each in (self.passes, self.commit_ratio, self.commits)) != 1:
+        if sum(value is not None for value in (self.passes, self.commit_ratio, self.commits)) != 1:
             raise ValueError("exactly one of passes, commit_ratio and commits is needed")
         if self.passes is not None and self.passes > self.block_tokens:
             raise ValueError(f"passes must not exceed the block's {self.block_tokens} tokens")

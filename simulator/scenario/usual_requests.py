@@ -39,10 +39,10 @@ def with_usual_requests(sections: Mapping[str, Any]) -> tuple[dict[str, Any], st
         >>> assumed
         'assumed: 1024 prompt tokens, 256 output tokens'
     """
-    given = sections.get("requests") or {}
-    if not isinstance(given, Mapping) or given.get("file") is not None:
+    requests = sections.get("requests") or {}
+    if not isinstance(requests, Mapping) or requests.get("file") is not None:
         return dict(sections), ""
-    stated = {key: value for key, value in given.items() if value is not None}
+    stated = {key: value for key, value in requests.items() if value is not None}
     usual = dict(_SIZES)
     if not any(key in stated for key in _ARRIVING):
         usual = {"users": USERS, **usual}

@@ -179,8 +179,8 @@ class CostModelTimer:
         shape = np.broadcast_shapes(np.shape(batch), np.shape(query_tokens), np.shape(context))
 
         def total(names: set[str]) -> Real:
-            found = sum((seconds[name] for name in seconds if name in names), start=np.zeros(()))
-            return np.broadcast_to(np.asarray(found), shape)
+            total_s = sum((seconds[name] for name in seconds if name in names), start=np.zeros(()))
+            return np.broadcast_to(np.asarray(total_s), shape)
 
         others = set(seconds) - set(_ATTENTION) - set(_HEAD)
         return total(set(_ATTENTION)), total(set(_HEAD)), total(others)
@@ -220,7 +220,7 @@ class CostModelTimer:
         """Seconds by operation of passes that verify, with the rows that ride on them, less the
         layers that drafted.
         """
-        found: dict[str, Real] = {}
+        verify_s: dict[str, Real] = {}
         for weight, cost in verify_passes(
             self._whole,
             self.setting.drafter,
@@ -230,8 +230,8 @@ class CostModelTimer:
             speculates=self._speculates(query_tokens),
         ):
             for name, value in cost.seconds.items():
-                found[name] = found.get(name, np.zeros(())) + weight * value
-        return found
+                verify_s[name] = verify_s.get(name, np.zeros(())) + weight * value
+        return verify_s
 
     def _speculates(self, query_tokens: Real) -> Mask:
         """Where a step speculates: always, if it drafts while it verifies or has rows of its own on
@@ -360,9 +360,9 @@ class CostModelTimer:
         if self._copies == 1:
             return np.zeros(2)
         rows = np.arange(1.0, most + 1.0) * self._copies
-        found = self._seconds(rows, np.ones(()), np.zeros(()), "none", False)
+        seconds = self._seconds(rows, np.ones(()), np.zeros(()), "none", False)
         own = sum(
-            (found[name] for name in found if name not in (*_ATTENTION, *_HEAD, "moe")),
+            (seconds[name] for name in seconds if name not in (*_ATTENTION, *_HEAD, "moe")),
             start=np.zeros(()),
         )
         return _sloped(np.concatenate([[0.0], np.broadcast_to(own, rows.shape)]))
@@ -469,7 +469,7 @@ def query_axis(size: TableSize) -> Real:
     while axis[-1] < most:
         axis.append(min(most, int(axis[-1] * 4 / 3) + 1))
     return np.asarray(
-        sorted({*axis, *(each for each in size.sizes if each <= most)}), dtype=np.float64
+        sorted({*axis, *(rows for rows in size.sizes if rows <= most)}), dtype=np.float64
     )
 
 
@@ -487,8 +487,8 @@ def below(axis: Real) -> NDArray[np.int32]:
     the last.
     """
     whole = np.arange(int(axis[-1]) + 1)
-    found = np.searchsorted(axis, whole, side="right") - 1
-    return np.clip(found, 0, max(axis.size - 2, 0)).astype(np.int32)
+    indices = np.searchsorted(axis, whole, side="right") - 1
+    return np.clip(indices, 0, max(axis.size - 2, 0)).astype(np.int32)
 
 
 def _sloped(table: Real) -> Real:

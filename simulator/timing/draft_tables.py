@@ -53,8 +53,10 @@ def draft_grid(
     drafter = replace(
         setting.drafter, method=replace(method, batch=replace(method.batch, branches=0))
     )
-    found = chain_step(d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k).draft_s
-    return np.array(np.broadcast_to(found, shape))
+    drafting_s = chain_step(
+        d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k
+    ).draft_s
+    return np.array(np.broadcast_to(drafting_s, shape))
 
 
 def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -> Real:

@@ -119,18 +119,18 @@ class EnginePasses:
                 )
             return pass_cost(deployment, **shape, logits=logits, prefill=prefill).seconds
 
-        found = dict(timed(self.others, logits))
+        pass_s = dict(timed(self.others, logits))
         if self.products is not self.others:  # the output head stays in 16 bits
             products = timed(self.products, "none")
             own = ("moe",) if self.products.precision.experts_alone else _PRODUCTS
-            found |= {name: products[name] for name in (*own, *_EXCHANGED) if name in products}
-        if self.quantised_cache_ratio and not prefill and "attention" in found:
+            pass_s |= {name: products[name] for name in (*own, *_EXCHANGED) if name in products}
+        if self.quantised_cache_ratio and not prefill and "attention" in pass_s:
             wide = timed(replace(self.others, precision=Precision()), "none")["attention"]
-            found["attention"] = np.maximum(found["attention"], self.quantised_cache_ratio * wide)
-        if "sampler" in found:
+            pass_s["attention"] = np.maximum(pass_s["attention"], self.quantised_cache_ratio * wide)
+        if "sampler" in pass_s:
             rows = np.asarray(batch) * (np.asarray(query_tokens) if logits == "all" else 1.0)
-            found["sampler"] = found["sampler"] + rows * self.cut_row_s
-        return found
+            pass_s["sampler"] = pass_s["sampler"] + rows * self.cut_row_s
+        return pass_s
 
     @property
     def attention(self) -> str:
@@ -157,15 +157,15 @@ class EnginePasses:
         """
         if heads not in self._by_size or self._by_size[heads][1].shape[1] < size:
             rows = np.arange(1.0, size)
-            found = self.seconds(
+            pass_s = self.seconds(
                 batch=rows, query_tokens=1.0, context=0.0, logits="all" if heads else "none"
             )
             names = tuple(
-                name for name in found if name not in _ATTENTION and (name in _HEAD) == heads
+                name for name in pass_s if name not in _ATTENTION and (name in _HEAD) == heads
             )
             table = np.zeros((len(names), size))
             for index, name in enumerate(names):
-                table[index, 1:] = found[name]
+                table[index, 1:] = pass_s[name]
             self._by_size[heads] = (names, table)
         return self._by_size[heads]
 
@@ -213,8 +213,8 @@ def _between_products(deployment: Deployment) -> Deployment:
     p = deployment.precision
     forms = (p, p.of("experts"))
     if all(
-        each.activation_bytes >= _SIXTEEN_BITS and each.weight_bytes >= _SIXTEEN_BITS
-        for each in forms
+        form.activation_bytes >= _SIXTEEN_BITS and form.weight_bytes >= _SIXTEEN_BITS
+        for form in forms
     ):
         return deployment
     return replace(deployment, precision=Precision(kv=p.kv))

@@ -286,8 +286,8 @@ def _limits(keys: Keys, cache: Keys, vllm: Engine) -> dict[str, Any]:
     usual = vllm.scheduling
     cache.only(("num_gpu_blocks", "block_size"), _CACHE_TOO)
     block_tokens = cache.whole("block_size", keys.whole("block_size", vllm.memory.block_tokens))
-    told = keys.whole("num_gpu_blocks_override", keys.whole("num_gpu_blocks", _MOST))
-    blocks = cache.whole("num_gpu_blocks", told)
+    stated_blocks = keys.whole("num_gpu_blocks_override", keys.whole("num_gpu_blocks", _MOST))
+    blocks = cache.whole("num_gpu_blocks", stated_blocks)
     longest = keys.whole("max_model_len", _MOST)
     return {
         "started": Scheduler(

@@ -65,15 +65,17 @@ class MeasuredExperts:
         """
         if rows <= 0.0:
             return 0.0
-        shape, each = self.shape, rows / self.devices
+        shape, rows_per_device = self.shape, rows / self.devices
         experts = (
             float(distinct_experts(tokens, shape.experts, shape.experts_per_token)) / self.devices
         )
-        high = int(np.clip(np.searchsorted(self.tokens, each), 1, self.tokens.size - 1))
+        high = int(np.clip(np.searchsorted(self.tokens, rows_per_device), 1, self.tokens.size - 1))
         low_s, high_s = (
             float(np.interp(experts, self.visited[at], self.seconds[at])) for at in (high - 1, high)
         )
-        share = (each - self.tokens[high - 1]) / (self.tokens[high] - self.tokens[high - 1])
+        share = (rows_per_device - self.tokens[high - 1]) / (
+            self.tokens[high] - self.tokens[high - 1]
+        )
         elsewhere = rows * shape.experts_per_token * (1.0 - 1.0 / self.devices)
         return self.layers * (
             low_s + max(float(share), 0.0) * (high_s - low_s) + elsewhere * self.elsewhere_s

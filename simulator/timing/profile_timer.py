@@ -147,8 +147,8 @@ def _packed(tables: ProfileTables) -> tuple[Floats, Whole]:
             np.log(skew.share),
         )
         arrays += [np.array([skew.spread]), *axes, skew.ratio]
-    flat = [np.ravel(each) for each in arrays]
-    return np.concatenate(flat), np.cumsum([each.size for each in flat], dtype=np.int64)
+    flat = [np.ravel(values) for values in arrays]
+    return np.concatenate(flat), np.cumsum([values.size for values in flat], dtype=np.int64)
 
 
 @_compiled

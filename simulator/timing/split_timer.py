@@ -104,17 +104,17 @@ class SplitTimer:
 
     def layers_s(self, requests: Real, query_tokens: Real, context: Real) -> NDArray[np.float64]:
         """Seconds in which every request passes all layers once; arguments broadcast."""
-        found = np.zeros(
+        seconds = np.zeros(
             np.broadcast_shapes(np.shape(requests), np.shape(query_tokens), np.shape(context))
         )
         for count in range(1, self.micro_batches + 1):
-            each = np.maximum(requests / count, 1.0)
+            batch = np.maximum(requests / count, 1.0)
             attention, _ = _sides(
-                self.setting.deployment, np.maximum(each / self.copies, 1.0), query_tokens, context
+                self.setting.deployment, np.maximum(batch / self.copies, 1.0), query_tokens, context
             )
-            _, feed_forward = _sides(self.feed_forward, each, query_tokens, context)
+            _, feed_forward = _sides(self.feed_forward, batch, query_tokens, context)
             target, precision = self.setting.target, self.setting.deployment.precision
-            sent = each * query_tokens * target.hidden * precision.activation_bytes
+            sent = batch * query_tokens * target.hidden * precision.activation_bytes
             message = self.link.latency_s + sent / self.link.bytes_per_s
             n = target.layers
             step = split_layers(
@@ -125,8 +125,8 @@ class SplitTimer:
                 if count == self.micro_batches
                 else (requests >= count) & (requests < count + 1)
             )
-            found = np.where(applies, step, found)
-        return found
+            seconds = np.where(applies, step, seconds)
+        return seconds
 
     def _head_s(self, rows: Real) -> NDArray[np.float64]:
         """Output head and sampler, on the attention side's copies."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.answers.joint.answer import joint_answer
+from app.answers.joint.confirmed import confirmed_search
 from app.answers.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -39,7 +39,7 @@ def question(model):
 )
 def test_four_kinds_of_devices(benchmark, cpu_s, aim, model):
     asked = question(model)
-    found = benchmark.pedantic(joint_answer, args=(asked, TRAFFIC), rounds=1)
+    found = benchmark.pedantic(confirmed_search, args=(asked, TRAFFIC), rounds=1)
     assert found.finalists[0].run is not None
     searched = found.optimum
     print(
@@ -48,7 +48,7 @@ def test_four_kinds_of_devices(benchmark, cpu_s, aim, model):
     )
     aim(
         f"CPU s of a joint search for {model}",
-        cpu_s(lambda: joint_answer(asked, TRAFFIC), rounds=1),
+        cpu_s(lambda: confirmed_search(asked, TRAFFIC), rounds=1),
         most=30,
     )
     bare = cpu_s(lambda: joint_search(asked), rounds=1)

@@ -11,9 +11,10 @@ is (1 / halves + 1) times that between halves. Takes about three minutes of CPU 
 import csv
 import multiprocessing
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
-from app.answers.policies import held_out_rows
+from app.answers.replay.held_out import held_out_batches
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import RooftreeError
 from traces.library import trace_file
@@ -54,26 +55,24 @@ def lines(path, batches=BATCHES):
     to compare."""
     name = str(path.relative_to(RECORDED).with_suffix(""))
     try:
-        rows = held_out_rows(path, QUESTION, batches, CONTEXT, splits=SPLITS)
+        rows = held_out_batches(path, QUESTION, batches, CONTEXT, splits=SPLITS)
     except RooftreeError as error:
         return [(name, "", f"not compared: {error}", *[""] * (len(COLUMNS) - 3))]
     found = []
     for row in rows:
-        for place, policy in enumerate(row["policies"]):
+        for place, policy in enumerate(row.policies):
             ours = place == 0
-            gain = (
-                (row["gain_ratio"], *row["gain_interval"], row["half_gain_ratio"]) if ours else ()
-            )
-            runs = "; ".join(f"{each['draft']} ({each['halves']})" for each in policy["drafts"])
-            bounds = row["oracle"].values() if ours else ()
+            gain = (row.gain_ratio, *row.gain_interval, row.half_gain_ratio) if ours else ()
+            runs = "; ".join(f"{run.draft} ({run.halves})" for run in policy.drafts)
+            bounds = astuple(row.oracle) if ours else ()
             found.append(
                 (
                     name,
-                    row["batch"],
-                    policy["policy"],
+                    row.batch,
+                    policy.policy,
                     runs,
-                    f"{policy['tokens_per_step']:.4f}",
-                    f"{policy['tokens_per_s']:.1f}",
+                    f"{policy.tokens_per_step:.4f}",
+                    f"{policy.tokens_per_s:.1f}",
                     *([f"{x:.4f}" for x in gain] or [""] * 4),
                     *(["" if x is None else f"{x:.1f}" for x in bounds] or [""] * 2),
                 )

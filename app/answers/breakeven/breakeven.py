@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from app.answers.answer import Answer
+from app.answers.breakeven.paying import paying_row
 from app.answers.breakeven.refining import answer_refining
 from app.answers.breakeven.rows import BreakEvenPoint, BreakEvens, PayingRow
 from app.answers.cells import LISTED, MarkedCell, cells_of, marked, runnable
 from app.answers.explanations import break_even as break_even_object
-from app.answers.explanations import paying_batches as paying_batches_object
 from app.answers.feasible import require_cell
 from app.answers.optimize import acceptance
 from app.questions.breakeven import BreakevenQuestion
@@ -30,9 +30,8 @@ from app.questions.resolve.asked import asked, with_options
 from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
 from app.questions.resolve.refining import refines
 from app.questions.values import method_slug, ratio, whole_numbers
-from costmodel.answers.breakeven import MOST_BATCH, break_even, paying_batches
+from costmodel.answers.breakeven import break_even
 from costmodel.answers.estimate import Setting
-from costmodel.answers.fit import fits
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
@@ -102,7 +101,15 @@ def answer(question: BreakevenQuestion) -> Answer:
         ]
         if source is not None:
             paying += [
-                _paying(names, setting, draft, context, question.seed)
+                paying_row(
+                    PayingRow,
+                    setting,
+                    draft,
+                    context=context,
+                    seed=question.seed,
+                    draft_tokens=draft.draft_tokens,
+                    **names,
+                )
                 for draft in drafts
                 for context in contexts
             ]
@@ -153,15 +160,3 @@ def _point(
         generator=np.random.default_rng(seed),
     )
     return BreakEvenPoint(**names, **break_even_object(solved))
-
-
-def _paying(
-    names: dict[str, Any], setting: Setting, draft: Acceptance, context: int, seed: int
-) -> PayingRow:
-    """At which batches a draft pays at a context."""
-    tried = np.arange(1, MOST_BATCH + 1, dtype=np.float64)
-    largest = max(1, int(fits(setting, draft, batch=tried, context=context).sum()))
-    batches = paying_batches(
-        setting, draft, context=context, largest=largest, generator=np.random.default_rng(seed)
-    )
-    return PayingRow(**names, **paying_batches_object(batches, draft.draft_tokens))

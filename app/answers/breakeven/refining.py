@@ -7,27 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.breakeven.rows import PayingRow, RefiningBreakEvens, RefiningPoint
+from app.answers.breakeven.paying import paying_row
+from app.answers.breakeven.rows import RefiningBreakEvens, RefiningPoint, TwinPayingRow
 from app.answers.cells import LISTED, MarkedCell, cells_of, marked, runnable
-from app.answers.explanations import paying_batches as paying_batches_object
 from app.answers.feasible import require_cell
 from app.answers.optimize import acceptance
 from app.questions.breakeven import BreakevenQuestion
-from app.questions.field import inputs_of
+from app.questions.field import inputs_of, refuse
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, names_in
 from app.questions.resolve.accepted import numbers_words, one_source
 from app.questions.resolve.asked import asked, with_options
 from app.questions.values import whole_numbers
-from costmodel.answers.breakeven import MOST_BATCH, paying_batches
 from costmodel.answers.estimate import Setting, estimate, intervals
-from costmodel.answers.fit import fits
 from costmodel.answers.refine_breakeven import needed_pace
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.laws.own_pace import own_pace
 from costmodel.optimizers.drafters.sources import Source
-from hardware_profiles.errors import InfeasibleError, InputError
+from hardware_profiles.errors import InfeasibleError
+
+_OF_DRAFTS = dict.fromkeys(
+    ("shape", "draft_tokens", "tree", *names_in(DraftingOptions)),
+    "belongs to drafts, and masked blocks have none",
+)
 
 
 def answer_refining(question: BreakevenQuestion) -> RefiningBreakEvens:
@@ -41,7 +44,7 @@ def answer_refining(question: BreakevenQuestion) -> RefiningBreakEvens:
     batches = whole_numbers(question.batch, "--batch", least=1)
     places = [(batch, context) for context in contexts for batch in batches]
     points: list[RefiningPoint | MarkedCell] = []
-    paying: list[PayingRow] = []
+    paying: list[TwinPayingRow] = []
     cells = cells_of(question.values)
     for cell, setting in runnable(cells, lambda cell: build_setting(with_options(base, cell))):
         names: dict[str, Any] = {name: cell[name] for name in LISTED}
@@ -51,7 +54,11 @@ def answer_refining(question: BreakevenQuestion) -> RefiningBreakEvens:
         placed = with_options(base, cell)
         points += [_point(names, placed, setting, source, b, c, question.seed) for b, c in places]
         if source is not None:
-            paying += [_paying(names, setting, source, c, question.seed) for c in contexts]
+            pace = _pace(setting, source)
+            paying += [
+                paying_row(TwinPayingRow, setting, pace, context=c, seed=question.seed, **names)
+                for c in contexts
+            ]
     return RefiningBreakEvens(
         inputs=inputs_of(question, method=base.method, set=question.overrides or []),
         points=points,
@@ -68,10 +75,7 @@ def _resolved(question: BreakevenQuestion) -> tuple[DecodingConfiguration, Sourc
     Raises:
         InputError: options of drafts, or as `one_source`.
     """
-    for name in ("shape", "draft_tokens", "tree", *names_in(DraftingOptions)):
-        if (value := getattr(question, name)) is not None:
-            rule = "belongs to drafts, and masked blocks have none"
-            raise InputError(rule, key=f"--{name.replace('_', '-')}", value=str(value))
+    refuse(question, _OF_DRAFTS)
     names = (*names_in(PlacedOptions), *names_in(RefiningOptions), "model", "method", "fidelity")
     stated = {name: value for name in names if (value := getattr(question, name)) is not None}
     base = asked(None, stated)
@@ -140,15 +144,3 @@ def _point(
         speedup_interval=[float(bound) for bound in spread.speedup],
         pays=bool(result.speedup > 1.0),
     )
-
-
-def _paying(
-    names: dict[str, Any], setting: Setting, source: Source, context: int, seed: int
-) -> PayingRow:
-    """At which batches the known pace pays at a context."""
-    pace, tried = _pace(setting, source), np.arange(1, MOST_BATCH + 1, dtype=np.float64)
-    largest = max(1, int(fits(setting, pace, batch=tried, context=context).sum()))
-    batches = paying_batches(
-        setting, pace, context=context, largest=largest, generator=np.random.default_rng(seed)
-    )
-    return PayingRow(**names, **paying_batches_object(batches, 0))

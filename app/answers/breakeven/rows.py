@@ -1,7 +1,7 @@
 """What does `breakeven` answer? A point for every batch, context and draft, and the batches that pay."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
@@ -138,6 +138,33 @@ class PayingRow(Row):
         return f"{where}: pays at batch {ranges}; stops after {last}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TwinPayingRow(PayingRow):
+    """At which batches masked blocks beat the model decoded token by token."""
+
+    draft_tokens: Annotated[int, Column("Masked blocks draft nothing.")] = 0
+
+    @property
+    def where(self) -> str:
+        """The context."""
+        return f"context {self.context:,}"
+
+    @property
+    def words(self) -> str:
+        """The row as a sentence."""
+        if self.verdict == "never":
+            return f"{self.where}: beats the twin at no batch to {self.largest_batch:,}"
+        if self.verdict == "always":
+            return (
+                f"{self.where}: beats the twin at every batch to {self.largest_batch:,}, the"
+                " largest that fits"
+            )
+        ranges = ", ".join(
+            f"{low:,}-{high:,}" if high > low else f"{low:,}" for low, high in self.ranges
+        )
+        return f"{self.where}: beats the twin at batch {ranges}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class BreakEvens(Answer):
     """When a method that drafts pays.
@@ -186,7 +213,7 @@ class BreakEvens(Answer):
             kind=BreakEvenPoint,
         )
         for row in self.batches or ():
-            yield _named(row, names, row.words)
+            yield _named(row, names)
         yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
         if self.acceptance is not None and (remark := self.acceptance.get("remark")):
             yield remark
@@ -208,7 +235,7 @@ class RefiningBreakEvens(Answer):
     unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
     points: Sequence[RefiningPoint | MarkedCell]
     acceptance: Mapping[str, Any] | None = None
-    batches: Sequence[PayingRow] | None = None
+    batches: Sequence[TwinPayingRow] | None = None
     remarks: Sequence[str]
 
     @property
@@ -239,7 +266,7 @@ class RefiningBreakEvens(Answer):
         )
         yield "twin: the same model decoded one token a pass with a KV cache"
         for row in self.batches or ():
-            yield _named(row, names, paying_words(asdict(row)))
+            yield _named(row, names)
         yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
         yield from self.remarks
 
@@ -249,24 +276,6 @@ def _where(inputs: Mapping[str, Any]) -> str:
     return f"{placed}, {inputs['method']}, {several(inputs['engine'], 'engine')}"
 
 
-def _named(row: PayingRow, names: Sequence[str], words: str) -> str:
-    """A sentence after the names that tell cells apart."""
-    return ": ".join([*filter(None, [", ".join(getattr(row, n) for n in names)]), words])
-
-
-def paying_words(row: Mapping[str, Any]) -> str:
-    """At which batches a policy beats the model decoded token by token."""
-    where = ", ".join(
-        [*([row["policy"]] if "policy" in row else []), f"context {row['context']:,}"]
-    )
-    if row["verdict"] == "never":
-        return f"{where}: beats the twin at no batch to {row['largest_batch']:,}"
-    if row["verdict"] == "always":
-        return (
-            f"{where}: beats the twin at every batch to {row['largest_batch']:,}, the largest that"
-            " fits"
-        )
-    ranges = ", ".join(
-        f"{low:,}-{high:,}" if high > low else f"{low:,}" for low, high in row["ranges"]
-    )
-    return f"{where}: beats the twin at batch {ranges}"
+def _named(row: PayingRow, names: Sequence[str]) -> str:
+    """A row as a sentence after the names that tell cells apart."""
+    return ": ".join([*filter(None, [", ".join(getattr(row, n) for n in names)]), row.words])

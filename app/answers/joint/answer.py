@@ -1,268 +1,197 @@
-"""Which design should be run, which come next, and how sure is that?
-
-A joint search, its best designs and a part of its front simulated, and their objectives drawn
-together. Where a design misses a limit in simulation, what it took there corrects the law, and the
-next design that should meet the limits is simulated. Where none does, the answer holds the nearest.
-Leaves out the object that is printed (`app.answers.joint.rows`).
+"""`optimize --search full`: layouts, formats, devices, batch caps and token budgets beside drafters
+and drafts, and how sure the best of them is.
 """
 
-from __future__ import annotations
+import math
+from typing import Any, TypeVar
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-
-from app.answers.joint.simulated import DesignRun, Simulations, Traffic
-from costmodel.answers.workload import Limits
-from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
-from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
-from costmodel.optimizers.joint.search import (
-    Design,
-    JointOptimum,
-    NoDesignError,
-    design_at,
-    joint_search,
+from app.answers.answer import Answer
+from app.answers.deployables import file_paths
+from app.answers.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
+from app.answers.joint.exports import joint_deployables
+from app.answers.joint.marked import marked_placements
+from app.answers.joint.question import joint_question
+from app.answers.joint.rows import (
+    AskedLimits,
+    AskedObjective,
+    DesignRow,
+    FinalistRow,
+    JointAnswer,
+    SearchCounts,
+    SimulatedDesign,
 )
+from app.answers.joint.simulated import DesignRun, Traffic
+from app.answers.progress import counting
+from app.questions.field import inputs_of
+from app.questions.optimize import OptimizeQuestion
+from app.questions.places import is_object
+from app.questions.resolve.accepted import as_given
+from costmodel.draft_shape import shape_of
+from costmodel.optimizers.drafters.named_drafters import names_of
+from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.space import JointQuestion
-from costmodel.passes.ops import Array
 
-SEEDS = 3
-LOWER_CAPS = 3  # further batch caps that are simulated of a design whose goodput may gain
-TRIES = (
-    8  # further designs of a drafter and placement that are simulated where one misses its limits
-)
-# times the value of a design that meets the limits, from which on another one is simulated
-MORE = 1.01
-FRONT_RUNS = 8
-Report = Callable[[str, int, int], None]
+_Design = TypeVar("_Design", bound=DesignRow)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finalist:
-    """A design with its simulations.
-
-    Args:
-        design: as it is simulated.
-        run: None: it was not simulated.
-        reason: why not; empty where it was.
-    """
-
-    design: Design
-    run: DesignRun | None
-    reason: str = ""
-
-    @property
-    def value(self) -> float:
-        """The objective: predicted, times what simulations say of the prediction."""
-        return self.design.value * (1.0 if self.run is None else float(np.mean(self.run.ratios)))
-
-    def meets(self, slo: Limits) -> bool:
-        """Whether it carries what is asked within the limits, in simulation where there is one."""
-        design = self.design
-        predicted = slo.met(ttft_s=np.asarray(design.ttft_s), tpot_s=np.asarray(design.tpot_s))
-        return design.carries and (bool(predicted) if self.run is None else self.run.meets)
-
-    def excess(self, slo: Limits) -> float:
-        """By how much the limits would have to be multiplied to be met."""
-        design, run = self.design, self.run
-        ratios = (1.0, 1.0) if run is None else (run.ttft_excess_ratio, run.tpot_excess_ratio)
-        pairs = ((slo.ttft_s, design.ttft_s * ratios[0]), (slo.tpot_s, design.tpot_s * ratios[1]))
-        return max((seconds / limit for limit, seconds in pairs if limit is not None), default=0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class JointAnswer:
-    """What was found.
-
-    Args:
-        question: what was asked.
-        optimum: of the search.
-        finalists: best first; the first one is the winner.
-        front: designs on the front, some of them simulated.
-        comparison: of the finalists.
-        simulations: that were run.
-
-    Whether the winner meets what is asked is for `Finalist.meets` to say: where nothing does, it is
-    the nearest.
-    """
-
-    question: JointQuestion
-    optimum: JointOptimum
-    finalists: Sequence[Finalist]
-    front: Sequence[Finalist]
-    comparison: DesignComparison
-    simulations: int
-
-
-def joint_answer(
-    question: JointQuestion,
-    traffic: Traffic,
-    *,
-    simulate: bool = True,
-    seeds: int = SEEDS,
-    report: Report = lambda name, done, total: None,
-) -> JointAnswer:
-    """Search, simulate and compare.
-
-    Args:
-        question: what is asked.
-        traffic: that designs are simulated with.
-        simulate: False: predictions alone.
-        seeds: simulations of a finalist.
-        report: called with what is done, and how much of how much.
+def answer(question: OptimizeQuestion) -> Answer:
+    """Search, simulate and compare designs; engines get files where the best does what is asked.
 
     Raises:
         NoDesignError: nothing fits, or nothing carries the load.
-        InputError: an unknown name.
+        InputError: options that contradict each other, or a value out of range.
     """
-    searched, optimum = _nearest_search(question, report)
-    simulations = Simulations(question, traffic)
-    finalists = []
-    for place, design in enumerate(optimum.ranked):
-        report("simulating", place, len(optimum.ranked) + FRONT_RUNS)
-        finalists.append(
-            _confirmed(simulations, design, seeds) if simulate else _unsimulated(design)
-        )
-    front = [_unsimulated(design) for design in optimum.front]
-    if simulate and question.rate_stated is False:
-        places = sorted(
-            {round(at) for at in np.linspace(0, len(front) - 1, min(FRONT_RUNS, len(front)))}
-        )
-        for done, at in enumerate(places):
-            report("simulating", len(finalists) + done, len(finalists) + len(places))
-            front[at] = _run(simulations, front[at].design, 1)
-    finalists = sorted(finalists, key=lambda each: _rank(question.slo, each))
-    comparison = compare_designs(
-        searched,
-        [each.design for each in finalists],
-        seed=question.seed,
-        simulated=[None if each.run is None else each.run.ratios for each in finalists],
-    )
+    joint, traffic = joint_question(question)
+    with counting(question.quiet) as report:
+        search = confirmed_search(joint, traffic, simulate=question.simulate, report=report)
+    winner, optimum, comparison = search.finalists[0], search.optimum, search.comparison
+    met = winner.meets(joint.slo)
+    entries = joint_deployables(winner.design.configuration) if met else []
+    folder = None if question.out is None or is_object(question.out) else question.out
+    finalists = _finalists(search)
     return JointAnswer(
-        question=question,
-        optimum=optimum,
-        finalists=finalists,
-        front=front,
-        comparison=comparison,
-        simulations=simulations.count,
+        inputs=_inputs(question, joint, traffic),
+        limits=AskedLimits(
+            ttft_s=joint.slo.ttft_s,
+            tpot_s=joint.slo.tpot_s,
+            good_share=joint.slo.share_ratio,
+            meaning=joint.slo.words or None,
+        ),
+        load_per_s=joint.load.requests_per_s if joint.rate_stated else None,
+        carried_per_s=_carried(joint, winner),
+        objective=AskedObjective(
+            maximise=joint.maximise,
+            unit=UNITS[joint.maximise],
+            traffic="rate" if joint.rate_stated else "steady",
+        ),
+        choices=finalists[:1],
+        alternatives=finalists[1:],
+        expected_regret=comparison.expected_regret,
+        expected_regret_ratio=comparison.regret_ratio,
+        front=[_row(DesignRow, joint, finalist) for finalist in search.front],
+        unmet=marked_placements(joint, optimum.unplaced),
+        search=SearchCounts(
+            designs=optimum.considered,
+            evaluated=optimum.evaluated,
+            nodes=optimum.nodes,
+            pruned_nodes=optimum.pruned,
+            simulations=search.simulations,
+        ),
+        exports={} if folder is None else file_paths(entries, folder),
+        entries=entries,
+        folder=folder,
     )
 
 
-def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuestion, JointOptimum]:
-    """The search, and its question: with the least limits that anything meets, where nothing meets
-    its own.
-    """
-    try:
-        return question, joint_search(question, progress=report)
-    except NoDesignError as error:
-        if not np.isfinite(error.excess_ratio):
-            raise
-        ratio = error.excess_ratio * (1.0 + 1e-9)
-    within = replace(question, slo=question.slo.scaled(ttft_ratio=ratio, tpot_ratio=ratio))
-    return within, joint_search(within, progress=report)
-
-
-def _rank(slo: Limits, finalist: Finalist) -> tuple[bool, bool, float]:
-    """What meets the limits comes first, of that what was simulated; else what is nearest to
-    them.
-    """
-    meets = finalist.meets(slo)
-    return (
-        not meets,
-        slo.limited and finalist.run is None,
-        -finalist.value if meets else finalist.excess(slo),
+def _inputs(question: OptimizeQuestion, joint: JointQuestion, traffic: Traffic) -> dict[str, Any]:
+    """What was asked, with the model of traces and the lengths that are usual."""
+    return inputs_of(
+        question,
+        model=joint.question.deployment.model,
+        prompt_tokens=traffic.prompt_tokens,
+        output_tokens=traffic.output_tokens,
+        trace=[str(path) for path in question.trace or ()],
+        drafter=question.drafter or [],
+        acceptance=as_given(question.acceptance),
+        set=question.overrides or [],
     )
 
 
-def _unsimulated(design: Design) -> Finalist:
-    return Finalist(design=design, run=None, reason="not simulated")
-
-
-def _run(simulations: Simulations, design: Design, seeds: int) -> Finalist:
-    first = simulations.question.seed
-    run = simulations.run(design, range(first, first + seeds))
-    return (
-        Finalist(design=design, run=None, reason=run)
-        if isinstance(run, str)
-        else Finalist(design=design, run=run)
-    )
-
-
-def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist:
-    """A design with its simulations, or the next of the same drafter and placement that meets the
-    limits there.
-    """
-    question = simulations.question
-    tried = [_run(simulations, design, 1)]
-    if tried[0].run is None:
-        return tried[0]
-    if question.maximise == "goodput" and question.slo.limited:
-        tried += [_run(simulations, lower, 1) for lower in _lower_caps(question, design)]
-        tried.sort(key=lambda each: each.value)
-    if question.slo.limited:
-        base = evaluate(question, design.node)
-        for _ in range(TRIES):
-            following = _following(question, base, tried)
-            if following is None:
-                break
-            tried.append(_run(simulations, following, 1))
-    for each in sorted(tried, key=lambda each: _rank(question.slo, each)):
-        whole = _run(simulations, each.design, seeds)
-        if whole.meets(question.slo) or not each.meets(question.slo):
-            return whole
-    return _run(simulations, min(tried, key=lambda each: each.excess(question.slo)).design, seeds)
-
-
-def _following(
-    question: JointQuestion, base: Evaluation, tried: Sequence[Finalist]
-) -> Design | None:
-    """The best design that should meet the limits by the law as simulations correct it, and better
-    than those that do.
-
-    Where none of those that were tried meets them, and none should, it is the nearest.
-    """
-    runs = [each.run for each in tried if each.run is not None]
-    if len(runs) < len(tried):
+def _carried(joint: JointQuestion, winner: Finalist) -> float | None:
+    """Requests per second of the stated rate that the winner carries; None where none is stated."""
+    if not joint.rate_stated:
         return None
-    ttft, tpot = (
-        float(np.exp(-np.mean(np.log([getattr(run, name) for run in runs]))))
-        for name in ("ttft_excess_ratio", "tpot_excess_ratio")
+    return min(joint.load.requests_per_s, joint.utilisation * winner.design.requests_per_s)
+
+
+def _finalists(search: ConfirmedSearch) -> list[FinalistRow]:
+    """Rows of the finalists, best first, with what comparing them says."""
+    comparison = search.comparison
+    rows = []
+    for place, finalist in enumerate(search.finalists):
+        low, high = comparison.intervals[place]
+        lost = float(comparison.beaten_probability[place])
+        rows.append(
+            _row(
+                FinalistRow,
+                search.question,
+                finalist,
+                objective_interval=(low, high),
+                best_probability=float(comparison.best_probability[place]),
+                loses_to_winner_probability=None if math.isnan(lost) else lost,
+            )
+        )
+    return rows
+
+
+def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: Any) -> _Design:
+    """A design as a row.
+
+    Args:
+        kind: of the row.
+        joint: what was asked.
+        finalist: the design with its simulations.
+        more: attributes that the kind has beyond those of a design.
+    """
+    design = finalist.design
+    layout, drafts = design.node.placement.layout, design.acceptance
+    where, source = design.configuration.deployment, design.node.source
+    device, formats = design.node.setting.device, design.node.setting.deployment.precision
+    price, output_tokens = device.price_usd_per_hour, joint.load.output_tokens
+    return kind(
+        model=where.model,
+        device=where.device,
+        engine=where.engine,
+        layout=str(layout),
+        tp=layout.tensor,
+        dp=layout.data,
+        ep=layout.expert,
+        pp=layout.pipeline,
+        dtype=formats.label,
+        kv_dtype=formats.kv,
+        drafter="" if source is None else names_of(joint.sources)[source],
+        method=design.configuration.method,
+        topology=design.configuration.topology,
+        draft=str(shape_of(drafts)),
+        draft_tokens=drafts.draft_tokens,
+        tokens_per_step=drafts.tokens_per_step,
+        batch=design.batch,
+        batch_cap=design.scheduler.max_requests,
+        context=round(joint.load.decode_context),
+        token_budget=design.scheduler.token_budget,
+        replicas=design.replicas,
+        devices=design.devices,
+        requests_per_s=design.requests_per_s,
+        tokens_per_s=design.requests_per_s * output_tokens,
+        tokens_per_s_per_user=1.0 / design.tpot_s,
+        tokens_per_s_per_device=design.tokens_per_s_per_device(output_tokens),
+        tpot_s=design.tpot_s,
+        ttft_s=design.ttft_s,
+        meets_limits=finalist.meets(joint.slo),
+        carries_load=design.carries,
+        predicted_objective=_finite(design.value),
+        objective=_finite(finalist.value),
+        usd_per_hour=None if price is None else price * design.devices,
+        simulated=None if finalist.run is None else _simulated(finalist.run),
+        not_simulated=finalist.reason or None,
+        calibrated=device.calibrated,
+        configuration=design.configuration.to_json(),
+        **more,
     )
-    corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
-    under = evaluate(corrected, base.node)
-    fresh = np.ones(under.fits.shape, dtype=np.bool_)
-    for each in tried:
-        place = _place(question, base, each.design)
-        fresh[place] &= under.replicas[place] != each.design.replicas
-    met = [each.value for each in tried if each.meets(question.slo)]
-    values = np.where(fresh & (under.value > MORE * max(met, default=0.0)), under.value, -np.inf)
-    if np.isfinite(values).any():
-        return design_at(corrected, under, _highest(values))
-    excess = np.where(fresh & under.carries, under.excess(corrected.slo), np.inf)
-    if met or excess.min() >= min(each.excess(question.slo) for each in tried):
-        return None
-    return design_at(corrected, under, _highest(-excess))
 
 
-def _highest(values: Array) -> tuple[int, ...]:
-    """Where the highest value stands."""
-    return tuple(int(at) for at in np.unravel_index(int(np.argmax(values)), values.shape))
+def _simulated(run: DesignRun) -> SimulatedDesign:
+    return SimulatedDesign(
+        objective_ratio=sum(run.ratios) / len(run.ratios),
+        seeds=len(run.ratios),
+        tokens_per_s_per_replica=run.tokens_per_s,
+        tpot_s=run.tpot_s,
+        ttft_s=run.ttft_s,
+        good_ratio=run.good_ratio,
+        sustained=run.sustained,
+        meets_limits=run.meets,
+    )
 
 
-def _place(question: JointQuestion, base: Evaluation, design: Design) -> tuple[int, int, int]:
-    """Where a design stands among those of its node: its shape, token budget and batch cap."""
-    shape = next(at for at, a in enumerate(base.node.shapes) if a is design.acceptance)
-    budget = question.token_budgets.index(design.scheduler.token_budget)
-    return shape, budget, int(np.flatnonzero(base.node.batch == design.batch)[0])
-
-
-def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:
-    """The same design with the next lower batch caps that meet the limits."""
-    found = evaluate(question, design.node)
-    shape, budget, cap = _place(question, found, design)
-    lower = [
-        design_at(question, found, (shape, budget, at))
-        for at in range(cap - 1, max(cap - 1 - LOWER_CAPS, -1), -1)
-    ]
-    return [each for each in lower if each.meets]
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

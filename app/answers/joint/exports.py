@@ -21,13 +21,13 @@ def _deployable(chosen: DecodingConfiguration, engine: str) -> Deployable:
     reason = ""
     for approximate in (False, True):
         try:
-            found = export(chosen, engine, approximate=approximate)
+            exported = export(chosen, engine, approximate=approximate)
         except InputError as error:
             reason = reason or f"{chosen.method}: {error.message}"
         else:
             return Deployable(
                 engine=engine,
-                result=found,
+                result=exported,
                 content=content_words(chosen, approximate),
                 reason=reason,
             )

@@ -1,168 +1,351 @@
-"""What does a joint search say as one object?
+"""What does a joint search answer? The design to run, those that come next, and the front."""
 
-Rows of designs by name, with what is predicted, simulated and unsure of each. Leaves out tables and
-pages.
-"""
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
-from __future__ import annotations
+from app.answers.answer import Answer, Column, Row, Table
+from app.answers.cells import reason_lines
+from app.answers.deployables import Deployable, file_lines, write_all
+from app.answers.joint.marked import MarkedPlacement
+from app.answers.numbers import digits
+from app.answers.sentences import folded
+from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.units import MILLI
 
-import math
-from collections.abc import Mapping
-from typing import Any
-
-from app.answers.joint.answer import Finalist, JointAnswer
-from costmodel.draft_shape import shape_of
-from costmodel.optimizers.drafters.named_drafters import names_of
-from costmodel.optimizers.joint.objective import UNITS
-from costmodel.optimizers.joint.search import Unplaced
-from costmodel.optimizers.joint.space import JointQuestion
-
-Json = dict[str, Any]
+Interval = tuple[float, float]
+_FRONT_ROWS = 12
 
 
-def joint_object(
-    answer: JointAnswer, inputs: Mapping[str, Any], exports: Mapping[str, Any]
-) -> Json:
-    """The answer of `optimize --search full`.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SimulatedDesign(Row):
+    """What simulations of one replica of a design say, means over seeds."""
 
-    Args:
-        answer: what was found.
-        inputs: what was asked.
-        exports: paths of files by engine.
-    """
-    question, optimum, comparison = answer.question, answer.optimum, answer.comparison
-    rows = []
-    for place, finalist in enumerate(answer.finalists):
-        low, high = comparison.intervals[place]
-        beaten = float(comparison.beaten_probability[place])
-        rows.append(
-            design_row(question, finalist)
-            | {
-                "objective_interval": [low, high],
-                "best_probability": float(comparison.best_probability[place]),
-                "loses_to_winner_probability": None if math.isnan(beaten) else beaten,
-            }
-        )
-    return {
-        "inputs": dict(inputs),
-        "limits": {
-            "ttft_s": question.slo.ttft_s,
-            "tpot_s": question.slo.tpot_s,
-            "good_share": question.slo.share_ratio,
-            "meaning": question.slo.words or None,
-        },
-        "load_per_s": question.load.requests_per_s if question.rate_stated else None,
-        "carried_per_s": _carried(answer),
-        "objective": {
-            "maximise": question.maximise,
-            "unit": UNITS[question.maximise],
-            "traffic": "rate" if question.rate_stated else "steady",
-        },
-        "choices": rows[:1],
-        "alternatives": rows[1:],
-        "expected_regret": comparison.expected_regret,
-        "expected_regret_ratio": comparison.regret_ratio,
-        "front": [design_row(question, each) for each in answer.front],
-        "unmet": unplaced_rows(question, optimum.unplaced),
-        "search": {
-            "designs": optimum.considered,
-            "evaluated": optimum.evaluated,
-            "nodes": optimum.nodes,
-            "pruned_nodes": optimum.pruned,
-            "simulations": answer.simulations,
-        },
-        "schedules": [],
-        "exports": dict(exports),
-    }
+    objective_ratio: Annotated[float, Column("Simulated over predicted objective.")]
+    seeds: Annotated[int, Column("Simulations.")]
+    tokens_per_s_per_replica: Annotated[float, Column("Output tokens.")]
+    tpot_s: Annotated[float, Column("Mean time per output token.", unit="s")]
+    ttft_s: Annotated[float, Column("Mean time to the first token.", unit="s")]
+    good_ratio: Annotated[float, Column("Share of requests within the limits.", unit="ratio")]
+    sustained: Annotated[bool, Column("Whether the backlog does not grow.")]
+    meets_limits: Annotated[bool, Column("Whether it is sustained and within the limits.")]
 
 
-def _carried(answer: JointAnswer) -> float | None:
-    """Requests per second of the stated rate that the winner carries; None where none is stated."""
-    question, design = answer.question, answer.finalists[0].design
-    if not question.rate_stated:
-        return None
-    return min(question.load.requests_per_s, question.utilisation * design.requests_per_s)
-
-
-def design_row(question: JointQuestion, finalist: Finalist) -> Json:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DesignRow(Row):
     """One design: what it is, what is predicted of it, and what was simulated."""
-    design = finalist.design
-    placement, a, output = design.node.placement, design.acceptance, question.load.output_tokens
-    where, source = design.configuration.deployment, design.node.source
-    device = design.node.setting.device
-    price = device.price_usd_per_hour
-    names = names_of(question.sources)
-    run = finalist.run
-    return {
-        "model": where.model,
-        "device": where.device,
-        "engine": where.engine,
-        "feasible": True,
-        "layout": str(placement.layout),
-        "tp": placement.layout.tensor,
-        "dp": placement.layout.data,
-        "ep": placement.layout.expert,
-        "pp": placement.layout.pipeline,
-        "dtype": design.node.setting.deployment.precision.label,
-        "kv_dtype": design.node.setting.deployment.precision.kv,
-        "drafter": "" if source is None else names[source],
-        "method": design.configuration.method,
-        "topology": design.configuration.topology,
-        "draft": str(shape_of(a)),
-        "draft_tokens": a.draft_tokens,
-        "tokens_per_step": a.tokens_per_step,
-        "batch": design.batch,
-        "batch_cap": design.scheduler.max_requests,
-        "context": round(question.load.decode_context),
-        "token_budget": design.scheduler.token_budget,
-        "replicas": design.replicas,
-        "devices": design.devices,
-        "requests_per_s": design.requests_per_s,
-        "tokens_per_s": design.requests_per_s * output,
-        "tokens_per_s_per_user": 1.0 / design.tpot_s,
-        "tokens_per_s_per_device": design.tokens_per_s_per_device(output),
-        "tpot_s": design.tpot_s,
-        "ttft_s": design.ttft_s,
-        "meets_limits": finalist.meets(question.slo),
-        "carries_load": design.carries,
-        "predicted_objective": _known(design.value),
-        "objective": _known(finalist.value),
-        "usd_per_hour": None if price is None else price * design.devices,
-        "simulated": None
-        if run is None
-        else {
-            "objective_ratio": sum(run.ratios) / len(run.ratios),
-            "seeds": len(run.ratios),
-            "tokens_per_s_per_replica": run.tokens_per_s,
-            "tpot_s": run.tpot_s,
-            "ttft_s": run.ttft_s,
-            "good_ratio": run.good_ratio,
-            "sustained": run.sustained,
-            "meets_limits": run.meets,
-        },
-        "not_simulated": finalist.reason or None,
-        "calibrated": device.calibrated,
-        "configuration": design.configuration.to_json(),
-    }
+
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    layout: Annotated[str, Column("How a replica's devices share the model.")]
+    tp: Annotated[int, Column("Devices that share every layer.")]
+    dp: Annotated[int, Column("Copies of the layers without experts.")]
+    ep: Annotated[int, Column("Devices that share the routed experts.")]
+    pp: Annotated[int, Column("Pipeline stages.")]
+    dtype: Annotated[str, Column("Weight format.")]
+    kv_dtype: Annotated[str, Column("Cache format.")]
+    drafter: Annotated[str, Column("What drafts; empty: nothing.")]
+    method: Annotated[str, Column("Decoding method.")]
+    topology: Annotated[str, Column("Kind of drafts.")]
+    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    batch: Annotated[int, Column("Most requests in flight of a replica.")]
+    batch_cap: Annotated[int, Column("Most requests in flight of a scheduler.", "cap")]
+    context: Annotated[int, Column("Cached tokens that a decoding request reads on average.")]
+    token_budget: Annotated[int, Column("Most query tokens of an iteration.", "budget")]
+    replicas: Annotated[int, Column("Replicas.")]
+    devices: Annotated[int, Column("Devices of all replicas.")]
+    requests_per_s: Annotated[float, Column("That all replicas finish at most.")]
+    tokens_per_s: Annotated[float, Column("Output tokens of all replicas at most.")]
+    tokens_per_s_per_user: Annotated[float, Column("Of one request.", "tokens/s per user")]
+    tokens_per_s_per_device: Annotated[float, Column("Of one device.", "tokens/s per device")]
+    tpot_s: Annotated[float, Column("Mean time per output token, predicted.", unit="s")]
+    ttft_s: Annotated[float, Column("Mean time to the first token, predicted.", unit="s")]
+    meets_limits: Annotated[bool, Column("Whether it does what is asked within the limits.")]
+    carries_load: Annotated[bool, Column("Whether it carries the stated rate.")]
+    predicted_objective: Annotated[float | None, Column("What is maximised, predicted.")]
+    objective: Annotated[float | None, Column("The same, as simulations correct it.")]
+    usd_per_hour: Annotated[float | None, Column("Price of all devices.")]
+    simulated: Annotated[SimulatedDesign | None, Column("What was simulated of it.")]
+    not_simulated: Annotated[str | None, Column("Why nothing was.")]
+    calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
+    configuration: Annotated[Mapping[str, Any], Column("What `--config` reads.")]
+
+    @property
+    def design(
+        self,
+    ) -> Annotated[
+        str, Column("Where and what.", of=("device", "layout", "dtype", "drafter", "draft"))
+    ]:
+        """The design in a cell: `b200-sxm tp2 fp8, eagle-3 chain:3`."""
+        cache = f"/{self.kv_dtype} cache" if self.kv_dtype != "bf16" else ""
+        drafts = "no drafts" if self.topology == "off" else f"{self.drafter} {self.draft}"
+        return f"{self.device} {self.layout} {self.dtype}{cache}, {drafts}"
 
 
-def unplaced_rows(question: JointQuestion, unplaced: list[Unplaced]) -> list[Json]:
-    """Marked rows of placements that cannot run."""
-    where = question.question.deployment
-    return [
-        {
-            "model": where.model,
-            "device": each.placement.device,
-            "engine": where.engine,
-            "layout": str(each.placement.layout),
-            "dtype": each.placement.weights,
-            "kv_dtype": each.placement.cache,
-            "feasible": False,
-            "reason": each.reason,
-        }
-        for each in unplaced
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinalistRow(DesignRow):
+    """The best design of a drafter and placement, compared with the others."""
+
+    objective_interval: Annotated[Interval, Column("Interval of the objective.")]
+    best_probability: Annotated[float, Column("That it is the best.")]
+    loses_to_winner_probability: Annotated[
+        float | None, Column("That the first design is better; None of the first.")
     ]
 
+    @property
+    def marked_design(
+        self,
+    ) -> Annotated[
+        str,
+        Column("Design.", "design", of=("device", "layout", "dtype", "drafter", "draft")),
+    ]:
+        """The design in a cell, and what it misses."""
+        if self.meets_limits:
+            return self.design
+        missed = "misses limits" if self.carries_load else "carries a part of the load"
+        return f"{self.design}, {missed}"
 
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    @property
+    def seen_tpot_s(self) -> Annotated[float, Column("Mean time per token.", "TPOT", "s")]:
+        """Time per output token: simulated, else predicted."""
+        return (self.simulated or self).tpot_s
+
+    @property
+    def seen_ttft_s(self) -> Annotated[float, Column("Mean time to first token.", "TTFT", "s")]:
+        """Time to the first token: simulated, else predicted."""
+        return (self.simulated or self).ttft_s
+
+    @property
+    def deviation(
+        self,
+    ) -> Annotated[str | None, Column("Against predicted.", "simulated", of=("simulated",))]:
+        """By how much the simulated objective differs from the prediction."""
+        run = self.simulated
+        return None if run is None else f"{100 * (run.objective_ratio - 1):+.0f} %"
+
+    @property
+    def loses(
+        self,
+    ) -> Annotated[str | None, Column("To the first.", of=("loses_to_winner_probability",))]:
+        """The probability that the first design is better."""
+        lost = self.loses_to_winner_probability
+        return None if lost is None else f"{100 * lost:.0f} %"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedLimits(Row):
+    """The limits of latency; None where there is none."""
+
+    ttft_s: Annotated[float | None, Column("Time to the first token.", unit="s")]
+    tpot_s: Annotated[float | None, Column("Time per output token.", unit="s")]
+    good_share: Annotated[float | None, Column("Of requests within them; None: their means.")]
+    meaning: Annotated[str | None, Column("In words.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedObjective(Row):
+    """What is maximised."""
+
+    maximise: Annotated[str, Column("Its name.")]
+    unit: Annotated[str, Column("Its unit.")]
+    traffic: Annotated[str, Column("`rate`: a rate is served; `steady`: replicas are busy.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchCounts(Row):
+    """How much was looked at."""
+
+    designs: Annotated[int, Column("Designs of all placements that can run.")]
+    evaluated: Annotated[int, Column("Of them, those that were evaluated.")]
+    nodes: Annotated[int, Column("Placements of a drafter.")]
+    pruned_nodes: Annotated[int, Column("Of them, those that bounds ruled out.")]
+    simulations: Annotated[int, Column("Simulations.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointAnswer(Answer):
+    """The answer of `optimize --search full`.
+
+    Attributes:
+        limits: of latency.
+        load_per_s: requests per second that are to be served; None where none are stated.
+        carried_per_s: of them, those that the first design carries.
+        objective: what is maximised.
+        choices: the design to run, or where none does what was asked, the nearest.
+        alternatives: the best designs of other drafters and placements.
+        expected_regret: what being wrong about the best costs, in the objective's unit.
+        expected_regret_ratio: the same of the objective.
+        front: designs that no other beats both for a user and of a device.
+        unmet: placements that cannot run.
+        search: how much was looked at.
+        schedules: none; a design has one draft.
+        exports: paths of files by engine.
+        entries: what every engine loads; none where the first design does not do what was asked.
+        folder: where the files go; None where none are written.
+    """
+
+    name: ClassVar[str] = "recommendation"
+    unwritten: ClassVar[tuple[str, ...]] = ("entries", "folder")
+    limits: AskedLimits
+    load_per_s: float | None
+    carried_per_s: float | None
+    objective: AskedObjective
+    choices: Sequence[FinalistRow]
+    alternatives: Sequence[FinalistRow]
+    expected_regret: float
+    expected_regret_ratio: float
+    front: Sequence[DesignRow]
+    unmet: Sequence[MarkedPlacement]
+    search: SearchCounts
+    schedules: Sequence[str] = ()
+    exports: Mapping[str, Sequence[str]]
+    entries: Sequence[Deployable]
+    folder: Path | None
+
+    @property
+    def winner(self) -> FinalistRow:
+        """The design to run, or the nearest."""
+        return self.choices[0]
+
+    @property
+    def own_rows(self) -> Sequence[DesignRow | MarkedPlacement]:
+        """Every design, and what cannot run."""
+        return [*self.choices, *self.alternatives, *self.front, *self.unmet]
+
+    def writers(self) -> Sequence[Callable[[Path, Path], object]]:
+        """What writes every engine's files."""
+        return [lambda stage, folder: write_all(self.entries, stage)]
+
+    def require(self) -> None:
+        """End where the first design does not do what was asked.
+
+        Raises:
+            InfeasibleError: what it misses.
+        """
+        if missed := self.missed_words:
+            raise InfeasibleError(missed)
+
+    @property
+    def headline(self) -> str:
+        """What to run, in plain words."""
+        row = self.winner
+        several = f"{row.replicas} replicas" if row.replicas > 1 else "1 replica"
+        design = (
+            f"{row.design}: {several} on {row.devices} devices, at most {row.batch_cap:,}"
+            f" requests of a scheduler and {row.token_budget:,} tokens of an iteration:"
+            f" {digits(row.objective)} {self.objective.unit}"
+        )
+        missed = self.missed_words
+        return f"{missed} Nearest is {design}" if missed else f"Run {design}"
+
+    @property
+    def missed_words(self) -> str:
+        """That the rate is not carried or no design meets the limits, and what the nearest does;
+        empty where all that was asked is done.
+        """
+        row = self.winner
+        if not row.carries_load:
+            return (
+                f"The load is not carried: of {digits(self.load_per_s)} requests/s at most"
+                f" {digits(self.carried_per_s)} are served."
+            )
+        if row.meets_limits:
+            return ""
+        run = row.simulated
+        grows = "" if run is None or run.sustained else ", and its backlog grows"
+        return (
+            f"No design meets the limits ({self.limits.meaning}): the nearest takes a mean TTFT of"
+            f" {digits(row.seen_ttft_s / MILLI)} ms and a mean TPOT of"
+            f" {digits(row.seen_tpot_s / MILLI)} ms{grows}."
+        )
+
+    @property
+    def sure_words(self) -> str:
+        """How likely the first design is the best, against which it is closest, and what being wrong
+        costs.
+        """
+        sentence = (
+            f"Best of those compared with probability {100 * self.winner.best_probability:.0f} %"
+        )
+        others = [
+            (row.loses_to_winner_probability, row)
+            for row in self.alternatives
+            if row.loses_to_winner_probability is not None
+        ]
+        if others:
+            probability, closest = min(others, key=lambda pair: pair[0])
+            sentence += f"; it beats {closest.design} with {100 * probability:.0f} %"
+        return (
+            f"{sentence}; expected to lose {digits(self.expected_regret)} {self.objective.unit}"
+            f" ({100 * self.expected_regret_ratio:.1f} %) by being wrong"
+        )
+
+    def shown(self) -> Iterator[Table | str]:
+        """What to run and how sure that is, the designs, the front, and what cannot run."""
+        yield folded(self.headline)
+        yield folded(self.sure_words)
+        yield self._designs()
+        yield self._front()
+        counts = self.search
+        yield (
+            f"{counts.designs:,} designs, of which {counts.evaluated:,} evaluated: bounds ruled out"
+            f" {counts.pruned_nodes} of {counts.nodes} placements of a drafter;"
+            f" {counts.simulations} simulations"
+        )
+        yield from reason_lines(self.unmet, ("device", "layout", "dtype", "kv_dtype"))
+        if self.folder is not None:
+            yield from file_lines(self.entries, self.folder)
+
+    def _designs(self) -> Table:
+        caption = (
+            "cap: requests in flight of a scheduler; budget: query tokens of an iteration; times"
+            " are simulated means where a design was simulated; simulated: objective against the"
+            " prediction; loses: probability that the first design is better; brackets: 80 %"
+            " intervals"
+        )
+        if self.limits.meaning:
+            caption += f"; limits: {self.limits.meaning}"
+        return Table(
+            title="the best design of each drafter and placement",
+            rows=[*self.choices, *self.alternatives],
+            columns=[
+                "marked_design",
+                "devices",
+                "batch_cap",
+                "token_budget",
+                "objective",
+                "seen_tpot_s",
+                "seen_ttft_s",
+                "deviation",
+                "loses",
+            ],
+            heads={"objective": self.objective.unit},
+            caption=caption,
+        )
+
+    def _front(self) -> Table:
+        """About a dozen designs of the front, both its ends among them."""
+        step = max(1, -(-len(self.front) // _FRONT_ROWS))
+        rows = [*self.front[:-1:step], *self.front[-1:]]
+        how_many = (
+            f"{len(rows)} of {len(self.front)} designs, --json has all"
+            if len(rows) < len(self.front)
+            else "all designs"
+        )
+        return Table(
+            title="front: what no other design beats in both",
+            rows=rows,
+            columns=[
+                "tokens_per_s_per_user",
+                "tokens_per_s_per_device",
+                "design",
+                "batch_cap",
+                "token_budget",
+            ],
+            caption=f"predicted, of busy replicas whatever the limits; {how_many}",
+        )

@@ -2,7 +2,7 @@
 
 One replica of a design serves its share of the load: as many users as its batch cap where nothing
 is stated of a rate, else arrivals at that share. What is simulated is put beside what the law
-predicts of the same replica. Leaves out which designs are simulated (`app.answers.joint.answer`).
+predicts of the same replica. Leaves out which designs are simulated (`app.answers.joint.confirmed`).
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ class Simulations:
         """
         sections = _sections(self.question, design, self.traffic)
         try:
-            found = [self._one(design, sections, seed) for seed in seeds]
+            runs = [self._one(design, sections, seed) for seed in seeds]
         except RooftreeError as error:
             return str(error)
-        ratios = tuple(each.ratio for each in found)
-        mean = _Seen(*np.mean(np.array(found), axis=0).tolist())
+        ratios = tuple(run.ratio for run in runs)
+        mean = _Seen(*np.mean(np.array(runs), axis=0).tolist())
         slo, sustained = self.question.slo, mean.sustained > 0.5
         if slo.share_ratio is None:
             met = bool(slo.met(ttft_s=np.asarray(mean.ttft_s), tpot_s=np.asarray(mean.tpot_s)))

@@ -1,22 +1,25 @@
 """`predict --table`: times to first and per output token of every row of a table of serving runs."""
 
 from app.answers.predict.rows import ServedRow, ServedRows
+from app.questions.field import refuse
 from app.questions.predict import PredictQuestion
 from app.questions.record_files import read_records
-from hardware_profiles.errors import InputError
 from simulator.closed_loop.table_rows import answer_rows
 
-_OF_ROWS = (
-    "model",
-    "trace",
-    "acceptance",
-    "tokens_per_step",
-    "drafter",
-    "tree",
-    "overrides",
-    "shape",
-    "stop",
-    "transform",
+_OF_ROWS = dict.fromkeys(
+    (
+        "model",
+        "trace",
+        "acceptance",
+        "tokens_per_step",
+        "drafter",
+        "tree",
+        "overrides",
+        "shape",
+        "stop",
+        "transform",
+    ),
+    "does not go with --table, whose rows say it themselves",
 )
 
 
@@ -26,11 +29,7 @@ def answer_table(question: PredictQuestion) -> ServedRows:
     Raises:
         InputError: the file cannot be read, lacks a column, or an option says what its rows say.
     """
-    for name in _OF_ROWS:
-        if value := getattr(question, name):
-            rule = "does not go with --table, whose rows say it themselves"
-            option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
-            raise InputError(rule, key=option, value=str(value))
+    refuse(question, _OF_ROWS)
     table = question.table
     assert table is not None
     answered = answer_rows(read_records(table), file=str(table), seed=question.seed)

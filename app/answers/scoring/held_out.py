@@ -6,16 +6,14 @@ rest of the table for every group that is left out. Leaves out mechanisms: those
 published runs, and no refit can unlearn them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.answers.scoring.measured import measured_times, shape
+from app.answers.scoring.rows import LeftOut
 from hardware_profiles.errors import InputError
-
-if TYPE_CHECKING:
-    from simulator.closed_loop.table_rows import RowAnswer
+from simulator.closed_loop.fit import fit
+from simulator.closed_loop.table_rows import RowAnswer, answer_rows
 
 Record = Mapping[str, Any]
 GROUPS = ("model", "device")
@@ -23,7 +21,7 @@ GROUPS = ("model", "device")
 
 def held_out(
     records: Sequence[Record], *, by: str, file: str, seed: int, progress: Callable[[str], None]
-) -> tuple[list[RowAnswer], list[dict[str, Any]]]:
+) -> tuple[list[RowAnswer], list[LeftOut]]:
     """Answers of every row, with constants fitted to the rows of other groups, and these constants
     by group.
 
@@ -37,9 +35,6 @@ def held_out(
     Raises:
         InputError: one group alone, or nothing in the others to fit to.
     """
-    from simulator.closed_loop.fit import fit
-    from simulator.closed_loop.table_rows import answer_rows
-
     groups: dict[Any, list[int]] = {}
     for index, record in enumerate(records):
         groups.setdefault(_group(record, by), []).append(index)
@@ -58,11 +53,11 @@ def held_out(
         constants = fit(
             _usable([record for index, record in enumerate(records) if index not in own])
         )
-        found = answer_rows(
+        own_answers = answer_rows(
             [records[index] for index in rows], file=file, seed=seed, constants=constants
         )
-        answers |= dict(zip(rows, found, strict=True))
-        fitted.append({"left_out": name, "rows": len(rows), "constants": dict(constants)})
+        answers |= dict(zip(rows, own_answers, strict=True))
+        fitted.append(LeftOut(left_out=name, rows=len(rows), constants=constants))
     return [answers[index] for index in range(len(records))], fitted
 
 
@@ -75,14 +70,14 @@ def _group(record: Record, by: str) -> Any:
 
 def _usable(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Rows with both times measured, in the columns that a fit reads."""
-    found = []
+    usable = []
     for record in records:
         try:
             times = measured_times(record)
         except InputError:
             continue
         if None not in times.values():
-            found.append(
+            usable.append(
                 {**record, "silicon_tpot_ms": times["tpot"], "silicon_ttft_ms": times["ttft"]}
             )
-    return found
+    return usable

@@ -5,20 +5,18 @@ their answers. Leaves out files (`app.questions.record_files`) and sums over mea
 (`app.answers.scoring.summaries`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.library import named_model
 from hardware_profiles.errors import InputError, RooftreeError
-
-if TYPE_CHECKING:
-    from costmodel.architectures.architecture import Architecture
-    from simulator.closed_loop.table_rows import RowAnswer
+from simulator.closed_loop.left_out import class_of
+from simulator.closed_loop.table_rows import RowAnswer
 
 Record = Mapping[str, Any]
 Interval = tuple[float, float]
@@ -106,23 +104,19 @@ def measurements(
             unusable[str(error)] = unusable.get(str(error), 0) + 1
             continue
         groups.setdefault(_key(record, times[index], index), []).append(index)
-    found = [
+    measured = [
         _measurement([records[i] for i in rows], [answers[i] for i in rows], times[rows[0]])
         for rows in groups.values()
     ]
-    return found, unusable
+    return measured, unusable
 
 
 def model_class(name: str) -> str:
     """`MLA`, `MoE` or `dense`, what costs most in a model; `unknown` for a name that nothing is
     known of.
     """
-    from simulator.closed_loop.left_out import class_of
-
     architecture = shape(name)
-    if architecture is None:
-        return "unknown"
-    return class_of(architecture)
+    return "unknown" if architecture is None else class_of(architecture)
 
 
 @lru_cache(maxsize=256)
@@ -130,8 +124,6 @@ def shape(name: str) -> Architecture | None:
     """A model's architecture without its name, equal for models trained on from one another; None:
     unknown.
     """
-    from costmodel.architectures.library import named_model
-
     try:
         return replace(named_model(name.rstrip("/")), name="")
     except RooftreeError:

@@ -5,24 +5,22 @@ arithmetic on answers that stand, neither a fit nor a proof: a part that grows w
 is blamed as well. Leaves out what a schedule would do if a part were slower.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from app.answers.scoring.measured import ComparedTime, PublishedMeasurement
+from app.answers.scoring.rows import GatheredErrors, PartRow
 from app.answers.scoring.summaries import SLICES
 
-Json = dict[str, Any]
 _WORST = 0.1  # share of measurements that count as the worst
 _SCALES = np.exp(np.linspace(-np.log(8.0), np.log(8.0), 121))
 _NAMED = 8  # values of slices
 _LEAST = 5  # measurements of a value of a slice that is named
 
 
-def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[Json]:
+def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[PartRow]:
     """What each part takes of the predicted time, and which factor on it alone would bring answers
     nearest.
 
@@ -31,10 +29,7 @@ def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[Json]
         quantity: `tpot` or `ttft`.
 
     Returns:
-        A row a part, the most helpful first: `share_ratio` of all measurements (mean),
-            `worst_share_ratio` of the worst
-        tenth, `factor` on it (1/8 to 8) with the least mean of |log(predicted / measured)|, and
-        `median_error_ratio` now and with the factor (`median_error_then_ratio`).
+        A row a part, the most helpful first.
     """
     pairs = [
         (pair, m.shares[quantity])
@@ -53,28 +48,23 @@ def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[Json]
         means = abs(np.log(tried)).mean(axis=0)
         best = int(means.argmin())
         rows.append(
-            {
-                "quantity": quantity,
-                "part": name,
-                "share_ratio": float(share.mean()),
-                "worst_share_ratio": float(share[worst].mean()),
-                "factor": float(_SCALES[best]),
-                "median_error_ratio": float(np.median(abs(ratio - 1.0))),
-                "median_error_then_ratio": float(np.median(abs(tried[:, best] - 1.0))),
-                "log_error": float(means[best]),
-            }
+            PartRow(
+                quantity=quantity,
+                part=name,
+                share_ratio=float(share.mean()),
+                worst_share_ratio=float(share[worst].mean()),
+                factor=float(_SCALES[best]),
+                median_error_ratio=float(np.median(abs(ratio - 1.0))),
+                median_error_then_ratio=float(np.median(abs(tried[:, best] - 1.0))),
+                log_error=float(means[best]),
+            )
         )
-    return sorted(rows, key=lambda row: row["log_error"])
+    return sorted(rows, key=lambda row: row.log_error)
 
 
-def gathered(measured: Sequence[PublishedMeasurement], quantity: str) -> list[Json]:
+def gathered(measured: Sequence[PublishedMeasurement], quantity: str) -> list[GatheredErrors]:
     """Values of slices that hold more of the error than of the measurements, the largest surplus
     first.
-
-    Returns:
-        Rows of `slice`, `value`, `measurements`, `count_ratio` of all measurements,
-        `error_share_ratio` of the sum of
-        |log(predicted / measured)|, `bias_ratio`, and `part`, the most helpful one of `parts` there.
     """
     compared = [(m, pair) for m in measured if (pair := m.compared(quantity))]
     total = sum(_off(pair) for _, pair in compared)
@@ -85,25 +75,13 @@ def gathered(measured: Sequence[PublishedMeasurement], quantity: str) -> list[Js
         values: dict[str, list[tuple[PublishedMeasurement, ComparedTime]]] = {}
         for m, pair in compared:
             values.setdefault(m.place[name], []).append((m, pair))
-        rows += [_gathered(name, value, own, total, len(compared)) for value, own in values.items()]
-    rows = [
-        r for r in rows if r["measurements"] >= _LEAST and r["error_share_ratio"] > r["count_ratio"]
-    ]
-    rows.sort(key=lambda r: r["count_ratio"] - r["error_share_ratio"])
-    return [row | _blamed(row, [m for m, _ in compared], quantity) for row in rows[:_NAMED]]
-
-
-def _blamed(row: Json, compared: Sequence[PublishedMeasurement], quantity: str) -> Json:
-    """The most helpful part in one value of a slice."""
-    found = parts([m for m in compared if m.place[row["slice"]] == row["value"]], quantity)
-    return {
-        "part": found[0]["part"] if found else None,
-        "factor": found[0]["factor"] if found else None,
-    }
-
-
-def _off(pair: ComparedTime) -> float:
-    return float(abs(np.log1p(pair.error_ratio)))
+        rows += [
+            _gathered(name, value, own, total, len(compared), quantity)
+            for value, own in values.items()
+        ]
+    rows = [r for r in rows if r.measurements >= _LEAST and r.error_share_ratio > r.count_ratio]
+    rows.sort(key=lambda r: r.count_ratio - r.error_share_ratio)
+    return [_blamed(row, [m for m, _ in compared]) for row in rows[:_NAMED]]
 
 
 def _gathered(
@@ -112,12 +90,27 @@ def _gathered(
     own: Sequence[tuple[PublishedMeasurement, ComparedTime]],
     total: float,
     measurements: int,
-) -> Json:
-    return {
-        "slice": name,
-        "value": value,
-        "measurements": len(own),
-        "count_ratio": len(own) / measurements,
-        "error_share_ratio": sum(_off(pair) for _, pair in own) / total,
-        "bias_ratio": float(np.median([pair.error_ratio for _, pair in own])),
-    }
+    quantity: str,
+) -> GatheredErrors:
+    return GatheredErrors(
+        quantity=quantity,
+        slice=name,
+        value=value,
+        measurements=len(own),
+        count_ratio=len(own) / measurements,
+        error_share_ratio=sum(_off(pair) for _, pair in own) / total,
+        bias_ratio=float(np.median([pair.error_ratio for _, pair in own])),
+        part=None,
+        factor=None,
+    )
+
+
+def _blamed(row: GatheredErrors, compared: Sequence[PublishedMeasurement]) -> GatheredErrors:
+    """A row with the part that helps most in its value of the slice."""
+    of_value = [m for m in compared if m.place[row.slice] == row.value]
+    helpful = next(iter(parts(of_value, row.quantity)), None)
+    return row if helpful is None else replace(row, part=helpful.part, factor=helpful.factor)
+
+
+def _off(pair: ComparedTime) -> float:
+    return float(abs(np.log1p(pair.error_ratio)))

@@ -1,51 +1,99 @@
-"""The answer of `score` as plain data: the command line, `--json`, the page and Python read the
-same.
-"""
+"""`score`: how far off is the model on tables of measured serving runs, where, and through what?"""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from app.answers.scoring.measured import QUANTITIES, ComparedTime, PublishedMeasurement
+from app.answers.progress import progress_line
+from app.answers.scoring.baseline import read_baseline
+from app.answers.scoring.held_out import GROUPS, held_out
+from app.answers.scoring.measured import (
+    COLUMNS,
+    MARKS,
+    QUANTITIES,
+    PublishedMeasurement,
+    measurements,
+)
 from app.answers.scoring.mechanisms import gathered, parts
+from app.answers.scoring.rows import (
+    LeftOut,
+    MeasurementRow,
+    RefusedMeasurements,
+    ScoredRuns,
+    UnusableRows,
+)
 from app.answers.scoring.summaries import Predicted, beside, slices, summary
+from app.questions.field import inputs_of
+from app.questions.record_files import Records, read_records
+from app.questions.score import ScoreQuestion
+from hardware_profiles.errors import InputError
+from simulator.closed_loop.table_rows import RowAnswer, answer_rows
 
-Json = dict[str, Any]
 
+def answer(question: ScoreQuestion) -> ScoredRuns:
+    """Errors on every measurement of the tables, beside a baseline where there is one.
 
-def scored(
-    measured: Sequence[PublishedMeasurement],
-    unusable: dict[str, int],
-    inputs: Json,
-    *,
-    rows: int,
-    other: Predicted | None = None,
-) -> Json:
-    """Every number of a score.
-
-    Args:
-        measured: measurements with their answers.
-        unusable: rows without a measurement, by reason.
-        inputs: what was asked.
-        rows: of the table.
-        other: another tool's or an earlier answer, by id and quantity; None: nothing stands beside.
+    Raises:
+        InputError: options that contradict each other, or tables without a measurement.
     """
-    refused: dict[str, int] = {}
-    for m in measured:
-        if m.reason is not None:
-            refused[m.reason] = refused.get(m.reason, 0) + 1
+    by, baseline, tables = question.leave_out, question.baseline, question.tables
+    if by and baseline is not None:
+        raise InputError("takes no --baseline", key="--leave-out", value=by)
+    if by and by not in GROUPS:
+        raise InputError(f"must be one of {', '.join(GROUPS)}", key="--leave-out", value=by)
+    other = None if baseline is None else read_baseline(baseline)
+    left_out: list[LeftOut] = []
+    with progress_line(question.quiet or question.json) as progress:
+        records, answers = _answered(tables, question.seed, progress)
+        if by:
+            other = _times_by_id(answers)
+            answers, left_out = held_out(
+                records, by=by, file=str(tables[0]), seed=question.seed, progress=progress
+            )
+    measured, unusable = measurements(records, answers)
+    if not measured:
+        rule = next(iter(unusable), "has no rows")
+        raise InputError(f"holds no measurement to score: {rule}", file=tables[0])
+    refused = Counter(m.reason for m in measured if m.reason is not None)
+    return ScoredRuns(
+        inputs=inputs_of(question),
+        table_rows=len(records),
+        overall=summary(measured),
+        slices=slices(measured),
+        parts=[row for quantity in QUANTITIES for row in parts(measured, quantity)],
+        gathered=[row for quantity in QUANTITIES for row in gathered(measured, quantity)],
+        refused=[
+            RefusedMeasurements(reason=reason, measurements=count)
+            for reason, count in _by_count(refused)
+        ],
+        unusable=[UnusableRows(reason=reason, rows=count) for reason, count in _by_count(unusable)],
+        common=[] if other is None else beside(measured, other),
+        measurements=[_measurement_row(m) for m in measured],
+        left_out=left_out,
+    )
+
+
+def _answered(
+    tables: Sequence[Path], seed: int, progress: Callable[[str], None]
+) -> tuple[Records, list[RowAnswer]]:
+    """Rows of all tables and their answers."""
+    more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
+    records: Records = []
+    answers: list[RowAnswer] = []
+    for table in tables:
+        own = read_records(table, more=more)
+        progress(f"answering {len(own)} rows of {table.name}")
+        records += own
+        answers += answer_rows(own, file=str(table), seed=seed)
+    return records, answers
+
+
+def _times_by_id(answers: Sequence[RowAnswer]) -> Predicted:
+    """Answered milliseconds by id and quantity."""
+    pairs = {a.id: {"tpot": a.tpot_ms, "ttft": a.ttft_ms} for a in answers}
     return {
-        "inputs": inputs,
-        "table_rows": rows,
-        "overall": summary(measured),
-        "slices": slices(measured),
-        "parts": [row for q in QUANTITIES for row in parts(measured, q)],
-        "gathered": [{"quantity": q, **row} for q in QUANTITIES for row in gathered(measured, q)],
-        "refused": [{"reason": reason, "measurements": n} for reason, n in _by_count(refused)],
-        "unusable": [{"reason": reason, "rows": n} for reason, n in _by_count(unusable)],
-        "common": [] if other is None else beside(measured, other),
-        "measurements": [_row(m) for m in measured],
+        name: {q: v for q, v in times.items() if v is not None} for name, times in pairs.items()
     }
 
 
@@ -53,19 +101,21 @@ def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _row(m: PublishedMeasurement) -> Json:
-    """A measurement with its answer; times in milliseconds."""
-    row: Json = {"ids": list(m.ids), **m.place, "reason": m.reason}
-    for quantity, pair in (("tpot", m.tpot), ("ttft", m.ttft)):
-        row |= _times(quantity, pair) | {
-            f"{quantity}_share_ratio": dict(m.shares.get(quantity, {}))
-        }
-    return row
-
-
-def _times(quantity: str, pair: ComparedTime | None) -> Json:
-    return {
-        f"measured_{quantity}_ms": None if pair is None else pair.measured_ms,
-        f"{quantity}_ms": None if pair is None else pair.predicted_ms,
-        f"{quantity}_ms_interval": None if pair is None else pair.interval_ms,
+def _measurement_row(m: PublishedMeasurement) -> MeasurementRow:
+    place: dict[str, Any] = {
+        "class_" if name == "class" else name: value for name, value in m.place.items()
     }
+    tpot, ttft = m.tpot, m.ttft
+    return MeasurementRow(
+        ids=m.ids,
+        **place,
+        reason=m.reason,
+        measured_tpot_ms=None if tpot is None else tpot.measured_ms,
+        tpot_ms=None if tpot is None else tpot.predicted_ms,
+        tpot_ms_interval=None if tpot is None else tpot.interval_ms,
+        tpot_share_ratio=m.shares.get("tpot", {}),
+        measured_ttft_ms=None if ttft is None else ttft.measured_ms,
+        ttft_ms=None if ttft is None else ttft.predicted_ms,
+        ttft_ms_interval=None if ttft is None else ttft.interval_ms,
+        ttft_share_ratio=m.shares.get("ttft", {}),
+    )

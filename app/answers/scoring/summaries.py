@@ -4,14 +4,13 @@ Counts, signed bias, median, mean and 90th percentile of errors, and how often a
 intervals hold what was measured. Leaves out why (`app.answers.scoring.mechanisms`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from app.answers.scoring.measured import QUANTITIES, ComparedTime, PublishedMeasurement
+from app.answers.scoring.measured import ComparedTime, PublishedMeasurement
+from app.answers.scoring.rows import BaselineErrors, OverallErrors, SliceErrors, TimeErrors
 
 SLICES = (
     "engine",
@@ -25,23 +24,19 @@ SLICES = (
     "version",
     "setting",
 )
-Json = dict[str, Any]
 Predicted = Mapping[str, Mapping[str, float]]
 
 
-def errors(pairs: Sequence[ComparedTime]) -> Json | None:
+def errors(pairs: Sequence[ComparedTime]) -> TimeErrors | None:
     """Errors of answers; None where there is nothing to compare.
-
-    `bias_ratio` is the median of predicted over measured, minus one; the others are of its size
-    without the sign. `width_ratio` is the median of the interval's upper over its lower end.
 
     Example:
         >>> low = ComparedTime(measured_ms=10.0, predicted_ms=9.0, interval_ms=(8.0, 10.5))
         >>> high = ComparedTime(measured_ms=10.0, predicted_ms=12.0, interval_ms=(8.0, 10.5))
         >>> found = errors([low, high])
-        >>> found["measurements"], round(found["bias_ratio"], 3), round(found["mean_error_ratio"], 3)
+        >>> found.measurements, round(found.bias_ratio, 3), round(found.mean_error_ratio, 3)
         (2, 0.05, 0.15)
-        >>> found["coverage_ratio"], found["width_ratio"]
+        >>> found.coverage_ratio, found.width_ratio
         (1.0, 1.3125)
     """
     if not pairs:
@@ -53,41 +48,54 @@ def errors(pairs: Sequence[ComparedTime]) -> Json | None:
         for p in held
         if p.interval_ms is not None and p.interval_ms[0] > 0
     ]
-    return {
-        "measurements": len(pairs),
-        "bias_ratio": float(np.median(signed)),
-        "median_error_ratio": float(np.median(abs(signed))),
-        "mean_error_ratio": float(abs(signed).mean()),
-        "p90_error_ratio": float(np.quantile(abs(signed), 0.9)),
-        "coverage_ratio": sum(pair.inside for pair in held) / len(held) if held else None,
-        "width_ratio": float(np.median(widths)) if widths else None,
-    }
+    return TimeErrors(
+        measurements=len(pairs),
+        bias_ratio=float(np.median(signed)),
+        median_error_ratio=float(np.median(abs(signed))),
+        mean_error_ratio=float(abs(signed).mean()),
+        p90_error_ratio=float(np.quantile(abs(signed), 0.9)),
+        coverage_ratio=sum(pair.inside for pair in held) / len(held) if held else None,
+        width_ratio=float(np.median(widths)) if widths else None,
+    )
 
 
-def summary(measured: Sequence[PublishedMeasurement]) -> Json:
+def summary(measured: Sequence[PublishedMeasurement]) -> OverallErrors:
     """Counts of measurements and their errors by quantity."""
-    return {
-        "measurements": len(measured),
-        "answered": sum(m.reason is None for m in measured),
-        **{q: errors([pair for m in measured if (pair := m.compared(q))]) for q in QUANTITIES},
-    }
+    whole = _slice("all", "all", measured)
+    return OverallErrors(
+        measurements=whole.measurements,
+        answered=whole.answered,
+        tpot=whole.tpot,
+        ttft=whole.ttft,
+    )
 
 
-def slices(measured: Sequence[PublishedMeasurement]) -> list[Json]:
+def _slice(name: str, value: str, measured: Sequence[PublishedMeasurement]) -> SliceErrors:
+    return SliceErrors(
+        slice=name,
+        value=value,
+        measurements=len(measured),
+        answered=sum(m.reason is None for m in measured),
+        tpot=errors([pair for m in measured if (pair := m.compared("tpot"))]),
+        ttft=errors([pair for m in measured if (pair := m.compared("ttft"))]),
+    )
+
+
+def slices(measured: Sequence[PublishedMeasurement]) -> list[SliceErrors]:
     """A summary for every value of every slice, values with more measurements first; overall is the
     first row.
     """
-    rows: list[Json] = [{"slice": "all", "value": "all", **summary(measured)}]
+    rows = [_slice("all", "all", measured)]
     for name in SLICES:
         values: dict[str, list[PublishedMeasurement]] = {}
         for m in measured:
             values.setdefault(m.place[name], []).append(m)
         ordered = sorted(values.items(), key=lambda item: (-len(item[1]), item[0]))
-        rows += [{"slice": name, "value": value, **summary(own)} for value, own in ordered]
+        rows += [_slice(name, value, own) for value, own in ordered]
     return rows
 
 
-def beside(measured: Sequence[PublishedMeasurement], other: Predicted) -> list[Json]:
+def beside(measured: Sequence[PublishedMeasurement], other: Predicted) -> list[SliceErrors]:
     """Slices of the measurements that both answer, each with the other's errors under `baseline`.
 
     Args:
@@ -95,14 +103,14 @@ def beside(measured: Sequence[PublishedMeasurement], other: Predicted) -> list[J
         other: milliseconds by id of a row, then by quantity.
     """
     pairs = [
-        (m, theirs)
+        (m, of_other)
         for m in measured
-        if (theirs := _of_other(m, other)) is not None and m.reason is None
+        if (of_other := _of_other(m, other)) is not None and m.reason is None
     ]
-    ours, those = slices([m for m, _ in pairs]), slices([theirs for _, theirs in pairs])
+    ours, theirs = slices([m for m, _ in pairs]), slices([of_other for _, of_other in pairs])
     return [
-        mine | {"baseline": {q: other_row[q] for q in QUANTITIES}}
-        for mine, other_row in zip(ours, those, strict=True)
+        replace(row, baseline=BaselineErrors(tpot=errors_of_other.tpot, ttft=errors_of_other.ttft))
+        for row, errors_of_other in zip(ours, theirs, strict=True)
     ]
 
 
@@ -112,7 +120,7 @@ def _of_other(m: PublishedMeasurement, other: Predicted) -> PublishedMeasurement
     """
     pairs: dict[str, ComparedTime | None] = {}
     for quantity, own in (("tpot", m.tpot), ("ttft", m.ttft)):
-        values = [v for each in m.ids if (v := other.get(each, {}).get(quantity)) is not None]
+        values = [v for name in m.ids if (v := other.get(name, {}).get(quantity)) is not None]
         pairs[quantity] = (
             None
             if own is None or not values

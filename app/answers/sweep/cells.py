@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.answers.sweep.file import Sweep
+from app.answers.sweep.table import SweepCell
 
 MOST_POINTS = 512
 """Batches and contexts of a group that are evaluated together."""
@@ -40,16 +41,18 @@ class CellGroup:
     drafter: str
     recorded: bool
 
-    @property
-    def keys(self) -> dict[str, Any]:
-        """What its rows have in common."""
-        return {
-            "model": self.model,
-            "device": self.device,
-            "engine": self.engine,
-            "tensor_parallel": self.tensor_parallel,
-            "drafter": self.drafter,
-        }
+    def cell(self, batch: int, context: int) -> SweepCell:
+        """A cell of the group, without an answer."""
+        return SweepCell(
+            model=self.model,
+            device=self.device,
+            engine=self.engine,
+            tensor_parallel=self.tensor_parallel,
+            drafter=self.drafter,
+            batch=batch,
+            context=context,
+            feasible=False,
+        )
 
 
 class Cells:

@@ -5,8 +5,6 @@ node where that is not so refuses, rather than answer otherwise. Tables come bac
 which writes them. Leaves out how a cluster is started.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -15,16 +13,15 @@ from contextlib import redirect_stdout
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from app.answers.sweep.evaluate import SweepEvaluation
 from app.answers.sweep.file import Sweep, SweepFile
 from app.answers.sweep.worker import PART
 from hardware_profiles.errors import InputError, RooftreeError
-
-if TYPE_CHECKING:
-    from app.answers.sweep.evaluate import SweepEvaluation
+from traces.storage.parquet_files import write_parquet
 
 MOST_TRIES = 3  # times that a shard is begun again where its process or its node dies
 QUEUED = 4  # shards that are asked for at once, a processor of the cluster
@@ -59,8 +56,6 @@ def _computed(
     ray: Any, address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
 ) -> Iterator[int]:
     """See `computed_on_ray`."""
-    from traces.storage.parquet_files import write_parquet
-
     try:
         ray.init(
             address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True
@@ -108,8 +103,6 @@ def shard_stream(question: str, shard: int) -> bytes:
 @lru_cache(maxsize=1)
 def _evaluation(question: str) -> SweepEvaluation:
     """What a process of a node remembers of one sweep."""
-    from app.answers.sweep.evaluate import SweepEvaluation
-
     asked = json.loads(question)
     sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
     if sweep.digest(asked["seed"]) != asked["digest"]:

@@ -4,9 +4,7 @@ Cells are the same where model, device, engine, tensor-parallel devices, drafter
 are. Leaves out why they moved; both files say which release and which lists they are of.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from app.answers.sweep.rows import LoneCell, MovedCell
 from app.answers.sweep.table import KEYS, schema
 from hardware_profiles.errors import InputError
 from traces.storage.parquet_files import opened_parquet
@@ -23,26 +22,17 @@ RATES = ("tokens_per_s", "plain_tokens_per_s", "speedup")
 _SAID = ("feasible", "reason", "topology", "draft_tokens", *RATES)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepComparison:
-    """What lies between two sweeps.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Differences:
+    """What lies between two sweeps; `app.answers.sweep.rows.SweepComparison` says what each is."""
 
-    Args:
-        moved: cells of both, largest change first: those with an answer in one alone, then by the
-            largest of the three rates' changes. A row has the keys, the values of both (`_old`,
-            `_new`), and the changes (`_change_ratio`, new over old less 1).
-        appeared: cells of the new one alone.
-        disappeared: cells of the old one alone.
-        same: cells of both that moved by no more than the threshold.
-    """
-
-    moved: Sequence[Mapping[str, Any]]
-    appeared: Sequence[Mapping[str, Any]]
-    disappeared: Sequence[Mapping[str, Any]]
+    moved: Sequence[MovedCell]
+    appeared: Sequence[LoneCell]
+    disappeared: Sequence[LoneCell]
     same: int
 
 
-def compare(old: Path, new: Path, *, threshold: float) -> SweepComparison:
+def compare(old: Path, new: Path, *, threshold: float) -> Differences:
     """Compare two sweeps cell by cell.
 
     Args:
@@ -74,13 +64,20 @@ def compare(old: Path, new: Path, *, threshold: float) -> SweepComparison:
     sizes = np.where(switched, np.inf, sizes)
     places = np.flatnonzero(sizes > threshold)
     order = places[np.argsort(-sizes[places], kind="stable")]
-    moved = both.take(pa.array(order)).to_pylist()
-    for row, place in zip(moved, order.tolist(), strict=True):
-        row |= {f"{name}_change_ratio": _finite(change[place]) for name, change in changes.items()}
-    return SweepComparison(
+    moved = [
+        MovedCell(
+            **row,
+            tokens_per_s_change_ratio=_finite(changes["tokens_per_s"][place]),
+            plain_tokens_per_s_change_ratio=_finite(changes["plain_tokens_per_s"][place]),
+            speedup_change_ratio=_finite(changes["speedup"][place]),
+        )
+        for row, place in zip(both.take(pa.array(order)).to_pylist(), order.tolist(), strict=True)
+    ]
+    appeared, disappeared = alone
+    return Differences(
         moved=_sorted(moved, sizes[order]),
-        appeared=_listed(alone[0]),
-        disappeared=_listed(alone[1]),
+        appeared=_lone(appeared, "appeared"),
+        disappeared=_lone(disappeared, "disappeared"),
         same=both.num_rows - len(moved),
     )
 
@@ -125,14 +122,15 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _sorted(rows: list[dict[str, Any]], sizes: Any) -> list[dict[str, Any]]:
-    """Rows by size, those alike by their keys: a join leaves no order."""
+def _sorted(cells: Sequence[MovedCell], sizes: Any) -> list[MovedCell]:
+    """Cells by size, those alike by their keys: a join leaves no order."""
     ranked = sorted(
-        zip(sizes.tolist(), rows, strict=True),
-        key=lambda pair: (-pair[0], *(pair[1][k] for k in KEYS)),
+        zip(sizes.tolist(), cells, strict=True),
+        key=lambda pair: (-pair[0], *(getattr(pair[1], key) for key in KEYS)),
     )
-    return [row for _, row in ranked]
+    return [cell for _, cell in ranked]
 
 
-def _listed(table: pa.Table) -> list[dict[str, Any]]:
-    return list(table.sort_by([(name, "ascending") for name in KEYS]).to_pylist())
+def _lone(table: pa.Table, what: str) -> list[LoneCell]:
+    rows = table.sort_by([(name, "ascending") for name in KEYS]).to_pylist()
+    return [LoneCell(what=what, **row) for row in rows]

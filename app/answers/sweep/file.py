@@ -4,63 +4,79 @@ A YAML mapping of lists; their product is the cells. Names, formats and numbers 
 anything is computed. Leaves out the cells themselves (`cells`) and what they answer (`evaluate`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 
+from app.questions import fields
+from app.questions.field import row_of
+from app.questions.groups import PlacedOptions
+from app.questions.predict import PredictQuestion
+from app.questions.values import MOST, whole_numbers
+from costmodel.architectures.library import load_model
 from costmodel.configuration.deployment import MOST_DEVICES
+from costmodel.engine_library import load_engine
 from costmodel.optimizers.drafters.named_drafters import drafter_source, slug_of
-from costmodel.optimizers.drafters.sources import trace_source
+from costmodel.optimizers.drafters.sources import Source, trace_source
 from hardware_profiles.errors import InputError, UnknownNameError, joined
+from hardware_profiles.loader import load_device
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
 from hardware_profiles.refusals import refusal
-from traces.library import trace_file
+from traces.library import is_confidence, trace_file
 
 MOST_FILE_BYTES = 1 << 20
 MOST_ENTRIES = 10_000
 MOST_CELLS = 5_000_000
-MOST_TOKENS = 100_000_000
 
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
 Devices = Annotated[int, Field(strict=True, ge=1, le=MOST_DEVICES)]
-Requests = Annotated[int, Field(strict=True, ge=1, le=MOST_TOKENS)]
-Tokens = Annotated[int, Field(strict=True, ge=0, le=MOST_TOKENS)]
-_SOME = Field(min_length=1, max_length=MOST_ENTRIES)
-_ANY = Field(max_length=MOST_ENTRIES)
+Requests = Annotated[int, Field(strict=True, ge=1, le=MOST)]
+Tokens = Annotated[int, Field(strict=True, ge=0, le=MOST)]
+
+
+def _list_of(hint: Any, *, least: int = 1) -> FieldInfo:
+    """A list of what an option of `predict` takes, with the option's meaning.
+
+    Args:
+        hint: of the option, in `app.questions.fields`.
+        least: entries.
+    """
+    info: FieldInfo = Field(
+        min_length=least, max_length=MOST_ENTRIES, description=row_of(hint).meaning
+    )
+    return info
 
 
 class SweepFile(BaseModel):
-    """The lists of a sweep, each of what the option of `predict` takes.
-
-    Attributes:
-        models: targets, `--model`.
-        devices: `--device`.
-        engines: `--engine`.
-        tensor_parallel: devices that share the model, `--tp`.
-        drafters: `METHOD[:SOURCE]`, `--drafter`.
-        traces: recordings or counters that name their method, `--trace`; each is one more drafter.
-        batches: requests, `--batch`.
-        contexts: cached tokens per request, `--context`.
+    """The lists of a sweep, each of what the option of `predict` takes and with its default; every
+    trace is one more drafter.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    models: Annotated[tuple[Name, ...], _SOME]
-    devices: Annotated[tuple[Name, ...], _SOME] = ("h100-sxm",)
-    engines: Annotated[tuple[Name, ...], _SOME] = ("vllm",)
-    tensor_parallel: Annotated[tuple[Devices, ...], _SOME] = (1,)
-    drafters: Annotated[tuple[Name, ...], _ANY] = ()
-    traces: Annotated[tuple[Name, ...], _ANY] = ()
-    batches: Annotated[tuple[Requests, ...], _SOME] = (1, 8, 64)
-    contexts: Annotated[tuple[Tokens, ...], _SOME] = (1024,)
+    models: Annotated[tuple[Name, ...], _list_of(fields.Model)]
+    devices: Annotated[tuple[Name, ...], _list_of(fields.Device)] = (PlacedOptions.device,)
+    engines: Annotated[tuple[Name, ...], _list_of(fields.Engine)] = (PlacedOptions.engine,)
+    tensor_parallel: Annotated[tuple[Devices, ...], _list_of(fields.TensorParallel)] = (
+        PlacedOptions.tp,
+    )
+    drafters: Annotated[tuple[Name, ...], _list_of(fields.Drafters, least=0)] = ()
+    traces: Annotated[tuple[Name, ...], _list_of(fields.Trace, least=0)] = ()
+    batches: Annotated[tuple[Requests, ...], _list_of(fields.Batch)] = tuple(
+        whole_numbers(PredictQuestion.batch, "--batch", least=1)
+    )
+    contexts: Annotated[tuple[Tokens, ...], _list_of(fields.Context)] = tuple(
+        whole_numbers(PredictQuestion.context, "--context", least=0)
+    )
 
     @field_validator("*")
     @classmethod
@@ -99,19 +115,17 @@ class Sweep:
         """What tells this sweep from any other: its lists, the seed, the release, and the files
         that it names.
         """
-        from importlib.metadata import version
-
         lists = self.lists
         named = [*lists.models, *lists.devices, *lists.engines, *lists.traces]
         named += [text.partition(":")[2] for text in lists.drafters]
         files = {text: _file_digest(Path(self.place(text))) for text in named if text}
-        asked = {
+        identity = {
             "lists": lists.model_dump(mode="json"),
             "seed": seed,
             "version": version("rooftree"),
             "files": files,
         }
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def read_sweep(path: str | Path) -> Sweep:
@@ -124,9 +138,8 @@ def read_sweep(path: str | Path) -> Sweep:
         InputError: absent, too large, no regular file, no YAML, an unknown key, a value out of
             range, a name that nothing carries, or more cells than fit a file.
     """
-    given = _read(Path(path))
     try:
-        lists = SweepFile.model_validate(given)
+        lists = SweepFile.model_validate(_read(Path(path)))
     except ValidationError as error:
         raise refusal(error, SweepFile, path) from None
     sweep = Sweep(lists=lists, folder=Path(path).resolve().parent)
@@ -141,26 +154,21 @@ def read_sweep(path: str | Path) -> Sweep:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    import yaml
-
     try:
-        given = yaml.safe_load(read_bounded(path, MOST_FILE_BYTES))
+        content = yaml.safe_load(read_bounded(path, MOST_FILE_BYTES))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
-    if not isinstance(given, dict):
+    if not isinstance(content, dict):
         raise InputError(
-            "must hold lists such as models and devices", file=path, value=type(given).__name__
+            "must hold lists such as models and devices", file=path, value=type(content).__name__
         )
-    return {str(key): value for key, value in given.items()}
+    return {str(key): value for key, value in content.items()}
 
 
 def _check_names(sweep: Sweep, path: str | Path) -> None:
     """Refuse names that nothing carries, all of them at once; what only does not go together is a
     cell's reason.
     """
-    from costmodel.architectures.library import load_model
-    from costmodel.engine_library import load_engine
-    from hardware_profiles.loader import load_device
 
     def drafter(text: str) -> None:
         method, separator, _ = text.partition(":")
@@ -186,14 +194,12 @@ def _check_names(sweep: Sweep, path: str | Path) -> None:
         raise joined(wrong)
 
 
-def recorded_source(name: str) -> Any:
+def recorded_source(name: str) -> Source:
     """The drafter that a trace names itself.
 
     Raises:
         InputError: no trace, or one that names no method.
     """
-    from traces.library import is_confidence
-
     file = trace_file(name)
     if is_confidence(file):
         rule = (

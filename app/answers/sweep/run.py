@@ -5,8 +5,6 @@ are there. Leaves out what a shard holds (`evaluate`) and the processes that com
 (`workers`).
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
@@ -22,13 +20,14 @@ import pyarrow.parquet as pq
 
 from app.answers.sweep.cells import Cells
 from app.answers.sweep.cluster import computed_on_ray
+from app.answers.sweep.evaluate import SweepEvaluation
 from app.answers.sweep.file import Sweep
 from app.answers.sweep.table import COLUMNS, SCHEMA_VERSION, schema
 from app.answers.sweep.worker import PART, asked_of
 from app.answers.sweep.workers import computed_by_processes, cores
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, whole_file
-from traces.storage.parquet_files import ROW_GROUP_ROWS, opened_parquet
+from traces.storage.parquet_files import ROW_GROUP_ROWS, opened_parquet, write_parquet
 
 BEGUN = "sweep.json"
 DIGEST = "rooftree.sweep.digest"
@@ -137,9 +136,6 @@ def _computed(
             asked_of(sweep, seed) | {"parts": str(parts)}, left, workers
         )
         return
-    from app.answers.sweep.evaluate import SweepEvaluation
-    from traces.storage.parquet_files import write_parquet
-
     evaluation = SweepEvaluation(sweep, seed)
     for shard in left:
         write_parquet(evaluation.shard(shard), parts / PART.format(shard))

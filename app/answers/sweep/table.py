@@ -1,77 +1,80 @@
-"""What does a row of a sweep say? Column names, types and units.
+"""What does a row of a sweep say? A record whose attributes are the columns of its file.
 
 Names and units are those of `predict --json`; ends of 80 % intervals stand as `_low` and `_high`,
 as in its CSV.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
-KEYS = ("model", "device", "engine", "tensor_parallel", "drafter", "batch", "context")
-_TEXTS = (
-    "model",
-    "device",
-    "engine",
-    "drafter",
-    "reason",
-    "method",
-    "topology",
-    "tree",
-    "limit",
-    "remark",
-    "acceptance_kind",
-    "acceptance_source",
-    "acceptance_label",
-    "draft_model",
-    "fidelity",
-    "constants_from",
-    "overhead_source",
-)
-_WHOLE = ("tensor_parallel", "batch", "context", "draft_tokens")
-_TRUE = ("feasible", "acceptance_borrowed", "device_calibrated")
+from app.answers.answer import Column, Row
 
-COLUMNS = (
-    *KEYS,
-    "feasible",
-    "reason",
-    "method",
-    "topology",
-    "draft_tokens",
-    "tree",
-    "tokens_per_step",
-    "tokens_per_step_low",
-    "tokens_per_step_high",
-    "step_s",
-    "step_s_low",
-    "step_s_high",
-    "plain_tokens_per_s",
-    "tokens_per_s",
-    "tokens_per_s_low",
-    "tokens_per_s_high",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "ttft_s",
-    "tpot_s",
-    "memory_bytes",
-    "limit",
-    "remark",
-    "acceptance_kind",
-    "acceptance_source",
-    "acceptance_label",
-    "acceptance_borrowed",
-    "draft_model",
-    "fidelity",
-    "device_calibrated",
-    "constants_from",
-    "overhead_source",
-)
+SCHEMA_VERSION = 1
+
+_Low = Annotated[float | None, Column("Lower end of its 80 % interval.")]
+_High = Annotated[float | None, Column("Upper end of its 80 % interval.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellKeys(Row):
+    """Which cell of a sweep; two sweeps have the same cell where all of these are equal."""
+
+    model: Annotated[str, Column("Target, as the lists name it.")]
+    device: Annotated[str, Column("As the lists name it.")]
+    engine: Annotated[str, Column("As the lists name it.")]
+    tensor_parallel: Annotated[int, Column("Devices that share every layer.", "tp")]
+    drafter: Annotated[str, Column("`METHOD[:SOURCE]`, a trace, or `plain-decoding`.")]
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepCell(CellKeys):
+    """A cell with its best draft, or with the reason why there is none."""
+
+    feasible: Annotated[bool, Column("Whether there is an answer.")]
+    reason: Annotated[str | None, Column("Why there is none.")] = None
+    method: Annotated[str | None, Column("Decoding method.")] = None
+    topology: Annotated[str | None, Column("`off`, `chain`, `tree` or `dynamic_tree`.")] = None
+    draft_tokens: Annotated[int | None, Column("Per request and step.", "K")] = None
+    tree: Annotated[str | None, Column("The draft tree as JSON.")] = None
+    tokens_per_step: Annotated[float | None, Column("Emitted per request and step.")] = None
+    tokens_per_step_low: _Low = None
+    tokens_per_step_high: _High = None
+    step_s: Annotated[float | None, Column("A step.", unit="s")] = None
+    step_s_low: _Low = None
+    step_s_high: _High = None
+    plain_tokens_per_s: Annotated[float | None, Column("Of plain decoding.")] = None
+    tokens_per_s: Annotated[float | None, Column("Of all requests.", "tokens/s")] = None
+    tokens_per_s_low: _Low = None
+    tokens_per_s_high: _High = None
+    speedup: Annotated[float | None, Column("Against plain decoding.")] = None
+    speedup_low: _Low = None
+    speedup_high: _High = None
+    ttft_s: Annotated[float | None, Column("Time to first token without load.", unit="s")] = None
+    tpot_s: Annotated[float | None, Column("Time per output token.", unit="s")] = None
+    memory_bytes: Annotated[float | None, Column("That a device needs.", unit="bytes")] = None
+    limit: Annotated[str | None, Column("What bounds the step.")] = None
+    remark: Annotated[str | None, Column("What was assumed of the drafts.")] = None
+    acceptance_kind: Annotated[str | None, Column("How acceptance is known.")] = None
+    acceptance_source: Annotated[str | None, Column("Where it stands.")] = None
+    acceptance_label: Annotated[str | None, Column("What it is called.")] = None
+    acceptance_borrowed: Annotated[bool | None, Column("Whether of another model.")] = None
+    draft_model: Annotated[str | None, Column("Model that drafts.")] = None
+    fidelity: Annotated[str | None, Column("`measured`, `calibrated` or `datasheet`.")] = None
+    device_calibrated: Annotated[
+        bool | None, Column("Whether the device's own kernels were measured.")
+    ] = None
+    constants_from: Annotated[str | None, Column("Whose kernels stand in for its own.")] = None
+    overhead_source: Annotated[str | None, Column("Of the engine's overheads.")] = None
+
+
+KEYS = tuple(CellKeys.__dataclass_fields__)
+COLUMNS = tuple(SweepCell.__dataclass_fields__)
 
 
 def schema(metadata: Mapping[str, str] | None = None) -> pa.Schema:
@@ -80,21 +83,22 @@ def schema(metadata: Mapping[str, str] | None = None) -> pa.Schema:
     Args:
         metadata: of the file.
     """
-    kinds = (
-        dict.fromkeys(_TEXTS, pa.string())
-        | dict.fromkeys(_WHOLE, pa.int64())
-        | dict.fromkeys(_TRUE, pa.bool_())
-    )
+    stored = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), float: pa.float64()}
+    hints = get_type_hints(SweepCell)
     return pa.schema(
-        [(name, kinds.get(name, pa.float64())) for name in COLUMNS], metadata=dict(metadata or {})
+        [(name, stored[(get_args(hints[name]) or (hints[name],))[0]]) for name in COLUMNS],
+        metadata=dict(metadata or {}),
     )
 
 
-def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as a table; what a row does not have is null."""
+def table_of(cells: Sequence[SweepCell]) -> pa.Table:
+    """Cells as a table; what a cell does not have is null."""
     form = schema()
     return pa.table(
-        [_column([row.get(name) for row in rows], form.field(name).type) for name in COLUMNS],
+        [
+            _column([getattr(cell, name) for cell in cells], form.field(name).type)
+            for name in COLUMNS
+        ],
         schema=form,
     )
 
@@ -121,5 +125,5 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         numbers = [0 if value is None else value for value in values]
         buffers += [np.array(numbers, dtype=np.int64 if kind == pa.int64() else np.float64)]
     return pa.Array.from_buffers(
-        kind, len(values), [pa.py_buffer(each) for each in buffers], int((~known).sum())
+        kind, len(values), [pa.py_buffer(buffer) for buffer in buffers], int((~known).sum())
     )

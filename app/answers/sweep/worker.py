@@ -29,6 +29,7 @@ def asked_of(sweep: Sweep, seed: int) -> dict[str, Any]:
 def main() -> int:
     """Compute the shards that are named on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep decides what an interrupt means
+    # loaded only now: an interrupt while modules are loading would end in a traceback
     from app.answers.sweep.evaluate import SweepEvaluation
     from traces.storage.parquet_files import write_parquet
 

@@ -4,18 +4,15 @@ and what to load.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.answers.deployables import Deployable
     from app.cli.cell_answers import CellAnswer
     from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.schedule import Schedule
     from costmodel.optimizers.search import Cell, Choice, MethodSchedule
 
-_WIDEST = 100
 _RANGES = 8  # of a schedule that are said; files hold all
 
 
@@ -37,8 +34,8 @@ def print_answers(
         explain: say why each choice is the best and not its neighbours.
     """
     from app.answers.cells import several
+    from app.answers.deployables import file_lines
     from app.questions.values import milliseconds
-    from app.render.html.page import plots_available
     from app.render.text import say
     from costmodel.answers.workload import Limits
 
@@ -70,8 +67,8 @@ def print_answers(
     print_counters(answers[0].body.get("counters"))
     print_answer(answers[0].answer)
     if out is not None:
-        page = out / "report.html" if plots_available() else None
-        print_files(answers[0].entries, answers[0].body["exports"], out, page)
+        for line in file_lines(answers[0].entries, out):
+            say(line)
 
 
 def print_neighbours(cells: Sequence[Mapping[str, Any]], name: str) -> None:
@@ -447,39 +444,7 @@ def _against_table(answer: "Recommendation", scheduled: "MethodSchedule") -> lis
 
 
 def _say(text: str) -> None:
+    from app.answers.sentences import folded
     from app.render.text import say
 
-    say(fill(text, _WIDEST, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
-
-
-def print_files(
-    entries: "Sequence[Deployable]",
-    written: Mapping[str, Sequence[str]],
-    out: Path,
-    page: Path | None,
-) -> None:
-    """What every engine loads, and where the answer and its page lie.
-
-    Args:
-        entries: one per engine.
-        written: paths by engine.
-        out: folder of the answer.
-        page: the report; None where it could not be drawn.
-    """
-    from app.render.text import say
-
-    for entry in entries:
-        if entry.result is None:
-            say(f"{entry.engine}: nothing to load ({entry.reason})")
-        else:
-            say(
-                f"{entry.engine} {entry.result.version}, {entry.content}:"
-                f" {', '.join(written[entry.engine])}"
-            )
-            if entry.reason:
-                _say(f"  not the fastest found: {entry.reason}")
-            for note in entry.result.notes:
-                if note.startswith(("replace ", "no draft model")):
-                    _say(f"  {note}")
-    say(f"answer: {out / 'recommendation.json'}")
-    say(f"report: {page or 'not written, because plotly is missing (pip install rooftree[app])'}")
+    say(folded(text))

@@ -1,38 +1,14 @@
-"""`optimize`: which configuration to run, ranked with intervals, and the files that engines
-load.
-"""
+"""`optimize` over drafters, draft lengths, trees and batches, ranked with intervals."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from app.cli.output import Answered
-from app.cli.verbs.optimize_joint import Joint
-from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, refuse_drafting
-from app.questions.field import Field, Group
-from app.questions.fields import (
-    Batch,
-    Context,
-    Csv,
-    Data,
-    DraftShapes,
-    DraftTokens,
-    Expert,
-    Fidelity,
-    Json,
-    ModelOrTraces,
-    Pipeline,
-    Quiet,
-    Seed,
-    SloTpot,
-    SloTtft,
-    StopRule,
-)
-from app.questions.groups import AcceptanceOptions, DraftingOptions, RefiningOptions, StoredOptions
+from app.questions.groups import AcceptanceOptions, DraftingOptions, StoredOptions, values_in
+from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
 from app.questions.resolve.asked import asked
-from app.questions.resolve.refining import refines
 from app.questions.resolve.unnamed import DEFAULT_TREES, beside_own, unnamed
 from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 
@@ -45,140 +21,35 @@ if TYPE_CHECKING:
     from costmodel.optimizers.recommend import Recommendation
     from traces.importers.engines.running import Running
 
-DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
-DEFAULT_OUT = Path("rooftree-out")
 
-
-def optimize(
-    placed: StoredOptions,
-    drafting: DraftingOptions,
-    accepted: AcceptanceOptions,
-    refining: RefiningOptions,
-    joint: Joint,
-    after: Annotated[
-        Path | None,
-        Field(
-            "The second scrape of --metrics.",
-            Group.WORKLOAD,
-            placeholder="[AFTER]",
-            argument=True,
-        ),
-    ] = None,
-    model: ModelOrTraces = "",
-    trace: Annotated[
-        list[Path] | None,
-        Field("Acceptance trace; repeat to compare methods.", Group.DRAFTING),
-    ] = None,
-    metrics: Annotated[
-        list[Path] | None,
-        Field(
-            (
-                "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
-                " twice, or once for all "
-                "since it started: should the draft length that runs be changed, and what should be"
-                " measured next?"
-            ),
-            Group.WORKLOAD,
-            placeholder="BEFORE [AFTER]",
-        ),
-    ] = None,
-    method: Annotated[
-        str,
-        Field(
-            "Method of stated acceptance, of traces that name none or have such a drafter.",
-            Group.DRAFTING,
-            names="methods",
-        ),
-    ] = "",
-    batch: Batch = DEFAULT_BATCHES,
-    context: Context = "1024",
-    shape: DraftShapes = None,
-    draft_tokens: DraftTokens = None,
-    tree_nodes: Annotated[
-        str,
-        Field(
-            "Draft tokens of trees, static and dynamic, root excluded; 0 for none.",
-            Group.DRAFTING,
-        ),
-    ] = DEFAULT_TREES,
-    stop: StopRule = "",
-    slo_ttft: SloTtft = None,
-    slo_tpot: SloTpot = None,
-    quality_floor: Annotated[
-        float | None,
-        Field(
-            (
-                "Least share of tokens that masked blocks share with one token a pass, for a"
-                " --method that refines "
-                f"them; default {DEFAULT_FLOOR}."
-            ),
-            Group.LIMITS,
-        ),
-    ] = None,
-    pp: Pipeline = 1,
-    ep: Expert = 1,
-    dp: Data = 1,
-    fidelity: Fidelity = "calibrated",
-    out: Annotated[
-        Path | None, Field("Folder for engine files and the answer.", Group.OUTPUT)
-    ] = DEFAULT_OUT,
-    explain: Annotated[
-        bool,
-        Field(
-            "Say why each choice and not its neighbours: what they lose, and by what.",
-            Group.OUTPUT,
-        ),
-    ] = False,
-    csv: Csv = None,
-    seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> Answered:
+def search_drafts(asks: OptimizeQuestion) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
     from app.answers.cells import cells_of, names_of
     from app.cli.cell_answers import cell_answer, together
     from app.cli.progress import progress_line
-    from app.questions.places import require_folder
     from app.questions.resolve.counters import counters_source, running_engine, scrapes
     from costmodel.answers.workload import Limits
     from costmodel.draft_shape import read_stop
 
-    if out is not None:
-        require_folder(out)
-    deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
-    given = {
-        **asdict(placed),
-        **asdict(drafting),
-        "method": method,
-        "pp": pp,
-        "ep": ep,
-        "dp": dp,
-        "fidelity": fidelity,
+    accepted, method, model, out = asks, asks.method, asks.model, asks.out
+    batch, context, shape, stop = asks.batch, asks.context, asks.shape, asks.stop
+    slo_ttft, slo_tpot, seed = asks.slo_ttft, asks.slo_tpot, asks.seed
+    draft_tokens, tree_nodes, trace = asks.draft_tokens, asks.tree_nodes, asks.trace
+    deliver_as: dict[str, Any] = {
+        "json": asks.json,
+        "out": out,
+        "csv": asks.csv,
+        "quiet": asks.quiet,
     }
-    if refines(method, {**asdict(refining), "quality-floor": quality_floor}):
-        drafts = {
-            "shape": shape,
-            "draft_tokens": draft_tokens,
-            "stop": stop,
-            "slo_ttft": slo_ttft,
-            "slo_tpot": slo_tpot,
-        }
-        refuse_drafting({**asdict(drafting), "method": method, **drafts}, accepted)
-        options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
-        return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
-    if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
-        from app.cli.verbs.optimize_joint import DraftSources, full_search
-
-        lengths = draft_lengths(draft_tokens, least=1)
-        sources = DraftSources(
-            method=method,
-            trace=trace or (),
-            lengths=lengths,
-            trees=tree_nodes,
-            shapes=_shapes(shape, {"--draft-tokens": draft_tokens}, tree_nodes),
-        )
-        asks = {**given, "model": model, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "seed": seed}
-        return full_search(joint, asks, accepted, sources, deliver_as)
+    given = {
+        **values_in(StoredOptions, asks),
+        **values_in(DraftingOptions, asks),
+        "method": method,
+        "pp": asks.pp,
+        "ep": asks.ep,
+        "dp": asks.dp,
+        "fidelity": asks.fidelity,
+    }
     contexts, lengths = (
         whole_numbers(context, "--context", least=0),
         draft_lengths(draft_tokens, least=1),
@@ -186,7 +57,7 @@ def optimize(
     limits = Limits(
         ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot")
     )
-    running = running_engine(files, model) if (files := scrapes(metrics, after)) else None
+    running = running_engine(files, model) if (files := scrapes(asks.metrics, asks.after)) else None
     if running is not None:
         observed = counters_source(
             running, method_slug(method, "--method"), accepted.match_rate, lengths or ()
@@ -202,7 +73,7 @@ def optimize(
             if n
         ],
         "stop": read_stop(stop, key="--stop") if stop else None,
-        "shapes": _shapes(shape, {"--draft-tokens": draft_tokens, "--stop": stop}, tree_nodes),
+        "shapes": draft_shapes(asks, "draft_tokens", "stop"),
         "limits": limits,
         "drop_unfit": batch == DEFAULT_BATCHES,
         "seed": seed,
@@ -212,23 +83,23 @@ def optimize(
     needed = any(each.needs_recording for each in grid["shapes"] or ())
 
     def question(cell: dict[str, str]) -> "tuple[DecodingConfiguration, list[Source]]":
-        asks, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
+        chosen, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
         sources = named_sources(
             accepted, trace or (), method=method, model=name, lengths=lengths or ()
         )
         if running is not None:
-            return asks, [observed, *sources]
+            return chosen, [observed, *sources]
         if sources:
-            return asks, beside_own(asks, sources, accepted.drafter)
+            return chosen, beside_own(chosen, sources, accepted.drafter)
         return unnamed(
-            asks,
+            chosen,
             method,
             recorded=bool(stop) or needed or tree_nodes not in (DEFAULT_TREES, "0"),
             match_rate=accepted.match_rate,
         )
 
     cells = cells_of({**given, "model": model})
-    with progress_line(quiet) as progress:
+    with progress_line(asks.quiet) as progress:
         found, unmet = _searched(cells, question, grid, progress)
     named = (
         names_of(model, "--model") if model else {each.question.deployment.model for each in found}
@@ -244,7 +115,7 @@ def optimize(
         "stop": stop or None,
         "slo_ttft_ms": slo_ttft,
         "slo_tpot_ms": slo_tpot,
-        "set": placed.overrides or [],
+        "set": asks.overrides or [],
     }
     several, counters = len(cells) > 1, _counters(found, running, limits, seed)
     answers = [
@@ -252,17 +123,21 @@ def optimize(
         for each, counted in zip(found, counters, strict=True)
     ]
     body = together(inputs, answers, unmet) if several or not answers else answers[0].body
-    return _handed_over(body, answers, unmet, deliver_as, several=several, explain=explain)
+    return _handed_over(body, answers, unmet, deliver_as, several=several, explain=asks.explain)
 
 
-def _shapes(
-    text: str | None, others: dict[str, str | None], tree_nodes: str
-) -> "list[DraftShape] | None":
-    """The only shapes that are compared; None where options leave them open."""
+def draft_shapes(question: OptimizeQuestion, *others: str) -> "list[DraftShape] | None":
+    """The only shapes that are compared; None where options leave them open.
+
+    Args:
+        question: whose `--shape` is read.
+        others: further fields that say what is drafted, which do not go with it.
+    """
     from app.questions.resolve.configurations import named_shapes
 
-    stated = "" if tree_nodes == DEFAULT_TREES else tree_nodes
-    return named_shapes(text, {**others, "--tree-nodes": stated})
+    stated = {f"--{name.replace('_', '-')}": getattr(question, name) for name in others}
+    trees = "" if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
+    return named_shapes(question.shape, {**stated, "--tree-nodes": trees})
 
 
 def _handed_over(

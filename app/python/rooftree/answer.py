@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"),
-    "replay": ("chains", "trees", "varying"),
-    "reproduce": ("rows",),
-    "score": ("slices",),
-    "capacity": ("plans",),
-    "sweep": ("moved", "appeared", "disappeared"),
 }
 """Where the rows of a verb's object stand."""
 
@@ -121,9 +116,10 @@ class Answer:
             import plotly.graph_objects
         except ImportError:
             raise InputError("needs plotly: pip install 'rooftree[app]'", key="plot") from None
-        from app.render.charts.answer_figures import figure_of
+        from app.render.charts.answer_figures import OF_ROWS, figure_of
 
-        return plotly.graph_objects.Figure(figure_of(self.verb, self.to_json(), kind, **choice))
+        answer = self._answered if self.verb in OF_ROWS else self.to_json()
+        return plotly.graph_objects.Figure(figure_of(self.verb, answer, kind, **choice))
 
     def export(self, folder: str | Path) -> Path:
         """Write what the verb writes with `--out`: the object, the files that engines load, the

@@ -5,6 +5,7 @@ the chosen tree. Leaves out the page of `optimize` (`app.render.html`), which dr
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from app.render.charts.charts import (
     PALETTE,
@@ -32,25 +33,27 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
-Draw = Callable[[Json, int | None], Figure | None]
+Draw = Callable[[Any, int | None], Figure | None]
+OF_ROWS = ("reproduce", "score")
+"""Verbs whose figures are drawn from the rows of an answer, not from its JSON object."""
 
 
 def figure_of(
-    verb: str, answer: Json, kind: str | None = None, *, context: int | None = None
+    verb: str, answer: Any, kind: str | None = None, *, context: int | None = None
 ) -> Figure:
     """A figure of an answer as a plain dictionary.
 
     Args:
         verb: whose answer it is.
-        answer: the object that its `--json` prints.
+        answer: the object that its `--json` prints; of the verbs in `OF_ROWS` the answer itself.
         kind: which figure; None: the verb's first.
         context: of an answer to several: cached tokens per request; None: the first.
 
     Raises:
         InputError: the verb has no such figure, or the answer nothing to draw in it.
     """
-    known = REFINING if "quality" in answer and verb == "optimize" else FIGURES.get(verb, {})
-    if kind is None and any("block_tokens" in point for point in answer.get("points") or ()):
+    known = REFINING if verb == "optimize" and "quality" in answer else FIGURES.get(verb, {})
+    if kind is None and verb == "breakeven" and any("block_tokens" in p for p in answer["points"]):
         kind = "pace"  # of masked blocks, which have no acceptance of one token
     draw = known.get(kind) if kind is not None else next(iter(known.values()), None)
     if draw is None:
@@ -233,12 +236,12 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
     },
     "replay": {"acceptance": _replayed},
     "reproduce": {
-        "full": lambda answer, context: reproduction_figure(answer["rows"], "full"),
-        "partial": lambda answer, context: reproduction_figure(answer["rows"], "partial"),
+        "full": lambda answer, context: reproduction_figure(answer.rows, "full"),
+        "partial": lambda answer, context: reproduction_figure(answer.rows, "partial"),
     },
     "score": {
-        "token": lambda answer, context: times_figure(answer, "tpot"),
-        "first-token": lambda answer, context: times_figure(answer, "ttft"),
+        "token": lambda answer, context: times_figure(answer.measurements, "tpot"),
+        "first-token": lambda answer, context: times_figure(answer.measurements, "ttft"),
     },
     "simulate": {
         "first-token": _waiting("ttft_s", "time to first token (s)", 1.0),

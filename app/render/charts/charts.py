@@ -11,12 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.answers import numbers
 from app.render.charts.log_ticks import drawn_along, labelled
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 Json = Mapping[str, Any]
 Figure = dict[str, Any]
+digits = numbers.digits  # charts and pages write numbers as sentences do
 
 # Okabe & Ito 2008, "Color Universal Design", in the order of their contrast on white and near-black
 # together
@@ -67,18 +69,6 @@ def interval_words(
         if low is None or high is None or low == high
         else f"{digits(low / scale)}–{digits(high / scale)}{unit}"
     )
-
-
-def digits(value: float | None) -> str:
-    """A number to three significant digits with thousands separated; `unknown` for None or not
-    finite.
-    """
-    if value is None or not math.isfinite(value):
-        return "unknown"
-    if value == 0:
-        return "0"
-    decimals = 2 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):,.{max(0, decimals)}f}"
 
 
 def speedup_figure(answer: Json, context: int) -> Figure:

@@ -6,24 +6,14 @@ import html
 import math
 from collections.abc import Sequence
 
-from app.answers.reproduction import KINDS
-from app.render.charts.charts import NEUTRAL, PALETTE, Figure, Json, digits, framed
+from app.answers.reproduction.rows import KINDS, PublishedNumber
+from app.render.charts.charts import NEUTRAL, PALETTE, Figure, digits, framed
 
 LABELS = {"full": "All inputs stated", "partial": "Some inputs stated", "headline": "Headlines"}
 _NEAR = 1.3
 
 
-def parts(own: Json) -> list[tuple[str, Json]]:
-    """A group's errors as a whole and by kind, with their names; kinds without rows are left out.
-
-    Args:
-        own: one of `groups` of the answer of `reproduce`.
-    """
-    named = [("all", own), *((label, own[kind]) for kind, label in KINDS.items())]
-    return [(label, part) for label, part in named if part["rows"]]
-
-
-def reproduction_figure(rows: Sequence[Json], group: str) -> Figure | None:
+def reproduction_figure(rows: Sequence[PublishedNumber], group: str) -> Figure | None:
     """Predicted over published numbers, on logarithmic axes, one colour a kind; None where none is
     predicted.
 
@@ -33,10 +23,14 @@ def reproduction_figure(rows: Sequence[Json], group: str) -> Figure | None:
         rows: of the answer of `reproduce`.
         group: `full`, `partial` or `headline`.
     """
-    own = [row for row in rows if row["group"] == group and row["predicted"] and row["published"]]
-    if not own:
+    pairs = [
+        (row, row.published, row.predicted)
+        for row in rows
+        if row.group == group and row.predicted and row.published
+    ]
+    if not pairs:
         return None
-    numbers = [row[key] for row in own for key in ("published", "predicted")]
+    numbers = [number for _, *both in pairs for number in both]
     ends = [min(numbers) / 1.2, max(numbers) * 1.2]
     data: list[Figure] = [
         {
@@ -52,17 +46,17 @@ def reproduction_figure(rows: Sequence[Json], group: str) -> Figure | None:
         for factor in (1.0, _NEAR, 1.0 / _NEAR)
     ]
     for place, (kind, label) in enumerate(KINDS.items()):
-        points = [row for row in own if row["kind"] == kind]
+        points = [pair for pair in pairs if pair[0].kind == kind]
         if points:
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": label,
-                    "x": [row["published"] for row in points],
-                    "y": [row["predicted"] for row in points],
+                    "x": [published for _, published, _ in points],
+                    "y": [predicted for _, _, predicted in points],
                     "hoverinfo": "text",
-                    "hovertext": [_hover(row) for row in points],
+                    "hovertext": [_hover(*point) for point in points],
                     "marker": {"color": PALETTE[place % len(PALETTE)], "size": 6, "opacity": 0.7},
                 }
             )
@@ -73,11 +67,8 @@ def reproduction_figure(rows: Sequence[Json], group: str) -> Figure | None:
     return framed(data, axes[0], axes[1], height=440)
 
 
-def _hover(row: Json) -> str:
-    where = ", ".join(part for part in (row["target"], row["hardware"], row["data"]) if part)
-    numbers = (
-        f"{digits(row['published'])} published, {digits(row['predicted'])} predicted"
-        f" ({row['quantity']})"
-    )
-    words = [f"<b>{html.escape(row['system'])}</b>", html.escape(where), html.escape(numbers)]
-    return "<br>".join([*words, *([html.escape(row["cause"])] if row["cause"] else [])])
+def _hover(row: PublishedNumber, published: float, predicted: float) -> str:
+    where = ", ".join(part for part in (row.target, row.hardware, row.data) if part)
+    numbers = f"{digits(published)} published, {digits(predicted)} predicted ({row.quantity})"
+    words = [f"<b>{html.escape(row.system)}</b>", html.escape(where), html.escape(numbers)]
+    return "<br>".join([*words, *([html.escape(row.cause)] if row.cause else [])])

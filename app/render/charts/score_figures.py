@@ -4,30 +4,28 @@ leave escaped.
 
 import html
 import math
+from collections.abc import Sequence
 
-from app.render.charts.charts import NEUTRAL, PALETTE, Figure, Json, digits, framed
+from app.answers.scoring.rows import MeasurementRow
+from app.render.charts.charts import NEUTRAL, PALETTE, Figure, digits, framed
 
 LABELS = {"tpot": "Time per output token", "ttft": "Time to first token"}
 _QUARTER = 1.25
 
 
-def times_figure(answer: Json, quantity: str) -> Figure | None:
+def times_figure(rows: Sequence[MeasurementRow], quantity: str) -> Figure | None:
     """Predicted over measured milliseconds on logarithmic axes, one colour an engine; None where
     none is answered.
 
     Args:
-        answer: of `score`.
+        rows: measurements of `score`.
         quantity: `tpot` or `ttft`.
     """
-    rows = [
-        row
-        for row in answer["measurements"]
-        if row[f"measured_{quantity}_ms"] and row[f"{quantity}_ms"]
-    ]
-    if not rows:
+    pairs = [(row, times) for row in rows if (times := row.times_ms(quantity)) is not None]
+    if not pairs:
         return None
-    times = [row[key] for row in rows for key in (f"measured_{quantity}_ms", f"{quantity}_ms")]
-    ends = [min(times) / 1.1, max(times) * 1.1]
+    every = [time for _, times in pairs for time in times]
+    ends = [min(every) / 1.1, max(every) * 1.1]
     data: list[Figure] = [
         {
             "type": "scatter",
@@ -41,17 +39,17 @@ def times_figure(answer: Json, quantity: str) -> Figure | None:
         }
         for factor in (1.0, _QUARTER, 1.0 / _QUARTER)
     ]
-    for place, engine in enumerate(sorted({row["engine"] for row in rows})):
-        own = [row for row in rows if row["engine"] == engine]
+    for place, engine in enumerate(sorted({row.engine for row, _ in pairs})):
+        own = [(row, times) for row, times in pairs if row.engine == engine]
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": html.escape(engine),
-                "x": [row[f"measured_{quantity}_ms"] for row in own],
-                "y": [row[f"{quantity}_ms"] for row in own],
+                "x": [measured for _, (measured, _) in own],
+                "y": [predicted for _, (_, predicted) in own],
                 "hoverinfo": "text",
-                "hovertext": [_hover(row, quantity) for row in own],
+                "hovertext": [_hover(row, *times) for row, times in own],
                 "marker": {"color": PALETTE[place % len(PALETTE)], "size": 7, "opacity": 0.75},
             }
         )
@@ -67,10 +65,7 @@ def times_figure(answer: Json, quantity: str) -> Figure | None:
     return framed(data, axes[0], axes[1], height=460)
 
 
-def _hover(row: Json, quantity: str) -> str:
-    where = f"{row['setting']}, {row['precision']}, {row['lengths']}, {row['users']} users"
-    times = (
-        f"{digits(row[f'measured_{quantity}_ms'])} ms measured, {digits(row[f'{quantity}_ms'])} ms"
-        " predicted"
-    )
+def _hover(row: MeasurementRow, measured_ms: float, predicted_ms: float) -> str:
+    where = f"{row.setting}, {row.precision}, {row.lengths}, {row.users} users"
+    times = f"{digits(measured_ms)} ms measured, {digits(predicted_ms)} ms predicted"
     return f"<b>{html.escape(where)}</b><br>{times}"

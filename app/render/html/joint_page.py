@@ -4,52 +4,39 @@ What to run and how sure that is, the front, the designs that come next, and wha
 Leaves out the figure (`app.render.charts.joint_figures`).
 """
 
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from app.render.charts.charts import Figure, digits, interval_words
+from app.answers.joint.marked import MarkedPlacement
+from app.answers.joint.rows import DesignRow, FinalistRow, JointAnswer
+from app.answers.numbers import digits
+from app.render.charts.charts import Figure, interval_words
 from app.render.charts.joint_figures import front_figure
-from app.render.charts.joint_words import design_words, headline, marked_words, sure_words
-from app.render.html.page import figure_card, html_page, html_table, whole_answer, write_page
+from app.render.html.page import figure_card, html_page, html_table, plots_available, write_page
 from hardware_profiles.units import MILLI
 
-Json = Mapping[str, Any]
+
+def write_pages(answer: JointAnswer, folder: Path) -> None:
+    """Write the answer of `optimize --search full` as a page, where plotly is installed."""
+    if plots_available():
+        write_page(joint_page(answer), folder / "report.html")
 
 
-def write_joint_page(answer: Json, path: Path) -> None:
-    """Write the answer of `optimize --search full` as a page.
-
-    Args:
-        answer: its JSON object.
-        path: the HTML file; its folder is made.
-
-    Raises:
-        InputError: not such an answer, plotly is missing, or the place cannot be written.
-    """
-    with whole_answer("optimize --search full"):
-        page = joint_page(answer)
-    write_page(page, path)
-
-
-def joint_page(answer: Json) -> str:
-    """The page that `write_joint_page` writes; the same answer gives the same text."""
+def joint_page(answer: JointAnswer) -> str:
+    """The page that `write_pages` writes; the same answer gives the same text."""
     figures: dict[str, Figure] = {}
-    title = f"{answer['inputs']['model']}, {answer['objective']['unit']}"
-    note = "Predicted, of busy replicas whatever the limits. The star is the design to run."
+    unit = answer.objective.unit
+    title = f"{answer.inputs['model']}, {unit}"
     card = figure_card(
         figures,
         "front",
         front_figure(answer),
         "Speed for a user against throughput of a device",
-        note,
+        "Predicted, of busy replicas whatever the limits. The star is the design to run.",
     )
-    designs = [_cells(answer, row) for row in (*answer["choices"], *answer["alternatives"])]
-    unit = answer["objective"]["unit"]
     parts = [
-        f'<header><p class="eyebrow">{escape(title)}</p><h1>{escape(headline(answer))}</h1>'
-        f"<p>{escape(sure_words(answer))}.</p></header>",
+        f'<header><p class="eyebrow">{escape(title)}</p><h1>{escape(answer.headline)}</h1>'
+        f"<p>{escape(answer.sure_words)}.</p></header>",
         f'<section class="grid">{card}</section>',
         "<h2>The best design of each drafter and placement</h2>",
         _limits(answer),
@@ -65,54 +52,49 @@ def joint_page(answer: Json) -> str:
                 "simulated against predicted",
                 "loses to the first",
             ),
-            designs,
+            [_design_cells(row) for row in (*answer.choices, *answer.alternatives)],
         ),
         "<h2>The front</h2>",
         html_table(
             ("design", "batch cap", "token budget", "tokens/s per user", "tokens/s per device"),
-            [_front_cells(row) for row in answer["front"]],
+            [_front_cells(row) for row in answer.front],
         ),
     ]
-    if answer["unmet"]:
-        lines = [
-            [escape(_unplaced_words(row)), escape(str(row["reason"]))] for row in answer["unmet"]
-        ]
+    if answer.unmet:
+        lines = [[escape(_placement_words(row)), escape(row.reason)] for row in answer.unmet]
         parts += ["<h2>Without an answer</h2>", html_table(("placement", "why"), lines)]
     return html_page(title, "".join(parts), figures)
 
 
-def _limits(answer: Json) -> str:
-    meaning = answer["limits"]["meaning"]
+def _limits(answer: JointAnswer) -> str:
+    meaning = answer.limits.meaning
     return f"<p>Limits: {escape(meaning)}.</p>" if meaning else ""
 
 
-def _cells(answer: Json, row: Json) -> list[str]:
-    run, lost = row["simulated"], row["loses_to_winner_probability"]
-    seen = run or row
+def _design_cells(row: FinalistRow) -> list[str]:
+    run = row.simulated
     return [
-        escape(marked_words(row)),
-        f"{row['devices']:,}",
-        f"{row['batch_cap']:,}",
-        f"{row['token_budget']:,}",
-        f"{digits(row['objective'])} ({interval_words(row['objective_interval'])})",
-        digits(seen["tpot_s"] / MILLI),
-        digits(seen["ttft_s"] / MILLI),
-        "" if run is None else f"{100 * (run['objective_ratio'] - 1):+.1f} %",
-        "" if lost is None else f"{100 * lost:.0f} %",
+        escape(row.marked_design),
+        f"{row.devices:,}",
+        f"{row.batch_cap:,}",
+        f"{row.token_budget:,}",
+        f"{digits(row.objective)} ({interval_words(row.objective_interval)})",
+        digits(row.seen_tpot_s / MILLI),
+        digits(row.seen_ttft_s / MILLI),
+        "" if run is None else f"{100 * (run.objective_ratio - 1):+.1f} %",
+        row.loses or "",
     ]
 
 
-def _front_cells(row: Json) -> list[str]:
+def _front_cells(row: DesignRow) -> list[str]:
     return [
-        escape(design_words(row)),
-        f"{row['batch_cap']:,}",
-        f"{row['token_budget']:,}",
-        digits(row["tokens_per_s_per_user"]),
-        digits(row["tokens_per_s_per_device"]),
+        escape(row.design),
+        f"{row.batch_cap:,}",
+        f"{row.token_budget:,}",
+        digits(row.tokens_per_s_per_user),
+        digits(row.tokens_per_s_per_device),
     ]
 
 
-def _unplaced_words(row: Json) -> str:
-    return " ".join(
-        str(row[key]) for key in ("device", "layout", "dtype", "kv_dtype") if row[key] is not None
-    )
+def _placement_words(row: MarkedPlacement) -> str:
+    return " ".join(filter(None, (row.device, row.layout, row.dtype, row.kv_dtype)))

@@ -6,73 +6,59 @@ with their marks, and when the autoregressive twin is beaten. Leaves out the fig
 (`app.render.charts.refining_figures`).
 """
 
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
 
+from app.answers.cells import MarkedCell
+from app.answers.masked.rows import MaskedPolicies, MaskedPolicy
 from app.render.charts.charts import Figure, digits, interval_words
 from app.render.charts.refining_figures import refining_figure
-from app.render.html.page import figure_card, html_page, html_table, whole_answer, write_page
-from app.render.html.refining_words import (
-    marked_lines,
-    marks,
-    quality_words,
-    shown_rows,
-    twin_lines,
-)
-
-Json = Mapping[str, Any]
+from app.render.html.page import figure_card, html_page, html_table, plots_available, write_page
+from app.render.json import jsonable
 
 
-def write_refining_page(answer: Json, path: Path) -> None:
-    """Write the answer of `optimize` about masked blocks as a page.
-
-    Args:
-        answer: its JSON object.
-        path: the HTML file; its folder is made.
+def write_pages(answer: MaskedPolicies, folder: Path) -> None:
+    """Write the answer of `optimize` about masked blocks as a page, where plotly is installed.
 
     Raises:
-        InputError: not such an answer, plotly is missing, or the place cannot be written.
+        InputError: the place cannot be written.
     """
-    with whole_answer("optimize about masked blocks"):
-        page = refining_page(answer)
-    write_page(page, path)
+    if plots_available():
+        write_page(refining_page(answer), folder / "report.html")
 
 
-def refining_page(answer: Json) -> str:
-    """The page that `write_refining_page` writes; the same answer gives the same text."""
-    inputs, quality = answer["inputs"], answer["quality"]
+def refining_page(answer: MaskedPolicies) -> str:
+    """The page that `write_pages` writes; the same answer gives the same text."""
+    inputs = answer.inputs
     figures: dict[str, Figure] = {}
     title = f"{inputs['model']} on {inputs['device']}"
-    on = quality_words(quality)
     parts = [
         (
             f'<header><p class="eyebrow">{escape(title)} · {escape(str(inputs["method"]))}</p>'
-            f"<h1>{escape(headline(answer))}</h1><p>Agreement: {escape(on)}.</p></header>"
+            f"<h1>{escape(headline(answer))}</h1>"
+            f"<p>Agreement: {escape(answer.quality.words)}.</p></header>"
         ),
         '<section class="grid">',
         *_charts(answer, figures),
         "</section>",
         "<h2>Policies</h2>",
-        html_table(_HEADS, [_cells(row) for row in shown_rows(answer)]),
+        html_table(_HEADS, [_cells(row) for row in answer.best_rows]),
         "<h2>Against the same model decoded token by token</h2>",
-        _list(twin_lines(answer)),
+        _list(answer.twin_lines),
     ]
-    if lines := marked_lines(answer):
+    if lines := answer.marked_lines:
         parts += ["<h2>Without an answer</h2>", _list(lines)]
     return html_page(title, "".join(parts), figures)
 
 
-def headline(answer: Json) -> str:
+def headline(answer: MaskedPolicies) -> str:
     """What to run at the first batch and context, in plain words (not escaped)."""
-    floor = answer["quality"]["floor"]
-    if not answer["choices"]:
-        return f"No policy reaches the floor of {floor:.1%} agreement"
-    first = answer["choices"][0]
-    where = f"at batch {first['batch']:,} and context {first['context']:,}"
-    verdict = f"{digits(first['speedup'])}× the speed of one token a pass with a KV cache"
-    return f"Run {first['policy']} {where}: {first['agreement']:.1%} agreement, {verdict}"
+    if not answer.choices:
+        return f"No policy reaches the floor of {answer.quality.floor:.1%} agreement"
+    first = answer.choices[0]
+    where = f"at batch {first.batch:,} and context {first.context:,}"
+    verdict = f"{digits(first.speedup)}× the speed of one token a pass with a KV cache"
+    return f"Run {first.policy} {where}: {first.agreement:.1%} agreement, {verdict}"
 
 
 _HEADS = (
@@ -87,34 +73,25 @@ _HEADS = (
 )
 
 
-def _cells(row: Json) -> list[str]:
-    first = [f"{row['batch']:,}", f"{row['context']:,}"]
-    if "policy" not in row:
-        return [*first, "", "", "", "", "", escape(str(row["reason"]))]
-    spans = (
-        row["tokens_per_step_interval"],
-        row["agreement_interval"],
-        row.get("tokens_per_s_interval"),
-    )
-    values = (row["tokens_per_step"], row["agreement"], row["tokens_per_s"])
+def _cells(row: MaskedPolicy | MarkedCell) -> list[str]:
+    first = [f"{row.batch:,}", f"{row.context:,}"]
+    if isinstance(row, MarkedCell):
+        return [*first, "", "", "", "", "", escape(row.reason)]
+    quantities = ("tokens_per_step", "agreement", "tokens_per_s")
+    spans = [getattr(row, f"{name}_interval", None) for name in quantities]
     shown = [
-        digits(value) + (f" ({interval_words(span)})" if span else "")
-        for value, span in zip(values, spans, strict=True)
+        digits(getattr(row, name)) + (f" ({interval_words(span)})" if span else "")
+        for name, span in zip(quantities, spans, strict=True)
     ]
-    return [
-        *first,
-        escape(str(row["policy"])),
-        *shown,
-        f"{digits(row['speedup'])}×",
-        ", ".join(marks(row)),
-    ]
+    return [*first, escape(row.policy), *shown, f"{digits(row.speedup)}×", row.marks]
 
 
-def _charts(answer: Json, figures: dict[str, Figure]) -> list[str]:
+def _charts(answer: MaskedPolicies, figures: dict[str, Figure]) -> list[str]:
     cards = []
-    rows = [*answer["choices"], *answer["alternatives"]]
-    for context, batch in dict.fromkeys((row["context"], row["batch"]) for row in rows):
-        figure = refining_figure(answer, context, batch)
+    rows = [*answer.choices, *answer.alternatives]
+    drawn = jsonable(answer)
+    for context, batch in dict.fromkeys((row.context, row.batch) for row in rows):
+        figure = refining_figure(drawn, context, batch)
         if figure is not None:
             where = f"Batch {batch:,}, context {context:,}"
             note = (

@@ -163,9 +163,9 @@ def calibrate_server(
     with RecordingLog(part, setup, resume=resume) as log:
         samples = measure(target.plan, target.launch, log, budget_s=budget_s, tell=progress)
     progress("fitting")
-    found = written(samples, target, start, out, threads=threads, server=server)
+    calibration = written(samples, target, start, out, threads=threads, server=server)
     shutil.rmtree(out / "slots", ignore_errors=True)
-    return replace(found, seconds=time.monotonic() - started)
+    return replace(calibration, seconds=time.monotonic() - started)
 
 
 def _started(model: str | None, plan: RoundPlan, out: Path, threads: int) -> CalibrationTarget:
@@ -207,8 +207,8 @@ def _running(
         raise
     client = connected(url, vocabulary=architecture.vocab)
     slots, room = client.server.slots or _USERS[-1], client.server.context or 1 << 20
-    contexts = tuple(each for each in usual.contexts if each + _ROOM <= room)
-    requests = tuple(each for each in _USERS if each <= slots)
+    contexts = tuple(size for size in usual.contexts if size + _ROOM <= room)
+    requests = tuple(size for size in _USERS if size <= slots)
     plan = own or RoundPlan(contexts=contexts, requests=requests, drafts=(0,))
     engine = load_engine("none" if client.server.kind == "openai" else client.server.kind).name
 

@@ -120,8 +120,12 @@ def connected(
     """
     server = identify(Address.parse(url, "--server"), model=model)
     if server.kind == "llama.cpp":
-        found = posted(server.address, "/tokenize", {"content": SENTENCE}).get("tokens")
-        ids = [each for each in found if type(each) is int] if isinstance(found, list) else []
+        answered = posted(server.address, "/tokenize", {"content": SENTENCE}).get("tokens")
+        ids = (
+            [token for token in answered if type(token) is int]
+            if isinstance(answered, list)
+            else []
+        )
     else:  # any ids will do where nothing is looked up in the prompt
         ids = random.Random(_SENTENCE_SEED).sample(
             range(vocabulary // 10, vocabulary // 2), _SENTENCE_TOKENS

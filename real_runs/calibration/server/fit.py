@@ -165,7 +165,7 @@ def predicted(
     deployment = Deployment(
         architecture=architecture, device=device, precision=precision, fidelity="calibrated"
     )
-    found = np.zeros(len(rows))
+    seconds = np.zeros(len(rows))
     for prompt in (False, True):
         places = [place for place, row in enumerate(rows) if (row.mask == PROMPT) == prompt]
         if places:
@@ -173,7 +173,7 @@ def predicted(
                 np.array([float(getattr(rows[place], key)) for place in places])
                 for key in ("requests", "query_tokens", "context")
             )
-            found[places] = pass_cost(
+            seconds[places] = pass_cost(
                 deployment,
                 batch=b,
                 query_tokens=n,
@@ -181,7 +181,7 @@ def predicted(
                 prefill=prompt,
                 logits="last" if prompt else "all",
             ).total_s
-    return found
+    return seconds
 
 
 def _start(base: Device, form: str) -> Device:
@@ -190,7 +190,9 @@ def _start(base: Device, form: str) -> Device:
     """
     formats = {name: groups for name, groups in base.formats.items() if name != form}
     corrections = {
-        name: each for name, each in base.constants.corrections.items() if name != "gemm"
+        name: correction
+        for name, correction in base.constants.corrections.items()
+        if name != "gemm"
     }
     own = replace(base, formats=formats, constants=replace(base.constants, corrections=corrections))
     return with_constants(own, _ON_CPU) if base.kind == "cpu" else own
@@ -221,33 +223,43 @@ def _profile(
     """The fitted constants in their places, with where they come from."""
     own = form in WEIGHT_FORMATS
     constants, provenance = fresh.constants, dict(base.provenance)
-    residuals = {each: constants.residual_ratio[each] for each in constants.residual_ratio}
+    residuals = {
+        constant: constants.residual_ratio[constant] for constant in constants.residual_ratio
+    }
     residuals |= dict.fromkeys(
-        (each for each in _GROUPS if not (own and each in ("gemm", "prefill"))), spread
+        (constant for constant in _GROUPS if not (own and constant in ("gemm", "prefill"))), spread
     )
     formats = dict(fresh.formats)
-    apart = [each for each in CONSTANT_NAMES if own and each.startswith(("gemm_", "prefill_"))]
+    apart = [
+        constant
+        for constant in CONSTANT_NAMES
+        if own and constant.startswith(("gemm_", "prefill_"))
+    ]
     if own:
         formats[form] = {
             group: FormatGroup(
                 values={
-                    each: getattr(constants, each) for each in apart if each.startswith(f"{group}_")
+                    constant: getattr(constants, constant)
+                    for constant in apart
+                    if constant.startswith(f"{group}_")
                 },
                 residual_ratio=spread,
             )
             for group in ("gemm", "prefill")
         }
-        constants = replace(constants, **{each: getattr(base.constants, each) for each in apart})
-        provenance |= {f"formats.{form}.{each}": origin for each in apart}
+        constants = replace(
+            constants, **{constant: getattr(base.constants, constant) for constant in apart}
+        )
+        provenance |= {f"formats.{form}.{constant}": origin for constant in apart}
         provenance |= {
             f"formats.{form}.residual_ratio.{group}": origin for group in ("gemm", "prefill")
         }
     changed = [
         name for name in CONSTANT_NAMES if getattr(constants, name) != getattr(base.constants, name)
     ]
-    fitted = [*(each.name for each in _PARAMETERS), "prefill_compute_efficiency", *changed]
-    provenance |= {f"constants.{each}": origin for each in fitted if each not in apart}
-    groups = [each for each in _GROUPS if not (own and each in ("gemm", "prefill"))]
+    fitted = [*(constant.name for constant in _PARAMETERS), "prefill_compute_efficiency", *changed]
+    provenance |= {f"constants.{constant}": origin for constant in fitted if constant not in apart}
+    groups = [constant for constant in _GROUPS if not (own and constant in ("gemm", "prefill"))]
     provenance |= {f"constants.residual_ratio.{group}": origin for group in groups}
     return replace(
         base,

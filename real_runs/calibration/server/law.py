@@ -52,12 +52,12 @@ class StepLaw:
 
     def seconds(self, requests: float, query_tokens: float, context: float) -> float:
         """A step's time."""
-        each = (
+        per_row = (
             self.request_s
             + query_tokens * self.token_s
             + context * (self.cached_s + query_tokens * self.pair_s)
         )
-        return self.step_s + requests * each
+        return self.step_s + requests * per_row
 
     def bytes_per_s(self, weight_bytes: float) -> float:
         """Rate at which one token's step reads the weights, were that all it did."""

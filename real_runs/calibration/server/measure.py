@@ -60,7 +60,7 @@ def measure(
     Raises:
         InputError: the server does not come up, or does not answer.
     """
-    started, done = clock(), {_place(each) for each in log.finished}
+    started, done = clock(), {_place(entry) for entry in log.finished}
     for turn in range(plan.rounds):
         for drafts, accepts in plan.visits:
             todo = [
@@ -81,7 +81,7 @@ def measure(
                         "accepts": accepts,
                         "context": context,
                     }
-                    log.append(place | {"samples": [asdict(each) for each in samples]})
+                    log.append(place | {"samples": [asdict(entry) for entry in samples]})
     return _samples(log)
 
 
@@ -110,27 +110,27 @@ def _growing(client: Client, plan: RoundPlan) -> list[TimedSample]:
     """Prompts of one slot that grow piece by piece, kept at every context, and fresh ones in other
     slots.
     """
-    found: list[TimedSample] = []
+    samples: list[TimedSample] = []
     for length in prompt_lengths(plan.contexts):
-        found += _prompt(client, repeated(client.sentence, length), slot=0)
+        samples += _prompt(client, repeated(client.sentence, length), slot=0)
         if length in plan.contexts:
             client.save(0, _name(length))
     for slot, length in enumerate(FRESH, start=1):
         if slot < max(plan.requests) and length <= max(plan.contexts):
-            found += _prompt(client, repeated(client.sentence, length, shift=7 * slot), slot=slot)
-    return found
+            samples += _prompt(client, repeated(client.sentence, length, shift=7 * slot), slot=slot)
+    return samples
 
 
 def _fresh(client: Client, plan: RoundPlan) -> list[TimedSample]:
     """Prompts that the server cannot have cached: each begins with tokens of its own."""
-    found: list[TimedSample] = []
+    samples: list[TimedSample] = []
     for length in sorted({*FRESH, *plan.contexts}):
         if length > max(plan.contexts):
             continue
         own = list(client.sentence)
         random.shuffle(own)
-        found += _prompt(client, repeated(own, length), slot=None)
-    return found
+        samples += _prompt(client, repeated(own, length), slot=None)
+    return samples
 
 
 def _prompt(client: Client, prompt: tuple[int, ...], slot: int | None) -> list[TimedSample]:
@@ -159,15 +159,15 @@ def _decoding(
     if client.keeps:
         for slot in range(max(several)):
             client.restore(slot, _name(context))
-    found: list[TimedSample] = []
+    samples: list[TimedSample] = []
     for requests in several:
-        asked = [_decode(client, context, user, drafts) for user in range(requests)]
-        answers = [_whole(each) for each in client.ask(asked)]
+        questions = [_decode(client, context, user, drafts) for user in range(requests)]
+        answers = [_whole(reply) for reply in client.ask(questions)]
         if requests == 1 and not drafts:
-            found += [each for each in _first_token(answers[0]) if each.part == "intake"]
+            samples += [reply for reply in _first_token(answers[0]) if reply.part == "intake"]
         step = decoded(answers, drafts if client.keeps else None, context)
-        found += [] if step is None else [step]
-    return found
+        samples += [] if step is None else [step]
+    return samples
 
 
 def _accepting(client: Client, context: int, drafts: int) -> list[TimedSample]:
@@ -176,8 +176,8 @@ def _accepting(client: Client, context: int, drafts: int) -> list[TimedSample]:
     """
     client.restore(0, _name(context))
     tokens = 1 + ACCEPTED_STEPS * (1 + drafts)
-    asked = replace(_decode(client, context, 0, drafts), max_tokens=tokens)
-    answer = _whole(client.ask([replace(asked, options={**asked.options, "stop": []})])[0])
+    question = replace(_decode(client, context, 0, drafts), max_tokens=tokens)
+    answer = _whole(client.ask([replace(question, options={**question.options, "stop": []})])[0])
     accepted = float((answer.timings or {}).get("draft_n_accepted", 0.0))
     if len(answer.token_times_s) != tokens or accepted != ACCEPTED_STEPS * drafts:
         return []
@@ -197,7 +197,7 @@ def _decode(client: Client, context: int, user: int, drafts: int) -> Completion:
     options = {
         "id_slot": user,
         "stop": [STOP],
-        "logit_bias": [[each, _FAVOUR] for each in set(client.sentence)],
+        "logit_bias": [[token, _FAVOUR] for token in set(client.sentence)],
     }
     return Completion(
         prompt=repeated(client.sentence, context), max_tokens=DECODED + drafts, options=options
@@ -215,7 +215,7 @@ def decoded(answers: list[StreamedAnswer], drafts: int | None, context: int) -> 
         drafts: draft tokens that every step was to have; None: what the server says it drafted.
         context: cached tokens when they were sent.
     """
-    arrivals = [sorted(set(each.token_times_s)) for each in answers]
+    arrivals = [sorted(set(answer.token_times_s)) for answer in answers]
     if any(len(times) < 2 for times in arrivals):
         return None
     usual = median(b - a for times in arrivals for a, b in pairwise(times))
@@ -244,10 +244,10 @@ def _drafted(answers: list[StreamedAnswer]) -> float:
     stated.
     """
     drafted = steps = 0.0
-    for each in answers:
-        said: Mapping[str, Any] = each.timings or {}
+    for answer in answers:
+        said: Mapping[str, Any] = answer.timings or {}
         drafted += float(said.get("draft_n", 0.0))
-        steps += max(each.output_tokens - 1 - float(said.get("draft_n_accepted", 0.0)), 0.0)
+        steps += max(answer.output_tokens - 1 - float(said.get("draft_n_accepted", 0.0)), 0.0)
     return drafted / steps if steps else 0.0
 
 
@@ -266,4 +266,4 @@ def _place(entry: Mapping[str, Any]) -> tuple[int, int, bool, int]:
 
 
 def _samples(log: RecordingLog) -> list[TimedSample]:
-    return [TimedSample(**each) for entry in log.finished for each in entry["samples"]]
+    return [TimedSample(**sample) for entry in log.finished for sample in entry["samples"]]

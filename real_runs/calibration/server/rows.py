@@ -41,11 +41,11 @@ def prompt_intake_s(samples: Sequence[TimedSample]) -> float:
     """
     one_step: dict[int, list[float]] = defaultdict(list)
     cached: list[tuple[int, float]] = []
-    for each in samples:
-        if (each.part, each.requests, each.query_tokens) == ("causal", 1, 1):
-            one_step[each.context].append(each.seconds)
-        elif each.part == "intake":
-            cached.append((each.context, each.seconds))
+    for sample in samples:
+        if (sample.part, sample.requests, sample.query_tokens) == ("causal", 1, 1):
+            one_step[sample.context].append(sample.seconds)
+        elif sample.part == "intake":
+            cached.append((sample.context, sample.seconds))
     if not cached or not one_step:
         return 0.0
     steps = {context: median(faster_half(seconds)) for context, seconds in one_step.items()}
@@ -63,21 +63,21 @@ def accepted_token_s(samples: Sequence[TimedSample]) -> float:
     The step of one request whose drafts are all accepted, less the same step whose drafts are not,
     by draft token; 0 where either was not seen.
     """
-    accepted = [each for each in samples if each.part == "accepted"]
+    accepted = [sample for sample in samples if sample.part == "accepted"]
     if not accepted:
         return 0.0
     shape = accepted[0]
     rejected: dict[int, list[float]] = defaultdict(list)
-    for each in samples:
-        if (each.part, each.requests, each.query_tokens) == ("causal", 1, shape.query_tokens):
-            rejected[each.context].append(each.seconds)
+    for sample in samples:
+        if (sample.part, sample.requests, sample.query_tokens) == ("causal", 1, shape.query_tokens):
+            rejected[sample.context].append(sample.seconds)
     if not rejected:
         return 0.0
     contexts = sorted(rejected)
     alike = np.interp(
-        shape.context, contexts, [median(faster_half(rejected[each])) for each in contexts]
+        shape.context, contexts, [median(faster_half(rejected[sample])) for sample in contexts]
     )
-    beyond = median(faster_half([each.seconds for each in accepted])) - float(alike)
+    beyond = median(faster_half([sample.seconds for sample in accepted])) - float(alike)
     return max(0.0, beyond / (shape.query_tokens - 1))
 
 
@@ -92,15 +92,15 @@ def rows_of(
         intake_s: taken off every prompt.
     """
     times: dict[tuple[str, int, int, int], list[float]] = defaultdict(list)
-    for each in samples:
-        if each.part in ("causal", "prompt"):
-            beyond = intake_s if each.part == "prompt" else 0.0
-            times[each.part, each.requests, each.query_tokens, each.context].append(
-                each.seconds - beyond
+    for sample in samples:
+        if sample.part in ("causal", "prompt"):
+            beyond = intake_s if sample.part == "prompt" else 0.0
+            times[sample.part, sample.requests, sample.query_tokens, sample.context].append(
+                sample.seconds - beyond
             )
     rows = []
     for (part, requests, tokens, context), seconds in sorted(times.items()):
-        kept = [each for each in faster_half(seconds) if each > 0.0]
+        kept = [sample for sample in faster_half(seconds) if sample > 0.0]
         if kept:
             mask = PROMPT if part == "prompt" else "causal"
             rows.append(_row(deployment, mask, requests, tokens, context, kept, len(seconds)))

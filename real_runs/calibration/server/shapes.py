@@ -72,7 +72,7 @@ class RoundPlan:
             ("requests", 1, 512),
         ):
             values = getattr(self, key)
-            if not values or not all(least <= each <= most for each in values):
+            if not values or not all(least <= size <= most for size in values):
                 raise InputError(
                     f"must hold numbers from {least} to {most}", key=key, value=list(values)
                 )
@@ -112,7 +112,7 @@ class RoundPlan:
         Args:
             period: tokens of the sentence.
         """
-        whole = sorted({max(3, round(each / period)) * period for each in self.contexts})
+        whole = sorted({max(3, round(context / period)) * period for context in self.contexts})
         return replace(self, contexts=tuple(whole))
 
 

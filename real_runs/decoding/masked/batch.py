@@ -64,7 +64,7 @@ class MaskedBatch:
         mask_id: int,
     ) -> None:
         self._before = len(prompts[0])
-        if any(len(each) != self._before for each in prompts):
+        if any(len(prompt) != self._before for prompt in prompts):
             raise InputError("must be equally long to share passes", key="prompts")
         total = self._before + canvas_tokens
         if total > model.shape.positions:
@@ -96,15 +96,15 @@ class MaskedBatch:
             )
         forwards: list[Forward] = []
 
-        def look(asked: Pass) -> Seen:
-            ids = np.zeros(asked.tokens.shape, dtype=np.int32)
+        def look(needed: Pass) -> Seen:
+            ids = np.zeros(needed.tokens.shape, dtype=np.int32)
             values = {
                 name: np.zeros(ids.shape, dtype=np.float32)
                 for name in ("doubt", "entropy", "logit_gap")
             }
-            for span, rows in spans(policy, asked).items():
+            for span, rows in spans(policy, needed).items():
                 began = time.perf_counter()
-                said = self._said(asked.tokens[rows], rows, span, cached=policy.cache != "none")
+                said = self._said(needed.tokens[rows], rows, span, cached=policy.cache != "none")
                 at = np.ix_(rows, range(span[1], span[2]))
                 ids[at] = said["top_ids"]
                 for name, whole in values.items():
@@ -138,12 +138,14 @@ class MaskedBatch:
         return {name: value.reshape(len(rows), end - start) for name, value in said.items()}
 
 
-def spans(policy: RefinePolicy, asked: Pass) -> dict[Span, list[int]]:
+def spans(policy: RefinePolicy, needed: Pass) -> dict[Span, list[int]]:
     """Which canvases of a pass share a forward: those of which it computes the same positions."""
-    found: dict[Span, list[int]] = {}
-    for canvas in asked.active.tolist():
-        found.setdefault(span_of(policy, asked, canvas, asked.tokens.shape[1]), []).append(canvas)
-    return found
+    canvases: dict[Span, list[int]] = {}
+    for canvas in needed.active.tolist():
+        canvases.setdefault(span_of(policy, needed, canvas, needed.tokens.shape[1]), []).append(
+            canvas
+        )
+    return canvases
 
 
 def counts(span: Span, prompt_tokens: int, canvas_tokens: int) -> tuple[int, int]:

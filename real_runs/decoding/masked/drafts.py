@@ -86,10 +86,10 @@ def _surest(
     with torch.inference_mode():
         said = said_of(model(rows)[:, len(prompt) :].flatten(0, 1), mask_id)
     forwards.append((states, len(prompt) + length, 0, time.perf_counter() - began))
-    found = []
+    drafts = []
     for at, canvas in enumerate(canvases):
         doubt, ids = (said[name].reshape(states, length)[at] for name in ("doubt", "top_ids"))
         masked = np.flatnonzero(canvas == mask_id)
         order = masked[np.argsort(doubt[masked].astype(np.float32), kind="stable")]
-        found.append([(int(p), int(ids[p])) for p in order])
-    return found
+        drafts.append([(int(p), int(ids[p])) for p in order])
+    return drafts

@@ -106,20 +106,20 @@ class MaskedLoop:
         cells: dict[str, list[NDArray[Any]]] = {name: [] for name in _CELL_TYPES}
         committed_at = np.full(self._length, -1, dtype=np.int32)
 
-        def look(asked: Pass) -> Seen:
-            forward, start, end = span_of(policy, asked, 0, self._length)
+        def look(needed: Pass) -> Seen:
+            forward, start, end = span_of(policy, needed, 0, self._length)
             began = time.perf_counter()
-            said = self._said(asked.tokens[0], forward, start, end)
+            said = self._said(needed.tokens[0], forward, start, end)
             row = (
                 FORWARDS.index(forward),
-                int(asked.start[0]),
-                int(asked.end[0]),
+                int(needed.start[0]),
+                int(needed.end[0]),
                 *self._counts(forward, start, end),
             )
             for name, value in zip(_STEP_TYPES, (*row, time.perf_counter() - began), strict=True):
                 steps[name].append(value)
             computed = (
-                asked.masked[0]
+                needed.masked[0]
                 & (np.arange(self._length) >= start)
                 & (np.arange(self._length) < end)
             )
@@ -220,17 +220,17 @@ def said_of(logits: torch.Tensor, mask_id: int) -> dict[str, NDArray[Any]]:
     return {"top_ids": best.indices[:, 0].numpy().astype(np.int32), **halves}
 
 
-def span_of(policy: RefinePolicy, asked: Pass, canvas: int, length: int) -> tuple[str, int, int]:
+def span_of(policy: RefinePolicy, needed: Pass, canvas: int, length: int) -> tuple[str, int, int]:
     """What a pass computes of one canvas of `length` positions: the kind of forward, and its first
     and last + 1.
     """
-    if policy.cache == "none" or asked.begins[canvas]:
+    if policy.cache == "none" or needed.begins[canvas]:
         return "full", 0, length
-    start = int(asked.start[canvas])
+    start = int(needed.start[canvas])
     return (
         ("suffix", start, length)
         if policy.cache == "prefix"
-        else ("block", start, int(asked.end[canvas]))
+        else ("block", start, int(needed.end[canvas]))
     )
 
 

@@ -77,7 +77,7 @@ class FeatureHead(nn.Module):
         """What the layer is given in the text, of an embedding and the target's captured states
         before it.
         """
-        parts = [unit_rms(embeddings), *(unit_rms(each) for each in states)]
+        parts = [unit_rms(embeddings), *(unit_rms(state) for state in states)]
         return functional.linear(torch.cat(parts, dim=-1), self.true_in)
 
 
@@ -211,9 +211,11 @@ class FeatureHeadReader:
             )
         self._seen = []
         # what was seen of an earlier request and never read comes before it
-        rows = [each[len(each) - needed :] for each in seen]
+        rows = [state[len(state) - needed :] for state in seen]
         return (
-            [torch.cat([torch.zeros(1, each.shape[1]), each]) for each in rows] if first else rows
+            [torch.cat([torch.zeros(1, state.shape[1]), state]) for state in rows]
+            if first
+            else rows
         )
 
 

@@ -85,7 +85,7 @@ def _start(model: Llama, head: FeatureHead, text: HeadText) -> None:
     made = model.forward(sample, model.new_cache(len(sample)), logits="none", capture=(layers - 1,))
     scale = float(made.hidden[layers - 1][0, 1:].float().square().mean(dim=-1).sqrt().mean())
     tokens = unit_rms(embedded(model, text.tokens[:, 2:]))
-    wanted = [scale * each.float() for each in text.states[layers - 1][:, 2:]]
+    wanted = [scale * target_states.float() for target_states in text.states[layers - 1][:, 2:]]
     for weight, captured in ((head.true_in, head.capture), (head.own_in, head.capture[-1:])):
         before = [
             torch.cat(
@@ -113,7 +113,8 @@ def _loss(
     places, probabilities = labels.rows(rows, words)
     wanted = text.states[head.capture[-1]][rows].float()
     states = [
-        functional.pad(text.states[each][rows, :-1].float(), (0, 0, 1, 0)) for each in head.capture
+        functional.pad(text.states[captured][rows, :-1].float(), (0, 0, 1, 0))
+        for captured in head.capture
     ]
     x = head.fused_true(tokens, states)
     keys, values = [], []

@@ -59,7 +59,7 @@ class HeadData:
             "help_rows": 0 <= self.help_rows <= 100_000 and self.rows + self.help_rows >= 1,
             "row_tokens": 8 <= self.row_tokens <= 8192,
             "temperatures": bool(self.temperatures)
-            and all(0 < each < 100 for each in self.temperatures),
+            and all(0 < temperature < 100 for temperature in self.temperatures),
         }
         for key, holds in rules.items():
             if not holds:
@@ -69,7 +69,7 @@ class HeadData:
     def title(self) -> str:
         """The data in words."""
         written = f"{self.rows} rows of {self.row_tokens} tokens of own questions and answers"
-        temperatures = "/".join(f"{each:g}" for each in self.temperatures)
+        temperatures = "/".join(f"{temperature:g}" for temperature in self.temperatures)
         return (
             f"{written} at temperatures {temperatures}; {self.help_rows} rows of pydoc_data.topics"
         )
@@ -136,7 +136,7 @@ def write_text(
     generator = torch.Generator().manual_seed(data.seed)
     parts, read = [], 0
     for first in range(0, rows, _ROWS_AT_ONCE):
-        given = script.rows[first : first + _ROWS_AT_ONCE]
+        prompts = script.rows[first : first + _ROWS_AT_ONCE]
         heats = script.temperatures[first : first + _ROWS_AT_ONCE]
 
         def passed(tokens: int, before: int = read) -> None:
@@ -144,9 +144,9 @@ def write_text(
                 report(before + tokens, rows * data.row_tokens)
 
         parts.append(
-            _written(model, script, given, heats, layers, data.row_tokens, generator, passed)
+            _written(model, script, prompts, heats, layers, data.row_tokens, generator, passed)
         )
-        read += len(given) * data.row_tokens
+        read += len(prompts) * data.row_tokens
     return HeadText(
         tokens=torch.cat([part.tokens for part in parts]),
         states={layer: torch.cat([part.states[layer] for part in parts]) for layer in layers},
@@ -166,11 +166,11 @@ class _Script:
         self.opening = one[:same] or list(model.config.eos_ids[:1]) or [0]
         closing = one[len(one) - _common(one[::-1], other[::-1]) :] if same < len(one) else []
         self.closing = closing[1:] if closing and closing[0] in model.config.eos_ids else closing
-        asked = [tokenizer.chat_ids(question) for question in data.questions]
+        chats = [tokenizer.chat_ids(question) for question in data.questions]
         self.rows: list[list[int]] = []
         self.temperatures: list[float] = []
         for row in range(data.rows):
-            self.rows.append(asked[row // 2 % len(asked)] if asked and row % 2 else self.opening)
+            self.rows.append(chats[row // 2 % len(chats)] if chats and row % 2 else self.opening)
             self.temperatures.append(data.temperatures[row // 2 % len(data.temperatures)])
         topics = help_topics(8 * data.row_tokens * data.help_rows)
         ids = [token for text in topics for token in tokenizer.ids(text)]
@@ -184,7 +184,7 @@ class _Script:
 def _written(
     model: Llama,
     script: _Script,
-    given: Sequence[Sequence[int]],
+    prompts: Sequence[Sequence[int]],
     temperatures: Sequence[float],
     layers: Sequence[int],
     length: int,
@@ -192,9 +192,9 @@ def _written(
     report: Callable[[int], None],
 ) -> HeadText:
     """One batch of rows, token by token: given tokens first, then sampled ones."""
-    count, eos = len(given), set(model.config.eos_ids)
-    queues = [list(row) for row in given]
-    asking = [list(row) == script.opening for row in given]
+    count, eos = len(prompts), set(model.config.eos_ids)
+    queues = [list(row) for row in prompts]
+    asking = [list(row) == script.opening for row in prompts]
     heat = torch.tensor(temperatures)
     cache = model.new_cache(length, batch=count)
     tokens = torch.zeros(count, length, dtype=torch.int64)

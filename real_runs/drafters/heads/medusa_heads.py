@@ -147,14 +147,14 @@ class MedusaText:
 
     def read_nodes(self, nodes: NodeBatch) -> torch.Tensor:
         """Logits [F, vocabulary] after the nodes."""
-        asked = list(
+        wanted = list(
             zip(nodes.roots.tolist(), (nodes.positions - nodes.roots).tolist(), strict=True)
         )
         if len(self._known) > _MOST_KNOWN:
             self._known = {}
-        new = sorted(set(asked) - set(self._known))
+        new = sorted(set(wanted) - set(self._known))
         if new:
             roots, depths = zip(*new, strict=True)
             made = read_out(self._model, self._heads, self._states[list(roots)], depths)
             self._known |= dict(zip(new, made, strict=True))
-        return torch.stack([self._known[each] for each in asked])
+        return torch.stack([self._known[ids] for ids in wanted])

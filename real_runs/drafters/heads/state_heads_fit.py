@@ -56,8 +56,8 @@ def fit_medusa_heads(
         return _known(states, depth)
 
     def states_of(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        found: torch.Tensor = trained(_known(states, depth), depth)
-        return found
+        loss: torch.Tensor = trained(_known(states, depth), depth)
+        return loss
 
     _fit(
         model,
@@ -104,8 +104,8 @@ def fit_hydra_heads(
         return fused(_known(states, depth), after(tokens, depth))
 
     def states_of(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        found: torch.Tensor = trained(_known(states, depth), after(tokens, depth))
-        return found
+        loss: torch.Tensor = trained(_known(states, depth), after(tokens, depth))
+        return loss
 
     _fit(
         model, text, training, trained, trained.fuse, read=read, states_of=states_of, report=report
@@ -142,7 +142,7 @@ def _fit(
         total = torch.zeros(())
         for depth in range(heads):
             logits = head_logits(model, states_of(seen, tokens, depth), words)
-            wanted = (each[:, depth + 2 :] for each in (places, probabilities))
+            wanted = (part[:, depth + 2 :] for part in (places, probabilities))
             total = total + _HEAD_WEIGHT**depth * cross_entropy(logits, *wanted)
         return total
 

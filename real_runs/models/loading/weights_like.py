@@ -195,7 +195,7 @@ def _feed_forward_shapes(shape: FeedForward, width: int) -> Shapes:
         }
     if shape.shared_width:
         shared = _dense_shapes(shape, shape.shared_width, width)
-        shapes |= {f"shared_experts.{name}": found for name, found in shared.items()}
+        shapes |= {f"shared_experts.{name}": shared_shape for name, shared_shape in shared.items()}
     return shapes
 
 
@@ -230,4 +230,4 @@ def _refusal(block: Block, first: Block) -> str:
         "latent attention with head norms or sinks": attention.is_mla
         and (attention.qk_norm or attention.sinks),
     }
-    return next((reason for reason, found in reasons.items() if found), "")
+    return next((reason for reason, applies in reasons.items() if applies), "")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import rooftree
-from app.answers.models import inspected
+from app.answers.models.inspection import inspected
 from app.dashboard.link import state_of
 from app.dashboard.question import deployment
 from app.exporters.registry import export
@@ -65,10 +65,8 @@ def test_an_export_says_nothing_of_the_format_that_the_checkpoint_has():
 
 
 def test_the_catalogue_weighs_the_published_checkpoint():
-    shown = inspected("gpt-oss-120b")["model"]
-    assert shown["dtype"] == "mxfp4" and shown["weight_bytes"] / GIGA == pytest.approx(
-        65.2, rel=0.01
-    )
+    model, _ = inspected("gpt-oss-120b")
+    assert model.dtype == "mxfp4" and model.weight_bytes / GIGA == pytest.approx(65.2, rel=0.01)
 
 
 def test_gpt_oss_runs_on_one_h100_whoever_is_asked():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.answers.methods import bibtex, changes, coverage, explained, trace_level
+from app.answers.methods.coverage import coverage
+from app.answers.methods.words import bibtex, changes, explained, trace_level
 from costmodel.method_library import load_method, method_names
 from costmodel.published.predict import predictions
 from costmodel.published.reported import reported_rows
@@ -26,7 +27,7 @@ def systems(reference_data):
 
 
 def test_every_published_system_is_one_entry(systems):
-    listed = [row["system"] for row in coverage()]
+    listed = [row.system for row in coverage()]
     assert set(systems) <= set(listed) and set(listed) - set(systems) == {"SlowFast"}, (
         "one was read after that table"
     )
@@ -35,15 +36,15 @@ def test_every_published_system_is_one_entry(systems):
 
 def test_coverage_says_why():
     rows = coverage()
-    assert {row["status"] for row in rows} <= {"works", "priced", "out of scope", "needs"}
-    assert all(row["detail"] for row in rows)
+    assert {row.status for row in rows} <= {"works", "priced", "out of scope", "needs"}
+    assert all(row.detail for row in rows)
     for row in rows:
-        method = load_method(row["slug"])
-        assert (row["status"] in ("out of scope", "needs")) == bool(
+        method = load_method(row.slug)
+        assert (row.status in ("out of scope", "needs")) == bool(
             method.out_of_scope or method.needs
         )
-        assert (row["status"] == "works") == bool(method.reproduced or within(row["slug"]))
-        assert (row["status"] == "works") >= bool(method.reproduced)
+        assert (row.status == "works") == bool(method.reproduced or within(row.slug))
+        assert (row.status == "works") >= bool(method.reproduced)
 
 
 @cache
@@ -54,10 +55,10 @@ def within(slug):
 
 
 def test_a_system_works_by_its_numbers_and_says_which():
-    rows = {row["slug"]: row for row in coverage()}
-    assert "3.1 published (arXiv:2412.12639, table 1)" in rows["falcon"]["detail"]
-    assert rows["speculative-decoding"]["detail"].endswith("::test_speculative_decoding_on_t5")
-    assert not [row for row in rows.values() if row["status"] == "needs"]
+    rows = {row.slug: row for row in coverage()}
+    assert "3.1 published (arXiv:2412.12639, table 1)" in rows["falcon"].detail
+    assert rows["speculative-decoding"].detail.endswith("::test_speculative_decoding_on_t5")
+    assert not [row for row in rows.values() if row.status == "needs"]
 
 
 @every("slug", [slug for slug in method_names() if load_method(slug).reproduced])

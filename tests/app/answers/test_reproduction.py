@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answers.reproduction import percentile, reproduction
-from app.render.charts.reproduction_figures import parts
+from app.answers.reproduction.reproduction import percentile, reproduction
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
 from costmodel.published.reading.table import PublishedRow
@@ -31,27 +30,27 @@ def test_errors_and_their_summary():
     body = reproduction(
         [found(11.0), found(8.0), found(20.0), found(None, "key: says nothing: 'x'")], {}
     )
-    full = body["groups"]["full"]
-    assert [row["error_ratio"] for row in body["rows"]] == [
+    full = body.groups["full"]
+    assert [row.error_ratio for row in body.rows] == [
         pytest.approx(0.1),
         pytest.approx(-0.2),
         1.0,
         None,
     ]
-    assert (full["rows"], full["predicted"], full["over_30_percent"], full["without_cause"]) == (
+    assert (full.rows, full.predicted, full.over_30_percent, full.without_cause) == (
         4,
         3,
         1,
         1,
     )
-    assert (full["bias_ratio"], full["median_error_ratio"]) == (
+    assert (full.bias_ratio, full.median_error_ratio) == (
         pytest.approx(0.1),
         pytest.approx(0.2),
     )
-    assert full["p90_error_ratio"] == pytest.approx(0.2 + 0.8 * 0.8)
-    assert body["groups"]["headline"]["median_error_ratio"] is None
-    (system,) = body["systems"]
-    assert (system["system"], system["source"], system["predicted"]) == ("EAGLE-2", "arXiv:1", 3)
+    assert full.p90_error_ratio == pytest.approx(0.2 + 0.8 * 0.8)
+    assert body.groups["headline"].median_error_ratio is None
+    (system,) = body.systems
+    assert (system.system, system.source, system.predicted) == ("EAGLE-2", "arXiv:1", 3)
 
 
 def test_kinds_of_numbers_are_told_apart():
@@ -66,22 +65,22 @@ def test_kinds_of_numbers_are_told_apart():
         ],
         {},
     )
-    assert [row["kind"] for row in body["rows"]] == [
+    assert [row.kind for row in body.rows] == [
         "absolute",
         "ratio",
         "ratio",
         "tokens",
         "computed",
     ]
-    full = body["groups"]["full"]
-    assert [(name, part["predicted"]) for name, part in parts(full)] == [
+    full = body.groups["full"]
+    assert [(name, part.predicted) for name, part in full.parts] == [
         ("all", 5),
         ("times and rates", 1),
         ("ratios to a baseline", 2),
         ("tokens per step", 1),
         ("computed by the source", 1),
     ]
-    assert full["computed"]["median_error_ratio"] == 0.5
+    assert full.computed.median_error_ratio == 0.5
 
 
 def test_reasons_are_counted_without_what_they_are_about():
@@ -93,7 +92,7 @@ def test_reasons_are_counted_without_what_they_are_about():
         ],
         {},
     )
-    assert [(each["reason"], each["rows"]) for each in body["refused"]] == [
+    assert [(each.reason, each.rows) for each in body.refused] == [
         ("no entry of the catalogue of that name", 2),
         ("is not stated", 1),
     ]
@@ -101,9 +100,9 @@ def test_reasons_are_counted_without_what_they_are_about():
 
 def test_only_large_errors_get_a_cause():
     known = {"system": "Falcon", "source": "arXiv:2412.12639 Table 2"}
-    near, far = reproduction([found(11.0, **known), found(20.0, **known)], {})["rows"]
-    assert near["cause"] == ""
-    assert far["cause"] == cause_of(found(20.0, **known)[1].row)
+    near, far = reproduction([found(11.0, **known), found(20.0, **known)], {}).rows
+    assert near.cause == ""
+    assert far.cause == cause_of(found(20.0, **known)[1].row)
 
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30), st.floats(0.0, 1.0))

@@ -305,7 +305,7 @@ def test_an_interrupt_ends_the_command(monkeypatch, rooftree):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("costmodel.architectures.library.load_model", interrupted)
+    monkeypatch.setattr("app.answers.models.models.load_model", interrupted)
     done = rooftree("models", "gpt2")
     assert (done.code, done.out) == (130, "")
 

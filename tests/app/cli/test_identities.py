@@ -203,6 +203,7 @@ def test_a_chain_is_the_tree_of_one_branch(rooftree, files, tmp_path):
     path.write_text(json.dumps({"parents": [-1, 0, 1, 2], "ranks": [0, 0, 0, 0]}))
     answer = rooftree("replay", files.ranks, "--draft-tokens", "3", "--tree", path, "--json").answer
     (chain,), (tree,) = answer["chains"], answer["trees"]
+    assert (chain.pop("draft"), tree.pop("draft")) == ("chain:3", f"tree:{path}")
     assert {key: tree[key] for key in chain} == chain
     words = ("--trace", files.ranks, "--batch", "4", "--context", "512")
     (as_tree,) = predict(rooftree, *words, "--tree", path)

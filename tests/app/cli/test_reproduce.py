@@ -5,7 +5,7 @@ import csv
 
 import pytest
 
-from app.answers.reproduction import percentile
+from app.answers.reproduction.reproduction import percentile
 from costmodel.published.reading.table import COLUMNS
 
 PLAIN = {

@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 from scipy.stats import kendalltau
 
-from app.answers.reproduction import LARGE_RATIO, percentile
+from app.answers.reproduction.reproduction import LARGE_RATIO, percentile
 from costmodel.published.causes import cause_of
 from costmodel.published.predict import predictions
 from costmodel.published.reading.table import read_rows

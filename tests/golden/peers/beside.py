@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from app.answers.scoring.baseline import read_baseline
 from app.answers.scoring.measured import ComparedTime
 from app.answers.scoring.summaries import errors
-from app.cli.verbs.score import read_baseline
 
 Row = Mapping[str, Any]
 QUANTITIES = ("tpot", "ttft")
@@ -79,9 +79,9 @@ def _cells(
     if found is None:
         return " | "
     shown = " / ".join(
-        f"{100 * found[f'{key}_error_ratio']:.1f}" for key in ("median", "mean", "p90")
+        f"{100 * getattr(found, f'{key}_error_ratio'):.1f}" for key in ("median", "mean", "p90")
     )
-    return f"{100 * found['bias_ratio']:+.1f} | {shown}"
+    return f"{100 * found.bias_ratio:+.1f} | {shown}"
 
 
 if __name__ == "__main__":

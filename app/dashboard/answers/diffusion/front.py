@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.answers.refining import search_rows
+from app.answers.masked.rows import MaskedPolicy
+from app.answers.masked.search import SearchedPolicies, searched_policies
 from app.dashboard.answer import Card, DeferredAnswer, Figure, Row, lower
 from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
 from app.render.charts.charts import NEUTRAL, PALETTE, digits
 from app.render.charts.refining_figures import refining_figure
+from app.render.json import jsonable
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.refining.grid import policy_grid
 from costmodel.optimizers.refining.search import (
@@ -93,22 +95,22 @@ def front_answer(
         seed: of intervals.
     """
     here = replace(result, points=result.at(batch, context))
-    answer = {**search_rows(here, {}, seed), "quality": {"floor": result.floor}}
-    figure = refining_figure(answer, context, batch)
+    answer = searched_policies(here, {}, seed)
+    figure = refining_figure(
+        {**jsonable(answer), "quality": {"floor": result.floor}}, context, batch
+    )
     if figure is None:
         return DeferredAnswer(
             notes=["Speed cannot be set against agreement: nothing was recorded one token a pass."]
         )
-    rows: list[Row] = [*answer["choices"], *answer["alternatives"]]
-    figure["data"] += [
-        _star(row) for row in rows if row["policy"] == policy.name and row.get("tokens_per_s")
-    ]
+    rows = [*answer.choices, *answer.alternatives]
+    figure["data"] += [_star(row) for row in rows if row.policy == policy.name and row.tokens_per_s]
     prompts = ", ".join(f"{count} beside {cache} cache" for cache, count in result.prompts.items())
     note = (
         f"Policies of the rule at batch {batch:,}; prompts: {prompts}. Nothing beats those on the"
         " front in both."
     )
-    best = _shown([row for row in rows if row.get("meets_floor")])
+    best = _shown([row for row in rows if row.meets_floor])
     return DeferredAnswer(
         notes=[_best(result, answer, batch, context)],
         cards=[lower(Card(title="Speed against agreement", note=note, figure=figure))],
@@ -116,21 +118,21 @@ def front_answer(
     )
 
 
-def _star(row: Row) -> Figure:
+def _star(row: MaskedPolicy) -> Figure:
     """The chosen policy among the others."""
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "chosen",
-        "x": [row["agreement"]],
-        "y": [row["tokens_per_s"]],
+        "x": [row.agreement],
+        "y": [row.tokens_per_s],
         "marker": {
             "color": PALETTE[4],
             "symbol": "star",
             "size": 16,
             "line": {"color": NEUTRAL, "width": 1},
         },
-        "hovertemplate": f"chosen: {digits(row['tokens_per_s'])} tokens/s<extra></extra>",
+        "hovertemplate": f"chosen: {digits(row.tokens_per_s)} tokens/s<extra></extra>",
     }
 
 
@@ -154,18 +156,18 @@ def reach_words(wins: Mapping[int, bool]) -> str:
     return f"ahead of it at batch {', '.join(f'{each:,}' for each in winning)}"
 
 
-def _best(result: RefiningSearch, answer: Row, batch: int, context: int) -> str:
+def _best(result: RefiningSearch, answer: SearchedPolicies, batch: int, context: int) -> str:
     """The fastest at the asked agreement, and the pace that would be enough, in a sentence."""
     best = result.winner(batch, context)
     if best is None:
-        return f"{answer['unmet'][0]['reason'].capitalize()}."
+        return f"{answer.unmet[0].reason.capitalize()}."
     same = {
         each.batch: each.speedup >= 1.0
         for each in result.points
         if each.played.policy == best.played.policy and each.context == context and each.answered
     }
-    (row,) = answer["choices"]
-    needed = row["needed_tokens_per_step"]
+    (row,) = answer.choices
+    needed = row.needed_tokens_per_step
     enough = (
         "no pace equals the twin"
         if needed is None
@@ -173,21 +175,25 @@ def _best(result: RefiningSearch, answer: Row, batch: int, context: int) -> str:
     )
     return (
         f"Fastest at agreement {result.floor:.2f} or more: {policy_words(best.played.policy)}:"
-        f" {digits(row['tokens_per_step'])} tokens a pass, {digits(best.tokens_per_s)} tokens/s,"
+        f" {digits(row.tokens_per_step)} tokens a pass, {digits(best.tokens_per_s)} tokens/s,"
         f" {digits(best.speedup)}× the autoregressive twin at batch {batch:,}; {reach_words(same)}."
         f" There {enough}."
     )
 
 
-def _shown(rows: Sequence[Row]) -> Sequence[Row]:
+def _shown(rows: Sequence[MaskedPolicy]) -> Sequence[Row]:
     return [
         {
-            "policy": row["policy"],
-            "tokens per pass": round(row["tokens_per_step"], 3),
-            "agreement (%)": round(100 * row["agreement"], 1),
-            "tokens/s": round(row["tokens_per_s"], 1),
-            "× the twin": round(row["speedup"], 3),
-            "on the front": "yes" if row["on_front"] else "",
+            "policy": row.policy,
+            "tokens per pass": _rounded(row.tokens_per_step, 3),
+            "agreement (%)": _rounded(row.agreement, 1, 100.0),
+            "tokens/s": _rounded(row.tokens_per_s, 1),
+            "× the twin": _rounded(row.speedup, 3),
+            "on the front": "yes" if row.on_front else "",
         }
         for row in rows[:MOST_ROWS]
     ]
+
+
+def _rounded(value: float | None, decimals: int, scale: float = 1.0) -> float | None:
+    return None if value is None else round(scale * value, decimals)

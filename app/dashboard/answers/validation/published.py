@@ -7,13 +7,13 @@ catalogue's published numbers, predicted now. Leaves out what was measured by ro
 from collections.abc import Sequence
 from functools import lru_cache
 
-from app.answers.reproduction import reproduction
+from app.answers.reproduction.reproduction import reproduction
 from app.answers.scoring.published import DECILES, PublishedErrors, published_errors
 from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, Row
 from app.dashboard.measured import PUBLISHED
 from app.dashboard.state import command
 from app.render.charts.charts import DASHES, PALETTE, framed
-from app.render.charts.reproduction_figures import LABELS, parts, reproduction_figure
+from app.render.charts.reproduction_figures import LABELS, reproduction_figure
 
 MOST_LINES = 6
 
@@ -120,8 +120,8 @@ def _catalogue() -> DeferredAnswer:
     from costmodel.published.reported import reported_rows
 
     table = reported_rows([])
-    body = reproduction([("", each) for each in predictions(table, table=table)], {})
-    rows = [row for row in body["rows"] if row["error_ratio"] is not None]
+    answer = reproduction([("", each) for each in predictions(table, table=table)], {})
+    predicted = sum(row.error_ratio is not None for row in answer.rows)
     cards = [
         Card(
             title=f"Published numbers of the catalogue: {LABELS[group].lower()}",
@@ -132,23 +132,23 @@ def _catalogue() -> DeferredAnswer:
             ),
         )
         for group in LABELS
-        if (figure := reproduction_figure(body["rows"], group)) is not None
+        if (figure := reproduction_figure(answer.rows, group)) is not None
     ]
     found = [
         {
             "inputs": LABELS[group],
             "what": label,
-            "numbers": part["rows"],
-            "median (%)": round(100 * part["median_error_ratio"], 1),
-            "p90 (%)": round(100 * part["p90_error_ratio"], 1),
+            "numbers": part.rows,
+            "median (%)": round(100 * part.median_error_ratio, 1),
+            "p90 (%)": round(100 * part.p90_error_ratio, 1),
         }
-        for group, own in body["groups"].items()
-        for label, part in parts(own)
-        if part["median_error_ratio"] is not None
+        for group, own in answer.groups.items()
+        for label, part in own.parts
+        if part.median_error_ratio is not None and part.p90_error_ratio is not None
     ]
     return DeferredAnswer(
         notes=[
-            f"Of {len(body['rows']):,} published numbers in the catalogue {len(rows):,} are"
+            f"Of {len(answer.rows):,} published numbers in the catalogue {predicted:,} are"
             " predicted."
         ],
         cards=cards[:1],

@@ -1,6 +1,8 @@
 """Measurements count once, whatever labels they carry, and bad rows are counted with their
 reason."""
 
+from dataclasses import astuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,8 +120,9 @@ def test_repeating_and_shuffling_rows_changes_no_number(drawn, random):
     twice = measurements([rows[i] for i in again], [answers[i] for i in again])[0]
 
     def numbers(found):
-        return [value for q in ("tpot", "ttft") for value in summary(found)[q].values()]
+        whole = summary(found)
+        return [value for errors in (whole.tpot, whole.ttft) for value in astuple(errors)]
 
     assert numbers(twice) == pytest.approx(numbers(once))
-    for name in {row["slice"] for row in slices(once)}:
-        assert sum(r["measurements"] for r in slices(once) if r["slice"] == name) == len(once)
+    for name in {row.slice for row in slices(once)}:
+        assert sum(r.measurements for r in slices(once) if r.slice == name) == len(once)

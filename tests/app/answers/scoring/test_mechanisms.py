@@ -40,32 +40,32 @@ def planted():
 
 def test_the_part_at_fault_comes_first_with_its_factor(planted):
     first, *others = parts(planted, "tpot")
-    assert first["part"] == "moe"
-    assert first["factor"] == pytest.approx(2.0, rel=0.03)
-    assert first["median_error_then_ratio"] < 0.01 < first["median_error_ratio"]
-    assert first["worst_share_ratio"] > first["share_ratio"]
-    assert all(row["log_error"] > first["log_error"] for row in others)
+    assert first.part == "moe"
+    assert first.factor == pytest.approx(2.0, rel=0.03)
+    assert first.median_error_then_ratio < 0.01 < first.median_error_ratio
+    assert first.worst_share_ratio > first.share_ratio
+    assert all(row.log_error > first.log_error for row in others)
 
 
 def test_errors_gather_where_the_part_is(planted):
     rows = gathered(planted, "tpot")
-    assert [row["value"] for row in rows] == ["with experts"]
-    assert rows[0]["error_share_ratio"] == pytest.approx(1.0) and rows[0][
-        "count_ratio"
-    ] == pytest.approx(2 / 3)
-    assert rows[0]["part"] == "moe" and rows[0]["bias_ratio"] < 0
+    assert [row.value for row in rows] == ["with experts"]
+    assert rows[0].error_share_ratio == pytest.approx(1.0) and rows[0].count_ratio == pytest.approx(
+        2 / 3
+    )
+    assert rows[0].part == "moe" and rows[0].bias_ratio < 0
 
 
 def test_nothing_is_blamed_where_nothing_is_off():
     exact = [measurement(i, 5.0, 5.0, {"gemm": 1.0}) for i in range(10)]
     assert gathered(exact, "tpot") == [] and parts(exact, "ttft") == []
-    assert parts(exact, "tpot")[0]["factor"] == pytest.approx(1.0)
+    assert parts(exact, "tpot")[0].factor == pytest.approx(1.0)
 
 
 def test_another_tool_is_scored_on_the_rows_that_both_answer():
     own = [measurement(i, 12.0, 10.0, {}) for i in range(4)]
     (row, *_) = beside(own, {"1": {"tpot": 9.0}, "3": {"tpot": 11.0}, "9": {"tpot": 1.0}})
-    assert row["tpot"]["measurements"] == row["baseline"]["tpot"]["measurements"] == 2
-    assert row["tpot"]["bias_ratio"] == pytest.approx(0.2)
-    assert row["baseline"]["tpot"]["bias_ratio"] == pytest.approx(0.0, abs=1e-12)
-    assert row["baseline"]["tpot"]["coverage_ratio"] is None
+    assert row.tpot.measurements == row.baseline.tpot.measurements == 2
+    assert row.tpot.bias_ratio == pytest.approx(0.2)
+    assert row.baseline.tpot.bias_ratio == pytest.approx(0.0, abs=1e-12)
+    assert row.baseline.tpot.coverage_ratio is None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.answers.sweep.cells import MOST_GROUPS, MOST_POINTS, PLAIN, Cells
 from app.answers.sweep.file import Sweep, SweepFile
+from app.answers.sweep.table import KEYS
 from tests.property_examples import examples
 
 SIZES = st.integers(1, 4)
@@ -55,6 +56,7 @@ def test_shards_hold_every_cell_once_and_in_order(sizes, points):
         for group, batches, contexts in blocks:
             assert 0 < len(batches) == len(contexts) <= MOST_POINTS
             assert group.recorded == (group.drafter in lists.traces)
-            found += [(*group.keys.values(), b, c) for b, c in zip(batches, contexts, strict=True)]
+            cells = [group.cell(b, c) for b, c in zip(batches, contexts, strict=True)]
+            found += [tuple(getattr(cell, key) for key in KEYS) for cell in cells]
     assert found == expected
     assert cells.count == len(expected)

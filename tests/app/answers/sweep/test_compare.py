@@ -1,5 +1,7 @@
 """What moved between two sweeps: every cell once, largest change first."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.answers.sweep.compare import RATES, compare
-from app.answers.sweep.table import KEYS, table_of
+from app.answers.sweep.table import KEYS, SweepCell, table_of
 from hardware_profiles.errors import InputError
 from tests.property_examples import examples
 
@@ -23,14 +25,15 @@ def cell(batch, rate, *, plain=100.0, feasible=True):
     }
     row = {**keys, "batch": batch, "feasible": feasible}
     if not feasible:
-        return row | {"reason": "too large"}
-    return row | {
-        "topology": "chain",
-        "draft_tokens": 3,
-        "tokens_per_s": rate,
-        "plain_tokens_per_s": plain,
-        "speedup": rate / plain,
-    }
+        return SweepCell(**row, reason="too large")
+    return SweepCell(
+        **row,
+        topology="chain",
+        draft_tokens=3,
+        tokens_per_s=rate,
+        plain_tokens_per_s=plain,
+        speedup=rate / plain,
+    )
 
 
 def written(path, cells):
@@ -62,19 +65,19 @@ def test_cells_that_moved_appeared_and_disappeared(tmp_path):
         ],
     )
     found = compare(old, new, threshold=0.01)
-    assert [row["batch"] for row in found.moved] == [8, 2, 4]
+    assert [row.batch for row in found.moved] == [8, 2, 4]
     lost, halved, gained = found.moved
-    assert (lost["feasible_old"], lost["feasible_new"], lost["reason_new"]) == (
+    assert (lost.feasible_old, lost.feasible_new, lost.reason_new) == (
         True,
         False,
         "too large",
     )
-    assert lost["tokens_per_s_change_ratio"] is None
-    assert halved["tokens_per_s_change_ratio"] == pytest.approx(-0.5)
-    assert halved["plain_tokens_per_s_change_ratio"] == 0.0
-    assert gained["tokens_per_s_change_ratio"] == pytest.approx(0.05)
-    assert [row["batch"] for row in found.appeared] == [64]
-    assert [row["batch"] for row in found.disappeared] == [16]
+    assert lost.tokens_per_s_change_ratio is None
+    assert halved.tokens_per_s_change_ratio == pytest.approx(-0.5)
+    assert halved.plain_tokens_per_s_change_ratio == 0.0
+    assert gained.tokens_per_s_change_ratio == pytest.approx(0.05)
+    assert [row.batch for row in found.appeared] == [64]
+    assert [row.batch for row in found.disappeared] == [16]
     assert found.same == 2
     assert len(compare(old, new, threshold=0.0).moved) == 4
 
@@ -100,17 +103,17 @@ def test_every_cell_is_accounted_for_once(tmp_path_factory, before, after, thres
     found = compare(old, new, threshold=threshold)
     both = before.keys() & after.keys()
     assert len(found.moved) + found.same == len(both)
-    assert {row["batch"] for row in found.appeared} == after.keys() - before.keys()
-    assert {row["batch"] for row in found.disappeared} == before.keys() - after.keys()
+    assert {row.batch for row in found.appeared} == after.keys() - before.keys()
+    assert {row.batch for row in found.disappeared} == before.keys() - after.keys()
     sizes = []
     for row in found.moved:
-        changes = [abs(row[f"{name}_change_ratio"] or 0.0) for name in RATES]
-        switched = row["feasible_old"] != row["feasible_new"]
+        changes = [abs(getattr(row, f"{name}_change_ratio") or 0.0) for name in RATES]
+        switched = row.feasible_old != row.feasible_new
         assert switched or max(changes) > threshold
         sizes.append(float("inf") if switched else max(changes))
     assert sizes == sorted(sizes, reverse=True)
     back = compare(new, old, threshold=threshold)
-    assert [r["batch"] for r in back.appeared] == [r["batch"] for r in found.disappeared]
+    assert [r.batch for r in back.appeared] == [r.batch for r in found.disappeared]
     assert compare(old, old, threshold=0.0).same == len(before)
 
 
@@ -119,7 +122,7 @@ def test_what_is_no_sweep_is_refused(tmp_path):
     twice = written(tmp_path / "twice", [cell(1, 2.0), cell(1, 3.0)])
     with pytest.raises(InputError, match="holds a cell more than once"):
         compare(good, twice, threshold=0.0)
-    nameless = table_of([cell(1, 2.0) | {"drafter": None}])
+    nameless = table_of([replace(cell(1, 2.0), drafter=None)])
     pq.write_table(nameless, tmp_path / "nameless")
     with pytest.raises(InputError, match="must say of every cell"):
         compare(tmp_path / "nameless", good, threshold=0.0)

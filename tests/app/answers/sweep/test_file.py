@@ -4,7 +4,9 @@ import os
 
 import pytest
 
-from app.answers.sweep.file import MOST_FILE_BYTES, read_sweep
+from app.answers.sweep.file import MOST_FILE_BYTES, SweepFile, read_sweep
+from app.questions.field import fields_of
+from app.questions.predict import PredictQuestion
 from hardware_profiles.errors import InputError
 
 WRONG = {
@@ -111,3 +113,19 @@ def test_a_digest_tells_sweeps_apart(sweep_of):
     ).digest(0)
     assert digest != sweep_of(lists).digest(1)
     assert digest != sweep_of(lists | {"batches": [2, 1]}).digest(0)
+
+
+def test_lists_have_the_defaults_and_meanings_of_the_options_of_predict(sweep_of):
+    options = {f.name: f for f in fields_of(PredictQuestion)}
+    written = SweepFile.model_fields
+    lists = sweep_of({"models": ["gpt2"]}).lists
+    for key, name in (
+        ("devices", "device"),
+        ("engines", "engine"),
+        ("tensor_parallel", "tp"),
+        ("batches", "batch"),
+        ("contexts", "context"),
+    ):
+        assert ",".join(map(str, getattr(lists, key))) == str(options[name].default)
+        assert written[key].description == options[name].row.meaning
+    assert written["models"].description == options["model"].row.meaning

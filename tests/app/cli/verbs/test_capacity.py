@@ -115,7 +115,7 @@ def test_recorded_requests_and_acceptance(rooftree, files, tmp_path):
         "--json",
     )
     answer = rooftree(*words).answer
-    assert answer["inputs"]["output"] == pytest.approx(trace.output_tokens.mean())
+    assert answer["inputs"]["output_tokens"] == pytest.approx(trace.output_tokens.mean())
     assert 4 < answer["inputs"]["rate"] < 6 and answer["inputs"]["method"] == "n-gram"
     assert answer["plans"][1]["tokens_per_step"] > 1
     assert (

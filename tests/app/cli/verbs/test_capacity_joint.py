@@ -143,3 +143,37 @@ def test_one_device_is_enough_where_it_answers_in_time(rooftree, search):
         (best,) = [row for row in answer["plans"] if row["feasible"] and row["devices"] == 1][:1]
         assert best["ttft_s"] <= 0.045
         assert answer["inputs"]["limits"] == "mean TTFT <= 45 ms"
+
+
+def test_placements_that_cannot_run_are_rows_that_name_their_layout(rooftree):
+    """In the object by layout and number of tensor devices, on the screen by layout and format."""
+    words = (
+        "capacity",
+        "--model",
+        "llama-3.3-70b",
+        "--rate",
+        "1",
+        "--prompt",
+        "600",
+        "--output",
+        "150",
+        "--device",
+        "h100-sxm,l4",
+        "--devices",
+        "4",
+        "--method",
+        "plain-decoding",
+        "--search",
+        "full",
+    )
+    plans = rooftree(*words, "--json").answer["plans"]
+    marked = [row for row in plans if not row["feasible"]]
+    assert {(row["device"], row["layout"], row["tp"]) for row in marked} == {
+        ("h100-sxm", "tp1", 1),
+        ("l4", "tp1", 1),
+        ("l4", "tp2", 2),
+        ("l4", "tp4", 4),
+    }
+    shown = rooftree(*words).out
+    for row in marked:
+        assert f"{row['device']}, {row['layout']}: {row['reason']}" in shown

@@ -151,6 +151,9 @@ def test_a_floor_out_of_reach_is_said_with_what_is_reached(optimize):
         (("--draft-tokens", "4"), "no draft tokens"),
         (("--acceptance", "0.7"), "confidence trace"),
         (("--slo-tpot", "9"), "quality-floor"),
+        (("--shape", "chain:3"), "--shape: is no part of a search over masked blocks"),
+        (("--tree-nodes", "8"), "--tree-nodes: is no part of a search over masked blocks"),
+        (("--search", "full"), "--search: is no part of a search over masked blocks"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(optimize, options, said, tmp_path):

@@ -54,12 +54,13 @@ def _quick(request, monkeypatch):
             ttft_seconds={"intake": 1.0, "queue": users, "prefill": 9.0},
         )
 
-    monkeypatch.setattr(
-        "simulator.closed_loop.table_rows.answer_rows",
-        lambda records, *, file, seed=0, constants=None: [
-            answered(record, index) for index, record in enumerate(records)
-        ],
-    )
+    for module in ("score", "held_out"):
+        monkeypatch.setattr(
+            f"app.answers.scoring.{module}.answer_rows",
+            lambda records, *, file, seed=0, constants=None: [
+                answered(record, index) for index, record in enumerate(records)
+            ],
+        )
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_every_group_is_answered_with_constants_that_never_saw_it(
     path.write_text("\n".join(json.dumps(row) for row in rows))
     seen = []
     monkeypatch.setattr(
-        "simulator.closed_loop.fit.fit",
+        "app.answers.scoring.held_out.fit",
         lambda given: seen.append({r["model_path"] for r in given}) or {"some_s": 0.5},
     )
     body = rooftree("score", path, "--leave-out", "model", "--json").answer

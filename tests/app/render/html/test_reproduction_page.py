@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from app.answers.reproduction import reproduction
-from app.render.html.reproduction_page import reproduction_page, write_reproduction_page
+from app.answers.reproduction.reproduction import reproduction
+from app.render.html.reproduction_page import reproduction_page, write_plot
 from costmodel.published.answer import Prediction
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
@@ -50,7 +50,7 @@ def test_the_page_stands_alone_and_draws_every_prediction(tmp_path):
         found(None, group="headline"),
     ]
     place = tmp_path / "sub" / "page.html"
-    write_reproduction_page(answer(*rows), place)
+    write_plot(answer(*rows), place)
     page = place.read_text(encoding="utf-8")
     markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"(src|href)=", markup)

@@ -1,0 +1,115 @@
+"""`capacity`: devices, watts and dollars for a load within latency limits, with and without a
+method.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.answers.answer import Answer
+from app.answers.capacity.drafts import PLAIN, ComparedDrafts, compared_drafts
+from app.answers.capacity.named import named_plans
+from app.answers.capacity.rows import CapacityPlans, PlanAssumptions, best_plan
+from app.answers.capacity.searched import searched_plans
+from app.answers.cells import LISTED, cells_of
+from app.answers.optimize import acceptance
+from app.questions.capacity import CapacityQuestion
+from app.questions.field import inputs_of
+from app.questions.resolve.accepted import as_given, numbers_words
+from app.questions.values import milliseconds
+from costmodel.answers.energy import power_model
+from costmodel.answers.estimate import Setting
+from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
+from costmodel.optimizers.joint.space import PROMPTS
+from hardware_profiles.errors import InputError
+from traces.storage.acceptance_file import read_requests
+
+
+def answer(question: CapacityQuestion) -> Answer:
+    """Replicas for a load: of every cell, number of tensor devices and method that are named, or of
+    the best designs of a search.
+
+    Raises:
+        InputError: options that contradict each other, or no cell that can run.
+        NoDesignError: a search has found nothing that fits, or that meets the limits.
+    """
+    if question.search not in ("named", "full"):
+        raise InputError("must be named or full", key="--search", value=question.search)
+    load = _load(question)
+    limits = Limits(
+        ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
+        tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
+    )
+    if not 0.0 < question.utilisation < 1.0:
+        raise InputError(
+            "must lie between 0 and 1, both excluded",
+            key="--utilisation",
+            value=question.utilisation,
+        )
+    devices = ",".join(question.device or ["h100-sxm"])
+    cells = cells_of({"model": question.model, "engine": question.engine, "device": devices})
+    drafts = compared_drafts(question, cells[0]["model"])
+    if question.search == "full":
+        plans, settings = searched_plans(question, devices, drafts, load, limits)
+    else:
+        plans, settings = named_plans(question, cells, drafts, load, limits)
+    listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
+    return CapacityPlans(
+        inputs=_inputs(question, drafts, load, limits) | listed,
+        plans=plans,
+        best=best_plan(plans, ranked=question.search == "full"),
+        assumptions=_assumptions(settings),
+        acceptance=(
+            acceptance(drafts.source, drafts.drafts)
+            if drafts.source is not None and drafts.drafts
+            else None
+        ),
+        remarks=numbers_words(drafts.source if drafts.drafts else None, drafts.drafts),
+    )
+
+
+def _load(question: CapacityQuestion) -> Load:
+    """The requests to serve.
+
+    Raises:
+        InputError: lengths beside a file that has its own, or neither.
+    """
+    rate, prompt, output = question.rate, question.prompt, question.output
+    if question.requests is not None:
+        if prompt is not None or output is not None:
+            raise InputError(
+                "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
+            )
+        prompts = {"prompts": PROMPTS} if question.search == "full" else {}
+        return load_of_requests(read_requests(question.requests), requests_per_s=rate, **prompts)
+    if rate is None or prompt is None or output is None:
+        raise InputError(
+            "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE"
+        )
+    return load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
+
+
+def _inputs(
+    question: CapacityQuestion, drafts: ComparedDrafts, load: Load, limits: Limits
+) -> dict[str, Any]:
+    """What was asked, with the load's own numbers and the method's slug."""
+    return inputs_of(
+        question,
+        rate=load.requests_per_s,
+        prompt_tokens=load.mean_prompt_tokens,
+        output_tokens=load.output_tokens,
+        limits=limits.words or None,
+        method=drafts.method or PLAIN,
+        acceptance=as_given(question.acceptance),
+        drafter=question.drafter or [],
+        draft_tokens=None if drafts.shapes else ",".join(map(str, drafts.lengths)),
+        set=question.overrides or [],
+    )
+
+
+def _assumptions(settings: Sequence[Setting]) -> PlanAssumptions:
+    """How the engines of plans divide memory, and the power models of their devices."""
+    memory = dict.fromkeys(setting.engine.memory.source for setting in settings)
+    return PlanAssumptions(
+        memory="; ".join(memory),
+        power={setting.device.kind: power_model(setting.device).source for setting in settings},
+    )

@@ -1,0 +1,134 @@
+"""What do the cells, tensor devices and methods that are named cost a load?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.answers.capacity.drafts import PLAIN, ComparedDrafts
+from app.answers.capacity.rows import Plan, plan_row
+from app.answers.cells import MarkedCell, marked, runnable
+from app.questions.capacity import MOST_DEVICES, CapacityQuestion
+from app.questions.groups import DraftingOptions, FormatOptions, values_in
+from app.questions.resolve.asked import asked, with_options
+from app.questions.values import whole_numbers
+from costmodel.answers.capacity import CapacityPlan, plan
+from costmodel.answers.estimate import Setting
+from costmodel.answers.positions import require_positions
+from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import Limits, Load
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.optimizers.drafters.competing import carried, competing
+from hardware_profiles.errors import InfeasibleError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Case:
+    """A cell at a number of tensor devices with a method."""
+
+    configuration: DecodingConfiguration
+    drafts: Sequence[Acceptance]
+
+
+def named_plans(
+    question: CapacityQuestion,
+    cells: Sequence[Mapping[str, str]],
+    drafts: ComparedDrafts,
+    load: Load,
+    limits: Limits,
+) -> tuple[list[Plan], list[Setting]]:
+    """A plan, or a mark, of every cell at every number of tensor devices, plain and with the method;
+    and the settings of those that can run.
+
+    Raises:
+        InputError: a value out of range, or no cell that can run.
+    """
+    sizes = whole_numbers(question.tp, "--tp", least=1, most=MOST_DEVICES)
+    spread = {"pp": question.pp, "ep": question.ep, "dp": question.dp}
+    base = asked(None, {**values_in(FormatOptions, question), **cells[0], **spread})
+    methods: list[tuple[dict[str, Any], Sequence[Acceptance]]] = [
+        ({"method": PLAIN}, [geometric(0.0, 0)])
+    ]
+    if drafts.drafts:
+        drafter = _drafter(question, base, drafts)
+        methods.append(({"method": drafts.method, **drafter}, drafts.drafts))
+    cases = [
+        _Case(
+            configuration=replace(with_options(base, {**cell, "tp": size}), **changes),
+            drafts=compared,
+        )
+        for cell in cells
+        for size in sizes
+        for changes, compared in methods
+    ]
+
+    def build(case: _Case) -> Setting:
+        setting = build_setting(case.configuration)
+        require_positions(setting.target, load.longest_context, "prompt and output")
+        return setting
+
+    built = runnable(cases, build)
+    plans = [_plan(question, case, setting, load, limits) for case, setting in built]
+    return plans, [setting for _, setting in built if not isinstance(setting, str)]
+
+
+def _drafter(
+    question: CapacityQuestion, base: DecodingConfiguration, drafts: ComparedDrafts
+) -> dict[str, Any]:
+    """What drafts, by fields of a configuration: as options say, else as what is accepted does."""
+    if drafts.source is None:
+        return {}
+    options = values_in(DraftingOptions, question)
+    stated = {name: value for name, value in options.items() if value is not None}
+    configuration = with_options(base, stated)
+    (source,) = competing(configuration, [drafts.source])
+    return {"exit_layers": configuration.exit_layers, **carried(source)}
+
+
+def _plan(
+    question: CapacityQuestion, case: _Case, setting: Setting | str, load: Load, limits: Limits
+) -> Plan:
+    """A plan, or the mark of a cell that cannot run, holds no request or misses the limits."""
+    where = case.configuration.deployment
+    names: dict[str, Any] = {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "tp": where.tensor_parallel,
+        "method": case.configuration.method,
+    }
+    if isinstance(setting, str):
+        return MarkedCell(**names, reason=setting)
+
+    def planned(at: Setting) -> CapacityPlan:
+        return plan(
+            at,
+            case.drafts,
+            load,
+            limits,
+            generator=np.random.default_rng(question.seed),
+            utilisation=question.utilisation,
+        )
+
+    def holds(changed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
+        try:
+            return bool(planned(at))
+        except InfeasibleError:
+            return False
+
+    try:
+        return plan_row(planned(setting), **names)
+    except InfeasibleError as error:
+        misses = "limits" if str(error).startswith("SLO") else "memory"
+        mark = marked(
+            case.configuration,
+            case.drafts[0],
+            str(error),
+            batch=1,
+            context=0,
+            holds=holds,
+            misses=misses,
+        )
+        return MarkedCell(**names, **mark)

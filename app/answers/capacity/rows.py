@@ -1,0 +1,309 @@
+"""What does `capacity` answer? A plan for every cell and method, or for the best designs of a search."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar
+
+from app.answers.answer import Answer, Column, Row, Table
+from app.answers.cells import LISTED, MarkedCell, reason_lines
+from app.answers.joint.marked import placed_words
+from app.answers.numbers import plain
+from costmodel.answers.capacity import CapacityPlan
+from costmodel.answers.energy import power_model
+from costmodel.draft_shape import shape_of
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceMemory(Row):
+    """What one device of a replica holds."""
+
+    usable_bytes: Annotated[float, Column("For weights and cache.", unit="bytes")]
+    weight_bytes: Annotated[float, Column("Weights of the target.", unit="bytes")]
+    drafter_bytes: Annotated[float, Column("Weights of the drafter.", unit="bytes")]
+    reserve_bytes: Annotated[
+        float, Column("Driver, buffers, and what the engine leaves alone.", unit="bytes")
+    ]
+    request_bytes: Annotated[float, Column("Cache of a request of the target.", unit="bytes")]
+    block_waste_bytes: Annotated[float, Column("Of it, the half block.", unit="bytes")]
+    drafter_request_bytes: Annotated[
+        float, Column("Cache of a request of the drafter.", unit="bytes")
+    ]
+    largest_batch: Annotated[int, Column("Requests that fit.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedDesign(Row):
+    """What is planned with; the layout, the formats and the scheduler's limits where they were
+    searched for.
+    """
+
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    tp: Annotated[int, Column("Devices that share every layer.")]
+    method: Annotated[str, Column("Decoding method.")]
+    layout: Annotated[str | None, Column("How a replica's devices share the model.")] = None
+    dtype: Annotated[str | None, Column("Weight format.")] = None
+    kv_dtype: Annotated[str | None, Column("Cache format.")] = None
+    batch_cap: Annotated[int | None, Column("Most requests in flight of a scheduler.")] = None
+    token_budget: Annotated[int | None, Column("Most query tokens of an iteration.")] = None
+    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    devices: Annotated[int, Column("Devices of all replicas.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanRow(PlannedDesign):
+    """The replicas that serve the load."""
+
+    feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    reason: Annotated[None, Column("Nothing: it can be run.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", decimals=2)]
+    batch: Annotated[int, Column("Requests in flight under a replica's highest load.")]
+    binds: Annotated[
+        str, Column("What keeps the batch from growing: a limit, memory, engine or throughput.")
+    ]
+    replicas: Annotated[int, Column("Replicas that are needed.")]
+    replicas_interval: Annotated[tuple[int, int], Column("Its interval.")]
+    requests_per_s_per_replica: Annotated[float, Column("Finished at that batch.")]
+    utilisation_ratio: Annotated[
+        float, Column("What is sent, of what a busy replica finishes.", unit="ratio")
+    ]
+    headroom_ratio: Annotated[float, Column("The rest of it.", unit="ratio")]
+    mean_batch: Annotated[float, Column("Requests in flight at the load.")]
+    ttft_s: Annotated[float, Column("Mean time to the first token.", "TTFT", "s")]
+    tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
+    watts: Annotated[float, Column("Mean power of all devices.", "W", alone=True)]
+    watts_interval: Annotated[Interval, Column("Its interval.")]
+    joules_per_token: Annotated[float, Column("All energy over the output tokens.")]
+    joules_per_token_interval: Annotated[Interval, Column("Its interval.")]
+    decode_joules_per_token: Annotated[float, Column("Of decode steps, by output token.")]
+    prefill_joules_per_token: Annotated[float, Column("Of prompts, by prompt token.")]
+    calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
+    constants_from: Annotated[str, Column("Device whose kernels stand for its own.")]
+    usd_per_hour: Annotated[float | None, Column("Price of all devices; None: unknown.")]
+    usd_per_million_tokens: Annotated[float | None, Column("Price of the output tokens.")]
+    memory: Annotated[DeviceMemory, Column("What one device holds.")]
+
+    @property
+    def placed(self) -> Annotated[str, Column("Layout, format.", "layout", of=("layout", "dtype"))]:
+        """The placement of a search in a cell: `tp2 fp8`."""
+        return placed_words(self.layout or "", self.dtype)
+
+    @property
+    def bound(
+        self,
+    ) -> Annotated[str, Column("Batch, limit.", "batch (bound)", of=("batch", "binds"))]:
+        """The batch and what keeps it from growing."""
+        return f"{plain(self.batch)} ({self.binds})"
+
+    @property
+    def needed(self) -> Annotated[str, Column("Replicas.", "replicas", of=("replicas",))]:
+        """The replicas and their interval, where it is more than one number."""
+        low, high = self.replicas_interval
+        span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
+        return f"{plain(self.replicas)} [{span}]"
+
+    @property
+    def hourly(
+        self,
+    ) -> Annotated[float | str, Column("Price.", "$/h", decimals=2, of=("usd_per_hour",))]:
+        """The price of an hour, or that it is unknown."""
+        return "?" if self.usd_per_hour is None else self.usd_per_hour
+
+    @property
+    def by_token(
+        self,
+    ) -> Annotated[
+        float | str, Column("Price.", "$/Mtoken", decimals=3, of=("usd_per_million_tokens",))
+    ]:
+        """The price of a million tokens, or that it is unknown."""
+        return "?" if self.usd_per_million_tokens is None else self.usd_per_million_tokens
+
+
+Plan = PlanRow | MarkedCell
+
+
+def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
+    """A plan as a row.
+
+    Args:
+        plan: what a load needs.
+        names: attributes that say of which design.
+    """
+    memory, drafted, device = plan.room, plan.acceptance, plan.setting.device
+    spread = power_model(device).spread_ratio
+
+    def around(value: float) -> Interval:
+        return value * (1 - spread), value * (1 + spread)
+
+    return PlanRow(
+        **names,
+        reason=None,
+        draft=str(shape_of(drafted)),
+        draft_tokens=drafted.draft_tokens,
+        tokens_per_step=drafted.tokens_per_step,
+        batch=plan.batch,
+        binds=plan.binds,
+        replicas=plan.replicas,
+        replicas_interval=plan.replicas_bounds,
+        devices=plan.devices,
+        requests_per_s_per_replica=float(
+            plan.curve.requests_per_s[plan.curve.batch == plan.batch][0]
+        ),
+        utilisation_ratio=plan.utilisation_ratio,
+        headroom_ratio=1.0 - plan.utilisation_ratio,
+        mean_batch=plan.mean_batch,
+        ttft_s=plan.ttft_s,
+        tpot_s=plan.tpot_s,
+        watts=plan.watts,
+        watts_interval=around(plan.watts),
+        joules_per_token=plan.joules_per_token,
+        joules_per_token_interval=around(plan.joules_per_token),
+        decode_joules_per_token=plan.decode_joules_per_token,
+        prefill_joules_per_token=plan.prefill_joules_per_token,
+        calibrated=device.calibrated,
+        constants_from=device.constants_from,
+        usd_per_hour=plan.usd_per_hour,
+        usd_per_million_tokens=plan.usd_per_million_tokens,
+        memory=DeviceMemory(
+            usable_bytes=memory.usable_bytes,
+            weight_bytes=memory.weight_bytes,
+            drafter_bytes=memory.drafter_bytes,
+            reserve_bytes=memory.reserve_bytes,
+            request_bytes=memory.request_bytes,
+            block_waste_bytes=memory.waste_bytes,
+            drafter_request_bytes=memory.drafter_request_bytes,
+            largest_batch=memory.largest_batch,
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BestPlan(PlannedDesign):
+    """The plan to take, by its names."""
+
+    by: Annotated[str, Column("What it has least of: `usd_per_hour`, or `watts`.")]
+
+
+def best_plan(rows: Sequence[Plan], *, ranked: bool) -> BestPlan | None:
+    """The cheapest plan; None where there is none.
+
+    Args:
+        rows: the plans and the cells that cannot be.
+        ranked: of plans of one price the first is the best, as a search has them; else that of the
+            fewest watts, as where a price is unknown.
+    """
+    plans = [row for row in rows if isinstance(row, PlanRow)]
+    if not plans:
+        return None
+    priced = all(row.usd_per_hour is not None for row in plans)
+
+    def cost(row: PlanRow) -> tuple[float, float]:
+        return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else row.watts
+
+    first = min(plans, key=cost)
+    names = {part.name: getattr(first, part.name) for part in fields(PlannedDesign)}
+    return BestPlan(**names, by="usd_per_hour" if priced else "watts")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanAssumptions(Row):
+    """What plans rest on beside the cost model."""
+
+    memory: Annotated[str, Column("How engines divide memory, with its source.")]
+    power: Annotated[Mapping[str, str], Column("Source of the power model, by kind of device.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityPlans(Answer):
+    """Replicas for a load.
+
+    Attributes:
+        plans: of every cell, number of tensor devices and method; or of the best designs of a
+            search, then the placements that cannot run.
+        best: the plan to take.
+        assumptions: what plans rest on.
+        acceptance: where tokens per step come from, where anything is drafted.
+        remarks: sentences about the acceptance.
+    """
+
+    name: ClassVar[str] = "capacity"
+    unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
+    plans: Sequence[Plan]
+    best: BestPlan | None
+    assumptions: PlanAssumptions
+    acceptance: Mapping[str, Any] | None = None
+    remarks: Sequence[str]
+
+    @property
+    def own_rows(self) -> Sequence[Plan]:
+        """The plans."""
+        return self.plans
+
+    def shown(self) -> Iterator[Table | str]:
+        """The plans, why others cannot be, and the one to take."""
+        inputs = self.inputs
+        searched = inputs["search"] == "full"
+        names = [name for name in LISTED if "," in inputs[name]]
+        yield Table(
+            title=_title(inputs, names),
+            rows=self.plans,
+            columns=[
+                *names,
+                "placed" if searched else "tp",
+                "method",
+                "draft",
+                "bound",
+                "needed",
+                *([] if names else ["devices"]),
+                "ttft_s",
+                "tpot_s",
+                *([] if names else ["watts"]),
+                "hourly",
+                "by_token",
+            ],
+            caption=_caption(inputs),
+            once=["placed", "tp"],
+            mark="bound",
+            kind=PlanRow,
+        )
+        places = ["tp"] if "," in inputs["tp"] else []
+        if searched:
+            places = ["layout", "dtype", "kv_dtype"]
+        marked = [row for row in self.plans if isinstance(row, MarkedCell)]
+        yield from reason_lines(marked, [*names, *places, "method"])
+        if self.best is not None:
+            yield _best_words(self.best, names)
+        if self.acceptance is not None and (remark := self.acceptance.get("remark")):
+            yield remark
+        yield from self.remarks
+
+
+def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The load, and what all plans share."""
+    load = (
+        f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt_tokens'])} +"
+        f" {plain(inputs['output_tokens'])} tokens"
+    )
+    shared = [inputs[name] for name in LISTED if name not in names]
+    spread = [f"{name} {inputs[name]}" for name in ("pp", "ep", "dp") if inputs[name] > 1]
+    return f"{load}: {', '.join([*shared, *spread])}"
+
+
+def _caption(inputs: Mapping[str, Any]) -> str:
+    limits = f", limits: {inputs['limits']}" if inputs["limits"] else ""
+    return (
+        f"means at the load{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
+        " of what it could finish; brackets: 80 % intervals; ?: price unknown"
+    )
+
+
+def _best_words(best: BestPlan, names: Sequence[str]) -> str:
+    """The plan to take, after the names that tell cells apart."""
+    word = "cheapest" if best.by == "usd_per_hour" else "fewest watts (a price is unknown)"
+    which = [getattr(best, name) for name in names if name != "device"]
+    what = [f"{best.devices} x {best.device}", f"tp {best.tp}", best.method, best.draft]
+    return f"{word}: {', '.join([*which, *what])}"

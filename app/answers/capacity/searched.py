@@ -1,0 +1,131 @@
+"""What do the best layouts, formats, drafters and scheduler limits cost a load?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from app.answers.capacity.drafts import PLAIN, ComparedDrafts
+from app.answers.capacity.rows import Plan, plan_row
+from app.answers.joint.axes import deployment_axes
+from app.answers.joint.marked import MarkedPlacement, marked_placements
+from app.questions.capacity import CapacityQuestion
+from app.questions.groups import DraftingOptions, FormatOptions, values_in
+from costmodel.answers.capacity import plan
+from costmodel.answers.estimate import Setting
+from costmodel.answers.workload import Limits, Load
+from costmodel.optimizers.drafters.competing import competing
+from costmodel.optimizers.drafters.default_drafters import default_drafters
+from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.joint.evaluation import budgeted
+from costmodel.optimizers.joint.search import Design, joint_search
+from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
+from hardware_profiles.errors import InfeasibleError, InputError
+from hardware_profiles.loader import load_device
+
+LARGEST_REPLICA = 8  # devices of the layouts that are tried where none is named
+
+
+def searched_plans(
+    question: CapacityQuestion, devices: str, drafts: ComparedDrafts, load: Load, limits: Limits
+) -> tuple[list[Plan], list[Setting]]:
+    """Plans of the best designs, one for each drafter and placement, then the placements that cannot
+    run; and the settings of the former.
+
+    Args:
+        question: what was asked.
+        devices: kinds of devices, with commas between.
+        drafts: of the drafter that was named; where none was, those that are usual for the model
+            compete.
+        load: requests to serve.
+        limits: on means.
+
+    Raises:
+        NoDesignError: nothing fits, or nothing meets the limits.
+        InputError: several models or engines, or a layout beside the search.
+    """
+    joint = _joint_question(question, devices, drafts, load, limits)
+    optimum = joint_search(joint)
+    plans = [_plan(joint, design) for design in optimum.ranked]
+    settings = [design.node.setting for design in optimum.ranked]
+    return [*plans, *marked_placements(joint, optimum.unplaced)], settings
+
+
+def _joint_question(
+    question: CapacityQuestion, devices: str, drafts: ComparedDrafts, load: Load, limits: Limits
+) -> JointQuestion:
+    for name, usual in (("tp", "1"), ("pp", 1), ("ep", 1), ("dp", 1)):
+        if (value := getattr(question, name)) != usual:
+            raise InputError(
+                "is searched for; leave it out, or --search named", key=f"--{name}", value=value
+            )
+    axes = deployment_axes(
+        {
+            **values_in(FormatOptions, question),
+            **values_in(DraftingOptions, question),
+            "model": question.model,
+            "device": devices,
+            "method": drafts.method,
+        }
+    )
+    sources: Sequence[Source] = []
+    if drafts.source is not None and drafts.method != PLAIN:
+        sources = [drafts.source]
+    elif drafts.method != PLAIN:
+        sources = default_drafters(axes.base)[1]
+    priced = all(
+        load_device(kind, axes.base.deployment.overrides).price_usd_per_hour is not None
+        for kind in axes.device_names
+    )
+    return JointQuestion(
+        question=axes.base,
+        sources=competing(axes.base, sources),
+        device_names=axes.device_names,
+        most_devices=question.most_devices,
+        layouts=usual_layouts(question.model, min(question.most_devices, LARGEST_REPLICA)),
+        weight_formats=axes.weight_formats,
+        cache_formats=axes.cache_formats,
+        load=load,
+        rate_stated=True,
+        slo=limits,
+        maximise="tokens-per-dollar" if priced else "tokens-per-joule",
+        utilisation=question.utilisation,
+        draft_tokens=drafts.stated_lengths,
+        shapes=drafts.shapes,
+        seed=question.seed,
+    )
+
+
+def _plan(question: JointQuestion, design: Design) -> Plan:
+    """The plan of a design, or its mark where it misses the limits or needs too many devices."""
+    placement, where = design.node.placement, design.configuration.deployment
+    formats, scheduler = design.node.setting.deployment.precision, design.scheduler
+    names: dict[str, Any] = {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "tp": placement.layout.tensor,
+        "method": design.configuration.method,
+        "layout": str(placement.layout),
+        "dtype": formats.label,
+        "kv_dtype": formats.kv,
+        "batch_cap": scheduler.max_requests,
+        "token_budget": scheduler.token_budget,
+    }
+    try:
+        planned = plan(
+            budgeted(design.node.setting, scheduler.token_budget),
+            [design.acceptance],
+            question.load,
+            question.slo,
+            generator=np.random.default_rng(question.seed),
+            utilisation=question.utilisation,
+            most_batch=design.batch,
+            token_budget=scheduler.token_budget,
+        )
+    except InfeasibleError as error:
+        return MarkedPlacement(**names, reason=str(error))
+    if planned.devices > question.most_devices:
+        reason = f"needs {planned.devices} devices, more than --devices"
+        return MarkedPlacement(**names, reason=reason)
+    return plan_row(planned, **names)

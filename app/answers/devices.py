@@ -1,0 +1,164 @@
+"""Which devices are shipped, where does every number of one come from, and what does a file for a
+new one hold?
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from app.answers.answer import Answer, Column, Row, Table
+from app.answers.numbers import plain
+from app.questions.devices import DevicesQuestion
+from app.questions.field import inputs_of
+from hardware_profiles.errors import InputError
+from hardware_profiles.loader import device_names, load_device
+from hardware_profiles.profile import Device
+from hardware_profiles.template import device_template
+from hardware_profiles.units import GIB, GIGA, TERA
+from hardware_profiles.whole_file import whole_file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceRow(Row):
+    """A device profile in a list."""
+
+    name: Annotated[str, Column("As `--device` takes it.")]
+    title: Annotated[str, Column("As its maker calls it.")]
+    kind: Annotated[str, Column("`gpu`, `cpu` or `accelerator`.")]
+    memory_bytes: Annotated[float, Column("Memory of the device.")]
+    bandwidth_bytes_per_s: Annotated[float, Column("Peak bandwidth of its memory.")]
+    peak_flops_per_s: Annotated[Mapping[str, float], Column("Peak rate by number format.")]
+    processors: Annotated[int, Column("Streaming multiprocessors, or what stands for them.")]
+    power_w: Annotated[float, Column("Power limit in watts.")]
+    price_usd_per_hour: Annotated[float | None, Column("Rent, where it is known.")]
+    driver_names: Annotated[Sequence[str], Column("What drivers call it.")]
+    calibrated: Annotated[bool, Column("Whether its own kernels were measured.")]
+    constants_from: Annotated[str, Column("The relative whose kernels stand in for its own.")]
+
+    @property
+    def memory(self) -> Annotated[str, Column("Memory.", "GiB", of=("memory_bytes",))]:
+        """Memory in GiB, to two digits."""
+        return plain(self.memory_bytes / GIB, 2)
+
+    @property
+    def bandwidth(
+        self,
+    ) -> Annotated[str, Column("Bandwidth.", "GB/s", of=("bandwidth_bytes_per_s",))]:
+        """Bandwidth in GB/s, to two digits."""
+        return plain(self.bandwidth_bytes_per_s / GIGA, 2)
+
+    @property
+    def half_precision(
+        self,
+    ) -> Annotated[float, Column("Peak rate.", "16-bit TFLOP/s", of=("peak_flops_per_s",))]:
+        """The best rate of formats of 16 bits, and of 32 where a processor has no others."""
+        rates = (self.peak_flops_per_s.get(dtype, 0.0) for dtype in ("bf16", "fp16", "fp32"))
+        return max(rates) / TERA
+
+    @property
+    def measured_on(
+        self,
+    ) -> Annotated[str, Column("Source.", "constants from", of=("calibrated", "constants_from"))]:
+        """Whose kernels were measured."""
+        return "itself" if self.calibrated else self.constants_from or "assumed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices(Answer):
+    """Device profiles.
+
+    Attributes:
+        devices: a row each; the whole profile where one was named.
+        rows: the same as rows of the list.
+    """
+
+    name: ClassVar[str] = "devices"
+    unwritten: ClassVar[tuple[str, ...]] = ("rows",)
+    devices: Sequence[DeviceRow | Device]
+    rows: Sequence[DeviceRow]
+
+    @property
+    def own_rows(self) -> Sequence[DeviceRow | Device]:
+        """The devices."""
+        return self.devices
+
+    def shown(self) -> Iterator[Table | str]:
+        """The list, and the source of every number of a device that was named."""
+        yield Table(
+            title="Devices",
+            rows=self.rows,
+            columns=["name", "title", "memory", "bandwidth", "half_precision", "measured_on"],
+        )
+        for device in self.devices:
+            if isinstance(device, Device):
+                for key, value in sorted(device.provenance.items()):
+                    yield f"  {key}: {value.kind}, {value.source}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewDevice(Answer):
+    """A device file to fill in.
+
+    Attributes:
+        template: its text.
+        file: where it was written; None: nowhere.
+    """
+
+    name: ClassVar[str] = ""
+    is_written: ClassVar[bool] = True
+    template: str
+    file: Path | None
+
+    @property
+    def own_rows(self) -> Sequence[Row]:
+        """None: it is a text."""
+        return ()
+
+    def shown(self) -> Iterator[str]:
+        """The text, or where it was written."""
+        if self.file is None:
+            yield self.template.rstrip()
+        else:
+            yield f"wrote {self.file}; ask about it as --device {self.file}"
+
+
+def answer(question: DevicesQuestion) -> Devices | NewDevice:
+    """Profiles that are shipped, one of them in full, or a file for another.
+
+    Raises:
+        InputError: an unknown name, an option that needs one, or a file that exists already.
+    """
+    if question.name == "new":
+        return _new_device(question)
+    if question.new is not None:
+        raise InputError(
+            "one device at a time, or `new` and a name", key="devices", value=question.new
+        )
+    overrides = question.overrides or ()
+    if question.name is None:
+        if overrides:
+            raise InputError("--set needs the name of one device")
+        rows = [_row(load_device(name)) for name in device_names()]
+        return Devices(inputs=inputs_of(question), devices=rows, rows=rows)
+    device = load_device(question.name, overrides)
+    return Devices(inputs=inputs_of(question), devices=[device], rows=[_row(device)])
+
+
+def _row(device: Device) -> DeviceRow:
+    return DeviceRow(**{name: getattr(device, name) for name in DeviceRow.__dataclass_fields__})
+
+
+def _new_device(question: DevicesQuestion) -> NewDevice:
+    """A device file to fill in, on the screen or where it is to stand; a file that is there is
+    never replaced.
+    """
+    if question.new is None:
+        raise InputError("the new device needs a name: rooftree devices new NAME")
+    template, file = device_template(question.new, question.like), question.out
+    if file is not None:
+        if file.exists():
+            raise InputError("exists already; name another file", file=file, key="--out")
+        with whole_file(file) as part:
+            part.write_text(template, encoding="utf-8")
+    return NewDevice(inputs=inputs_of(question), template=template, file=file)

@@ -1,0 +1,270 @@
+"""Which design should be run, which come next, and how sure is that?
+
+A joint search, its best designs and a part of its front simulated, and their objectives drawn
+together. Where a design misses a limit in simulation, what it took there corrects the law, and the
+next design that should meet the limits is simulated. Where none does, the nearest is first. Leaves
+out what is said of them (`app.answers.joint.rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.answers.joint.simulated import DesignRun, Simulations, Traffic
+from costmodel.answers.workload import Limits
+from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
+from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
+from costmodel.optimizers.joint.search import (
+    Design,
+    JointOptimum,
+    NoDesignError,
+    design_at,
+    joint_search,
+)
+from costmodel.optimizers.joint.space import JointQuestion
+from costmodel.passes.ops import Array
+
+SEEDS = 3
+LOWER_CAPS = 3  # further batch caps that are simulated of a design whose goodput may gain
+TRIES = (
+    8  # further designs of a drafter and placement that are simulated where one misses its limits
+)
+# times the value of a design that meets the limits, from which on another one is simulated
+MORE = 1.01
+FRONT_RUNS = 8
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finalist:
+    """A design with its simulations.
+
+    Args:
+        design: as it is simulated.
+        run: None: it was not simulated.
+        reason: why not; empty where it was.
+    """
+
+    design: Design
+    run: DesignRun | None
+    reason: str = ""
+
+    @property
+    def value(self) -> float:
+        """The objective: predicted, times what simulations say of the prediction."""
+        return self.design.value * (1.0 if self.run is None else float(np.mean(self.run.ratios)))
+
+    def meets(self, slo: Limits) -> bool:
+        """Whether it carries what is asked within the limits, in simulation where there is one."""
+        design = self.design
+        predicted = slo.met(ttft_s=np.asarray(design.ttft_s), tpot_s=np.asarray(design.tpot_s))
+        return design.carries and (bool(predicted) if self.run is None else self.run.meets)
+
+    def excess(self, slo: Limits) -> float:
+        """By how much the limits would have to be multiplied to be met."""
+        design, run = self.design, self.run
+        ratios = (1.0, 1.0) if run is None else (run.ttft_excess_ratio, run.tpot_excess_ratio)
+        pairs = ((slo.ttft_s, design.ttft_s * ratios[0]), (slo.tpot_s, design.tpot_s * ratios[1]))
+        return max((seconds / limit for limit, seconds in pairs if limit is not None), default=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfirmedSearch:
+    """What was found.
+
+    Args:
+        question: what was asked.
+        optimum: of the search.
+        finalists: best first; the first one is the winner.
+        front: designs on the front, some of them simulated.
+        comparison: of the finalists.
+        simulations: that were run.
+
+    Whether the winner meets what is asked is for `Finalist.meets` to say: where nothing does, it is
+    the nearest.
+    """
+
+    question: JointQuestion
+    optimum: JointOptimum
+    finalists: Sequence[Finalist]
+    front: Sequence[Finalist]
+    comparison: DesignComparison
+    simulations: int
+
+
+def confirmed_search(
+    question: JointQuestion,
+    traffic: Traffic,
+    *,
+    simulate: bool = True,
+    seeds: int = SEEDS,
+    report: Report = lambda name, done, total: None,
+) -> ConfirmedSearch:
+    """Search, simulate and compare.
+
+    Args:
+        question: what is asked.
+        traffic: that designs are simulated with.
+        simulate: False: predictions alone.
+        seeds: simulations of a finalist.
+        report: called with what is done, and how much of how much.
+
+    Raises:
+        NoDesignError: nothing fits, or nothing carries the load.
+        InputError: an unknown name.
+    """
+    searched, optimum = _nearest_search(question, report)
+    simulations = Simulations(question, traffic)
+    finalists = []
+    for place, design in enumerate(optimum.ranked):
+        report("simulating", place, len(optimum.ranked) + FRONT_RUNS)
+        finalists.append(
+            _confirmed(simulations, design, seeds) if simulate else _unsimulated(design)
+        )
+    front = [_unsimulated(design) for design in optimum.front]
+    if simulate and question.rate_stated is False:
+        places = sorted(
+            {round(at) for at in np.linspace(0, len(front) - 1, min(FRONT_RUNS, len(front)))}
+        )
+        for done, at in enumerate(places):
+            report("simulating", len(finalists) + done, len(finalists) + len(places))
+            front[at] = _run(simulations, front[at].design, 1)
+    finalists = sorted(finalists, key=lambda finalist: _rank(question.slo, finalist))
+    comparison = compare_designs(
+        searched,
+        [finalist.design for finalist in finalists],
+        seed=question.seed,
+        simulated=[None if finalist.run is None else finalist.run.ratios for finalist in finalists],
+    )
+    return ConfirmedSearch(
+        question=question,
+        optimum=optimum,
+        finalists=finalists,
+        front=front,
+        comparison=comparison,
+        simulations=simulations.count,
+    )
+
+
+def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuestion, JointOptimum]:
+    """The search, and its question: with the least limits that anything meets, where nothing meets
+    its own.
+    """
+    try:
+        return question, joint_search(question, progress=report)
+    except NoDesignError as error:
+        if not np.isfinite(error.excess_ratio):
+            raise
+        ratio = error.excess_ratio * (1.0 + 1e-9)
+    within = replace(question, slo=question.slo.scaled(ttft_ratio=ratio, tpot_ratio=ratio))
+    return within, joint_search(within, progress=report)
+
+
+def _rank(slo: Limits, finalist: Finalist) -> tuple[bool, bool, float]:
+    """What meets the limits comes first, of that what was simulated; else what is nearest to
+    them.
+    """
+    meets = finalist.meets(slo)
+    return (
+        not meets,
+        slo.limited and finalist.run is None,
+        -finalist.value if meets else finalist.excess(slo),
+    )
+
+
+def _unsimulated(design: Design) -> Finalist:
+    return Finalist(design=design, run=None, reason="not simulated")
+
+
+def _run(simulations: Simulations, design: Design, seeds: int) -> Finalist:
+    first = simulations.question.seed
+    run = simulations.run(design, range(first, first + seeds))
+    return (
+        Finalist(design=design, run=None, reason=run)
+        if isinstance(run, str)
+        else Finalist(design=design, run=run)
+    )
+
+
+def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist:
+    """A design with its simulations, or the next of the same drafter and placement that meets the
+    limits there.
+    """
+    question = simulations.question
+    tried = [_run(simulations, design, 1)]
+    if tried[0].run is None:
+        return tried[0]
+    if question.maximise == "goodput" and question.slo.limited:
+        tried += [_run(simulations, lower, 1) for lower in _lower_caps(question, design)]
+        tried.sort(key=lambda finalist: finalist.value)
+    if question.slo.limited:
+        base = evaluate(question, design.node)
+        for _ in range(TRIES):
+            following = _following(question, base, tried)
+            if following is None:
+                break
+            tried.append(_run(simulations, following, 1))
+    for finalist in sorted(tried, key=lambda finalist: _rank(question.slo, finalist)):
+        whole = _run(simulations, finalist.design, seeds)
+        if whole.meets(question.slo) or not finalist.meets(question.slo):
+            return whole
+    nearest = min(tried, key=lambda finalist: finalist.excess(question.slo))
+    return _run(simulations, nearest.design, seeds)
+
+
+def _following(
+    question: JointQuestion, base: Evaluation, tried: Sequence[Finalist]
+) -> Design | None:
+    """The best design that should meet the limits by the law as simulations correct it, and better
+    than those that do.
+
+    Where none of those that were tried meets them, and none should, it is the nearest.
+    """
+    runs = [finalist.run for finalist in tried if finalist.run is not None]
+    if len(runs) < len(tried):
+        return None
+    ttft, tpot = (
+        float(np.exp(-np.mean(np.log([getattr(run, name) for run in runs]))))
+        for name in ("ttft_excess_ratio", "tpot_excess_ratio")
+    )
+    corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
+    under = evaluate(corrected, base.node)
+    fresh = np.ones(under.fits.shape, dtype=np.bool_)
+    for finalist in tried:
+        place = _place(question, base, finalist.design)
+        fresh[place] &= under.replicas[place] != finalist.design.replicas
+    met = [finalist.value for finalist in tried if finalist.meets(question.slo)]
+    values = np.where(fresh & (under.value > MORE * max(met, default=0.0)), under.value, -np.inf)
+    if np.isfinite(values).any():
+        return design_at(corrected, under, _highest(values))
+    excess = np.where(fresh & under.carries, under.excess(corrected.slo), np.inf)
+    least = min(finalist.excess(question.slo) for finalist in tried)
+    if met or excess.min() >= least:
+        return None
+    return design_at(corrected, under, _highest(-excess))
+
+
+def _highest(values: Array) -> tuple[int, ...]:
+    """Where the highest value stands."""
+    return tuple(int(at) for at in np.unravel_index(int(np.argmax(values)), values.shape))
+
+
+def _place(question: JointQuestion, base: Evaluation, design: Design) -> tuple[int, int, int]:
+    """Where a design stands among those of its node: its shape, token budget and batch cap."""
+    shape = next(at for at, a in enumerate(base.node.shapes) if a is design.acceptance)
+    budget = question.token_budgets.index(design.scheduler.token_budget)
+    return shape, budget, int(np.flatnonzero(base.node.batch == design.batch)[0])
+
+
+def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:
+    """The same design with the next lower batch caps that meet the limits."""
+    evaluation = evaluate(question, design.node)
+    shape, budget, cap = _place(question, evaluation, design)
+    lower = [
+        design_at(question, evaluation, (shape, budget, at))
+        for at in range(cap - 1, max(cap - 1 - LOWER_CAPS, -1), -1)
+    ]
+    return [design for design in lower if design.meets]

@@ -1,0 +1,163 @@
+"""Which joint search does `optimize --search full` ask for, and which requests are simulated?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from app.answers.joint.axes import deployment_axes
+from app.answers.joint.simulated import Traffic
+from app.questions.groups import DraftingOptions, StoredOptions, values_in
+from app.questions.optimize import OptimizeQuestion
+from app.questions.resolve.accepted import draft_lengths, named_sources
+from app.questions.resolve.configurations import named_shapes
+from app.questions.resolve.unnamed import DEFAULT_TREES, beside_own, unnamed
+from app.questions.spelled_options import as_options
+from app.questions.values import MOST_DRAFT_TOKENS, milliseconds, whole_numbers
+from costmodel.answers.workload import Limits, Load, load_of_requests
+from costmodel.configuration import DecodingConfiguration
+from costmodel.draft_shape import DraftShape
+from costmodel.optimizers.drafters.competing import competing
+from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.joint.objective import objective_named
+from costmodel.optimizers.joint.space import (
+    BATCH_CAPS,
+    PROMPTS,
+    TOKEN_BUDGETS,
+    JointQuestion,
+    layout_named,
+    usual_layouts,
+)
+from costmodel.optimizers.layouts import Layout
+from hardware_profiles.errors import InputError
+from simulator.scenario.arrivals import drawn_lengths
+from traces.importers.formats import read_requests_any
+
+PROMPT_TOKENS, OUTPUT_TOKENS = "1024", "uniform:128:384"
+_LOAD_REQUESTS = 2000  # drawn to say what lengths a law has
+
+
+@as_options("devices", "layouts", "maximise")
+def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
+    """What a joint search is asked, and the requests that designs are simulated with.
+
+    Raises:
+        InputError: several models or engines, or values out of range.
+    """
+    load, traffic = _load_and_traffic(question)
+    axes = deployment_axes(
+        {
+            **values_in(StoredOptions, question),
+            **values_in(DraftingOptions, question),
+            "model": question.model,
+            "method": question.method,
+            "pp": question.pp,
+            "ep": question.ep,
+            "dp": question.dp,
+            "fidelity": question.fidelity,
+        }
+    )
+    lengths = draft_lengths(question.draft_tokens, least=1)
+    stated_trees = "" if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
+    shapes = named_shapes(
+        question.shape, {"--draft-tokens": question.draft_tokens, "--tree-nodes": stated_trees}
+    )
+    base, sources = _drafters(question, axes.base, lengths, shapes)
+    trees = whole_numbers(question.tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
+    asked = JointQuestion(
+        question=base,
+        sources=competing(base, sources),
+        device_names=axes.device_names,
+        most_devices=question.devices,
+        layouts=_layouts(question, base),
+        weight_formats=axes.weight_formats,
+        cache_formats=axes.cache_formats,
+        batch_caps=_numbers(question.batch_caps, "--batch-caps") or BATCH_CAPS,
+        token_budgets=_numbers(question.token_budgets, "--token-budgets") or TOKEN_BUDGETS,
+        load=load,
+        rate_stated=question.rate is not None or question.requests is not None,
+        slo=Limits(
+            ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
+            share_ratio=question.good_share,
+            tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
+        ),
+        maximise=objective_named(question.maximise),
+        draft_tokens=lengths,
+        shapes=shapes,
+        tree_sizes=[size for size in trees if size],
+        seed=question.seed,
+    )
+    return asked, traffic
+
+
+def _load_and_traffic(question: OptimizeQuestion) -> tuple[Load, Traffic]:
+    """The load, and the requests that simulations serve.
+
+    Raises:
+        InputError: lengths beside a file that has its own, or forms that are none.
+    """
+    if question.requests is not None and (question.prompt_tokens or question.output_tokens):
+        raise InputError(
+            "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
+        )
+    traffic = Traffic(
+        requests=question.requests,
+        prompt_tokens=question.prompt_tokens or PROMPT_TOKENS,
+        output_tokens=question.output_tokens or OUTPUT_TOKENS,
+    )
+    if question.requests is not None:
+        recorded = read_requests_any(question.requests, None)
+        load = load_of_requests(recorded, requests_per_s=question.rate, prompts=PROMPTS)
+        return load, replace(traffic, count=min(traffic.count, recorded.requests))
+    drawn = drawn_lengths(
+        traffic.prompt_tokens, traffic.output_tokens, _LOAD_REQUESTS, np.random.default_rng(0)
+    )
+    return load_of_requests(drawn, requests_per_s=question.rate or 1.0, prompts=PROMPTS), traffic
+
+
+def _drafters(
+    question: OptimizeQuestion,
+    base: DecodingConfiguration,
+    lengths: Sequence[int] | None,
+    shapes: Sequence[DraftShape] | None,
+) -> tuple[DecodingConfiguration, Sequence[Source]]:
+    """The drafters that compete, and the configuration with the model that traces were recorded on
+    where none is named.
+
+    Raises:
+        InputError: nothing names the model.
+    """
+    sources = named_sources(
+        question,
+        question.trace or (),
+        method=question.method,
+        model=question.model,
+        lengths=lengths or (),
+    )
+    if not sources:
+        needed = any(shape.needs_recording for shape in shapes or ())
+        recorded = needed or question.tree_nodes not in (DEFAULT_TREES, "0")
+        return unnamed(base, question.method, recorded=recorded, match_rate=question.match_rate)
+    recorded_on = (source.model for source in sources if source.trace is not None)
+    model = question.model or next(recorded_on, "")
+    if not model:
+        raise InputError(
+            "must be named: no trace says on which model it was recorded", key="--model"
+        )
+    base = replace(base, deployment=replace(base.deployment, model=model))
+    return base, beside_own(base, sources, question.drafter)
+
+
+def _layouts(question: OptimizeQuestion, base: DecodingConfiguration) -> list[Layout]:
+    """The layouts that are named, else that of --tp and its like, else the usual ones."""
+    if question.layouts:
+        return [layout_named(text.strip()) for text in question.layouts.split(",")]
+    where = base.deployment
+    stated = Layout(
+        where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
+    )
+    return [stated] if stated != Layout() else usual_layouts(where.model, question.devices)
+
+
+def _numbers(text: str | None, option: str) -> list[int]:
+    return whole_numbers(text, option, least=1) if text else []

@@ -1,0 +1,166 @@
+"""`methods`: published methods, listed, explained and cited, and what is priced of them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, ClassVar
+
+from app.answers.answer import Answer, Column, Row, Table
+from app.answers.methods.coverage import CoverageRow, coverage
+from app.answers.methods.words import bibtex, described
+from app.questions.field import inputs_of
+from app.questions.methods import MethodsQuestion
+from costmodel.method import Method
+from costmodel.method_library import load_method, method_names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MethodRow(Row):
+    """A published method in a list."""
+
+    group: Annotated[str, Column("What it is listed under.")]
+    slug: Annotated[str, Column("As `--method` takes it.")]
+    title: Annotated[str, Column("Its name in the paper.")]
+    year: Annotated[str, Column("Of the publication.")]
+    read: Annotated[str, Column("The best source that was read.")]
+    drafted_by: Annotated[str, Column("Who drafts, stage by stage.")]
+    shape: Annotated[str, Column("What is verified together.")]
+    verifier: Annotated[str, Column("The rule by which draft tokens stay.")]
+    text: Annotated[str, Column("Whether the text is the target's own.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Methods(Answer):
+    """Published methods.
+
+    Attributes:
+        methods: the fields of every entry, and how exact its text is.
+        entries: the same as they stand in the catalogue.
+    """
+
+    name: ClassVar[str] = "methods"
+    unwritten: ClassVar[tuple[str, ...]] = ("entries",)
+    methods: Sequence[Mapping[str, object]]
+    entries: Sequence[Method]
+
+    @property
+    def own_rows(self) -> Sequence[Mapping[str, object]]:
+        """The entries with all of their fields."""
+        return self.methods
+
+    def shown(self) -> Iterator[Table | str]:
+        """The list by group, and all that is said of a method that was named."""
+        yield Table(
+            title="Methods",
+            rows=[_row(m) for m in sorted(self.entries, key=lambda m: (m.group, m.slug))],
+            columns=list(MethodRow.__dataclass_fields__),
+        )
+        if self.inputs["name"]:
+            yield from described(self.entries[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage(Answer):
+    """What the catalogue does for every published system.
+
+    Attributes:
+        counts: systems by status.
+        coverage: a row for every system.
+    """
+
+    name: ClassVar[str] = "coverage"
+    counts: Mapping[str, int]
+    coverage: Sequence[CoverageRow]
+
+    @property
+    def own_rows(self) -> Sequence[CoverageRow]:
+        """The systems."""
+        return self.coverage
+
+    def shown(self) -> Iterator[Table | str]:
+        """The systems, and how many have each status."""
+        yield Table(
+            title="Published systems",
+            rows=self.coverage,
+            columns=list(CoverageRow.__dataclass_fields__),
+            kind=CoverageRow,
+        )
+        counts = Counter(self.counts).most_common()
+        yield ", ".join(f"{count} {status}" for status, count in counts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Citation(Row):
+    """How a method is cited."""
+
+    slug: Annotated[str, Column("Of the method.")]
+    bibtex: Annotated[str, Column("Its publication as a BibTeX entry.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Citations(Answer):
+    """Citations of methods.
+
+    Attributes:
+        bibtex: all of them, as the text of a .bib file.
+        citations: one by one.
+    """
+
+    name: ClassVar[str] = "bibtex"
+    unwritten: ClassVar[tuple[str, ...]] = ("citations",)
+    bibtex: str
+    citations: Sequence[Citation]
+
+    @property
+    def own_rows(self) -> Sequence[Citation]:
+        """The citations."""
+        return self.citations
+
+    def shown(self) -> Iterator[str]:
+        """The text."""
+        yield self.bibtex
+
+
+def answer(question: MethodsQuestion) -> Methods | Coverage | Citations:
+    """The catalogue of published methods or one of its entries, what it covers, or citations.
+
+    Raises:
+        InputError: there is no such method.
+    """
+    inputs = inputs_of(question)
+    if question.coverage:
+        rows = [row for row in coverage() if question.name in (None, row.slug)]
+        return Coverage(inputs=inputs, counts=Counter(row.status for row in rows), coverage=rows)
+    names = method_names() if question.name is None else [question.name]
+    entries = [load_method(name) for name in names]
+    if question.bibtex:
+        citations = [Citation(slug=m.slug, bibtex=bibtex(m)) for m in entries]
+        text = "\n\n".join(citation.bibtex for citation in citations)
+        return Citations(inputs=inputs, bibtex=text, citations=citations)
+    return Methods(inputs=inputs, methods=[_fields(m) for m in entries], entries=entries)
+
+
+def _fields(method: Method) -> dict[str, object]:
+    """The fields of an entry, and what follows from them for the text."""
+    values = {part.name: getattr(method, part.name) for part in fields(method)}
+    return {**values, "exactness": method.exactness}
+
+
+def _row(method: Method) -> MethodRow:
+    return MethodRow(
+        group=method.group,
+        slug=method.slug,
+        title=method.title,
+        year=str(method.citation.year or ""),
+        read=method.read if method.read != "abstract" else "abstract only",
+        drafted_by=", ".join(stage.by for stage in method.stages) or "nobody",
+        shape=_shape(method),
+        verifier=method.verify.rule,
+        text="not priced" if method.refusal else method.exactness,
+    )
+
+
+def _shape(method: Method) -> str:
+    if method.refine is not None:
+        return f"{method.shape.kind}, {method.refine.commit}"
+    return method.shape.kind if method.advance is None else type(method.advance).__name__.lower()

@@ -1,0 +1,61 @@
+"""Which configuration should be run? The question goes to the search that it asks for."""
+
+from dataclasses import fields
+
+from app.answers.answer import Answer
+from app.cli.output import Answered
+from app.cli.verbs.optimize import search_drafts
+from app.questions.groups import (
+    JointOptions,
+    RefiningOptions,
+    values_in,
+)
+from app.questions.optimize import OptimizeQuestion
+from app.questions.resolve.refining import refines
+from hardware_profiles.errors import InputError
+
+
+def answer(question: OptimizeQuestion) -> Answer | Answered:
+    """Search policies of masked blocks, whole deployments, or drafters and their drafts.
+
+    Raises:
+        InputError: options that go with another search, or a value that makes no sense.
+    """
+    refining = values_in(RefiningOptions, question)
+    if refines(question.method, refining | {"quality-floor": question.quality_floor}):
+        from app.answers.masked.optimize import answer as masked_answer
+
+        return masked_answer(question)
+    if _is_full(question):
+        # whose simulations are compiled code that a search of drafts need not load
+        from app.answers.joint.answer import answer as joint_answer
+
+        return joint_answer(question)
+    return search_drafts(question)
+
+
+def _is_full(question: OptimizeQuestion) -> bool:
+    """Whether whole deployments are searched.
+
+    Raises:
+        InputError: options that go with the other search, or `--search` is neither.
+    """
+    if question.search not in ("drafts", "full"):
+        raise InputError("must be drafts or full", key="--search", value=question.search)
+    full = question.search == "full"
+    for part in () if full else fields(JointOptions):
+        if (value := getattr(question, part.name)) != part.default:
+            raise InputError(
+                "goes with --search full",
+                key=f"--{part.name.replace('_', '-')}",
+                value=str(value),
+            )
+    of_drafts = {
+        "--stop": question.stop,
+        "--metrics": question.metrics or question.after,
+        "--explain": question.explain,
+    }
+    for option, value in of_drafts.items():
+        if full and value:
+            raise InputError("goes with --search drafts", key=option, value=str(value))
+    return full

@@ -1,0 +1,204 @@
+"""`replay`: tokens per step of chains and trees on a recorded trace, exactly."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from app.answers.answer import Answer
+from app.answers.drafting import mean_drafts
+from app.answers.replay.held_out import answer_held_out
+from app.answers.replay.rows import ReplayedDraft, ReplayedDrafts, StepOracle
+from app.questions.field import inputs_of, refuse
+from app.questions.groups import PlacedOptions, names_in
+from app.questions.replay import ReplayQuestion
+from app.questions.resolve.accepted import OTHERWISE
+from app.questions.resolve.configurations import named_method
+from app.questions.values import MOST_DRAFT_TOKENS, method_slug, ratio, whole_numbers
+from costmodel.answers.uncertainty import interval
+from costmodel.draft_shape import chain, read_shapes, read_stop, shape_of
+from costmodel.laws.acceptance import MATCHING, Acceptance, Law, accepted_by, law_for, replay_by
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+from costmodel.optimizers.drafters.sources import trace_source
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.naming import naming
+from traces.kinds.provenance import POLICY_KEY
+from traces.kinds.tree import Tree, read_tree
+from traces.library import read_trace, trace_file
+from traces.replay.bootstrap import RequestDraws
+from traces.replay.oracle import step_oracle
+from traces.replay.statistics import request_draws
+
+_OF_SPEEDS = dict.fromkeys(
+    ("model", "batch", "context", "splits", *names_in(PlacedOptions)),
+    "belongs to --held-out, which predicts speeds; tokens per step depend on no device",
+)
+
+
+def answer(question: ReplayQuestion) -> Answer:
+    """Replay chains, trees and drafts that differ from step to step, or policies on held-out
+    requests.
+
+    Raises:
+        InputError: options of another mode, or more than the recording tells.
+    """
+    if question.held_out:
+        return answer_held_out(question)
+    refuse(question, _OF_SPEEDS)
+    lengths = whole_numbers(
+        question.draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS
+    )
+    file = trace_file(question.trace)
+    recorded = read_trace(file)
+    rate = ratio(question.match_rate, "--match-rate")
+    inputs = inputs_of(question, trace=str(file), tree=question.tree or [])
+    if recorded.level == 0:
+        if question.tree or question.shape or question.stop or question.verifier:
+            recorded.require(1, "replaying trees, stop rules and verifiers")
+        slug = method_slug(question.method, "--method")
+        chains = _counted(file, slug, rate, lengths)
+        return ReplayedDrafts(inputs=inputs, chains=chains, trees=[], varying=[], oracles=[])
+    if rate is not None and recorded.drafted is None:
+        recorded = replace(recorded, match_rate=rate)
+    trees = [(path, read_tree(path)) for path in question.tree or []]
+    draws = request_draws(recorded.prompt_kinds, generator=np.random.default_rng(question.seed))
+    law = _law(question, recorded, lengths)
+    chain_rows = [_replayed(recorded, law, k, draws) for k in lengths]
+    tree_rows = []
+    for path, tree in trees:
+        with naming(str(path)):
+            row = _replayed(recorded, _law(question, recorded, [tree]), tree, draws)
+            tree_rows.append(replace(row, draft=f"tree:{path}", tree=str(path), depth=tree.depth))
+    return ReplayedDrafts(
+        inputs=inputs,
+        chains=chain_rows,
+        trees=tree_rows,
+        varying=_varying(question, file, recorded, lengths, law),
+        oracles=_oracles(recorded, lengths) if law.by_matching else [],
+    )
+
+
+def _law(question: ReplayQuestion, recorded: AcceptanceTrace, shapes: Sequence[int | Tree]) -> Law:
+    """The law of the rule that was named, else of the method named, else of the trace's; else
+    matching.
+    """
+    if question.verifier:
+        return law_for(recorded, question.verifier, shapes, strict=True)
+    slug = method_slug(question.method, "--method") or named_method(recorded)
+    if not slug:
+        return MATCHING
+    verify = load_method(slug).verify
+    return law_for(recorded, verify.rule, shapes, at=verify.at)
+
+
+def _replayed(
+    recorded: AcceptanceTrace, law: Law, shape: int | Tree, draws: RequestDraws
+) -> ReplayedDraft:
+    """A row of a chain or a static tree."""
+    counts, accepted = replay_by(recorded, law, shape), accepted_by(recorded, law, shape, draws)
+    return ReplayedDraft(
+        draft=str(shape_of(accepted)),
+        draft_tokens=accepted.draft_tokens,
+        tokens_per_step=accepted.tokens_per_step,
+        interval=_bounds(accepted),
+        tokens=int(counts.tokens.sum()),
+        steps=counts.steps.sum().item(),
+        proposal_ratio=accepted.proposal_ratio,
+        rule=law.rule,
+        remark=accepted.remark,
+    )
+
+
+def _counted(
+    file: Path, method: str, match_rate: float | None, lengths: Sequence[int]
+) -> list[ReplayedDraft]:
+    """Rows of chains by the rates that an engine counted."""
+    source = trace_source(file, method, match_rate, otherwise=OTHERWISE)
+    assert source.rates is not None
+    return [
+        ReplayedDraft(
+            draft=str(chain(k)),
+            draft_tokens=k,
+            tokens_per_step=accepted.tokens_per_step,
+            interval=None,
+            tokens=None,
+            steps=None,
+            proposal_ratio=accepted.proposal_ratio,
+            rule="counted",
+            remark=accepted.remark,
+        )
+        for k, accepted in ((k, source.rates.chain(k)) for k in lengths)
+    ]
+
+
+def _varying(
+    question: ReplayQuestion,
+    file: Path,
+    recorded: AcceptanceTrace,
+    lengths: Sequence[int],
+    law: Law,
+) -> list[ReplayedDraft]:
+    """Rows of the drafts that --shape names, and of chains that --stop ends."""
+    shapes = [] if question.shape is None else read_shapes(question.shape, key="--shape")
+    if question.stop:
+        rule = read_stop(question.stop, key="--stop")
+        shapes += [chain(k, rule) for k in lengths]
+    if not shapes:
+        return []
+    slug = method_slug(question.method, "--method") or named_method(recorded) or OTHERWISE
+    source = trace_source(file, slug, ratio(question.match_rate, "--match-rate"))
+    accepted = shape_acceptances(
+        source,
+        shapes,
+        generator=np.random.default_rng(question.seed),
+        law=law if question.verifier else None,
+    )
+    tokens = int(np.maximum(recorded.output_tokens - recorded.first_step_position, 0).sum())
+    return [_varied(acceptance, tokens) for acceptance in accepted]
+
+
+def _varied(accepted: Acceptance, tokens: int) -> ReplayedDraft:
+    differs = accepted.lengths is not None
+    return ReplayedDraft(
+        draft=str(shape_of(accepted)),
+        draft_tokens=accepted.draft_tokens,
+        tokens_per_step=accepted.tokens_per_step,
+        interval=_bounds(accepted),
+        tokens=tokens,
+        steps=round(tokens / accepted.tokens_per_step),
+        proposal_ratio=accepted.proposal_ratio,
+        rule=accepted.rule,
+        remark=accepted.remark,
+        topology=accepted.topology if differs else None,
+        shape=accepted.shape if differs else None,
+        stop=accepted.stop if differs else None,
+        drafts=mean_drafts(accepted),
+    )
+
+
+def _bounds(accepted: Acceptance) -> tuple[float, float]:
+    low, high = interval(accepted.samples)
+    return float(low), float(high)
+
+
+def _oracles(recorded: AcceptanceTrace, lengths: Sequence[int]) -> list[StepOracle]:
+    """What no rule can exceed that chooses drafts of at most the longest length at every step."""
+    most = max(lengths)
+    if not most or POLICY_KEY in recorded.provenance.extra:
+        return []
+    kinds = ["chain", "tree"] if recorded.level >= 2 else ["chain"]
+    bounds = [
+        (kind, step_oracle(recorded, np.ones(most + 1), trees=kind == "tree")) for kind in kinds
+    ]
+    return [
+        StepOracle(
+            draft=f"oracle: any {kind} of at most {most} levels at every step",
+            levels=most,
+            tokens_per_step=bound.tokens_per_cost,
+            tokens=int(bound.tokens.sum()),
+            steps=round(float(bound.cost.sum())),
+        )
+        for kind, bound in bounds
+    ]

@@ -1,0 +1,107 @@
+"""What does `capacity` ask?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from app.questions.field import Field, Group, Question
+from app.questions.fields import (
+    Data,
+    DraftShapes,
+    Expert,
+    Model,
+    Pipeline,
+    Seed,
+    SloTpot,
+    SloTtft,
+    Trace,
+    TreeFile,
+)
+from app.questions.groups import (
+    AcceptanceOptions,
+    DraftingOptions,
+    FormatOptions,
+    OutputOptions,
+)
+
+MOST_DEVICES = 1024  # of one replica, and of a kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question):
+    """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
+
+    answered_by: ClassVar[str] = "app.answers.capacity"
+    model: Model
+    rate: Annotated[float | None, Field("Requests per second.", Group.WORKLOAD)] = None
+    prompt: Annotated[
+        float | None,
+        Field(
+            "Mean prompt length, tokens.",
+            Group.WORKLOAD,
+            spelled="--prompt-tokens",
+            also="--prompt",
+        ),
+    ] = None
+    output: Annotated[
+        float | None,
+        Field(
+            "Mean output length, tokens.",
+            Group.WORKLOAD,
+            spelled="--output-tokens",
+            also="--output",
+        ),
+    ] = None
+    requests: Annotated[
+        Path | None,
+        Field("Recorded requests (.parquet) instead of lengths.", Group.WORKLOAD),
+    ] = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
+    device: Annotated[
+        list[str] | None,
+        Field(
+            "Device name or file; several by commas, or repeated. Default: h100-sxm.",
+            Group.HARDWARE,
+        ),
+    ] = None
+    tp: Annotated[
+        str, Field("Devices that share every layer, comma-separated.", Group.HARDWARE)
+    ] = "1"
+    pp: Pipeline = 1
+    ep: Expert = 1
+    dp: Data = 1
+    method: Annotated[str, Field("Method to compare with plain decoding.", Group.DRAFTING)] = ""
+    trace: Trace = None
+    tree: TreeFile = None
+    draft_tokens: Annotated[
+        str | None,
+        Field("Draft tokens K to choose among, comma-separated. Default: 1,3,5.", Group.DRAFTING),
+    ] = None
+    shape: DraftShapes = None
+    search: Annotated[
+        str,
+        Field(
+            (
+                "named: the --tp and method that are named; full: layouts, formats, drafters, batch"
+                " caps and token "
+                "budgets are searched for the cheapest, as `optimize --search full` does."
+            ),
+            Group.SEARCH,
+        ),
+    ] = "named"
+    most_devices: Annotated[
+        int,
+        Field(
+            "With --search full: most devices of a kind.",
+            Group.HARDWARE,
+            spelled="--devices",
+            least=1,
+            most=MOST_DEVICES,
+        ),
+    ] = MOST_DEVICES
+    utilisation: Annotated[
+        float,
+        Field("Most that a replica is sent, as a share of what it could finish.", Group.LIMITS),
+    ] = 0.8
+    seed: Seed = 0

@@ -1,0 +1,125 @@
+"""What does `optimize` ask?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from app.questions.field import Field, Group, Question
+from app.questions.fields import (
+    Batch,
+    Context,
+    Data,
+    DraftShapes,
+    DraftTokens,
+    Expert,
+    Fidelity,
+    ModelOrTraces,
+    Pipeline,
+    Seed,
+    SloTpot,
+    SloTtft,
+    StopRule,
+)
+from app.questions.groups import (
+    AcceptanceOptions,
+    DraftingOptions,
+    JointOptions,
+    OutputOptions,
+    RefiningOptions,
+    StoredOptions,
+)
+from app.questions.resolve.unnamed import DEFAULT_TREES
+
+DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
+DEFAULT_FLOOR = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizeQuestion(
+    OutputOptions,
+    JointOptions,
+    RefiningOptions,
+    AcceptanceOptions,
+    DraftingOptions,
+    StoredOptions,
+    Question,
+):
+    """Search drafters, draft lengths, trees and batches; write what engines load."""
+
+    answered_by: ClassVar[str] = "app.answers.optimize.answer"
+    after: Annotated[
+        Path | None,
+        Field(
+            "The second scrape of --metrics.",
+            Group.WORKLOAD,
+            placeholder="[AFTER]",
+            argument=True,
+        ),
+    ] = None
+    model: ModelOrTraces = ""
+    trace: Annotated[
+        list[Path] | None,
+        Field("Acceptance trace; repeat to compare methods.", Group.DRAFTING),
+    ] = None
+    metrics: Annotated[
+        list[Path] | None,
+        Field(
+            (
+                "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
+                " twice, or once for all "
+                "since it started: should the draft length that runs be changed, and what should be"
+                " measured next?"
+            ),
+            Group.WORKLOAD,
+            placeholder="BEFORE [AFTER]",
+        ),
+    ] = None
+    method: Annotated[
+        str,
+        Field(
+            "Method of stated acceptance, of traces that name none or have such a drafter.",
+            Group.DRAFTING,
+            names="methods",
+        ),
+    ] = ""
+    batch: Batch = DEFAULT_BATCHES
+    context: Context = "1024"
+    shape: DraftShapes = None
+    draft_tokens: DraftTokens = None
+    tree_nodes: Annotated[
+        str,
+        Field(
+            "Draft tokens of trees, static and dynamic, root excluded; 0 for none.",
+            Group.DRAFTING,
+        ),
+    ] = DEFAULT_TREES
+    stop: StopRule = ""
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
+    quality_floor: Annotated[
+        float | None,
+        Field(
+            (
+                "Least share of tokens that masked blocks share with one token a pass, for a"
+                " --method that refines "
+                f"them; default {DEFAULT_FLOOR}."
+            ),
+            Group.LIMITS,
+        ),
+    ] = None
+    pp: Pipeline = 1
+    ep: Expert = 1
+    dp: Data = 1
+    fidelity: Fidelity = "calibrated"
+    out: Annotated[
+        Path | None,
+        Field("Folder for engine files and the answer.", Group.OUTPUT, place="folder"),
+    ] = Path("rooftree-out")
+    explain: Annotated[
+        bool,
+        Field(
+            "Say why each choice and not its neighbours: what they lose, and by what.",
+            Group.OUTPUT,
+        ),
+    ] = False
+    seed: Seed = 0

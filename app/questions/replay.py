@@ -1,0 +1,73 @@
+"""What does `replay` ask?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from app.questions.field import Field, Group, Question
+from app.questions.fields import Batch, DraftShapes, MatchRate, Model, Seed, StopRule
+from app.questions.groups import OutputOptions, PlacedOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayQuestion(OutputOptions, PlacedOptions, Question):
+    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell
+    chains alone.
+
+    --held-out asks what would be run: chains, trees and stop rules chosen by their predicted
+    tokens/s on the device, and policies of papers and engines with their own numbers, at every
+    --batch. Default target: the recorded one.
+    """
+
+    answered_by: ClassVar[str] = "app.answers.replay"
+    trace: Annotated[
+        Path,
+        Field(
+            "Acceptance trace: Parquet, position JSON, or a shipped one by name.",
+            Group.WORKLOAD,
+            argument=True,
+        ),
+    ]
+    draft_tokens: Annotated[str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)] = (
+        "1,3,5"
+    )
+    tree: Annotated[list[Path] | None, Field("Tree JSON; repeat for several.", Group.DRAFTING)] = (
+        None
+    )
+    method: Annotated[
+        str,
+        Field("Method whose verifier decides what stays; default: the trace's.", Group.DRAFTING),
+    ] = ""
+    verifier: Annotated[
+        str,
+        Field(
+            (
+                "Rule that decides what stays instead: match, token_rejection, with_replacement,"
+                " without_replacement, fixed_candidates, block, multi_path_block, typical or"
+                " near_match."
+            ),
+            Group.DRAFTING,
+        ),
+    ] = ""
+    shape: DraftShapes = None
+    stop: StopRule = ""
+    match_rate: MatchRate = None
+    held_out: Annotated[
+        bool,
+        Field(
+            (
+                "Our choice beside published policies, each chosen on half of the requests and run"
+                " on the other."
+            ),
+            Group.SEARCH,
+        ),
+    ] = False
+    model: Model = ""
+    batch: Batch = "1,8,64"
+    context: Annotated[
+        int, Field("Cached tokens per request, of --held-out.", Group.WORKLOAD, least=0)
+    ] = 1024
+    splits: Annotated[
+        int, Field("Times that requests are halved, of --held-out.", Group.SEARCH, least=1)
+    ] = 10
+    seed: Seed = 0

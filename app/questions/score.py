@@ -1,0 +1,66 @@
+"""What does `score` ask?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from app.questions.field import Field, Group, Question
+from app.questions.fields import Seed
+from app.questions.groups import OutputOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreQuestion(OutputOptions, Question):
+    """Answer every row of tables of measured runs and say how far off, in which slices, and through
+    which parts.
+
+    Rows that hold one measurement count once (equal times of equal users, or an equal
+    `measurement`).
+    """
+
+    answered_by: ClassVar[str] = "app.answers.scoring.score"
+    tables: Annotated[
+        list[Path],
+        Field(
+            (
+                "Measured runs (Parquet, CSV or JSON Lines): backend, model_path, system, isl, osl,"
+                " concurrency and "
+                "ttft_ms or tpot_ms (also measured_..., silicon_...); further columns as in"
+                " `predict --table`."
+            ),
+            Group.WORKLOAD,
+            argument=True,
+        ),
+    ]
+    baseline: Annotated[
+        Path | None,
+        Field(
+            (
+                "What stands beside: an earlier --json or --out of this verb or of `predict"
+                " --table`, or another "
+                "tool's table of id, ttft_ms and tpot_ms."
+            ),
+            Group.SEARCH,
+        ),
+    ] = None
+    plot: Annotated[
+        Path | None,
+        Field(
+            "HTML page: predicted against measured times by engine.",
+            Group.OUTPUT,
+            also="--html",
+            place="file",
+        ),
+    ] = None
+    leave_out: Annotated[
+        str,
+        Field(
+            (
+                "model or device: constants that were fitted to serving runs are fitted again to"
+                " the other models or "
+                "devices of the tables before each is answered (minutes); as shipped stands beside."
+            ),
+            Group.SEARCH,
+        ),
+    ] = ""
+    seed: Seed = 0

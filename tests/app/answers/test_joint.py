@@ -1,0 +1,55 @@
+"""The answer of a joint search: what it says where the load or the limits are missed, and its frame."""
+
+from dataclasses import replace
+
+import pytest
+
+import rooftree
+from app.answers.joint.answer import answer
+from app.questions.optimize import OptimizeQuestion
+from hardware_profiles.errors import InfeasibleError
+
+SMALL = {
+    "search": "full",
+    "model": "llama-3.1-8b",
+    "drafter": ["eagle-3:0.78,0.61,0.48"],
+    "draft_tokens": "2,3",
+    "batch_caps": "1,8",
+    "token_budgets": "2048",
+    "simulate": False,
+}
+
+
+@pytest.fixture(scope="module")
+def searched():
+    return answer(OptimizeQuestion(**SMALL, out=None, quiet=True))
+
+
+def test_the_headline_says_what_is_missed_and_a_missed_limit_ends_in_an_error(searched):
+    assert searched.headline.startswith("Run h100-sxm tp1 bf16, eagle-3 chain:")
+    searched.require()
+    late = replace(searched.winner, meets_limits=False)
+    limited = replace(searched, choices=[late], limits=replace(searched.limits, meaning="x <= 1"))
+    assert limited.headline.startswith("No design meets the limits (x <= 1)")
+    assert ". Nearest is h100-sxm" in limited.headline
+    part = replace(late, carries_load=False)
+    loaded = replace(searched, choices=[part], load_per_s=9.0, carried_per_s=4.5)
+    for missed, words in ((limited, "No design"), (loaded, "of 9.00 requests/s at most 4.50")):
+        with pytest.raises(InfeasibleError, match=words):
+            missed.require()
+    assert late.marked_design == f"{late.design}, misses limits"
+    assert part.marked_design == f"{late.design}, carries a part of the load"
+
+
+def test_the_table_is_headed_by_the_unit_of_what_is_maximised(searched):
+    table = next(part for part in searched.shown() if not isinstance(part, str))
+    assert table.heads == {"objective": "output tokens/s"}
+    assert "output tokens/s" in repr(rooftree.optimize(**SMALL, out=None))
+
+
+def test_a_frame_has_the_designs_with_their_objective_and_its_interval(searched):
+    frame = rooftree.optimize(**SMALL, out=None).to_frame()
+    first = frame.iloc[0]
+    assert len(frame) == len(searched.own_rows)
+    assert first["objective_low"] <= first["objective"] <= first["objective_high"]
+    assert first["draft"] == searched.winner.draft
