@@ -7,25 +7,20 @@ from app.questions.field import Field, Group, Question
 from app.questions.fields import Drafters, Seed
 from app.questions.groups import OutputOptions
 
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedConditions:
-    """Under which conditions something was measured."""
-
-    data_set: Annotated[
-        str | None, Field("Part of a data set's name, as mt-bench.", Group.WORKLOAD)
-    ] = None
-    temperature: Annotated[float | None, Field("Sampling temperature.", Group.WORKLOAD)] = None
+_DataSet = Annotated[str | None, Field("Part of a data set's name, as mt-bench.", Group.WORKLOAD)]
+_Temperature = Annotated[float | None, Field("Sampling temperature.", Group.WORKLOAD)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedFilters(PublishedConditions):
+class PublishedFilters:
     """What narrows published figures down."""
 
     method: Annotated[str | None, Field("Method slug (see `methods`).", Group.DRAFTING)] = None
     model: Annotated[
         str | None, Field("Target: shipped name, hub id or published name.", Group.WORKLOAD)
     ] = None
+    data_set: _DataSet = None
+    temperature: _Temperature = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +32,14 @@ class AcceptanceListQuestion(OutputOptions, PublishedFilters, Question):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceptanceShowQuestion(OutputOptions, PublishedConditions, Question):
+class AcceptanceShowQuestion(OutputOptions, Question):
     """Show the figure that suits a method on a target best, with its place, to quote."""
 
     answered_by: ClassVar[str] = "app.answers.acceptance.quoted"
     method: Annotated[str, Field("Method slug, as eagle-3.", Group.WORKLOAD, argument=True)]
     model: Annotated[str, Field("Target, as llama-3.1-8b.", Group.WORKLOAD, argument=True)]
+    data_set: _DataSet = None
+    temperature: _Temperature = None
     seed: Seed = 0
 
 
