@@ -19,6 +19,17 @@ def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+def progress_lines(quiet: bool) -> Callable[[str], None]:
+    """What writes every text to standard error as a line that stays: for runs of minutes."""
+
+    def tell(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(text.rstrip() + "\n")
+            sys.stderr.flush()
+
+    return tell
+
+
 @contextmanager
 def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar; what it yields takes what is being done, how much of it is done, and how much

@@ -66,8 +66,7 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
         answer = import_module(question.answered_by).answer(question)
         if (plot := getattr(question, "plot", None)) is not None:
             write_plot(answer, plot)
-        if not silent:
-            hand_over(answer, question)
+        hand_over(answer, question)
         answer.require()
         return answer
     return verb(
@@ -95,8 +94,8 @@ def hand_over(answer: Answer, question: Any) -> None:
 
 def _write(answer: Answer, question: Any) -> None:
     """Write the rows, and the object or the files."""
-    if question.csv is not None:
-        write_csv(jsonable(answer.own_rows), question.csv)
+    if (csv := getattr(question, "csv", None)) is not None:
+        write_csv(jsonable(answer.own_rows), csv)
     if question.out is not None and _is_object(question.out):
         write_json(jsonable(answer), question.out)
     elif question.out is not None:

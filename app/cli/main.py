@@ -28,9 +28,10 @@ from app.cli.verbs import (
     tree,
 )
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
+from app.cli.verbs.machine import calibrate, campaign, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.devices import DevicesQuestion
+from app.questions.doctor import DoctorQuestion
 from app.questions.methods import MethodsQuestion
 from app.questions.models import ModelsQuestion
 from app.questions.predict import PredictQuestion
@@ -67,7 +68,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "validate": validate.validate,
     "observe": observe.observe,
     "load": load.load,
-    "doctor": doctor.doctor,
+    "doctor": DoctorQuestion,
     "dashboard": dashboard.dashboard,
     "traces import": traces_import.import_,
     "traces inspect": traces.inspect,

@@ -1,6 +1,7 @@
 """The doctor looks, changes nothing, and says what is missing."""
 
 import importlib.util
+import json
 
 import pytest
 
@@ -40,3 +41,20 @@ def test_memory_is_read_or_said_to_be_unknown(monkeypatch, text):
     monkeypatch.setattr(doctor, "_file", lambda path: text)
     found = doctor._memory()
     assert found.detail == ("4.0 of 8.0 GiB free" if text else "cannot be read here")
+
+
+def test_a_gpu_whose_numbers_would_not_be_true_ends_after_its_table(rooftree, monkeypatch):
+    pytest.importorskip("torch")
+    from real_runs import gpu_doctor
+
+    results = [
+        gpu_doctor.ProbeResult(probe="identity", state="ok", detail="a card"),
+        gpu_doctor.ProbeResult(probe="clocks", state="wrong", detail="drift", advice="wait"),
+    ]
+    monkeypatch.setattr(gpu_doctor, "examine", lambda device, *, progress: results)
+    told = rooftree("doctor", "--gpu", "--device", "cpu")
+    assert told.code == 2 and "what to do" in told.out and "drift" in told.out
+    assert "--device: gives no true numbers: clocks, got 'cpu'" in told.err
+    answer = json.loads(rooftree("doctor", "--gpu", "--device", "cpu", "--json").out)
+    assert [row["state"] for row in answer["findings"]] == ["ok", "wrong"]
+    assert answer["inputs"]["device"] == "cpu"

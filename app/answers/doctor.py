@@ -1,0 +1,168 @@
+"""What does this machine have, what would run on it, and would measurements on its GPU be true?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, ClassVar
+
+from app.answers.answer import Answer, Column, Row, Table
+from app.answers.progress import progress_lines
+from app.questions.doctor import DoctorQuestion
+from app.questions.field import inputs_of
+from hardware_profiles.errors import InputError
+from real_runs.doctor import Finding, diagnose
+
+_MOST_CHARACTERS = 70  # of a detail on the screen
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingRow(Row):
+    """One thing that was looked for."""
+
+    what: Annotated[str, Column("Its name.")]
+    state: Annotated[str, Column("`here`, `absent` or `broken`.")]
+    detail: Annotated[str, Column("Version, size, or what is wrong.")]
+    serves: Annotated[str, Column("What needs it.", "for")]
+
+    @property
+    def brief(self) -> Annotated[str, Column("The detail.", "detail", of=("detail",))]:
+        """The beginning of the detail."""
+        return self.detail[:_MOST_CHARACTERS]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerbRow(Row):
+    """Verbs that need the same, and what of it is missing."""
+
+    verb: Annotated[str, Column("The verbs.")]
+    missing: Annotated[str, Column("What they lack.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeRow(Row):
+    """What a probe of the GPU found."""
+
+    probe: Annotated[str, Column("Its name.")]
+    state: Annotated[
+        str, Column("`ok`, `slow`, `wrong` (its numbers would not be true) or `absent`.")
+    ]
+    detail: Annotated[str, Column("In words and numbers.")]
+    advice: Annotated[str, Column("What to do.", "what to do")]
+    seconds: Annotated[float, Column("That it took.", unit="s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineDiagnosis(Answer):
+    """What this machine has.
+
+    Attributes:
+        machine: processor, threads, memory, devices.
+        libraries: that parts of rooftree need.
+        back_ends: optional ones.
+        weights: models that real runs find by themselves.
+        verbs: by verb what is missing; empty where it would run.
+    """
+
+    name: ClassVar[str] = ""
+    is_written: ClassVar[bool] = True  # it has no files
+    machine: Sequence[FindingRow]
+    libraries: Sequence[FindingRow]
+    back_ends: Sequence[FindingRow]
+    weights: Sequence[FindingRow]
+    verbs: Mapping[str, str]
+
+    @property
+    def own_rows(self) -> Sequence[FindingRow]:
+        """All findings."""
+        return [*self.machine, *self.libraries, *self.back_ends, *self.weights]
+
+    def shown(self) -> Iterator[Table]:
+        """The findings, and what would run."""
+        yield Table(
+            title="this machine",
+            rows=self.own_rows,
+            columns=["what", "state", "brief", "serves"],
+        )
+        yield Table(
+            title="what would run",
+            rows=[VerbRow(verb=v, missing=why or "nothing") for v, why in self.verbs.items()],
+            columns=["verb", "missing"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuDiagnosis(Answer):
+    """Whether a GPU does what measurements on it rest on.
+
+    Attributes:
+        findings: of its probes.
+    """
+
+    name: ClassVar[str] = ""
+    is_written: ClassVar[bool] = True  # it has no files
+    findings: Sequence[ProbeRow]
+
+    @property
+    def own_rows(self) -> Sequence[ProbeRow]:
+        """The probes."""
+        return self.findings
+
+    def shown(self) -> Iterator[Table]:
+        """The probes."""
+        yield Table(
+            title=self.inputs["device"],
+            rows=self.findings,
+            columns=["probe", "state", "detail", "advice"],
+        )
+
+    def require(self) -> None:
+        """End where numbers of the GPU would not be true.
+
+        Raises:
+            InputError: naming the probes.
+        """
+        wrong = [row.probe for row in self.findings if row.state == "wrong"]
+        if wrong:
+            raise InputError(
+                f"gives no true numbers: {', '.join(wrong)}",
+                key="--device",
+                value=self.inputs["device"],
+            )
+
+
+def answer(question: DoctorQuestion) -> MachineDiagnosis | GpuDiagnosis:
+    """What this machine has, or with `--gpu` what the probes of its GPU found.
+
+    Raises:
+        InputError: there is no such device.
+    """
+    if question.gpu:
+        return _examined(question)
+    diagnosis = diagnose()
+    return MachineDiagnosis(
+        inputs=inputs_of(question),
+        machine=_rows(diagnosis.machine),
+        libraries=_rows(diagnosis.libraries),
+        back_ends=_rows(diagnosis.back_ends),
+        weights=_rows(diagnosis.weights),
+        verbs=diagnosis.verbs,
+    )
+
+
+def _rows(findings: Sequence[Finding]) -> list[FindingRow]:
+    return [FindingRow(**asdict(finding)) for finding in findings]
+
+
+def _examined(question: DoctorQuestion) -> GpuDiagnosis:
+    """Run the probes of a GPU, each in a process of its own."""
+    # they load torch, which the machine may lack
+    from real_runs.gpu_doctor import examine
+    from real_runs.models.device import checked_device
+
+    checked_device(question.device)
+    tell = progress_lines(question.quiet)
+    results = examine(
+        question.device,
+        progress=lambda result: tell(f"{result.probe}: {result.state}, {result.seconds:.1f} s"),
+    )
+    rows = [ProbeRow(**asdict(result)) for result in results]
+    return GpuDiagnosis(inputs=inputs_of(question), findings=rows)
