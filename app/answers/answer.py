@@ -155,3 +155,6 @@ class Answer(ABC):
             reasons = list(dict.fromkeys(row.reason_words for row in self.own_rows))
             more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
             raise InfeasibleError(f"{reasons[0]}{more}")
+
+    def afterwards(self) -> None:  # noqa: B027  # most answers leave nothing to do
+        """Do what remains once the answer has been shown, such as serving the pages that it names."""

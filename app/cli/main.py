@@ -19,7 +19,6 @@ from app.cli.door import PanelledCommand, command_of
 from app.cli.verbs import (
     acceptance,
     capacity,
-    dashboard,
     export,
     optimize,
     replay,
@@ -30,6 +29,7 @@ from app.cli.verbs import (
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, kernels, record, validate
 from app.questions.breakeven import BreakevenQuestion
+from app.questions.dashboard import DashboardQuestion
 from app.questions.devices import DevicesQuestion
 from app.questions.doctor import DoctorQuestion
 from app.questions.methods import MethodsQuestion
@@ -69,7 +69,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "observe": observe.observe,
     "load": load.load,
     "doctor": DoctorQuestion,
-    "dashboard": dashboard.dashboard,
+    "dashboard": DashboardQuestion,
     "traces import": traces_import.import_,
     "traces inspect": traces.inspect,
     "traces compare": traces.compare,
