@@ -162,6 +162,9 @@ class Answer(ABC):
         """
         require_run(self.own_rows)
 
+    def afterwards(self) -> None:  # noqa: B027  # most answers leave nothing to do
+        """Do what remains once the answer has been shown, such as serving the pages that it names."""
+
 
 def require_run(rows: Sequence[Any]) -> None:
     """End where no row can be run.

@@ -70,6 +70,7 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
             write_plot(answer, plot)
         hand_over(answer, question)
         answer.require()
+        answer.afterwards()
         return answer
     return verb(
         **{name: _argument(name, kind, stated) for name, kind in parameters_of(verb).items()}

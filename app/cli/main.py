@@ -16,7 +16,6 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.door import PanelledCommand, command_of
-from app.cli.verbs import dashboard
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import campaign, kernels
 from app.questions.acceptance import (
@@ -27,6 +26,7 @@ from app.questions.acceptance import (
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.calibrate import CalibrateQuestion
 from app.questions.capacity import CapacityQuestion
+from app.questions.dashboard import DashboardQuestion
 from app.questions.devices import DevicesQuestion
 from app.questions.doctor import DoctorQuestion
 from app.questions.export import ExportQuestion
@@ -77,7 +77,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "observe": observe.observe,
     "load": load.load,
     "doctor": DoctorQuestion,
-    "dashboard": dashboard.dashboard,
+    "dashboard": DashboardQuestion,
     "traces import": TracesImportQuestion,
     "traces inspect": TracesInspectQuestion,
     "traces compare": TracesCompareQuestion,

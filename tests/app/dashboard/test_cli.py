@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 
 from app.cli.main import main
-from app.cli.verbs.dashboard import server_settings
+from app.dashboard.command import server_settings
 from app.dashboard.precompile import compile_replays
 from app.dashboard.state import State
 from hardware_profiles.errors import InputError

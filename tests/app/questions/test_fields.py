@@ -18,8 +18,8 @@ from rooftree.questions import option_names
 OF_SCREENS = ("json", "quiet")
 SOURCES = [
     ast.parse(file.read_text(encoding="utf-8"))
-    for folder in ("answers", "cli", "questions")
-    for file in sorted((Path(app.__file__).parent / folder).rglob("*.py"))
+    for pattern in ("answers/**/*.py", "cli/**/*.py", "questions/**/*.py", "dashboard/command.py")
+    for file in sorted(Path(app.__file__).parent.glob(pattern))
 ]
 READ_AS_ATTRIBUTES = {
     node.attr
