@@ -30,9 +30,11 @@ from app.cli.verbs import (
     sweep,
 )
 from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import campaign, doctor, kernels
+from app.cli.verbs.machine import doctor
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.calibrate import CalibrateQuestion
+from app.questions.campaign import CampaignQuestion
+from app.questions.kernels import KernelsQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.record import RecordQuestion
 from app.questions.recordings import (
@@ -66,8 +68,8 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "sweep": sweep.sweep,
     "tree": TreeQuestion,
     "record": RecordQuestion,
-    "kernels": kernels.kernels,
-    "campaign": campaign.campaign,
+    "kernels": KernelsQuestion,
+    "campaign": CampaignQuestion,
     "calibrate": CalibrateQuestion,
     "validate": ValidateQuestion,
     "observe": observe.observe,

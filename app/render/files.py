@@ -17,6 +17,7 @@ PAGES: Mapping[str, str] = {
 PLOTS: Mapping[str, str] = {
     "Simulation": "app.render.html.simulation_page",
     "HighestRates": "app.render.html.simulation_page",
+    "KernelTimes": "app.render.html.kernel_plots",
     "ComparedRecordings": "app.render.html.acceptance_page",
 }
 """Module with `write_plot(answer, path)`, the page of `--plot`, by type of answer."""
