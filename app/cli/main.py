@@ -29,12 +29,13 @@ from app.cli.verbs import (
     score,
     sweep,
 )
-from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import doctor
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.calibrate import CalibrateQuestion
 from app.questions.campaign import CampaignQuestion
 from app.questions.kernels import KernelsQuestion
+from app.questions.load import LoadQuestion
+from app.questions.observe import ObserveQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.record import RecordQuestion
 from app.questions.recordings import (
@@ -72,8 +73,8 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "campaign": CampaignQuestion,
     "calibrate": CalibrateQuestion,
     "validate": ValidateQuestion,
-    "observe": observe.observe,
-    "load": load.load,
+    "observe": ObserveQuestion,
+    "load": LoadQuestion,
     "doctor": doctor.doctor,
     "dashboard": dashboard.dashboard,
     "traces import": TracesImportQuestion,

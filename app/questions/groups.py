@@ -29,6 +29,7 @@ from app.questions.fields import (
     Fidelity,
     HostWeights,
     Json,
+    KeyEnv,
     KvDtype,
     MatchRate,
     Out,
@@ -39,10 +40,12 @@ from app.questions.fields import (
     Quiet,
     Rate,
     RequestFile,
+    Served,
     SharedPrefix,
     SplitVerify,
     TensorParallel,
     TokensPerStep,
+    Url,
     Users,
 )
 
@@ -144,6 +147,15 @@ class OutputOptions(ScreenOptions):
 
     out: Out = None
     csv: Csv = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveServerOptions:
+    """The server that is spoken to."""
+
+    url: Url
+    model: Served = None
+    key_env: KeyEnv = None
 
 
 @dataclass(frozen=True, kw_only=True)
