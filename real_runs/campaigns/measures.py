@@ -60,9 +60,9 @@ class Measures:
         decode: speeds of real decoding.
     """
 
-    copy_bytes_per_s: float | None
-    steps: tuple[PassRate, ...]
-    decode: tuple[Speed, ...]
+    copy_bytes_per_s: float | None = None
+    steps: tuple[PassRate, ...] = ()
+    decode: tuple[Speed, ...] = ()
 
 
 def measures(folder: Path) -> Measures:

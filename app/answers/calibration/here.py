@@ -51,7 +51,10 @@ class MachineCalibration(Answer):
 
     def shown(self) -> Iterator[Table | str]:
         """The errors of operations and passes, and where the files lie."""
-        scores = {**self.operations, "whole passes": self.passes}
+        scores: dict[str, OperationScore | PassScore] = {
+            **self.operations,
+            "whole passes": self.passes,
+        }
         yield error_table(
             f"{self.title}, fitted in {self.seconds:.0f} s",
             [_line(name, score) for name, score in scores.items()],
