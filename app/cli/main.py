@@ -16,8 +16,6 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.door import PanelledCommand, command_of
-from app.cli.verbs.live import load, observe
-from app.cli.verbs.machine import campaign, kernels
 from app.questions.acceptance import (
     AcceptanceCompareQuestion,
     AcceptanceListQuestion,
@@ -25,13 +23,17 @@ from app.questions.acceptance import (
 )
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.calibrate import CalibrateQuestion
+from app.questions.campaign import CampaignQuestion
 from app.questions.capacity import CapacityQuestion
 from app.questions.dashboard import DashboardQuestion
 from app.questions.devices import DevicesQuestion
 from app.questions.doctor import DoctorQuestion
 from app.questions.export import ExportQuestion
+from app.questions.kernels import KernelsQuestion
+from app.questions.load import LoadQuestion
 from app.questions.methods import MethodsQuestion
 from app.questions.models import ModelsQuestion
+from app.questions.observe import ObserveQuestion
 from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
 from app.questions.record import RecordQuestion
@@ -70,12 +72,12 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "sweep": SweepQuestion,
     "tree": TreeQuestion,
     "record": RecordQuestion,
-    "kernels": kernels.kernels,
-    "campaign": campaign.campaign,
+    "kernels": KernelsQuestion,
+    "campaign": CampaignQuestion,
     "calibrate": CalibrateQuestion,
     "validate": ValidateQuestion,
-    "observe": observe.observe,
-    "load": load.load,
+    "observe": ObserveQuestion,
+    "load": LoadQuestion,
     "doctor": DoctorQuestion,
     "dashboard": DashboardQuestion,
     "traces import": TracesImportQuestion,

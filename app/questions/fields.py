@@ -44,6 +44,15 @@ Config = Annotated[
         Group.WORKLOAD,
     ),
 ]
+Url = Annotated[
+    str,
+    Field("Address of the server, such as http://127.0.0.1:8080.", Group.WORKLOAD, argument=True),
+]
+Served = Annotated[str | None, Field("Which model, where the server has several.", Group.WORKLOAD)]
+KeyEnv = Annotated[
+    str | None,
+    Field("Environment variable with the key that the server asks for.", Group.HARDWARE),
+]
 RequestFile = Annotated[
     Path | None,
     Field(

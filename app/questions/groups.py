@@ -30,6 +30,7 @@ from app.questions.fields import (
     Fidelity,
     HostWeights,
     Json,
+    KeyEnv,
     KvDtype,
     MatchRate,
     Out,
@@ -40,10 +41,12 @@ from app.questions.fields import (
     Quiet,
     Rate,
     RequestFile,
+    Served,
     SharedPrefix,
     SplitVerify,
     TensorParallel,
     TokensPerStep,
+    Url,
     Users,
 )
 
@@ -145,6 +148,15 @@ class OutputOptions(ScreenOptions):
 
     out: Out = None
     csv: Csv = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveServerOptions:
+    """The server that is spoken to."""
+
+    url: Url
+    model: Served = None
+    key_env: KeyEnv = None
 
 
 @dataclass(frozen=True, kw_only=True)

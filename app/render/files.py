@@ -21,6 +21,7 @@ PLOTS: Mapping[str, str] = {
     "HighestRates": "app.render.html.simulation_page",
     "Reproduction": "app.render.html.reproduction_page",
     "ScoredRuns": "app.render.html.score_page",
+    "KernelTimes": "app.render.html.kernel_plots",
     "ComparedRecordings": "app.render.html.acceptance_page",
 }
 """Module with `write_plot(answer, path)`, the page of `--plot`, by type of answer."""

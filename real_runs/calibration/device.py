@@ -28,6 +28,7 @@ from real_runs.calibration.operations import OperationScore, fit_operations
 from real_runs.calibration.passes import PASS_FLOOR_ROWS, PassScore, fit_passes
 from real_runs.calibration.profile_names import profile_name
 from real_runs.campaigns.campaign import CampaignReport, run_campaign
+from real_runs.campaigns.measures import Measures
 from real_runs.campaigns.results import kernel_files, read_results
 from real_runs.kernels.device_names import profile_here, profile_of
 from real_runs.models.device import checked_device, device_title
@@ -131,7 +132,7 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
     if results is None:
         raise InputError("holds no measured rows", file=folder)
     kind = "cpu" if results.provenance.device.startswith("CPU") else "cuda"
-    report = CampaignReport(out=folder, outcomes=(), seconds=0.0, measures={})
+    report = CampaignReport(out=folder, outcomes=(), seconds=0.0, measures=Measures())
     return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
 
 

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from real_runs.campaigns.decode_table import read_decode
 from real_runs.campaigns.file import Campaign, digest, read_campaign
 from real_runs.campaigns.job_process import ROWS, STATE, perform, work_folder
 from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob, ServeJob
-from real_runs.campaigns.measures import measures
+from real_runs.campaigns.measures import Measures, measures
 from real_runs.campaigns.process import StopSignal, locked, run_child, stopping
 from real_runs.campaigns.recording_job import trace_files
 from real_runs.campaigns.results import (
@@ -85,7 +85,7 @@ class CampaignReport:
     out: Path
     outcomes: tuple[JobOutcome, ...]
     seconds: float
-    measures: Mapping[str, Any]
+    measures: Measures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -409,7 +409,7 @@ def _save(
             "jobs": {
                 name: {key: getattr(each, key) for key in kept} for name, each in outcomes.items()
             },
-            "measures": measures(call.out),
+            "measures": asdict(measures(call.out)),
             **({"unfinished_dropped": dropped} if dropped else {}),
         },
     )

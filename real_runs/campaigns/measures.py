@@ -7,28 +7,69 @@ out the rows themselves (`results`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from real_runs.campaigns.decode_summary import speeds
+from real_runs.campaigns.decode_summary import Speed, speeds
 from real_runs.campaigns.results import read_results, read_runs
 from traces.storage.kernels import KernelRow
 
 _SEED = 0
 
 
-def measures(folder: Path) -> dict[str, Any]:
-    """Copy rate, passes and speeds of a results folder, as JSON values.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassRate:
+    """A pass of a whole model as a rate, weights and cache read once.
+
+    Attributes:
+        model: whose layers ran.
+        layers: how many of them.
+        implementation: of attention.
+        dtype: number format.
+        mask: causal or tree.
+        requests: that ran together.
+        query_tokens: new tokens of each.
+        context: cached tokens of each.
+        median_s: seconds of the pass.
+        bytes_per_s: what it read and wrote.
+        copy_ratio: that over the copy rate; None where no cold copy was measured.
+    """
+
+    model: str
+    layers: int
+    implementation: str
+    dtype: str
+    mask: str
+    requests: int
+    query_tokens: int
+    context: int
+    median_s: float
+    bytes_per_s: float
+    copy_ratio: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measures:
+    """The summary of a campaign's results.
+
+    Attributes:
+        copy_bytes_per_s: best rate of a cold copy; None where none was measured.
+        steps: passes of whole models.
+        decode: speeds of real decoding.
+    """
+
+    copy_bytes_per_s: float | None = None
+    steps: tuple[PassRate, ...] = ()
+    decode: tuple[Speed, ...] = ()
+
+
+def measures(folder: Path) -> Measures:
+    """Copy rate, passes and speeds of a results folder.
 
     Args:
         folder: results of a campaign.
-
-    Returns:
-        `copy_bytes_per_s` (None where no cold copy was measured), `steps` as `step_rates`, `decode`
-        as `Speed`.
 
     Raises:
         InputError: a damaged file.
@@ -36,12 +77,8 @@ def measures(folder: Path) -> dict[str, Any]:
     trace, runs = read_results(folder), read_runs(folder)
     rows = () if trace is None else trace.rows
     copy = copy_rate(rows)
-    found = [] if runs is None else speeds(runs, generator=np.random.default_rng(_SEED))
-    return {
-        "copy_bytes_per_s": copy,
-        "steps": step_rates(rows, copy),
-        "decode": [asdict(each) for each in found],
-    }
+    decoded = [] if runs is None else speeds(runs, generator=np.random.default_rng(_SEED))
+    return Measures(copy_bytes_per_s=copy, steps=step_rates(rows, copy), decode=tuple(decoded))
 
 
 def copy_rate(rows: Sequence[KernelRow]) -> float | None:
@@ -52,24 +89,22 @@ def copy_rate(rows: Sequence[KernelRow]) -> float | None:
     )
 
 
-def step_rates(rows: Sequence[KernelRow], copy_bytes_per_s: float | None) -> list[dict[str, Any]]:
-    """Every pass with its rate, weights and cache read once, and the ratio of that to the copy
-    rate.
-    """
-    return [
-        {
-            "model": row.model,
-            "layers": row.layers,
-            "implementation": row.implementation,
-            "dtype": row.dtype,
-            "mask": row.mask,
-            "requests": row.requests,
-            "query_tokens": row.query_tokens,
-            "context": row.context,
-            "median_s": row.median_s,
-            "bytes_per_s": row.bytes / row.median_s,
-            "copy_ratio": row.bytes / row.median_s / copy_bytes_per_s if copy_bytes_per_s else None,
-        }
+def step_rates(rows: Sequence[KernelRow], copy_bytes_per_s: float | None) -> tuple[PassRate, ...]:
+    """Every pass with its rate, and the ratio of that to the copy rate."""
+    return tuple(
+        PassRate(
+            model=row.model,
+            layers=row.layers,
+            implementation=row.implementation,
+            dtype=row.dtype,
+            mask=row.mask,
+            requests=row.requests,
+            query_tokens=row.query_tokens,
+            context=row.context,
+            median_s=row.median_s,
+            bytes_per_s=row.bytes / row.median_s,
+            copy_ratio=row.bytes / row.median_s / copy_bytes_per_s if copy_bytes_per_s else None,
+        )
         for row in rows
         if row.operation == "step"
-    ]
+    )

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from app.answers.kernels import KernelTimes
 from app.render.charts.charts import DASHES, HEIGHT_PIXELS, NEUTRAL, PALETTE, Figure, digits, framed
 from app.render.html.page import figure_card, html_page, write_page
 from costmodel.passes import kernels as model
@@ -28,6 +29,11 @@ from traces.storage.kernels import KernelRow, KernelTrace
 CONTEXTS = (4096, 32_768, 131_072)
 MOST_WEIGHTS = 6
 _FLOOR = {"color": NEUTRAL, "dash": "dot", "width": 1.5}
+
+
+def write_plot(answer: KernelTimes, path: Path) -> None:
+    """Write the page of `kernels --plot`."""
+    write_kernel_page(answer.trace, path, device=answer.profile)
 
 
 def write_kernel_page(trace: KernelTrace, path: Path, *, device: Device | None = None) -> None:

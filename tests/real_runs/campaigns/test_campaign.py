@@ -17,8 +17,8 @@ import yaml
 pytest.importorskip("torch")
 
 import real_runs
+from app.answers.campaign import shipped_campaign
 from app.cli.main import main
-from app.cli.verbs.machine.campaign import shipped_campaign
 from app.questions.values import seconds
 from hardware_profiles.errors import InputError
 from real_runs.campaigns import campaign as campaigns

@@ -74,10 +74,10 @@ def test_passes_are_timed_and_say_what_they_were(monkeypatch):
         )
         assert row.rows == row.requests * row.query_tokens and row.cold and not row.graph
     rates = step_rates(found.rows, 1e9)
-    assert [each["copy_ratio"] for each in rates] == [
+    assert [rate.copy_ratio for rate in rates] == [
         row.bytes / row.median_s / 1e9 for row in found.rows
     ]
-    assert copy_rate(found.rows) is None and step_rates(found.rows, None)[0]["copy_ratio"] is None
+    assert copy_rate(found.rows) is None and step_rates(found.rows, None)[0].copy_ratio is None
 
 
 @pytest.mark.parametrize("case", range(6))

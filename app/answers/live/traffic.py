@@ -3,17 +3,28 @@
 Leaves out sending them (`real_runs.servers.load`).
 """
 
+from collections.abc import Mapping
+from json import loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
 
 from app.questions.spelled_options import as_options, named_by_option
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from real_runs.servers.exchange import Patience
-    from real_runs.servers.identify import Server
-    from simulator.loop.request import Workload
+from app.questions.values import seconds
+from hardware_profiles.errors import InputError
+from hardware_profiles.refusals import refusal
+from real_runs.prompt_set import read_prompts
+from real_runs.servers.exchange import Patience
+from real_runs.servers.identify import Server
+from real_runs.servers.passages import passages, token_ids
+from simulator.loop.request import Workload
+from simulator.scenario.arriving import workload
+from simulator.scenario.file import Requests
+from simulator.scenario.schema import assignments, with_values
+from simulator.scenario.usual_requests import with_usual_requests
+from traces.importers.formats import read_requests_any
 
 _OPTIONS = {
     "requests.file": "--requests",
@@ -36,9 +47,6 @@ def request_count(count: int | None, rate: float | None, duration: str | None) -
     Raises:
         InputError: a duration without a rate or beside a count.
     """
-    from app.questions.values import seconds
-    from hardware_profiles.errors import InputError
-
     if duration is None:
         return count
     if rate is None or count is not None:
@@ -52,10 +60,6 @@ def request_options(texts: list[str] | None) -> dict[str, Any]:
     Raises:
         InputError: another form.
     """
-    from json import loads
-
-    from hardware_profiles.errors import InputError
-
     options: dict[str, Any] = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
@@ -71,8 +75,8 @@ def request_options(texts: list[str] | None) -> dict[str, Any]:
 
 
 def drawn_workload(
-    named: "Mapping[str, Any]", assigned: list[str] | None, prompts: Path | None, seed: int
-) -> "tuple[Workload, str]":
+    named: Mapping[str, Any], assigned: list[str] | None, prompts: Path | None, seed: int
+) -> tuple[Workload, str]:
     """The requests, drawn as `simulate` draws them, and what was assumed of them.
 
     Args:
@@ -84,18 +88,6 @@ def drawn_workload(
     Raises:
         InputError: numbers that make no sense, or a file that cannot be read.
     """
-    import numpy as np
-    from pydantic import ValidationError
-
-    from hardware_profiles.errors import InputError
-    from hardware_profiles.refusals import refusal
-    from real_runs.prompt_set import read_prompts
-    from simulator.scenario.arriving import workload
-    from simulator.scenario.file import Requests
-    from simulator.scenario.schema import assignments, with_values
-    from simulator.scenario.usual_requests import with_usual_requests
-    from traces.importers.formats import read_requests_any
-
     values = {key: value for key, value in named.items() if value is not None}
     with as_options("set"):
         stated = assignments(assigned or ())
@@ -122,11 +114,11 @@ def drawn_workload(
 
 
 def prompts_of(
-    server: "Server",
-    workload: "Workload",
+    server: Server,
+    requests: Workload,
     prompts: Path | None,
     seed: int,
-    patience: "Patience",
+    patience: Patience,
     *,
     whole: bool,
 ) -> tuple[list[Any], str]:
@@ -134,7 +126,7 @@ def prompts_of(
 
     Args:
         server: whose tokenizer takes the text apart.
-        workload: lengths and shared blocks.
+        requests: lengths and shared blocks.
         prompts: file of prompts; None: the shipped ones.
         seed: of the places where passages begin.
         patience: of the server.
@@ -143,13 +135,10 @@ def prompts_of(
     Raises:
         InputError: a file that cannot be read, or a server that is lost.
     """
-    from real_runs.prompt_set import read_prompts
-    from real_runs.servers.passages import passages, token_ids
-
     written = read_prompts(prompts)
     if whole:
         texts = [prompt.text for prompt in written.prompts]
-        return [texts[index % len(texts)] for index in range(workload.requests)], ""
+        return [texts[index % len(texts)] for index in range(requests.requests)], ""
     tokens = token_ids(server, written, patience=patience)
     note = (
         ""
@@ -159,4 +148,4 @@ def prompts_of(
             " says nothing about text"
         )
     )
-    return list(passages(workload, tokens, seed)), note
+    return list(passages(requests, tokens, seed)), note

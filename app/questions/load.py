@@ -1,0 +1,70 @@
+"""What does `load` ask?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from app.questions.field import Field, Group, Question
+from app.questions.fields import Seed
+from app.questions.groups import LiveServerOptions, RequestOptions, ScreenOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadQuestion(ScreenOptions, RequestOptions, LiveServerOptions, Question):
+    """Send a load to a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) and measure TTFT, TPOT
+    and throughput.
+
+    The folder gets requests.parquet, which `simulate --requests` plays, load.json, and, where the
+    engine has counters, those before and after and acceptance.parquet, which `--trace` takes.
+
+    Example: rooftree load http://127.0.0.1:8080 --rate 2 --count 200 --prompt-tokens 256
+    --output-tokens 128 --out run
+    """
+
+    answered_by: ClassVar[str] = "app.answers.live.load"
+    out: Annotated[
+        Path,
+        Field("Folder for the answers; unfinished work is kept there too.", Group.OUTPUT),
+    ]
+    duration: Annotated[
+        str | None,
+        Field("With --rate in place of --count: a time such as 60s or 5m.", Group.WORKLOAD),
+    ] = None
+    prompts: Annotated[
+        Path | None,
+        Field(
+            (
+                "TOML of a title and [[prompts]], each with id, kind and text: sent as they are,"
+                " or, with lengths, "
+                "the text that passages are taken from. Default: passages of the shipped set."
+            ),
+            Group.WORKLOAD,
+        ),
+    ] = None
+    assigned: Annotated[
+        list[str] | None,
+        Field(
+            "Any key of a scenario's requests: requests.think_s=2 (see `simulate`). Repeatable.",
+            Group.HARDWARE,
+            spelled="--set",
+        ),
+    ] = None
+    option: Annotated[
+        list[str] | None,
+        Field(
+            "Further key of every request, KEY=JSON: cache_prompt=false. Repeatable.",
+            Group.WORKLOAD,
+        ),
+    ] = None
+    temperature: Annotated[float, Field("0 is greedy.", Group.WORKLOAD, least=0.0)] = 0.0
+    stop_at_eos: Annotated[
+        bool,
+        Field("Let the model end an answer before all its tokens are generated.", Group.WORKLOAD),
+    ] = False
+    most_at_once: Annotated[int, Field("Requests under way at a time.", Group.RUN, least=1)] = 1000
+    timeout: Annotated[
+        float,
+        Field("Seconds of silence after which an answer counts as lost.", Group.RUN, least=0.1),
+    ] = 300.0
+    resume: Annotated[bool, Field("Send only what is missing in the folder.", Group.RUN)] = False
+    seed: Seed = 0
