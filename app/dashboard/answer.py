@@ -66,7 +66,7 @@ class Change:
     """
 
     label: str
-    values: Mapping[str, Any]
+    values: Mapping[str, str | int | float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

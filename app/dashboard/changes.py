@@ -5,16 +5,10 @@ from collections.abc import Iterable
 from app.answers.feasible import Change as Nearest
 from app.answers.feasible import change_words
 from app.dashboard.answer import Change
-from app.dashboard.state import State, checked
+from app.dashboard.state import FIELDS, State, checked
 from hardware_profiles.errors import InputError
 
-_FIELDS = {
-    "--tp": "tp",
-    "--dtype": "dtype",
-    "--kv-dtype": "kv_dtype",
-    "--batch": "batch",
-    "--context": "context",
-}
+_BY_OPTION = {field.option: name for name, field in FIELDS.items()}
 
 
 def asked_by(state: State, nearest: Iterable[Nearest]) -> list[Change]:
@@ -24,18 +18,18 @@ def asked_by(state: State, nearest: Iterable[Nearest]) -> list[Change]:
         state: that they change.
         nearest: by option of the command line.
     """
-    found = []
-    for each in nearest:
+    changes = []
+    for options in nearest:
         try:
             values = {
-                _FIELDS[option]: checked(_FIELDS[option], str(value))
-                for option, value in each.items()
+                name: checked(name, str(value))
+                for name, value in ((_BY_OPTION[option], v) for option, v in options.items())
             }
         except InputError:
             continue  # more devices than the controls know
-        found.append(Change(label=change_words(each), values=values))
+        changes.append(Change(label=change_words(options), values=values))
     return [
-        each
-        for each in found
-        if any(getattr(state, name) != value for name, value in each.values.items())
+        change
+        for change in changes
+        if any(getattr(state, name) != value for name, value in change.values.items())
     ]

@@ -14,10 +14,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
+from app.dashboard.answers.validation.badge import MORE, badge_link, badge_words
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import asked
 from app.dashboard.controls.widgets import moved, set_widgets
-from app.dashboard.pages import ASKED_BY_BUTTON, answered, completed
+from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
 from app.dashboard.waiting import waited
@@ -124,16 +125,12 @@ def _answer(state: State) -> PageAnswer | None:
             with st.expander(OWN_RECORDING):
                 recording = uploaded("acceptance")
         if recording is not None:
-            from app.dashboard.answers.trace.page import answer_trace
-
-            return answer_trace(state, recording)
+            return answering(state.page)(state, recording)
     if state.page == "diffusion":
         with st.expander(OWN_RECORDING):
             masked = uploaded("confidence")
         if masked is not None:
-            from app.dashboard.answers.diffusion.page import answer_diffusion
-
-            return answer_diffusion(state, masked)
+            return answering(state.page)(state, masked)
     if state.page == ASKED_BY_BUTTON:
         return _served(state)
     return answered(state)
@@ -143,8 +140,6 @@ def _served(state: State) -> PageAnswer | None:
     """A simulation, started by a button; the last one stays while its question does."""
     known = st.session_state.get("served")
     if st.button("Run the simulation"):
-        from app.dashboard.answers.serving import answer_serving
-
         bar = st.progress(0.0, text="starting")
         st.button(
             "Cancel"
@@ -155,7 +150,7 @@ def _served(state: State) -> PageAnswer | None:
                 min(ended / max(whole, 1), 1.0), text=f"{name}: {ended:,} of {whole:,} requests"
             )
 
-        known = (state, answer_serving(state, report))
+        known = (state, answering(state.page)(state, report))
         st.session_state["served"] = known
         st.rerun()
     if known is None or known[0] != state:
@@ -167,8 +162,6 @@ def _served(state: State) -> PageAnswer | None:
 
 def _error_badge(state: State) -> None:
     """How far predictions of such questions were off, with the page that says more."""
-    from app.dashboard.answers.validation.badge import MORE, badge_link, badge_words
-
     if (link := badge_link(state)) is not None:
         st.markdown(f"{plain(badge_words(state))} [{MORE}]({link})")
 

@@ -6,6 +6,7 @@ which would empty it. Leaves out answers that need more than the state of the pa
 recording, a simulation.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from threading import RLock
@@ -16,7 +17,9 @@ from app.dashboard.state import State, with_values
 CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
 ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
-FOLDERS = frozenset({"run", "tree", "trace", "diffusion"})  # whose answers have parts of their own
+FOLDERS = frozenset(
+    {"run", "tree", "trace", "diffusion", "validation"}
+)  # whose answers have parts of their own
 _WHERE = (
     "model",
     "device",
@@ -90,14 +93,15 @@ def _turn(state: State) -> RLock:
     return _turns[hash(state) % len(_turns)]
 
 
-def _answered(state: State) -> PageAnswer:
-    if state.page != "validation":
-        place = f"app.dashboard.answers.{state.page}{'.page' * (state.page in FOLDERS)}"
-        answer: PageAnswer = getattr(import_module(place), f"answer_{state.page}")(state)
-        return answer
-    from app.dashboard.answers.validation.page import answer_validation
+def answering(page: str) -> Callable[..., PageAnswer]:
+    """What answers the questions of a page, from a module that is loaded when a page is asked."""
+    place = f"app.dashboard.answers.{page}{'.page' * (page in FOLDERS)}"
+    answer: Callable[..., PageAnswer] = getattr(import_module(place), f"answer_{page}")
+    return answer
 
-    return answer_validation(state.seed, state.measured)
+
+def _answered(state: State) -> PageAnswer:
+    return answering(state.page)(state)
 
 
 def _completed(state: State) -> DeferredAnswer:

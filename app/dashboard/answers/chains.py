@@ -4,14 +4,9 @@ recording?
 Leaves out trees, and what a step costs.
 """
 
-from functools import lru_cache
-
-from app.dashboard.answer import trace_path
 from app.dashboard.question import chain, drafters
 from app.dashboard.state import State
 from costmodel.laws.acceptance import Acceptance
-from traces.kinds.acceptance import AcceptanceTrace
-from traces.library import read_trace
 
 
 def chains_of(state: State) -> tuple[str, list[Acceptance]]:
@@ -26,9 +21,3 @@ def chains_of(state: State) -> tuple[str, list[Acceptance]]:
     return source.method, [
         chain(source, k, most=state.draft_tokens, seed=state.seed) for k in lengths
     ]
-
-
-@lru_cache(maxsize=8)
-def recorded(name: str) -> AcceptanceTrace:
-    """A shipped recording, read once."""
-    return read_trace(trace_path(name))

@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from app.dashboard.held import OWN, SHOWN, understood
+from app.dashboard.recorded import tree_traces
 from app.dashboard.state import (
     CHOICES,
     DTYPES,
@@ -261,8 +262,6 @@ def _own_threshold() -> None:
 def _choices(name: str, state: State) -> list[str]:
     known: list[str] = list(known_names(name) or CHOICES.get(name, ()))
     if name == "trace" and state.page != "trace":
-        from app.dashboard.answers.tree.page import tree_traces
-
         offered = (
             tree_traces() if state.page == "tree" else [path.stem for path in shipped_traces()]
         )

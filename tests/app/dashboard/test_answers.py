@@ -22,10 +22,11 @@ from app.dashboard.answers.run.engines import BY_BATCH
 from app.dashboard.answers.run.page import answer_run
 from app.dashboard.answers.serving import answer_serving
 from app.dashboard.answers.trace.page import answer_trace
-from app.dashboard.answers.tree.page import answer_tree, balanced_tree, tree_traces
+from app.dashboard.answers.tree.page import answer_tree, balanced_tree
 from app.dashboard.answers.validation.page import answer_validation
 from app.dashboard.answers.validation.runs import run_rows, validated
 from app.dashboard.measured import REPORT, measured_results
+from app.dashboard.recorded import tree_traces
 from app.dashboard.state import State
 from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
@@ -43,7 +44,7 @@ ANSWERS = {
     "hardware": answer_hardware,
     "diffusion": answer_diffusion,
     "pareto": answer_pareto,
-    "validation": lambda state: answer_validation(state.seed, state.measured),
+    "validation": answer_validation,
     "serving": lambda state: answer_serving(SERVED, lambda *told: None),
 }
 
@@ -378,7 +379,7 @@ def test_a_short_load_has_the_goodput_of_a_long_one():
 
 def test_validation_errors_are_those_of_the_rows():
     answer = answer_validation(
-        0, next(name for name in measured_results() if name.startswith("h100"))
+        State(measured=next(name for name in measured_results() if name.startswith("h100")))
     )
     errors = next((card for card in answer.cards if card.title == "Errors of passes"), None)
     if errors is None:
@@ -399,7 +400,7 @@ def test_shipped_recordings_are_there():
 
 @pytest.mark.parametrize("results", measured_results())
 def test_every_measured_device_has_its_page(results):
-    answer = answer_validation(0, results)
+    answer = answer_validation(State(measured=results))
     assert answer.cards
     assert results.split(".")[0] in " ".join(answer.notes)
     assert math.isfinite(float(dict(answer.numbers).get("Kernels timed", "0").replace(",", "")))
@@ -407,7 +408,7 @@ def test_every_measured_device_has_its_page(results):
 
 def test_results_that_are_not_there_are_named():
     with pytest.raises(InputError, match="unknown results"):
-        answer_validation(0, "toaster.2020-01-01")
+        answer_validation(State(measured="toaster.2020-01-01"))
 
 
 def test_errors_of_decoding_are_those_of_the_report():

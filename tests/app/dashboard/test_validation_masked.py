@@ -64,8 +64,8 @@ def test_published_runs_on_gpus_come_first():
     assert not any(name.endswith(".validation") for name in names), (
         "they belong to the results around them"
     )
-    answer = answer_validation(0)
-    assert answer.headline == answer_validation(0, PUBLISHED).headline
+    answer = answer_validation(State())
+    assert answer.headline == answer_validation(State(measured=PUBLISHED)).headline
     assert "published serving runs of GPUs" in answer.headline
     later = answer.deferred()
     assert later.cards and later.tables[0][1]
@@ -78,7 +78,7 @@ def test_a_masked_models_runs_are_shown_with_their_choices(tmp_path, monkeypatch
     found = measured_results(tmp_path)
     assert list(found) == ["cpu-x.2026-11-23.masked"]
     monkeypatch.setattr(validation, "measured_results", lambda: found)
-    answer = answer_validation(7, "cpu-x.2026-11-23.masked")
+    answer = answer_validation(State(seed=7, measured="cpu-x.2026-11-23.masked"))
     tables = dict(answer.tables)
     assert len(tables["Predicted and measured decoding"]) == 2
     assert tables["What would be chosen, and what it kept live"] == [
@@ -100,7 +100,7 @@ def test_a_masked_models_runs_are_shown_with_their_choices(tmp_path, monkeypatch
 @pytest.mark.parametrize("results", [name for name in measured_results() if "masked" in name])
 def test_shipped_masked_results_have_their_page(results):
     assert "What would be chosen, and what it kept live" in dict(
-        answer_validation(0, results).tables
+        answer_validation(State(measured=results)).tables
     )
 
 

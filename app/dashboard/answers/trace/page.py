@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from app.dashboard.answer import Card, Figure, PageAnswer, shown_path, trace_path
-from app.dashboard.answers.chains import recorded
 from app.dashboard.answers.trace.pair import (
     Pair,
     depth_rows,
@@ -23,6 +22,7 @@ from app.dashboard.answers.trace.pair import (
     pair_rows,
     pair_words,
 )
+from app.dashboard.recorded import recorded
 from app.dashboard.state import State, command
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError

@@ -18,20 +18,19 @@ from app.dashboard.answer import (
     shown_path,
     trace_path,
 )
-from app.dashboard.answers.chains import recorded
 from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step
+from app.dashboard.recorded import recorded, tree_traces
 from app.dashboard.state import State, command
 from app.render.charts.charts import DASHES, PALETTE, SYMBOLS, digits, framed, tree_figure
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.settings import method_of
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.drafters.origin import is_borrowed
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from costmodel.optimizers.trees.trace_tree import trace_tree
-from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
-from traces.library import shipped_traces
 from traces.replay.statistics import sibling_vector
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -145,18 +144,6 @@ def _deferred(
 
 def _written(tree: Tree) -> bytes:
     return (json.dumps(tree.to_json(), indent=1) + "\n").encode()
-
-
-def tree_traces() -> list[str]:
-    """Names of the shipped recordings that trees can be built from.
-
-    Raises:
-        InputError: the installation has none.
-    """
-    names = [path.stem for path in shipped_traces() if recorded(path.stem).level >= 2]
-    if not names:
-        raise InputError("no shipped recording holds candidates by rank", key="trace")
-    return names
 
 
 def balanced_tree(draft_tokens: int, width: int, depth: int) -> Tree:
@@ -286,8 +273,6 @@ def _curves(
 
 
 def _notes(trace: AcceptanceTrace, model: str) -> list[str]:
-    from costmodel.optimizers.drafters.origin import is_borrowed
-
     notes = [
         "Trees are scored on the texts that chose them, which flatters; rooftree optimize splits"
         " the texts."

@@ -7,7 +7,6 @@ measuring (`rooftree validate`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from app.dashboard.answers.validation.published import answer_published
 from app.dashboard.answers.validation.runs import Json, run_cards, run_note, run_rows, validated
 from app.dashboard.answers.validation.servers import replayed_loads
 from app.dashboard.measured import LOADS, PUBLISHED, measured_results
-from app.dashboard.state import command
+from app.dashboard.state import State, command
 from app.render.charts.charts import PALETTE, SYMBOLS, Figure, digits, framed
 from app.render.html.kernel_plots import attention_cards, gemm_cards
 from hardware_profiles.errors import InputError, UnknownNameError
@@ -33,17 +32,13 @@ from traces.storage.kernels import KernelTrace
 RESAMPLES = 400
 
 
-@lru_cache(maxsize=8)
-def answer_validation(seed: int, results: str = "") -> PageAnswer:
+def answer_validation(state: State) -> PageAnswer:
     """Errors of the present cost model on committed results.
-
-    Args:
-        seed: of the bootstrap over prompts.
-        results: which ones, by device and date; empty for the first ones.
 
     Raises:
         InputError: no such results, or damaged ones.
     """
+    seed, results = state.seed, state.measured
     known = measured_results()
     if results and results not in known:
         raise UnknownNameError("results", results, list(known), key="measured")
