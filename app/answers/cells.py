@@ -8,14 +8,14 @@ row ends in an error.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from app.answers.answer import Column, Row
-
-if TYPE_CHECKING:
-    from app.answers.feasible import Holds, Settings
-    from costmodel.configuration import DecodingConfiguration
-    from costmodel.laws.acceptance import Acceptance
+from app.answers.feasible import Holds, Settings, change_words, nearest_changes
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
+from hardware_profiles.places import is_file
 
 LISTED = ("model", "device", "engine")
 MOST_CELLS = 4096
@@ -30,9 +30,6 @@ def names_of(text: str, option: str) -> list[str]:
     Raises:
         InputError: an empty name among several.
     """
-    from hardware_profiles.errors import InputError
-    from hardware_profiles.places import is_file
-
     if "," not in text or is_file(text):
         return [text]
     names = list(dict.fromkeys(part.strip() for part in text.split(",")))
@@ -51,8 +48,6 @@ def cells_of(options: Mapping[str, Any]) -> list[dict[str, str]]:
     Raises:
         InputError: more cells than a table holds.
     """
-    from hardware_profiles.errors import InputError
-
     lists = {name: names_of(options[name], f"--{name}") for name in LISTED if options.get(name)}
     cells = [dict(zip(lists, each, strict=True)) for each in product(*lists.values())]
     if len(cells) > MOST_CELLS:
@@ -63,7 +58,7 @@ def cells_of(options: Mapping[str, Any]) -> list[dict[str, str]]:
     return cells
 
 
-def runnable(cells: Sequence[_C], build: Callable[[_C], _T]) -> list[tuple[_C, "_T | str"]]:
+def runnable(cells: Sequence[_C], build: Callable[[_C], _T]) -> list[tuple[_C, _T | str]]:
     """Every cell with what is built of it, or with the reason why it cannot be.
 
     Args:
@@ -74,8 +69,6 @@ def runnable(cells: Sequence[_C], build: Callable[[_C], _T]) -> list[tuple[_C, "
         UnknownNameError: a name of a cell that nothing carries.
         InputError: the first reason, where no cell can be built.
     """
-    from hardware_profiles.errors import InputError, UnknownNameError
-
     found: list[tuple[_C, _T | str]] = []
     first: InputError | None = None
     for cell in cells:
@@ -92,15 +85,15 @@ def runnable(cells: Sequence[_C], build: Callable[[_C], _T]) -> list[tuple[_C, "
 
 
 def marked(
-    asked: "DecodingConfiguration",
-    acceptance: "Acceptance",
+    asked: DecodingConfiguration,
+    acceptance: Acceptance,
     reason: str,
     *,
     batch: int,
     context: int,
-    holds: "Holds | None" = None,
+    holds: Holds | None = None,
     misses: str = "memory",
-    settings: "Settings | None" = None,
+    settings: Settings | None = None,
 ) -> dict[str, Any]:
     """What a row says of a cell that does not fit or misses a limit.
 
@@ -115,8 +108,6 @@ def marked(
         settings: of `app.answers.feasible.settings_of`, where several cells of one configuration
             are marked.
     """
-    from app.answers.feasible import nearest_changes
-
     nearest = nearest_changes(
         asked, acceptance, batch=batch, context=context, holds=holds, settings=settings
     )
@@ -160,8 +151,6 @@ class MarkedCell(Row):
         """The reason and the changes that would do: `... needs 24.1 GiB; batch 37 fits; fp8 weights
         fit`.
         """
-        from app.answers.feasible import change_words
-
         one, many = ("meets them", "meet them") if self.misses == "limits" else ("fits", "fit")
         changes = [change_words(change) for change in self.nearest or ()]
         return "; ".join(
@@ -209,8 +198,6 @@ def require_one(rows: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         InfeasibleError: the first reason, and what would do.
     """
-    from hardware_profiles.errors import InfeasibleError
-
     if rows and not any(row["feasible"] for row in rows):
         reasons = list(dict.fromkeys(marked_cell(row).reason_words for row in rows))
         more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""

@@ -3,16 +3,16 @@
 Leaves out intervals: those of the answer hold for one tensor group.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from costmodel.answers.estimate import Setting
-    from costmodel.laws.acceptance import Acceptance
-    from costmodel.parallel.plan import ParallelPlan
+from costmodel.answers.estimate import Setting
+from costmodel.answers.steps.planned_step import planned_step
+from costmodel.laws.acceptance import Acceptance
+from costmodel.parallel.plan import ParallelPlan
 
 
 def planned_answer(
-    setting: "Setting", acceptance: "Acceptance", plan: "ParallelPlan", *, batch: int, context: int
+    setting: Setting, acceptance: Acceptance, plan: ParallelPlan, *, batch: int, context: int
 ) -> dict[str, Any]:
     """What an answer says of a plan.
 
@@ -26,8 +26,6 @@ def planned_answer(
     Raises:
         InputError: a plan that does not divide the model.
     """
-    from costmodel.answers.steps.planned_step import planned_step
-
     result = planned_step(setting, acceptance, plan, batch=batch, context=context)
     sizes = {
         "tp": plan.tensor,

@@ -28,9 +28,9 @@ from app.questions.groups import (
     RefiningOptions,
     StoredOptions,
 )
-from app.questions.resolve.unnamed import DEFAULT_TREES
 
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
+DEFAULT_TREES = "4,8,16,32,64"
 DEFAULT_FLOOR = 0.95
 
 

@@ -4,6 +4,7 @@ as untrusted.
 Leaves out what the values mean (`simulator.closed_loop.columns`).
 """
 
+import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.outside_file import open_regular
+from simulator.closed_loop.columns import COUNTS, REQUIRED, TEXTS
+from traces.importers.files import json_lines, read_text
+from traces.storage.parquet_files import opened_parquet
 
 _MOST_BYTES = 64 << 20
 _MOST_ROWS = 100_000
@@ -28,8 +32,6 @@ def read_records(table: Path, *, more: Sequence[str] = ()) -> Records:
     Raises:
         InputError: not such a file, too large, or without a needed column.
     """
-    from simulator.closed_loop.columns import COUNTS, REQUIRED, TEXTS
-
     columns, rows = read_table(table, (*COUNTS, *TEXTS, *more))
     for name in REQUIRED:
         if name not in columns:
@@ -55,7 +57,6 @@ def read_table(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
 
 
 def _parquet(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
-    from traces.storage.parquet_files import opened_parquet
 
     with opened_parquet(table) as file:
         columns = list(file.schema_arrow.names)
@@ -67,7 +68,6 @@ def _parquet(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
 
 
 def _csv(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
-    import csv
 
     rows: Records = []
     try:
@@ -86,7 +86,6 @@ def _csv(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
 
 
 def _lines(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
-    from traces.importers.files import json_lines, read_text
 
     rows: Records = []
     columns: dict[str, None] = {}

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError
 
 
 @contextmanager
@@ -23,8 +21,6 @@ def as_options(*names: str) -> Iterator[None]:
     Raises:
         InputError: the block's.
     """
-    from hardware_profiles.errors import InputError
-
     try:
         yield
     except InputError as error:
@@ -44,8 +40,6 @@ def named_by_option(
         options: option by key.
         given: keys that options stated.
     """
-    from hardware_profiles.errors import InputError
-
     message, key = error.message, error.key
     for name, option in options.items():
         if key is None and error.file is None:

@@ -8,10 +8,10 @@ import numpy as np
 from app.answers.joint.axes import deployment_axes
 from app.answers.joint.simulated import Traffic
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
-from app.questions.optimize import OptimizeQuestion
+from app.questions.optimize import DEFAULT_TREES, OptimizeQuestion
 from app.questions.resolve.accepted import draft_lengths, named_sources
 from app.questions.resolve.configurations import named_shapes
-from app.questions.resolve.unnamed import DEFAULT_TREES, beside_own, unnamed
+from app.questions.resolve.unnamed import beside_own, unnamed
 from app.questions.spelled_options import as_options
 from app.questions.values import MOST_DRAFT_TOKENS, milliseconds, whole_numbers
 from costmodel.answers.workload import Limits, Load, load_of_requests

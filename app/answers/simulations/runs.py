@@ -12,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from app.answers.simulations.cases import LoadPoint, SimulationCase
+from costmodel.passes.measured import add_results
 from hardware_profiles.errors import InputError, UnknownNameError
+from real_runs.campaigns.results import offer_measured_passes
 from simulator.engine import simulate
 from simulator.loop.options import Scenario
 from simulator.results.metrics import SimulationResult
 from simulator.results.resources import Resources, resources
 from simulator.scenario.build import Prepared, prepare
 from simulator.scenario.file import ScenarioFile
+from traces.storage.parquet_files import write_parquet
 
 COVERAGE = 0.8
 VARIANTS: Mapping[str, Mapping[str, float]] = {
@@ -74,12 +78,8 @@ def prepared_of(written: ScenarioFile) -> Prepared:
         written: see `simulator.scenario.file`.
     """
     if written.deployment.fidelity == "measured":
-        from real_runs.campaigns.results import offer_measured_passes
-
         offer_measured_passes()
     if written.deployment.measured_passes is not None:
-        from costmodel.passes.measured import add_results
-
         add_results(Path(written.deployment.measured_passes))
     return prepare(written)
 
@@ -208,10 +208,6 @@ def write_per_request(result: SimulationResult, path: Path) -> None:
     Raises:
         InputError: the place cannot be written.
     """
-    import pyarrow as pa
-
-    from traces.storage.parquet_files import write_parquet
-
     columns: dict[str, Any] = {
         name: getattr(result, name)
         for name in (

@@ -8,6 +8,13 @@ from dataclasses import replace
 
 from app.answers.answer import Answer
 from app.answers.validation.against import Against
+from app.answers.validation.benchmarks import compare_benchmarks
+from app.answers.validation.card import validate_card
+from app.answers.validation.llama_cpp import validate_llama_cpp
+from app.answers.validation.masked import validate_masked_blocks
+from app.answers.validation.own_loop import planned_runs, score_passes, validate_own_loop
+from app.answers.validation.restarted import validate_running
+from app.answers.validation.transformers import validate_transformers
 from app.questions.places import require_folder
 from app.questions.validate import ValidateQuestion
 from costmodel.architectures.library import load_model
@@ -27,21 +34,13 @@ def answer(question: ValidateQuestion) -> Answer:
     if question.from_bench and question.replayed:
         raise InputError("give either --from-bench or --replayed", key="--from-bench")
     if question.from_bench:
-        from app.answers.validation.benchmarks import compare_benchmarks
-
         return compare_benchmarks(question)
     if question.method:
-        from app.answers.validation.masked import validate_masked_blocks
-
         return validate_masked_blocks(question)
     if question.quick:
-        from app.answers.validation.card import validate_card
-
         return validate_card(question)
     chosen = _chosen(question)
     if question.dry_run:
-        from app.answers.validation.own_loop import planned_runs
-
         return planned_runs(question, chosen)
     if chosen is not None:
         question = replace(
@@ -54,25 +53,16 @@ def answer(question: ValidateQuestion) -> Answer:
 def _beside(question: ValidateQuestion, against: Against) -> Answer:
     """Runs beside predictions: of passes that lie there, of an engine, or of our own loop."""
     if question.replayed is not None:
-        from app.answers.validation.own_loop import score_passes
-
         return score_passes(question, against)
     if question.server is not None:
-        from app.answers.validation.restarted import validate_running
-
         return validate_running(question, against)
     if question.engine == "llama.cpp":
-        from app.answers.validation.llama_cpp import validate_llama_cpp
-
         return validate_llama_cpp(question, against)
     if question.engine == "transformers":
-        from app.answers.validation.transformers import validate_transformers
-
         return validate_transformers(question, against)
     if question.engine is not None:
         rule = "transformers and llama.cpp run here; others by --server or --from-bench"
         raise InputError(rule, key="--engine", value=question.engine)
-    from app.answers.validation.own_loop import validate_own_loop
 
     return validate_own_loop(question, against)
 

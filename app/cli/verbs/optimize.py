@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.output import Answered
 from app.questions.groups import AcceptanceOptions, DraftingOptions, StoredOptions, values_in
-from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
+from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
 from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
 from app.questions.resolve.asked import asked
-from app.questions.resolve.unnamed import DEFAULT_TREES, beside_own, unnamed
+from app.questions.resolve.unnamed import beside_own, unnamed
 from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 
 if TYPE_CHECKING:

@@ -7,16 +7,33 @@ Leaves out what a source emits at a draft length (`costmodel.optimizers.drafters
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.questions.groups import AcceptanceOptions
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-    from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.drafters.sources import Source
-    from traces.kinds.refine_policy import RefinePolicy
+from app.questions.resolve.asked import with_options
+from app.questions.values import MOST_DRAFT_TOKENS, method_slug, ratio, whole_numbers
+from costmodel.configuration import DecodingConfiguration
+from costmodel.configuration.file import read_configuration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.laws.own_pace import own_pace
+from costmodel.method_library import load_method
+from costmodel.optimizers.drafters.competing import carried, competing
+from costmodel.optimizers.drafters.named_drafters import drafter_source
+from costmodel.optimizers.drafters.sources import (
+    Source,
+    confidence_source,
+    configured_source,
+    length_source,
+    policy_source,
+    rates_source,
+    trace_source,
+)
+from hardware_profiles.errors import InputError
+from traces.kinds.provenance import POLICY_KEY
+from traces.kinds.refine_policy import RefinePolicy
+from traces.library import is_confidence, trace_file
 
 KNOWN_BY = ("trace", "acceptance", "tokens_per_step")
 """Keys of a scenario that say what is accepted, one at a time."""
@@ -32,9 +49,9 @@ def named_sources(
     otherwise: str = "",
     model: str = "",
     lengths: Sequence[int] = (),
-    refine: "RefinePolicy | None" = None,
+    refine: RefinePolicy | None = None,
     canvas: int | None = None,
-) -> "list[Source]":
+) -> list[Source]:
     """The sources that options name, in the order of traces, stated numbers and drafters; none
     where they name none.
 
@@ -53,12 +70,6 @@ def named_sources(
         InputError: options that exclude each other, numbers out of range, a method that a trace
             contradicts.
     """
-    from app.questions.values import method_slug, ratio
-    from costmodel.optimizers.drafters.named_drafters import drafter_source
-    from costmodel.optimizers.drafters.sources import length_source, rates_source, trace_source
-    from hardware_profiles.errors import InputError
-    from traces.library import is_confidence, trace_file
-
     share, slug = ratio(accepted.match_rate, "--match-rate"), method_slug(method, "--method")
     ways = {
         "--trace": bool(traces),
@@ -104,13 +115,10 @@ def _masked_source(
     file: Path,
     slug: str,
     accepted: AcceptanceOptions,
-    refine: "RefinePolicy | None",
+    refine: RefinePolicy | None,
     canvas: int | None,
-) -> "Source":
+) -> Source:
     """The replay of a confidence trace, which knows no proposals."""
-    from costmodel.optimizers.drafters.sources import confidence_source
-    from hardware_profiles.errors import InputError
-
     if accepted.match_rate is not None:
         rule = "belongs to drafters that may propose nothing; a confidence trace has no proposals"
         raise InputError(rule, key="--match-rate", value=accepted.match_rate)
@@ -118,12 +126,9 @@ def _masked_source(
 
 
 def _policy_source(
-    slug: str, refine: "RefinePolicy", accepted: AcceptanceOptions, canvas: int | None
-) -> "Source":
+    slug: str, refine: RefinePolicy, accepted: AcceptanceOptions, canvas: int | None
+) -> Source:
     """A stated policy, with the tokens per pass that are stated beside it."""
-    from costmodel.optimizers.drafters.sources import policy_source
-    from hardware_profiles.errors import InputError
-
     if accepted.acceptance is not None:
         rule = (
             "belongs to drafts that are verified token by token; state --tokens-per-step, or give a"
@@ -133,14 +138,10 @@ def _policy_source(
     return policy_source(slug, refine, accepted.tokens_per_step, canvas_tokens=canvas)
 
 
-def own_paced(slug: str) -> "list[Source]":
+def own_paced(slug: str) -> list[Source]:
     """The source of a method whose entry itself says how many tokens a step brings; none for the
     others.
     """
-    from costmodel.laws.own_pace import own_pace
-    from costmodel.method_library import load_method
-    from costmodel.optimizers.drafters.sources import length_source
-
     method = load_method(slug)
     return [length_source(slug, own_pace(method).tokens_per_step)] if method.has_own_pace else []
 
@@ -152,9 +153,9 @@ def one_source(
     method: str = "",
     model: str = "",
     lengths: Sequence[int] = (),
-    refine: "RefinePolicy | None" = None,
+    refine: RefinePolicy | None = None,
     canvas: int | None = None,
-) -> "Source | None":
+) -> Source | None:
     """The one source that options name, for verbs that ask about one drafter; None where they name
     none.
 
@@ -170,8 +171,6 @@ def one_source(
     Raises:
         InputError: several, or as `named_sources`.
     """
-    from hardware_profiles.errors import InputError
-
     traces = [trace] if trace is not None else []
     found = named_sources(
         accepted,
@@ -193,8 +192,8 @@ def one_source(
 
 
 def asked_source(
-    chosen: "DecodingConfiguration", accepted: AcceptanceOptions, given: Mapping[str, Any]
-) -> "tuple[DecodingConfiguration, Source | None]":
+    chosen: DecodingConfiguration, accepted: AcceptanceOptions, given: Mapping[str, Any]
+) -> tuple[DecodingConfiguration, Source | None]:
     """A configuration with the method of its drafter, and where the acceptance of that is known
     from.
 
@@ -210,13 +209,6 @@ def asked_source(
     Raises:
         InputError: as `one_source`.
     """
-    from dataclasses import replace
-
-    from app.questions.resolve.asked import with_options
-    from costmodel.optimizers.drafters.competing import carried, competing
-    from costmodel.optimizers.drafters.sources import configured_source
-    from hardware_profiles.errors import InputError
-
     file = given.get("config") is not None
     trace = given.get("trace")
     if trace is None and file and given.get("method") and _replays_masked(chosen, accepted):
@@ -265,10 +257,8 @@ def asked_source(
     return replace(chosen, **known | ({"trace": chosen.trace} if trace is not None else {})), source
 
 
-def _replays_masked(chosen: "DecodingConfiguration", accepted: AcceptanceOptions) -> bool:
+def _replays_masked(chosen: DecodingConfiguration, accepted: AcceptanceOptions) -> bool:
     """Whether a configuration names a confidence trace, and options state nothing in its place."""
-    from traces.library import is_confidence, trace_file
-
     stated = (
         accepted.drafter or accepted.acceptance is not None or accepted.tokens_per_step is not None
     )
@@ -298,9 +288,6 @@ def acceptance_values(
     Raises:
         InputError: several drafters, or as `named_sources`.
     """
-    from app.questions.values import ratio
-    from hardware_profiles.errors import InputError
-
     if trace is not None:
         _check_masked(trace, {"--draft-tokens": draft_tokens, "--match-rate": accepted.match_rate})
     values: dict[str, Any] = {
@@ -320,8 +307,6 @@ def acceptance_values(
     if not accepted.drafter:
         return values
     if model is None and config is not None:
-        from costmodel.configuration.file import read_configuration
-
         model = read_configuration(config).deployment.model
     source = one_source(
         accepted, None, model=model or "", lengths=[draft_tokens] if draft_tokens else ()
@@ -357,9 +342,6 @@ def acceptance_values(
 
 def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
     """Refuse what belongs to drafts beside a confidence trace."""
-    from hardware_profiles.errors import InputError
-    from traces.library import is_confidence, trace_file
-
     given = [(option, value) for option, value in drafts.items() if value is not None]
     if given and is_confidence(trace_file(trace)):
         raise InputError(
@@ -369,7 +351,7 @@ def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
         )
 
 
-def lengths_for(source: "Source | None", given: list[int] | None, usual: list[int]) -> list[int]:
+def lengths_for(source: Source | None, given: list[int] | None, usual: list[int]) -> list[int]:
     """Draft lengths to compare: those asked for; else the usual ones within what is known of the
     drafter.
 
@@ -382,8 +364,6 @@ def lengths_for(source: "Source | None", given: list[int] | None, usual: list[in
         Lengths, of a recording of one policy its own, or sizes of trees that carry prompt tokens;
         empty where stated tokens per step belong to a length or shape of their own.
     """
-    from traces.kinds.provenance import POLICY_KEY
-
     if given is not None or source is None:
         return usual if given is None else given
     if source.positions is not None:
@@ -398,12 +378,10 @@ def lengths_for(source: "Source | None", given: list[int] | None, usual: list[in
     return within if any(within) else [*within, known or 0]
 
 
-def _usual_for(source: "Source", usual: list[int]) -> list[int]:
+def _usual_for(source: Source, usual: list[int]) -> list[int]:
     """The usual lengths, or the entry's own size where candidates carry prompt tokens and ranks are
     known.
     """
-    from costmodel.method_library import load_method
-
     shape, recorded = load_method(source.method).shape, source.positions
     sized = shape.kind == "state_trees" and (recorded is None or recorded.level >= 2)
     return [0, shape.nodes] if sized else usual
@@ -415,8 +393,6 @@ def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
     Raises:
         InputError: something else than whole numbers, or one out of range.
     """
-    from app.questions.values import MOST_DRAFT_TOKENS, whole_numbers
-
     return (
         None
         if text is None
@@ -424,7 +400,7 @@ def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
     )
 
 
-def numbers_words(source: "Source | None", used: "Iterable[Acceptance]" = ()) -> list[str]:
+def numbers_words(source: Source | None, used: Iterable[Acceptance] = ()) -> list[str]:
     """What has to be said of acceptance that was not replayed; nothing where it was.
 
     Args:
@@ -460,8 +436,6 @@ def rates_of(text: str, option: str = "--acceptance") -> list[float]:
     Raises:
         InputError: no numbers in [0, 1].
     """
-    from hardware_profiles.errors import InputError
-
     try:
         rates = [float(part) for part in text.split(",")]
     except ValueError:

@@ -5,14 +5,22 @@ all of it. Leaves out which shapes and lengths are compared (`app.questions.reso
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-    from costmodel.draft_shape import DraftShape
-    from costmodel.optimizers.drafters.sources import Source
+from app.questions.resolve.configurations import fidelity_of, named_shapes, shapes_for
+from app.questions.resolve.refining import refined_by
+from app.questions.values import MOST_DRAFT_TOKENS, byte_count, method_slug, ratio, whole_numbers
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.configuration.file import read_configuration
+from costmodel.draft_shape import DraftShape, dynamic, read_stop
+from costmodel.engine_library import load_engine
+from costmodel.method import Shape
+from costmodel.method_library import listed_names
+from costmodel.optimizers.drafters.sources import Source
+from hardware_profiles.errors import InputError
+from traces.importers.engines.started import read_engine_facts
 
 FIELDS: Mapping[str, str] = {
     "draft": "draft_model",
@@ -47,7 +55,7 @@ DEPLOYMENT_FIELDS: Mapping[str, str] = {
 
 def asked(
     file: Path | None, options: Mapping[str, Any], *, batch: int | None = None
-) -> "DecodingConfiguration":
+) -> DecodingConfiguration:
     """The configuration of a file with options over it.
 
     Args:
@@ -58,9 +66,6 @@ def asked(
     Raises:
         InputError: a file that is none, or options that contradict the rest of it.
     """
-    from costmodel.configuration import DecodingConfiguration, DeploymentNames
-    from costmodel.configuration.file import read_configuration
-
     if file is None:
         base = DecodingConfiguration(deployment=DeploymentNames(model=""))
     else:
@@ -68,9 +73,7 @@ def asked(
     return with_options(base, options)
 
 
-def with_options(
-    base: "DecodingConfiguration", options: Mapping[str, Any]
-) -> "DecodingConfiguration":
+def with_options(base: DecodingConfiguration, options: Mapping[str, Any]) -> DecodingConfiguration:
     """A configuration with options over it; another method keeps nothing that belonged to the old
     one's drafter.
 
@@ -81,11 +84,6 @@ def with_options(
     Raises:
         InputError: a value out of range, or one that contradicts the rest.
     """
-    from dataclasses import replace
-
-    from app.questions.resolve.refining import refined_by
-    from app.questions.values import byte_count, method_slug, ratio
-
     names = {
         field: _name_value(name, options[name])
         for name, field in DEPLOYMENT_FIELDS.items()
@@ -119,10 +117,6 @@ def _cache_tokens(log: Path, engine: str) -> int:
     Raises:
         InputError: a file that does not tell.
     """
-    from costmodel.engine_library import load_engine
-    from hardware_profiles.errors import InputError
-    from traces.importers.engines.started import read_engine_facts
-
     tokens = read_engine_facts(log).tokens(load_engine(engine).memory.block_tokens)
     if tokens is None:
         raise InputError(
@@ -132,8 +126,6 @@ def _cache_tokens(log: Path, engine: str) -> int:
 
 
 def _name_value(option: str, value: Any) -> Any:
-    from app.questions.resolve.configurations import fidelity_of
-    from costmodel.method_library import listed_names
 
     if option == "fidelity":
         return fidelity_of(value)
@@ -152,8 +144,8 @@ class ComparedShapes:
             with all.
     """
 
-    shapes: "list[DraftShape]"
-    chosen: "DecodingConfiguration | None" = None
+    shapes: list[DraftShape]
+    chosen: DecodingConfiguration | None = None
 
     @property
     def weighs_seconds(self) -> bool:
@@ -172,10 +164,10 @@ class ComparedShapes:
 
 
 def drafts_of(
-    chosen: "DecodingConfiguration | None",
+    chosen: DecodingConfiguration | None,
     options: Mapping[str, Any],
     batches: Sequence[int],
-    source: "Source | None",
+    source: Source | None,
     usual: list[int],
 ) -> ComparedShapes:
     """What a configuration and the options beside it compare.
@@ -191,12 +183,6 @@ def drafts_of(
     Raises:
         InputError: two shapes at once, or one that cannot be read.
     """
-    from app.questions.resolve.configurations import named_shapes, shapes_for
-    from app.questions.values import MOST_DRAFT_TOKENS, whole_numbers
-    from costmodel.draft_shape import dynamic, read_stop
-    from costmodel.method import Shape
-    from hardware_profiles.errors import InputError
-
     named = [name for name in ("draft_tokens", "tree") if options.get(name)]
     rule = options.get("stop") or ""
     others = {"--draft-tokens": options.get("draft_tokens"), "--tree": options.get("tree")}

@@ -4,65 +4,66 @@ or none?
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import get_args
 
-if TYPE_CHECKING:
-    from costmodel.draft_shape import DraftShape
-    from costmodel.laws.acceptance import Acceptance, Law
-    from costmodel.method import Stop
-    from costmodel.optimizers.drafters.sources import Source
-    from costmodel.passes.deployment import Fidelity
-    from traces.kinds.acceptance import AcceptanceTrace
-    from traces.kinds.tree import Tree
+import numpy as np
+
+from costmodel.answers.settings import method_of
+from costmodel.draft_shape import OFF, OWN, DraftShape, chain, given_tree, read_shapes, tree_of
+from costmodel.laws.acceptance import (
+    Acceptance,
+    DepthRates,
+    Law,
+    geometric,
+    law_for,
+    several_chains,
+    stated_tree,
+)
+from costmodel.method import Stop
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+from costmodel.optimizers.drafters.sources import Source
+from costmodel.passes.deployment import Fidelity
+from hardware_profiles.errors import InputError
+from real_runs.campaigns.results import offer_measured_passes
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree, read_tree
 
 
-def fidelity_of(name: str) -> "Fidelity":
+def fidelity_of(name: str) -> Fidelity:
     """The fidelity that --fidelity names.
 
     Raises:
         InputError: another word.
     """
-    from typing import get_args
-
-    from costmodel.passes.deployment import Fidelity
-    from hardware_profiles.errors import InputError
-
     known: dict[str, Fidelity] = {each: each for each in get_args(Fidelity)}
     if name not in known:
         raise InputError("must be measured, calibrated or datasheet", key="--fidelity", value=name)
     if name == "measured":
-        from real_runs.campaigns.results import offer_measured_passes
-
         offer_measured_passes()
     return known[name]
 
 
-def named_method(recorded: "AcceptanceTrace") -> str:
+def named_method(recorded: AcceptanceTrace) -> str:
     """The slug of the method that a trace names; empty where it names none that is known."""
-    from costmodel.answers.settings import method_of
-    from hardware_profiles.errors import InputError
-
     try:
         return method_of(recorded.provenance.method)
     except InputError:
         return ""
 
 
-def law_of(recorded: "AcceptanceTrace", method: str, lengths: list[int]) -> "Law":
+def law_of(recorded: AcceptanceTrace, method: str, lengths: list[int]) -> Law:
     """The law by which a method verifies chains on a recording."""
-    from costmodel.laws.acceptance import law_for
-    from costmodel.method_library import load_method
-
     verify = load_method(method).verify
     return law_for(recorded, verify.rule, lengths, at=verify.at)
 
 
 def shapes_for(
-    source: "Source | None",
+    source: Source | None,
     lengths: list[int],
-    tree: "Path | Tree | None" = None,
-    stop: "Stop | None" = None,
-) -> "list[DraftShape]":
+    tree: Path | Tree | None = None,
+    stop: Stop | None = None,
+) -> list[DraftShape]:
     """The shapes that --draft-tokens, --tree and --stop name of a drafter.
 
     Args:
@@ -75,9 +76,6 @@ def shapes_for(
     Raises:
         InputError: a static tree with a rule that ends it.
     """
-    from costmodel.draft_shape import OFF, OWN, DraftShape, chain, given_tree, tree_of
-    from hardware_profiles.errors import InputError
-
     if tree is not None:
         if stop is not None:
             raise InputError("static trees are drafted whole; leave out --tree", key="--stop")
@@ -91,7 +89,7 @@ def shapes_for(
     return [chain(k, stop) for k in lengths]
 
 
-def named_shapes(text: str | None, others: Mapping[str, object]) -> "list[DraftShape] | None":
+def named_shapes(text: str | None, others: Mapping[str, object]) -> list[DraftShape] | None:
     """The only shapes that are compared; None where --shape leaves them open.
 
     Args:
@@ -101,9 +99,6 @@ def named_shapes(text: str | None, others: Mapping[str, object]) -> "list[DraftS
     Raises:
         InputError: a text that is no list of shapes, or another option that names shapes.
     """
-    from costmodel.draft_shape import read_shapes
-    from hardware_profiles.errors import InputError
-
     if text is None:
         return None
     if beside := [option for option, value in others.items() if value]:
@@ -112,12 +107,12 @@ def named_shapes(text: str | None, others: Mapping[str, object]) -> "list[DraftS
 
 
 def compared(
-    source: "Source",
+    source: Source,
     lengths: list[int],
-    tree: "Path | None",
+    tree: Path | None,
     seed: int,
-    shapes: "list[DraftShape] | None" = None,
-) -> "list[Acceptance]":
+    shapes: list[DraftShape] | None = None,
+) -> list[Acceptance]:
     """The shapes that options name, at what is known of a drafter's acceptance.
 
     Args:
@@ -130,31 +125,23 @@ def compared(
     Raises:
         InputError: more than the recording or the numbers tell.
     """
-    import numpy as np
-
-    from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
-
     named = shapes_for(source, lengths, tree) if shapes is None else shapes
     return shape_acceptances(source, named, generator=np.random.default_rng(seed))
 
 
-def _carries_prompt_tokens(source: "Source") -> bool:
+def _carries_prompt_tokens(source: Source) -> bool:
     """Whether lengths are sizes of trees with prompt tokens: by rates, or ranks of a recording."""
-    from costmodel.method_library import load_method
-
     if load_method(source.method).shape.kind != "state_trees":
         return False
     return source.rates is not None if source.positions is None else source.positions.level >= 2
 
 
-def plain() -> "list[Acceptance]":
+def plain() -> list[Acceptance]:
     """Plain decoding, which needs nothing to be known of acceptance."""
-    from costmodel.laws.acceptance import geometric
-
     return [geometric(0.0, 0)]
 
 
-def unknown(shapes: "list[DraftShape]", match_rate: float = 1.0) -> "list[Acceptance]":
+def unknown(shapes: list[DraftShape], match_rate: float = 1.0) -> list[Acceptance]:
     """Shapes whose acceptance is asked for: nothing is taken to be accepted.
 
     Args:
@@ -164,10 +151,6 @@ def unknown(shapes: "list[DraftShape]", match_rate: float = 1.0) -> "list[Accept
     Raises:
         InputError: a shape that follows from what is known of acceptance, as a dynamic tree does.
     """
-    from costmodel.laws.acceptance import DepthRates, geometric, several_chains, stated_tree
-    from hardware_profiles.errors import InputError
-    from traces.kinds.tree import read_tree
-
     rates = DepthRates(by_depth=(0.0,), proposal_ratio=match_rate)
     found = []
     for shape in shapes:

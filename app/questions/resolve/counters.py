@@ -4,11 +4,12 @@ scrapes?
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from costmodel.optimizers.drafters.sources import Source
-    from traces.importers.engines.running import Running
+from costmodel.architectures.library import load_model
+from costmodel.method_library import load_method
+from costmodel.optimizers.drafters.sources import Source, counted_source
+from hardware_profiles.errors import InputError, RooftreeError
+from traces.importers.engines.running import Running, read_running
 
 MOST_SCRAPES = 2
 
@@ -19,8 +20,6 @@ def scrapes(metrics: Sequence[Path] | None, after: Path | None) -> list[Path]:
     Raises:
         InputError: a file that belongs to no option, or more than two.
     """
-    from hardware_profiles.errors import InputError
-
     given = [*(metrics or ()), *([] if after is None else [after])]
     if after is not None and not metrics:
         rule = "is a second scrape, and nothing comes before it: --metrics BEFORE AFTER"
@@ -32,7 +31,7 @@ def scrapes(metrics: Sequence[Path] | None, after: Path | None) -> list[Path]:
     return given
 
 
-def running_engine(files: Sequence[Path], model: str) -> "Running":
+def running_engine(files: Sequence[Path], model: str) -> Running:
     """What an engine ran, as its counters say.
 
     Args:
@@ -42,9 +41,6 @@ def running_engine(files: Sequence[Path], model: str) -> "Running":
     Raises:
         InputError: as `read_running`.
     """
-    from costmodel.architectures.library import load_model
-    from hardware_profiles.errors import RooftreeError
-    from traces.importers.engines.running import read_running
 
     def is_served(label: str) -> bool:
         try:
@@ -56,8 +52,8 @@ def running_engine(files: Sequence[Path], model: str) -> "Running":
 
 
 def counters_source(
-    running: "Running", method: str, match_rate: float | None, lengths: Sequence[int]
-) -> "Source":
+    running: Running, method: str, match_rate: float | None, lengths: Sequence[int]
+) -> Source:
     """The drafter that made the drafts, at the acceptance that was counted.
 
     Args:
@@ -69,10 +65,6 @@ def counters_source(
     Raises:
         InputError: no method, or counters without acceptance.
     """
-    from costmodel.method_library import load_method
-    from costmodel.optimizers.drafters.sources import counted_source
-    from hardware_profiles.errors import InputError
-
     if not method or not load_method(method).drafts:
         rule = (
             "counters do not say what drafted: name it, such as eagle-3, mtp, speculative-decoding"

@@ -8,20 +8,25 @@ Leaves out what a policy commits and costs (`costmodel.laws.refined_method`).
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.questions.groups import RefiningOptions, values_in
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-    from traces.kinds.refine_policy import Cache, RefinePolicy
+from app.questions.values import method_slug, whole_numbers
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.refined_method import method_policy
+from costmodel.method_library import load_method
+from costmodel.optimizers.refining.grid import usual_thresholds
+from hardware_profiles.errors import InputError, UnknownNameError
+from simulator.scenario.refined import written_policy
+from traces.kinds.refine_policy import CACHES, COMMIT_RULES, MOST_CANVAS_TOKENS, Cache, RefinePolicy
 
 OPTIONS = ("commit", "block", "cache")
 MOST_POLICIES = 20_000
 
 
-def stated_policies(base: "RefinePolicy", options: Mapping[str, Any]) -> "list[RefinePolicy]":
+def stated_policies(base: RefinePolicy, options: Mapping[str, Any]) -> list[RefinePolicy]:
     """Every policy that options state, in the order of rules, thresholds, blocks and caches.
 
     Args:
@@ -33,8 +38,6 @@ def stated_policies(base: "RefinePolicy", options: Mapping[str, Any]) -> "list[R
             searched.
         UnknownNameError: a rule or threshold that does not exist.
     """
-    from dataclasses import replace
-
     rules = stated_rules(options.get("commit"))
     blocks = stated_blocks(options.get("block")) or [base.block_tokens]
     caches = stated_caches(options.get("cache")) or [base.cache]
@@ -59,8 +62,6 @@ def stated_rules(
     Raises:
         InputError: as `commit_rules`.
     """
-    from costmodel.optimizers.refining.grid import usual_thresholds
-
     found: list[tuple[str, Mapping[str, float]]] = []
     for text in texts or ():
         rules = commit_rules(text)
@@ -75,21 +76,15 @@ def stated_blocks(text: str | None) -> list[int]:
     Raises:
         InputError: no whole numbers, or one out of range.
     """
-    from app.questions.values import whole_numbers
-    from traces.kinds.refine_policy import MOST_CANVAS_TOKENS
-
     return whole_numbers(text, "--block", least=1, most=MOST_CANVAS_TOKENS) if text else []
 
 
-def stated_caches(text: str | None) -> "list[Cache]":
+def stated_caches(text: str | None) -> list[Cache]:
     """The caches of --cache; none where it is not given.
 
     Raises:
         InputError: another word.
     """
-    from hardware_profiles.errors import InputError
-    from traces.kinds.refine_policy import CACHES
-
     named = [part.strip() for part in text.split(",")] if text else []
     if unknown := [name for name in named if name not in CACHES]:
         raise InputError(f"must be one of {', '.join(CACHES)}", key="--cache", value=unknown[0])
@@ -110,9 +105,6 @@ def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
         >>> commit_rules("capped:tokens=4")
         [('capped', {'tokens': 4})]
     """
-    from hardware_profiles.errors import InputError, UnknownNameError
-    from traces.kinds.refine_policy import COMMIT_RULES, RefinePolicy
-
     rule, colon, listed = text.partition(":")
     if rule not in COMMIT_RULES:
         raise UnknownNameError("commit rule", rule, COMMIT_RULES, key="--commit")
@@ -143,7 +135,6 @@ def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
 
 
 def _number(text: str, option: str) -> float:
-    from hardware_profiles.errors import InputError
 
     try:
         value = float(text)
@@ -159,7 +150,7 @@ def _number(text: str, option: str) -> float:
 
 
 def refined_by(
-    options: Mapping[str, Any], base: "DecodingConfiguration", method: str
+    options: Mapping[str, Any], base: DecodingConfiguration, method: str
 ) -> dict[str, Any]:
     """Changes to a configuration for what options say of masked blocks; none where they say
     nothing.
@@ -173,10 +164,6 @@ def refined_by(
     Raises:
         InputError: several policies, options out of range, or a method that no policy stands for.
     """
-    from costmodel.laws.refined_method import method_policy
-    from costmodel.method_library import load_method
-    from hardware_profiles.errors import InputError
-
     stated = [f"--{name}" for name in (*OPTIONS, "canvas") if options.get(name)]
     if not stated:
         return {}
@@ -210,10 +197,6 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
         InputError: options of masked blocks beside another method, or a method that cannot be
             priced.
     """
-    from app.questions.values import method_slug
-    from costmodel.method_library import load_method
-    from hardware_profiles.errors import InputError
-
     slug = method_slug(method, "--method")
     if slug and load_method(slug).refine is not None:
         return True
@@ -237,13 +220,6 @@ def refine_values(refining: RefiningOptions, section: Any) -> dict[str, Any]:
     Raises:
         InputError: no method that refines masked blocks, several policies, or options out of range.
     """
-    from app.questions.values import method_slug
-    from costmodel.configuration import DecodingConfiguration, DeploymentNames
-    from costmodel.laws.refined_method import method_policy
-    from costmodel.method_library import load_method
-    from hardware_profiles.errors import InputError
-    from simulator.scenario.refined import written_policy
-
     options = {name: v for name, v in values_in(RefiningOptions, refining).items() if v}
     if not options:
         return {}

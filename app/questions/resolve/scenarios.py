@@ -6,15 +6,21 @@ Leaves out what becomes of a scenario (`simulator.scenario.build`).
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.questions.groups import RefiningOptions
 from app.questions.resolve.accepted import KNOWN_BY
+from app.questions.resolve.refining import refine_values
 from app.questions.spelled_options import as_options, named_by_option
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-    from simulator.scenario.file import ScenarioFile
+from costmodel.configuration import DecodingConfiguration
+from costmodel.configuration.file import read_configuration
+from hardware_profiles.errors import InputError
+from simulator.scenario.configured import limits_of, sections_of
+from simulator.scenario.defaults import logged_options
+from simulator.scenario.file import ScenarioFile, checked_scenario, read_scenario_sections
+from simulator.scenario.schema import assignments, with_values
+from simulator.scenario.usual_requests import with_usual_requests
+from traces.kinds.naming import naming
 
 _SHAPES = ("shape", "draft_tokens", "tree")
 _WORDS = {"max_requests": "requests in flight", "token_budget": "query tokens an iteration"}
@@ -28,7 +34,7 @@ def asked_scenario(
     refining: RefiningOptions,
     *,
     options: Mapping[str, str],
-) -> "tuple[ScenarioFile, list[str]]":
+) -> tuple[ScenarioFile, list[str]]:
     """The scenario of a file, with a configuration, named options and `--set` over it, and what was
     assumed of it.
 
@@ -46,14 +52,6 @@ def asked_scenario(
     Raises:
         InputError: anything that makes no scenario.
     """
-    from app.questions.resolve.refining import refine_values
-    from costmodel.configuration.file import read_configuration
-    from hardware_profiles.errors import InputError
-    from simulator.scenario.file import checked_scenario, read_scenario_sections
-    from simulator.scenario.schema import assignments, with_values
-    from simulator.scenario.usual_requests import with_usual_requests
-    from traces.kinds.naming import naming
-
     sections = read_scenario_sections(file) if file is not None else {}
     with as_options("set"):
         stated = assignments(assigned)
@@ -80,15 +78,12 @@ def asked_scenario(
 
 
 def _configured(
-    chosen: "DecodingConfiguration",
+    chosen: DecodingConfiguration,
     sections: Mapping[str, Any],
     values: Mapping[str, Any],
     file: Path | None,
 ) -> dict[str, Any]:
     """Sections of a scenario with the deployment and the speculation of a configuration."""
-    from hardware_profiles.errors import InputError
-    from simulator.scenario.configured import sections_of
-
     for name in ("deployment", "speculation", "blocks", "profile"):
         if sections.get(name) is not None:
             raise InputError(
@@ -105,14 +100,11 @@ def _configured(
 
 
 def _limited(
-    chosen: "DecodingConfiguration", written: "ScenarioFile"
-) -> "tuple[ScenarioFile, list[str]]":
+    chosen: DecodingConfiguration, written: ScenarioFile
+) -> tuple[ScenarioFile, list[str]]:
     """A scenario with the limits that a configuration states, and what is said of them: those
     stated beside it win.
     """
-    from simulator.scenario.configured import limits_of
-    from simulator.scenario.defaults import logged_options
-
     limits, stated = limits_of(chosen, written), written.scheduler
     told = (
         {}

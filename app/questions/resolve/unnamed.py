@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.drafters.sources import Source
-
-DEFAULT_TREES = "4,8,16,32,64"
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.drafters.default_drafters import default_drafters, recorded_drafters
+from costmodel.optimizers.drafters.named_drafters import published_source
+from costmodel.optimizers.drafters.sources import Source
 
 
 def beside_own(
-    question: "DecodingConfiguration", sources: "list[Source]", drafters: Sequence[str] | None
-) -> "list[Source]":
+    question: DecodingConfiguration, sources: list[Source], drafters: Sequence[str] | None
+) -> list[Source]:
     """The sources that options name, and where the question describes a drafter, the usual ones
     that it is up against.
 
@@ -22,8 +20,6 @@ def beside_own(
         sources: those that options name, of the described drafter first.
         drafters: of --drafter, which say themselves what it is up against.
     """
-    from costmodel.optimizers.drafters.default_drafters import default_drafters
-
     model = question.deployment.model or next(
         (each.model for each in sources if each.trace is not None), ""
     )
@@ -34,12 +30,12 @@ def beside_own(
 
 
 def unnamed(
-    question: "DecodingConfiguration",
+    question: DecodingConfiguration,
     method: str,
     *,
     recorded: bool,
     match_rate: float | None,
-) -> "tuple[DecodingConfiguration, list[Source]]":
+) -> tuple[DecodingConfiguration, list[Source]]:
     """The question and its drafters: trees and stop rules need recordings with positions.
 
     Args:
@@ -48,9 +44,6 @@ def unnamed(
         recorded: shapes are asked about that need recordings.
         match_rate: share of steps with a proposal.
     """
-    from costmodel.optimizers.drafters.default_drafters import default_drafters, recorded_drafters
-    from costmodel.optimizers.drafters.named_drafters import published_source
-
     if question.own_drafter is not None:
         return default_drafters(question)
     if method:
