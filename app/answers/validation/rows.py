@@ -13,6 +13,7 @@ from hardware_profiles.whole_file import whole_file
 if TYPE_CHECKING:
     from real_runs.campaigns.campaign import JobOutcome
     from real_runs.gpu_doctor import ProbeResult
+    from real_runs.validation.masked.validate import FloorChoice, ReplayedSetting
     from real_runs.validation.score import ErrorSummary, Point, Regret
 
 _MOST_LEFT_OUT = 20
@@ -136,8 +137,8 @@ class ValidationReport(Answer):
     costs: Mapping[str, object]
     missing_runs: int
     left_out: Sequence[str]
-    choices: Sequence[Mapping[str, Any]] | None = None
-    replays: Sequence[Mapping[str, Any]] | None = None
+    choices: Sequence["FloorChoice"] | None = None
+    replays: Sequence["ReplayedSetting"] | None = None
     doctor: Sequence["ProbeResult"] | None = None
     jobs: Mapping[str, Sequence["JobOutcome"]] | None = None
     profile_file: str | None = None

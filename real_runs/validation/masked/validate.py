@@ -106,6 +106,46 @@ class MaskedValidation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FloorChoice:
+    """The setting that is predicted fastest among those that keep to a floor of agreement.
+
+    Attributes:
+        batch: canvases together.
+        floor: least predicted agreement with one token a pass.
+        chosen: its name.
+        allowed: settings that keep to the floor.
+        predicted_agreement: of the chosen one.
+        agreement: what was measured of it.
+    """
+
+    batch: int
+    floor: float
+    chosen: str
+    allowed: int
+    predicted_agreement: float
+    agreement: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplayedSetting:
+    """What the anchors alone say of a setting.
+
+    Attributes:
+        batch: canvases together.
+        configuration: its name.
+        agreement: with one token a pass.
+        how: what its passes rest on, as `RefineReplay.how`.
+        is_beyond_anchors: whether it commits more a pass than any anchor.
+    """
+
+    batch: int
+    configuration: str
+    agreement: float
+    how: str
+    is_beyond_anchors: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MaskedReport:
     """What a validation found: as `Validation`, with costs of forwards, choices by floor of
     agreement, and replays.
@@ -115,8 +155,8 @@ class MaskedReport:
     regrets: tuple[Regret, ...]
     summary: ErrorSummary
     costs: PassCosts
-    choices: tuple[Mapping[str, Any], ...]
-    replays: tuple[Mapping[str, Any], ...]
+    choices: tuple[FloorChoice, ...]
+    replays: tuple[ReplayedSetting, ...]
     missing: int
     left_out: tuple[str, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -304,13 +344,13 @@ def _scored(
         costs=costs,
         choices=tuple(choices),
         replays=tuple(
-            {
-                "batch": batch,
-                "configuration": name,
-                "agreement": each.agreement,
-                "how": each.how,
-                "is_beyond_anchors": each.is_beyond_anchors,
-            }
+            ReplayedSetting(
+                batch=batch,
+                configuration=name,
+                agreement=each.agreement,
+                how=each.how,
+                is_beyond_anchors=each.is_beyond_anchors,
+            )
             for (batch, name), each in said.items()
         ),
         missing=missing,
@@ -333,11 +373,11 @@ def _choices(
     said: Mapping[tuple[int, str], Foretold],
     bench: MaskedBench,
     plan: Plan,
-) -> tuple[list[Regret], list[dict[str, Any]]]:
+) -> tuple[list[Regret], list[FloorChoice]]:
     """At every floor of predicted agreement: the setting that is predicted fastest, what it lost,
     and its agreement.
     """
-    lost, choices = list[Regret](), list[dict[str, Any]]()
+    lost, choices = list[Regret](), list[FloorChoice]()
     of_name = {each.name: each for _, every in plan for each in every}
 
     @cache
@@ -359,16 +399,16 @@ def _choices(
             kind = f"agreement of {floor:g}"
             lost += regrets([replace(each, kind=kind, chosen=each is best) for each in allowed])
             choices.append(
-                {
-                    "batch": cell.batch,
-                    "floor": floor,
-                    "chosen": best.configuration,
-                    "allowed": len(allowed),
-                    "predicted_agreement": said[cell.batch, best.configuration].agreement,
-                    "agreement": float(
+                FloorChoice(
+                    batch=cell.batch,
+                    floor=floor,
+                    chosen=best.configuration,
+                    allowed=len(allowed),
+                    predicted_agreement=said[cell.batch, best.configuration].agreement,
+                    agreement=float(
                         (texts(cell, best.configuration) == texts(cell, plain.name)).mean()
                     ),
-                }
+                )
             )
     return lost, choices
 

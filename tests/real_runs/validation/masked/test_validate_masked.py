@@ -3,7 +3,7 @@ costs, and the report."""
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -57,7 +57,11 @@ def test_settings_are_scored_at_every_batch_and_the_report_is_json(validated):
         (batch, each.name) for batch in (1, 2) for each in SETTINGS
     ]
     assert not report.missing and not report.left_out
-    again = json.loads(json.dumps([report.costs.as_json(), report.about, report.replays]))
+    again = json.loads(
+        json.dumps(
+            [report.costs.as_json(), report.about, [asdict(setting) for setting in report.replays]]
+        )
+    )
     assert report.summary.configurations == len(report.points) == len(again[2])
     assert (options.out / "validation.parquet").is_file()
 
@@ -99,9 +103,7 @@ def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path):
 
 def test_choices_are_predicted_fastest_among_those_that_keep_to_the_floor(validated):
     _, report = validated
-    agreement = {
-        (each["batch"], each["configuration"]): each["agreement"] for each in report.replays
-    }
+    agreement = {(each.batch, each.configuration): each.agreement for each in report.replays}
     rate = {
         (point.batch, point.configuration): point.predicted["tokens_per_s"]
         for point in report.points
@@ -110,11 +112,11 @@ def test_choices_are_predicted_fastest_among_those_that_keep_to_the_floor(valida
         allowed = [
             key
             for key, held in agreement.items()
-            if key[0] == choice["batch"] and held >= choice["floor"]
+            if key[0] == choice.batch and held >= choice.floor
         ]
-        assert rate[choice["batch"], choice["chosen"]] == max(rate[key] for key in allowed)
-        assert len(allowed) == choice["allowed"]
-    assert {choice["floor"] for choice in report.choices} == {0.99, 0.95, 0.9, 0.8, 0.0}
+        assert rate[choice.batch, choice.chosen] == max(rate[key] for key in allowed)
+        assert len(allowed) == choice.allowed
+    assert {choice.floor for choice in report.choices} == {0.99, 0.95, 0.9, 0.8, 0.0}
     assert all(0.0 <= each.regret_ratio < 1.0 for each in report.regrets)
 
 
@@ -207,8 +209,6 @@ def test_what_is_refused(tmp_path):
 
 def test_agreement_is_with_one_token_a_pass_without_a_cache(validated):
     _, report = validated
-    exact = {
-        each["configuration"]: each["agreement"] for each in report.replays if each["batch"] == 1
-    }
+    exact = {each.configuration: each.agreement for each in report.replays if each.batch == 1}
     assert exact[SETTINGS[0].name] == 1.0
     assert all(np.isfinite(each) and 0.0 <= each <= 1.0 for each in exact.values())
