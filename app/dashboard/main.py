@@ -244,7 +244,7 @@ def _change(change: Change) -> None:
 
 def _configuration(answer: PageAnswer, state: State) -> bytes:
     body = {
-        "schema": 1,
+        "schema": 2,
         "state": asdict(state),
         "query": to_query(state),
         "command": answer.command,

@@ -25,6 +25,8 @@ from simulator.scenario.build import Prepared
 from simulator.scenario.file import LimitsSection
 
 Report = Callable[[str, int, int], None]
+Value = str | float | tuple[str, ...]
+Asked = dict[str, Value]  # by field
 LOADS = (0.5, 1.0, 2.0)  # of the asked rate
 MOST_POINTS = 400
 
@@ -117,7 +119,7 @@ def _growing(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -
     ]
 
 
-def asked_load(state: State) -> dict[str, Any]:
+def asked_load(state: State) -> Asked:
     """What `simulate` is asked of a state, by field, in the order of its command line."""
     where = deployment(state)
     return _stated(
@@ -140,14 +142,14 @@ def asked_load(state: State) -> dict[str, Any]:
     )
 
 
-def asked_drafter(state: State, *, held: bool) -> dict[str, Any]:
+def asked_drafter(state: State, *, held: bool) -> Asked:
     """What `simulate` is asked of the drafter: the page's recording, else the question's first.
 
     Args:
         state: of the page.
         held: with the place where the server keeps a recording of the session.
     """
-    length = {"draft_tokens": str(state.draft_tokens)}
+    length: Asked = {"draft_tokens": str(state.draft_tokens)}
     if state.trace:
         return {"trace": state.trace, **length}
     drafter = drafter_options(state, alone=True, held=held)
@@ -155,12 +157,12 @@ def asked_drafter(state: State, *, held: bool) -> dict[str, Any]:
     return _stated({"draft": draft, **drafter, **length})
 
 
-def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(values: Mapping[str, Value | None]) -> Asked:
     """The fields that have a value; 0 and empty stand for none on a page."""
     return {name: value for name, value in values.items() if value}
 
 
-def _prepared(state: State, values: Mapping[str, Any]) -> Prepared:
+def _prepared(state: State, values: Asked) -> Prepared:
     """The scenario of a question of `simulate`."""
     fields: Mapping[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
@@ -179,12 +181,11 @@ def _drafter_words(state: State) -> str:
 
 def _command(state: State) -> str:
     """The question in words of the command line, without the server's folders."""
-    load = asked_load(state)
     return asked_line(
         SimulateQuestion,
         {
-            **load,
-            "model": shown_model(load["model"]),
+            **asked_load(state),
+            "model": shown_model(deployment(state).model),
             **asked_drafter(state, held=False),
             "rates": ",".join(f"{state.rate * share:g}" for share in LOADS),
         },
