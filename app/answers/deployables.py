@@ -4,13 +4,15 @@ For every engine the fastest method that it can express, as its batch schedule w
 else as the draft length of the smallest batch. Leaves out how a format looks (`exporters`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+from app.answers.numbers import wrapped
 from app.exporters.registry import ENGINES, export, write_export
 from app.exporters.result import ExportResult
+from app.questions.places import plots_available
 from costmodel.answers.estimate import estimate
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
@@ -43,7 +45,7 @@ def deployables(answer: Recommendation, *, context: int) -> list[Deployable]:
     return [deployable(answer, engine, context=context) for engine in ENGINES]
 
 
-def file_paths(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
+def file_paths(entries: Sequence[Deployable], folder: Path) -> dict[str, list[str]]:
     """Where `write_all` puts every engine's files."""
     return {
         e.engine: [str(folder / e.engine / name) for name in e.result.files]
@@ -52,12 +54,38 @@ def file_paths(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
     }
 
 
-def write_all(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
+def write_all(entries: Sequence[Deployable], folder: Path) -> dict[str, list[str]]:
     """Write every engine's files to a folder of its own; engine to paths."""
     for entry in entries:
         if entry.result is not None:
             write_export(entry.result, folder / entry.engine)
     return file_paths(entries, folder)
+
+
+def file_lines(
+    entries: Sequence[Deployable], written: Mapping[str, Sequence[str]], folder: Path
+) -> Iterator[str]:
+    """What every engine loads, and where the answer and its page lie.
+
+    Args:
+        entries: one per engine.
+        written: paths by engine.
+        folder: of the answer.
+    """
+    for entry in entries:
+        if entry.result is None:
+            yield f"{entry.engine}: nothing to load ({entry.reason})"
+            continue
+        paths = ", ".join(written[entry.engine])
+        yield f"{entry.engine} {entry.result.version}, {entry.content}: {paths}"
+        if entry.reason:
+            yield wrapped(f"  not the fastest found: {entry.reason}")
+        for note in entry.result.notes:
+            if note.startswith(("replace ", "no draft model")):
+                yield wrapped(f"  {note}")
+    yield f"answer: {folder / 'recommendation.json'}"
+    page = folder / "report.html" if plots_available() else None
+    yield f"report: {page or 'not written, because plotly is missing (pip install rooftree[app])'}"
 
 
 def deployable(answer: Recommendation, engine: str, *, context: int) -> Deployable:

@@ -1,4 +1,4 @@
-"""How is progress shown? A bar on standard error, for work whose size is known."""
+"""How is progress shown? On standard error, as a bar for work whose size is known, else a spinner."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -45,3 +45,17 @@ def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, completed=done, total=total)
 
         yield show
+
+
+@contextmanager
+def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error that shows the latest line of text; silent where it is no
+    terminal.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update

@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ from app.cli.output import Answered
 from app.cli.progress import remark
 from app.questions import fields as table
 from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
-from app.questions.places import require_file, require_folder
+from app.questions.places import is_object, require_file, require_folder
 from app.render.csv import write_csv
 from app.render.files import write_files, write_plot
 from app.render.json import jsonable, print_json, write_json
@@ -90,9 +89,9 @@ def hand_over(answer: Answer, question: Any) -> None:
     """
     if question.csv is not None:
         write_csv(jsonable(answer.own_rows), question.csv)
-    if question.out is not None and _is_object(question.out):
+    if question.out is not None and is_object(question.out):
         write_json(jsonable(answer), question.out)
-    elif question.out is not None:
+    elif question.out is not None and answer.is_written:
         write_files(answer, question.out)
     if question.json:
         print_json(jsonable(answer))
@@ -109,14 +108,9 @@ def _argument(name: str, kind: Any, stated: Stated) -> Any:
     return stated.values[name]
 
 
-def _is_object(place: Path) -> bool:
-    """Whether `--out` names a file for the JSON object alone."""
-    return place.suffix == ".json" and not place.is_dir()
-
-
 def _check_place(f: NamedField, value: Any) -> None:
     """Refuse, before any work, a folder or file that cannot be written."""
-    if value is not None and f.row.place == "folder" and not _is_object(value):
+    if value is not None and f.row.place == "folder" and not is_object(value):
         require_folder(value, f.option)
     elif value is not None and f.row.place == "folder":
         require_folder(value.parent, f.option)

@@ -1,27 +1,16 @@
 """What is said on standard error while a verb works, and of the question it was asked."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+
+from app.answers import progress
+
+progress_line = progress.progress_line  # for verbs that are functions
 
 
 def remark(text: str) -> None:
     """Print a line about the question on standard error, which leaves a JSON answer whole."""
     sys.stderr.write(f"{text}\n")
-
-
-@contextmanager
-def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error that shows the latest line of text; silent where it is no
-    terminal.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
 
 
 def progress_lines(quiet: bool) -> Callable[[str], None]:

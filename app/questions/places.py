@@ -1,5 +1,6 @@
 """Can a folder or file that a question names be written? Refused before long work where it cannot."""
 
+import importlib.util
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
@@ -44,3 +45,13 @@ def require_file(path: Path, option: str = "--out") -> None:
         raise InputError(
             "must be a file to write, not a folder or a device", key=option, value=str(path)
         )
+
+
+def is_object(path: Path) -> bool:
+    """Whether `--out` names a file for the JSON object alone."""
+    return path.suffix == ".json" and not path.is_dir()
+
+
+def plots_available() -> bool:
+    """Whether plotly, of the extra `app`, is installed, so that pages with figures can be written."""
+    return importlib.util.find_spec("plotly") is not None

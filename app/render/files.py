@@ -11,6 +11,7 @@ from hardware_profiles.whole_file import whole_folder
 PAGES: Mapping[str, str] = {
     "Predictions": "app.render.html.explain_report",
     "BreakEvens": "app.render.html.explain_report",
+    "Recommended": "app.render.html.report",
 }
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
 PLOTS: Mapping[str, str] = {
@@ -27,13 +28,26 @@ def write_files(answer: Answer, folder: Path) -> None:
         InputError: the folder cannot be written.
     """
     with whole_folder(folder) as stage:
-        if answer.name:
-            write_json(jsonable(answer), stage / f"{answer.name}.json")
-        for write in answer.writers():
-            write(stage, folder)
-        if (module := PAGES.get(type(answer).__name__)) is not None:
-            pages: Callable[[Answer, Path], None] = import_module(module).write_pages
-            pages(answer, stage)
+        _write(answer, stage, folder)
+
+
+def _write(answer: Answer, stage: Path, folder: Path) -> None:
+    """Write an answer and those within it.
+
+    Args:
+        answer: to write.
+        stage: in which files are made.
+        folder: that they go to once all are whole.
+    """
+    if answer.name:
+        write_json(jsonable(answer), stage / f"{answer.name}.json")
+    for write in answer.writers():
+        write(stage, folder)
+    if (module := PAGES.get(type(answer).__name__)) is not None:
+        pages: Callable[[Answer, Path], None] = import_module(module).write_pages
+        pages(answer, stage)
+    for name, part in answer.parts.items():
+        _write(part, stage / name, folder / name)
 
 
 def write_plot(answer: Answer, path: Path) -> None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.answers.answer import Column, Table, shown_columns
-from app.answers.numbers import TimeUnit, fixed, plain, ranged, time_unit
+from app.answers.numbers import WIDEST, TimeUnit, fixed, plain, ranged, time_unit
 from hardware_profiles.units import GIGA
 
-WIDEST = 100  # characters of a line of a table
 _LONGEST_WORD = 30  # that is never broken
 _SHORT_CELL = 20  # one of words that is never broken
 _GAP = 2  # characters between columns

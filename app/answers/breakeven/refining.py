@@ -9,9 +9,9 @@ import numpy as np
 
 from app.answers.breakeven.rows import PayingRow, RefiningBreakEvens, RefiningPoint
 from app.answers.cells import LISTED, MarkedCell, cells_of, marked, runnable
+from app.answers.estimates import acceptance
 from app.answers.explanations import paying_batches as paying_batches_object
 from app.answers.feasible import require_cell
-from app.answers.optimize import acceptance
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, names_in

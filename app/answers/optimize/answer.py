@@ -5,8 +5,8 @@ from dataclasses import fields
 from typing import Any
 
 from app.answers.answer import Answer
+from app.answers.optimize.drafts import draft_shapes, search_drafts
 from app.cli.output import Answered
-from app.cli.verbs.optimize import draft_shapes, search_drafts
 from app.questions.groups import (
     AcceptanceOptions,
     DraftingOptions,

@@ -23,10 +23,9 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
         entries: what every engine loads.
         out: folder of the files, or None.
     """
+    from app.answers.deployables import file_lines
     from app.cli.shown.marked import say_marked
-    from app.cli.shown.optimize import print_files
     from app.render.charts.joint_words import headline, sure_words
-    from app.render.html.page import plots_available
     from app.render.text import say
 
     for line in (headline(answer), sure_words(answer)):
@@ -49,9 +48,8 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
     )
     say_marked(answer["unmet"], ("device", "layout", "dtype", "kv_dtype"))
     if out is not None:
-        print_files(
-            entries, answer["exports"], out, out / "report.html" if plots_available() else None
-        )
+        for line in file_lines(entries, answer["exports"], out):
+            say(line)
 
 
 def _print_designs(answer: Json) -> None:

@@ -134,8 +134,8 @@ def capacity(
     quiet: Quiet = False,
 ) -> Answered:
     """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
+    from app.answers.estimates import acceptance
     from app.answers.explanations import assumptions
-    from app.answers.optimize import acceptance
     from app.cli.output import deliver
     from app.questions.resolve.configurations import compared, named_shapes
     from app.render.text import say
@@ -234,7 +234,7 @@ def capacity(
 
     def show() -> None:
         _print(answer)
-        said = [known["acceptance"].get("remark")] if known else []
+        said = [known["acceptance"].remark] if known else []
         for line in (*filter(None, said), *numbers_words(source if drafted else None, drafted)):
             say(line)
 

@@ -269,8 +269,8 @@ def _formats(given: Mapping[str, Any], name: str) -> list[str | None]:
 
 def _write(body: Mapping[str, Any], entries: "list[Deployable]", folder: Path) -> None:
     from app.answers.deployables import write_all
+    from app.questions.places import plots_available
     from app.render.html.joint_page import write_joint_page
-    from app.render.html.page import plots_available
 
     write_all(entries, folder)
     if plots_available():

@@ -266,7 +266,7 @@ def _policies(asked: RefiningQuestion, recorded: "Mapping[str, Anchors]") -> "li
 
 def _write(body: Row, folder: Path) -> None:
     """The first choice as a configuration, and the report where it can be drawn."""
-    from app.render.html.page import plots_available
+    from app.questions.places import plots_available
     from app.render.json import write_json
 
     if body["choices"]:

@@ -7,21 +7,16 @@ is escaped already. Leaves out what the pages say.
 
 import base64
 import hashlib
-import importlib.util
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
+from app.questions.places import plots_available
 from app.render.charts.charts import Figure
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, whole_file
-
-
-def plots_available() -> bool:
-    """Whether plotly, of the extra `app`, is installed."""
-    return importlib.util.find_spec("plotly") is not None
 
 
 def html_page(title: str, body: str, figures: Mapping[str, Figure], *, key: str = "report") -> str:

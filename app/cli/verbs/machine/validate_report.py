@@ -9,7 +9,7 @@ def leave_report(
     report: Mapping[str, Any], out: Path, *, json: bool, quiet: bool, inputs: Mapping[str, Any]
 ) -> None:
     """Page, tables and JSON of a report."""
-    from app.render.html.page import plots_available
+    from app.questions.places import plots_available
     from app.render.html.validation_page import sentence, write_validation_page
     from app.render.json import print_json, write_json
     from app.render.text import say
