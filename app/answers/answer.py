@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from hardware_profiles.errors import InfeasibleError
 
@@ -154,6 +154,16 @@ class Answer(ABC):
         """Further JSON objects that are written beside the answer's, by the name of their file."""
         return {}
 
+    @property
+    def nested(self) -> "Mapping[str, Answer]":
+        """Answers within this one whose files stand in folders of their own, by name."""
+        return {}
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is anything to write into a folder."""
+        return True
+
     def require(self) -> None:
         """End where the answer has been shown and no row of it can be run.
 
@@ -179,3 +189,24 @@ def require_run(rows: Sequence[Any]) -> None:
         reasons = list(dict.fromkeys(row.reason_words for row in rows))
         more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
         raise InfeasibleError(f"{reasons[0]}{more}")
+
+
+def read_row(kind: Any, value: Any) -> Any:
+    """A row as it was before it became JSON, rows within it too; what was not written is None.
+
+    Args:
+        kind: of the row, or of an attribute of one.
+        value: as it stands in JSON.
+    """
+    if get_origin(kind) is Annotated:
+        return read_row(get_args(kind)[0], value)
+    rows = [part for part in (kind, *get_args(kind)) if isinstance(part, type)]
+    row: Any = next((part for part in rows if issubclass(part, Row)), None)
+    if row is None or value is None:
+        return value
+    if isinstance(value, list):
+        return [read_row(row, item) for item in value]
+    hints = get_type_hints(row, include_extras=True)
+    return row(
+        **{part.name: read_row(hints[part.name], value.get(part.name)) for part in fields(row)}
+    )

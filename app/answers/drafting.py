@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.answers.answer import Column, Row
-from costmodel.draft_shape import shape_of
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.search import TopologyBest
 
 Json = dict[str, Any]
 TOPOLOGY_WORDS = {
@@ -57,57 +54,3 @@ def drafting(a: Acceptance) -> Json:
         "stop": asdict(a.stop) if a.stop is not None else None,
         "drafts": asdict(drafts),
     }
-
-
-def topology_rows(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[Json]:
-    """The fastest of every topology at every batch and context, and which of them wins.
-
-    Args:
-        winners: of a search.
-        names: of its drafters.
-    """
-    return [
-        {
-            "batch": best.batch,
-            "context": best.context,
-            "drafter": names[best.source],
-            "method": best.method,
-            "topology": best.acceptance.topology,
-            "draft_tokens": best.acceptance.draft_tokens,
-            "draft": str(shape_of(best.acceptance)),
-            "tokens_per_step": best.acceptance.tokens_per_step,
-            "tokens_per_s": best.tokens_per_s,
-            "speedup": best.speedup,
-            "wins": best.wins,
-            **drafting(best.acceptance),
-        }
-        for best in winners
-    ]
-
-
-def who_wins(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[str]:
-    """One line per drafter and context: the fastest of every topology, batch by batch where the
-    winner changes.
-
-    Args:
-        winners: of a search.
-        names: of its drafters.
-    """
-    lines = []
-    for drafter, context in dict.fromkeys((best.source, best.context) for best in winners):
-        own = [best for best in winners if (best.source, best.context) == (drafter, context)]
-        parts, last = [], ""
-        for batch in dict.fromkeys(best.batch for best in own):
-            here = [best for best in own if best.batch == batch]
-            winner = TOPOLOGY_WORDS[here[0].acceptance.topology]
-            if winner != last:
-                others = ", ".join(
-                    f"{shape_of(best.acceptance)!s} {best.speedup:.2f}" for best in here[1:]
-                )
-                first = f"{shape_of(here[0].acceptance)!s} {here[0].speedup:.2f}"
-                parts.append(
-                    f"{winner} from batch {batch} ({first}; {others})" if others else winner
-                )
-            last = winner
-        lines.append(f"{names[drafter]} at context {context}: {'; '.join(parts)}")
-    return lines

@@ -14,7 +14,6 @@ import typer
 
 from app.answers.answer import Answer
 from app.cli import completion
-from app.cli.output import Answered
 from app.cli.progress import remark
 from app.questions import fields as table
 from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
@@ -64,8 +63,6 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
     if isinstance(verb, type):
         question = verb(**complete, stated=stated.names)
         answer = import_module(question.answered_by).answer(question)
-        if isinstance(answer, Answered):  # a search whose answer still is a mapping
-            return answer
         if (plot := getattr(question, "plot", None)) is not None:
             write_plot(answer, plot)
         hand_over(answer, question)
@@ -101,7 +98,7 @@ def _write(answer: Answer, question: Any) -> None:
         write_csv(jsonable(answer.own_rows), csv)
     if answer.name and question.out is not None and is_object(question.out):
         write_json(jsonable(answer), question.out)
-    elif question.out is not None:
+    elif question.out is not None and answer.has_files:
         write_files(answer, question.out)
 
 

@@ -14,6 +14,7 @@ PAGES: Mapping[str, str] = {
     "JointAnswer": "app.render.html.joint_page",
     "MaskedPolicies": "app.render.html.refining_page",
     "ValidationReport": "app.render.html.validation_page",
+    "Recommended": "app.render.html.report",
 }
 """Module with `write_pages(answer, folder)`, by type of answer; loaded when it is written."""
 PLOTS: Mapping[str, str] = {
@@ -34,15 +35,28 @@ def write_files(answer: Answer, folder: Path) -> None:
         InputError: the folder cannot be written.
     """
     with whole_folder(folder) as stage:
-        if answer.name:
-            write_json(jsonable(answer), stage / f"{answer.name}.json")
-        for name, document in answer.documents().items():
-            write_json(jsonable(document), stage / name)
-        for write in answer.writers():
-            write(stage, folder)
-        if (module := PAGES.get(type(answer).__name__)) is not None:
-            pages: Callable[[Answer, Path], None] = import_module(module).write_pages
-            pages(answer, stage)
+        _write(answer, stage, folder)
+
+
+def _write(answer: Answer, stage: Path, folder: Path) -> None:
+    """Write an answer and those within it.
+
+    Args:
+        answer: to write.
+        stage: in which files are made.
+        folder: that they go to once all are whole.
+    """
+    if answer.name:
+        write_json(jsonable(answer), stage / f"{answer.name}.json")
+    for name, document in answer.documents().items():
+        write_json(jsonable(document), stage / name)
+    for write in answer.writers():
+        write(stage, folder)
+    if (module := PAGES.get(type(answer).__name__)) is not None:
+        pages: Callable[[Answer, Path], None] = import_module(module).write_pages
+        pages(answer, stage)
+    for name, part in answer.nested.items():
+        _write(part, stage / name, folder / name)
 
 
 def write_plot(answer: Answer, path: Path) -> None:

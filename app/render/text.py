@@ -1,44 +1,17 @@
 """How does an answer look on a screen? Tables of at most 100 characters a line, and sentences."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from app.answers.answer import Column, Table, shown_columns
-from app.answers.numbers import TimeUnit, fixed, plain, ranged, time_unit
+from app.answers.numbers import WIDEST, TimeUnit, fixed, plain, ranged, time_unit
 from hardware_profiles.units import GIGA
 
-WIDEST = 100  # characters of a line of a table
 _LONGEST_WORD = 30  # that is never broken
 _SHORT_CELL = 20  # one of words that is never broken
 _GAP = 2  # characters between columns
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShownTable:
-    """A table before it is drawn, with the arguments of `print_table`."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str
-    once: Sequence[str] = ()
-
-
-_collected: ContextVar[list[ShownTable | str] | None] = ContextVar("_collected", default=None)
-
-
-def shown_by(show: Callable[[], None]) -> list[ShownTable | str]:
-    """What `show` would print, tables and lines in their order; nothing is printed."""
-    parts: list[ShownTable | str] = []
-    token = _collected.set(parts)
-    try:
-        show()
-    finally:
-        _collected.reset(token)
-    return parts
 
 
 def print_table(
@@ -61,14 +34,10 @@ def print_table(
         caption: below it.
         once: columns that, where all rows hold the same, are said once below the title instead.
     """
-    if (collected := _collected.get()) is not None:
-        collected.append(
-            ShownTable(title=title, columns=columns, rows=rows, caption=caption, once=once)
-        )
-        return
+    # loaded here, since `--help` shows no table
     from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
     cells = [[row[at] for row in rows] for at in range(len(columns))]
     same = [
@@ -83,7 +52,7 @@ def print_table(
     )  # which would print past sys.stdout
     most = min(console.width, WIDEST) if console.is_terminal else WIDEST
     widths = _widths([columns[at] for at in shown], [cells[at] for at in shown], most)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for at, width in zip(shown, widths, strict=True):
         words = _holds_words(cells[at])
         table.add_column(
@@ -111,11 +80,11 @@ def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> 
         widths.append(max(map(len, (head, *column)), default=1))
         longest, cell = max(map(len, head.split()), default=1), max(map(len, column), default=0)
         breaks = _holds_words(column)
-        word = min(
-            max((len(each) for text in column for each in text.split()), default=0), _LONGEST_WORD
+        longest_word = min(
+            max((len(word) for text in column for word in text.split()), default=0), _LONGEST_WORD
         )
-        floors.append(max(longest, word if breaks and cell > _SHORT_CELL else cell))
-        words.append(max(longest, word if breaks else cell))
+        floors.append(max(longest, longest_word if breaks and cell > _SHORT_CELL else cell))
+        words.append(max(longest, longest_word if breaks else cell))
     fits = sum(words) + _GAP * len(words) <= most
     for least in (
         (floors, words) if fits else (floors,)
@@ -134,16 +103,7 @@ def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> 
 
 def say(text: str) -> None:
     """Print a line of text on standard output, unwrapped."""
-    if (collected := _collected.get()) is not None:
-        collected.append(text)
-        return
     sys.stdout.write(text + "\n")
-
-
-def say_remarks(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print the remarks that belong to the numbers, each one once."""
-    for remark in dict.fromkeys(row["remark"] for row in rows if row["remark"]):
-        say(remark)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,13 +115,10 @@ class DrawnTable:
     once: list[str]
 
 
-def drawn(table: Table | ShownTable) -> DrawnTable:
+def drawn(table: Table) -> DrawnTable:
     """The heads and cells of a table: numbers to their columns' digits, with their intervals, all
     times in one unit.
     """
-    if isinstance(table, ShownTable):
-        cells = [list(row) for row in table.rows]
-        return DrawnTable(heads=list(table.columns), cells=cells, once=list(table.once))
     columns = shown_columns(table)
     times = [
         seconds
@@ -191,7 +148,7 @@ def drawn(table: Table | ShownTable) -> DrawnTable:
     )
 
 
-def show(parts: Iterable[Table | ShownTable | str]) -> None:
+def show(parts: Iterable[Table | str]) -> None:
     """Print tables and sentences."""
     for part in parts:
         if isinstance(part, str):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.answers.numbers import fixed, plain, ranged
-from app.render.text import WIDEST
+from app.answers.numbers import WIDEST, fixed, plain, ranged
 
 FOLDER = Path(__file__).parent
 _SPEC = importlib.util.spec_from_file_location("golden_outputs", FOLDER / "regenerate_outputs.py")

@@ -12,9 +12,9 @@ from app.answers.breakeven.paying import paying_row
 from app.answers.breakeven.refining import answer_refining
 from app.answers.breakeven.rows import BreakEvenPoint, BreakEvens, PayingRow
 from app.answers.cells import LISTED, MarkedCell, cells_of, marked, runnable
+from app.answers.estimates import acceptance
 from app.answers.explanations import break_even as break_even_object
 from app.answers.feasible import require_cell
-from app.answers.optimize import acceptance
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, values_in

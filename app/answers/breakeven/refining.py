@@ -10,8 +10,8 @@ import numpy as np
 from app.answers.breakeven.paying import paying_row
 from app.answers.breakeven.rows import RefiningBreakEvens, RefiningPoint, TwinPayingRow
 from app.answers.cells import LISTED, MarkedCell, cells_of, marked, runnable
+from app.answers.estimates import acceptance
 from app.answers.feasible import require_cell
-from app.answers.optimize import acceptance
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.field import inputs_of, refuse
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, names_in

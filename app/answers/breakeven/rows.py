@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import ranged
 
 Interval = Sequence[float]
@@ -179,7 +180,7 @@ class BreakEvens(Answer):
     name: ClassVar[str] = "breakeven"
     unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
     points: Sequence[BreakEvenPoint | MarkedCell]
-    acceptance: Mapping[str, Any] | None = None
+    acceptance: KnownAcceptance | None = None
     batches: Sequence[PayingRow] | None = None
     remarks: Sequence[str]
 
@@ -215,7 +216,7 @@ class BreakEvens(Answer):
         for row in self.batches or ():
             yield _named(row, names)
         yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
-        if self.acceptance is not None and (remark := self.acceptance.get("remark")):
+        if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
 
@@ -234,7 +235,7 @@ class RefiningBreakEvens(Answer):
     name: ClassVar[str] = "breakeven"
     unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
     points: Sequence[RefiningPoint | MarkedCell]
-    acceptance: Mapping[str, Any] | None = None
+    acceptance: KnownAcceptance | None = None
     batches: Sequence[TwinPayingRow] | None = None
     remarks: Sequence[str]
 

@@ -11,7 +11,7 @@ from app.answers.capacity.named import named_plans
 from app.answers.capacity.rows import CapacityPlans, PlanAssumptions, best_plan
 from app.answers.capacity.searched import searched_plans
 from app.answers.cells import LISTED, cells_of
-from app.answers.optimize import acceptance
+from app.answers.estimates import acceptance
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import inputs_of
 from app.questions.resolve.accepted import as_given, numbers_words

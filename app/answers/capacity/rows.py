@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines
+from app.answers.estimates import KnownAcceptance
 from app.answers.joint.marked import placed_words
 from app.answers.numbers import plain
 from costmodel.answers.capacity import CapacityPlan
@@ -235,7 +236,7 @@ class CapacityPlans(Answer):
     plans: Sequence[Plan]
     best: BestPlan | None
     assumptions: PlanAssumptions
-    acceptance: Mapping[str, Any] | None = None
+    acceptance: KnownAcceptance | None = None
     remarks: Sequence[str]
 
     @property
@@ -277,7 +278,7 @@ class CapacityPlans(Answer):
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
             yield _best_words(self.best, names)
-        if self.acceptance is not None and (remark := self.acceptance.get("remark")):
+        if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
 

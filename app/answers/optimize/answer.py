@@ -3,8 +3,7 @@
 from dataclasses import fields
 
 from app.answers.answer import Answer
-from app.cli.output import Answered
-from app.cli.verbs.optimize import search_drafts
+from app.answers.optimize.drafts import search_drafts
 from app.questions.groups import (
     JointOptions,
     RefiningOptions,
@@ -15,7 +14,7 @@ from app.questions.resolve.refining import refines
 from hardware_profiles.errors import InputError
 
 
-def answer(question: OptimizeQuestion) -> Answer | Answered:
+def answer(question: OptimizeQuestion) -> Answer:
     """Search policies of masked blocks, whole deployments, or drafters and their drafts.
 
     Raises:

@@ -10,10 +10,10 @@ import numpy as np
 from app.answers.answer import Answer
 from app.answers.cells import MarkedCell, cells_of, marked, runnable
 from app.answers.drafting import drafting
+from app.answers.estimates import acceptance, phases, point, uncertain_terms
 from app.answers.explanations import explanation, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
-from app.answers.optimize import acceptance, breakdown, named_terms, point
-from app.answers.predict.rows import Phases, Prediction, Predictions
+from app.answers.predict.rows import Prediction, Predictions
 from app.questions.field import inputs_of
 from app.questions.predict import PredictQuestion
 from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
@@ -31,7 +31,6 @@ from costmodel.answers.explain import explain
 from costmodel.answers.positions import context_remark, require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.steps.step import StepCost
-from costmodel.answers.uncertainty import dominant_terms
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance, geometric
@@ -282,10 +281,8 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
     beyond = context_remark(setting.target, context)
     result = estimate(setting, a, batch=batch, context=context, plain=cell.plain(batch, context))
     spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(wanted.seed))
-    used = setting.overhead if a.draft_tokens else setting.plain_overhead
-    terms = dominant_terms(result.step, setting.device.constants.residual_ratio, used)[:2]
     row = {
-        "breakdown_s": Phases(**breakdown(result)),
+        "breakdown_s": phases(result),
         "tokens_per_step": a.tokens_per_step,
         "proposal_ratio": a.proposal_ratio,
         **point(result, spread),
@@ -293,7 +290,7 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
         "rule": a.rule or None,
         "remark": "; ".join(filter(None, (a.remark, beyond))),
         **drafting(a),
-        "dominant_uncertainty": named_terms(terms, setting.device, used),
+        "dominant_uncertainty": uncertain_terms(setting, result),
     }
     if wanted.whole is not None:
         prompt, output = wanted.whole

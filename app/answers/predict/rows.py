@@ -6,19 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.estimates import Interval, KnownAcceptance, Phases, UncertainTerm
 from app.answers.numbers import LOPSIDED, lopsided
-
-Interval = tuple[float, float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Phases(Row):
-    """Seconds of a step's phases."""
-
-    draft: Annotated[float, Column("Draft passes.", unit="s")]
-    verify: Annotated[float, Column("The target's pass over the drafts.", unit="s")]
-    overhead: Annotated[float, Column("Host and scheduler.", unit="s")]
-    hidden: Annotated[float | None, Column("What overlaps with other phases.", unit="s")] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +36,7 @@ class Prediction(Row):
     rule: Annotated[str | None, Column("How drafts are verified, where it loses quality.")]
     remark: Annotated[str, Column("What has to be said beside the numbers.")]
     dominant_uncertainty: Annotated[
-        Sequence[Mapping[str, Any]], Column("The widest terms of the interval, with sources.")
+        Sequence[UncertainTerm], Column("The widest terms of the interval, with sources.")
     ]
     topology: Annotated[str | None, Column("Kind of drafts that differ by step.")] = None
     shape: Annotated[Mapping[str, Any] | None, Column("Their policy.")] = None
@@ -117,7 +106,7 @@ class Predictions(Answer):
 
     name: ClassVar[str] = "predictions"
     unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs")
-    acceptance: Mapping[str, Any] | None
+    acceptance: KnownAcceptance | None
     predictions: Sequence[Prediction | MarkedCell]
     remarks: Sequence[str]
     roofs: Mapping[str, Any]

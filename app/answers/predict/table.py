@@ -4,7 +4,7 @@ from app.answers.predict.rows import ServedRow, ServedRows
 from app.questions.field import refuse
 from app.questions.predict import PredictQuestion
 from app.questions.record_files import read_records
-from simulator.closed_loop.table_rows import answer_rows
+from simulator.closed_loop.table_rows import RowAnswer, answer_rows
 
 _OF_ROWS = dict.fromkeys(
     (
@@ -35,15 +35,17 @@ def answer_table(question: PredictQuestion) -> ServedRows:
     answered = answer_rows(read_records(table), file=str(table), seed=question.seed)
     return ServedRows(
         inputs={"table": str(table), "seed": question.seed},
-        rows=[
-            ServedRow(
-                id=row.id,
-                ttft_ms=row.ttft_ms,
-                tpot_ms=row.tpot_ms,
-                ttft_ms_interval=row.ttft_ms_interval,
-                tpot_ms_interval=row.tpot_ms_interval,
-                reason=row.reason,
-            )
-            for row in answered
-        ],
+        rows=[served_row(row) for row in answered],
+    )
+
+
+def served_row(row: RowAnswer) -> ServedRow:
+    """A row of the table with its times."""
+    return ServedRow(
+        id=row.id,
+        ttft_ms=row.ttft_ms,
+        tpot_ms=row.tpot_ms,
+        ttft_ms_interval=row.ttft_ms_interval,
+        tpot_ms_interval=row.tpot_ms_interval,
+        reason=row.reason,
     )

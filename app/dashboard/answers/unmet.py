@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.answers.feasible import Change, change_words
-from app.answers.optimize import unmet_rows
+from app.answers.optimize.choices import unmet_rows
 from app.dashboard.answer import Row
 from app.dashboard.question import read_question
 from app.dashboard.state import State
 from app.dashboard.wording import as_words
+from app.render.json import jsonable
 from costmodel.optimizers.allowed import Unmet
 
 TITLE = "What does not hold"
@@ -51,4 +52,4 @@ def nearest(state: State, unmet: Unmet) -> Sequence[Change]:
 
 
 def _rows(state: State, unmet: Sequence[Unmet]) -> Sequence[Mapping[str, Any]]:
-    return unmet_rows(unmet, read_question(state).limits)
+    return [jsonable(row) for row in unmet_rows(unmet, read_question(state).limits)]

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     import pandas
     import plotly.graph_objects
 
-    from app.cli.output import Answered
-    from app.render.text import ShownTable
-
-ROWS: Mapping[str, tuple[str, ...]] = {
-    "optimize": ("choices", "alternatives", "unmet"),
-}
-"""Where the rows of a verb's object stand."""
-
 
 class Answer:
     """The answer to one question; in a notebook it shows as the tables that the command prints.
@@ -41,7 +33,7 @@ class Answer:
     under that key.
     """
 
-    def __init__(self, verb: str, answered: Answered | Typed) -> None:
+    def __init__(self, verb: str, answered: Typed) -> None:
         self.verb = verb
         self._answered = answered
 
@@ -56,8 +48,7 @@ class Answer:
         """The object that the verb's `--json` prints, as plain dictionaries, lists and numbers."""
         from app.render.json import SCHEMA
 
-        body = self._answered if isinstance(self._answered, Typed) else self._answered.body
-        return {"schema": SCHEMA, **jsonable(body)}
+        return {"schema": SCHEMA, **jsonable(self._answered)}
 
     def to_frame(self, part: str | None = None, *, all_columns: bool = False) -> pandas.DataFrame:
         """The rows of the answer, one column a number; intervals become two columns, `_low` and
@@ -77,7 +68,7 @@ class Answer:
             import pandas
 
             return pandas.read_parquet(self["out"])
-        if isinstance(self._answered, Typed) and part is None and not all_columns:
+        if part is None and not all_columns:
             return frame(wanted_rows(self._answered), wanted_columns(self._answered))
         return frame(self.rows(part), None)
 
@@ -91,13 +82,10 @@ class Answer:
             InputError: no such rows.
         """
         body = self.to_json()
-        if isinstance(self._answered, Typed) and part is None:
+        if part is None:
             return [dict(row) for row in jsonable(self._answered.own_rows)]
-        parts = (part,) if part is not None else ROWS.get(self.verb, ())
-        found = [row for key in parts for row in body.get(key) or ()]
-        if not all(isinstance(row, Mapping) for row in found) or (
-            part is not None and part not in body
-        ):
+        found = body.get(part) or []
+        if part not in body or not all(isinstance(row, Mapping) for row in found):
             lists = [key for key, value in body.items() if isinstance(value, list)]
             raise InputError(f"must be one of {', '.join(lists)}", key="part", value=part)
         return found
@@ -134,10 +122,7 @@ class Answer:
         Raises:
             InputError: the folder cannot be written.
         """
-        if isinstance(self._answered, Typed):
-            write_files(self._answered, Path(folder))
-        else:
-            self._answered.write(Path(folder))
+        write_files(self._answered, Path(folder))
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -149,16 +134,12 @@ class Answer:
     def _repr_html_(self) -> str:
         return "".join(_html(part) for part in self._parts())
 
-    def _parts(self) -> Sequence[ShownTable | Table | str]:
+    def _parts(self) -> Sequence[Table | str]:
         """The tables and sentences that the command prints."""
-        from app.render.text import shown_by
-
-        if isinstance(self._answered, Typed):
-            return list(self._answered.shown())
-        return shown_by(self._answered.show)
+        return list(self._answered.shown())
 
 
-def _html(part: ShownTable | Table | str) -> str:
+def _html(part: Table | str) -> str:
     """A line or a table for a notebook, which brings its own style."""
     if isinstance(part, str):
         return f"<p>{escape(part)}</p>"

@@ -21,7 +21,6 @@ from hardware_profiles.errors import InputError, RooftreeError
 
 if TYPE_CHECKING:
     from app.answers.answer import Answer
-    from app.cli.output import Answered
 
 
 @runtime_checkable
@@ -46,9 +45,7 @@ _OF_SCREENS = ("json", "quiet")  # options that say what is printed
 _numbers = count()
 
 
-def asked(
-    verb: str, arguments: Sequence[Option], options: Mapping[str, Option]
-) -> Answered | Answer:
+def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option]) -> Answer:
     """Ask a verb, without any output.
 
     Args:
@@ -78,7 +75,7 @@ def asked(
     if unnamed:
         raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
     try:
-        found: Answered | Answer = ask(VERBS[verb], values, silent=True)
+        found: Answer = ask(VERBS[verb], values, silent=True)
     except RooftreeError as error:
         error.key = _as_keyword(error.key, table)
         raise

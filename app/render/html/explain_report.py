@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from app.answers.breakeven.rows import BreakEvens
+from app.answers.pages import plots_available
 from app.answers.predict.rows import Predictions
 from app.render.charts.charts import Figure
 from app.render.charts.roofline_chart import break_even_figure, roofline_figure, step_bar_figure
-from app.render.html.page import figure_card, html_page, html_table, plots_available, write_page
+from app.render.html.page import figure_card, html_page, html_table, write_page
 from app.render.json import jsonable
 
 Json = Mapping[str, Any]

@@ -8,41 +8,49 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from app.answers.answer import Table, read_row
+from app.answers.optimize.counted_words import CAPTION as COUNTED
+from app.answers.optimize.counted_words import counted_lines, counted_table
+from app.answers.optimize.neighbour_words import CAPTION as BESIDE
+from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
+from app.answers.optimize.rows import Cell, Counters
 from app.render.charts.charts import digits
-from app.render.html.counted_words import CAPTION, HEADS, counted_lines, counted_rows
-from app.render.html.neighbour_words import CAPTION as BESIDE
-from app.render.html.neighbour_words import HEADS as COLUMNS
-from app.render.html.neighbour_words import neighbour_lines, neighbour_rows
 from app.render.html.page import html_table
+from app.render.text import drawn
 
 Json = Mapping[str, Any]
 
 
 def counters_section(answer: Json) -> str:
     """Whether to change what runs, and what to measure next; empty where no counters were given."""
-    counters = answer.get("counters")
-    if not counters:
+    if not answer.get("counters"):
         return ""
+    counters: Counters = read_row(Counters, answer["counters"])
     lines = "".join(f"<li>{escape(line)}</li>" for line in counted_lines(counters))
-    rows = [[escape(cell) for cell in row] for row in counted_rows(counters)]
     return (
-        f'<section class="card"><h2>What runs now</h2><ul>{lines}</ul>{html_table(HEADS, rows)}'
-        f"<p>{escape(CAPTION)}.</p></section>"
+        f'<section class="card"><h2>What runs now</h2><ul>{lines}</ul>'
+        f"{_drawn(counted_table(counters))}<p>{escape(COUNTED)}.</p></section>"
     )
 
 
 def neighbours_section(answer: Json) -> str:
     """What stands beside each choice, and why it loses; empty for an answer that does not say."""
-    cells = answer.get("cells") or ()
-    rows = [[escape(cell) for cell in row] for row in neighbour_rows(cells)]
-    if not rows:
+    cells: list[Cell] = [
+        read_row(Cell, cell) for cell in answer.get("cells") or () if cell.get("neighbours")
+    ]
+    if not cells:
         return ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in neighbour_lines(cells))
     return (
         '<section class="card"><h2>Why not its'
-        f" neighbours</h2><p>{escape(BESIDE)}.</p>{html_table(COLUMNS, rows)}<details><summary>In"
-        f" words</summary><ul>{lines}</ul></details></section>"
+        f" neighbours</h2><p>{escape(BESIDE)}.</p>{_drawn(neighbour_table(cells))}<details>"
+        f"<summary>In words</summary><ul>{lines}</ul></details></section>"
     )
+
+
+def _drawn(table: Table) -> str:
+    words = drawn(table)
+    return html_table(words.heads, [[escape(cell) for cell in row] for row in words.cells])
 
 
 def shared_schedules(answer: Json) -> str:

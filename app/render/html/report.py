@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from app.answers.answer import Answer
+from app.answers.pages import plots_available
 from app.render.charts import charts
 from app.render.charts.charts import contexts, digits, interval_words, rows
 from app.render.html.optimize_sections import (
@@ -22,6 +24,7 @@ from app.render.html.optimize_sections import (
     shared_schedules,
 )
 from app.render.html.page import html_page, whole_answer, write_page
+from app.render.json import jsonable
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
@@ -41,6 +44,17 @@ def write_report(answer: Json, path: Path) -> None:
         InputError: not an answer of `optimize`, plotly is missing, or the place cannot be written.
     """
     write_page(report_page(answer), path)
+
+
+def write_pages(answer: Answer, folder: Path) -> None:
+    """Write report.html beside an answer of `optimize`, where it can be drawn.
+
+    Args:
+        answer: of one model, device and engine.
+        folder: of its files.
+    """
+    if plots_available():
+        write_report(jsonable(answer), folder / "report.html")
 
 
 def report_page(answer: Json) -> str:
@@ -389,6 +403,7 @@ def _origin(answer: Json) -> str:
     inputs = "".join(
         f"<dt>{escape(str(key))}</dt><dd>{escape(json.dumps(value, ensure_ascii=False))}</dd>"
         for key, value in (answer.get("inputs") or {}).items()
+        if value is not None
     )
     return (
         '<section class="card"><h2>Where the numbers come from</h2>'

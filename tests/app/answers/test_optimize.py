@@ -1,11 +1,16 @@
 """JSON objects hold what the records they were made from hold, and nothing that JSON cannot."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from app.answers import optimize as answers
+from app.answers.optimize import choices
+from app.answers.optimize.choices import path_acceptance
+from app.answers.optimize.drafts import recommended
+from app.render.json import jsonable
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.recommend import recommend
@@ -33,17 +38,19 @@ def found(files):
 
 @pytest.fixture(scope="module")
 def answer(found):
-    return answers.recommendation(found, {"model": "m"}, {"vllm": ["a"]})
+    return jsonable(recommended(found, {"model": "m"}, folder=Path("out")))
 
 
 def test_the_whole_answer_is_json(answer):
     assert json.loads(json.dumps(answer, allow_nan=False)) == json.loads(json.dumps(answer))
-    assert answer["inputs"] == {"model": "m"} and answer["exports"] == {"vllm": ["a"]}
+    assert answer["inputs"] == {"model": "m"} and "out/vllm/" in str(answer["exports"]["vllm"])
 
 
 def test_every_choice_is_its_record(found, answer):
     written = [
-        answers.choice(picked, found) for ranked in found.optimum.ranked for picked in ranked
+        jsonable(choices.choice(picked, found))
+        for ranked in found.optimum.ranked
+        for picked in ranked
     ]
     assert sorted(map(str, written)) == sorted(map(str, answer["choices"] + answer["alternatives"]))
     for ranked, choice in zip(found.optimum.ranked, answer["choices"], strict=True):
@@ -83,19 +90,16 @@ def test_no_chain_no_schedule(files):
         tree_sizes=[],
         limits=Limits(tpot_s=1e3),
     )
-    without = answers.recommendation(
-        type(none)(
-            question=none.question,
-            sources=none.sources,
-            contenders=none.contenders,
-            optimum=type(none.optimum)(
-                ranked=none.optimum.ranked, schedules=[], dropped_batches=[2]
+    without = recommended(
+        replace(
+            none,
+            optimum=replace(
+                none.optimum, schedules=[], dropped_batches=[2], by_topology=(), unmet=()
             ),
         ),
         {},
-        {},
     )
-    assert (without["schedule"], without["schedule_loss_ratio"], without["dropped_batches"]) == (
+    assert (without.schedule, without.schedule_loss_ratio, without.dropped_batches) == (
         [],
         0.0,
         [2],
@@ -114,12 +118,6 @@ def test_provenance_tells_measured_from_carried_over(found, answer):
         for term in told["dominant_uncertainty"]:
             assert term["kind"] in ("measured", "assumed", "datasheet") and term["source"]
         assert len(ratios) == 2 and ratios == sorted(ratios, reverse=True) and ratios[-1] >= 0
-
-
-def test_a_trace_without_a_file_is_a_stated_rate(found):
-    best = found.winners[0]
-    told = answers.provenance(best.contender.setting, best.result, None)
-    assert told["acceptance"] == {"source": "stated rate"}
 
 
 def test_exit_layers_belong_to_early_exit_alone(found):
@@ -156,7 +154,7 @@ def test_curves_are_replays(files, answer):
 @pytest.mark.parametrize("shape", [chain_tree(3), Tree.from_paths([(0,), (1,), (0, 0), (0, 2)])])
 def test_shares_of_a_trees_tokens_add_up_to_its_replay(files, shape):
     trace = read_acceptance(files.ranks)
-    shares = answers.path_acceptance(trace, shape)
+    shares = path_acceptance(trace, shape)
     assert len(shares) == shape.draft_tokens and all(0 <= share <= 1 for share in shares)
     for node in range(1, shape.nodes):
         parent = shape.parents[node]
@@ -167,4 +165,4 @@ def test_shares_of_a_trees_tokens_add_up_to_its_replay(files, shape):
 
 def test_a_tree_is_read_back_from_its_json():
     shape = Tree.from_paths([(0,), (1,), (1, 0)])
-    assert Tree.from_json(json.loads(json.dumps(answers.tree(shape)))) == shape
+    assert Tree.from_json(json.loads(json.dumps(shape.to_json()))) == shape

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.answers.feasible import change_words
-from app.answers.optimize import cell, ranked, schedule_rows, unmet_rows
+from app.answers.optimize.choices import cell, ranked, schedule_rows, unmet_rows
 from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, Row, lower, options, scenario
 from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.answers.run.engines import alone, archive, scheduled
@@ -29,6 +29,7 @@ from app.dashboard.state import State, command, with_values
 from app.dashboard.wording import as_words
 from app.render.charts import charts
 from app.render.html.report import across_batches, headline
+from app.render.json import jsonable
 from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import explain
 from costmodel.optimizers.allowed import NothingAllowedError, Unmet
@@ -71,14 +72,14 @@ def answer_run(state: State) -> PageAnswer:
         here = _among(state, [state.batch])
     except NothingAllowedError as error:
         return _impossible(state, error.unmet)
-    mine = ranked(here)
+    mine = jsonable(ranked(here))
     choice = here.winners[0]
     one, written = alone(here, state)
     return PageAnswer(
         headline=headline(mine),
         command=_command(state),
         engines=one,
-        numbers=_numbers(cell(here.optimum.cells[0], here), mine["choices"][0]),
+        numbers=_numbers(jsonable(cell(here.optimum.cells[0], here)), mine["choices"][0]),
         cards=_cards(mine),
         tables=[
             ("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])
@@ -93,7 +94,7 @@ def _impossible(state: State, unmet: Sequence[Unmet]) -> PageAnswer:
     """The answer where nothing is allowed at the state's batch: what would hold, and later the
     batches that do.
     """
-    (row,) = unmet_rows(unmet, read_question(state).limits)
+    (row,) = map(jsonable, unmet_rows(unmet, read_question(state).limits))
     nearest = ", ".join(map(change_words, row["nearest"]))
     return PageAnswer(
         headline=(
@@ -113,7 +114,7 @@ def _other_batches(state: State, here: Sequence[Unmet]) -> DeferredAnswer:
     except NothingAllowedError as error:
         found, unmet = None, error.unmet
     else:
-        found, unmet = ranked(everywhere), everywhere.optimum.unmet
+        found, unmet = jsonable(ranked(everywhere)), everywhere.optimum.unmet
     others = [each for each in unmet if each.batch != state.batch]
     return DeferredAnswer(
         notes=(
@@ -129,7 +130,7 @@ def _rest(here: Recommendation, state: State) -> DeferredAnswer:
     devices.
     """
     everywhere = _usual(state)
-    body = ranked(everywhere)
+    body = jsonable(ranked(everywhere))
     engines, written = scheduled(here, everywhere, state)
     rows, note, changes = cheapest(here, state)
     tables: list[tuple[str, Sequence[Row]]] = [
@@ -305,7 +306,7 @@ def _by_batch(here: Recommendation, everywhere: Recommendation, body: dict[str, 
     """
     mine = here.winners[0].contender.source
     schedule: Sequence[Sequence[int]] = next(
-        (each["schedule"] for each in schedule_rows(everywhere, source=mine)), []
+        (each.schedule for each in schedule_rows(everywhere, source=mine)), []
     )
     text = across_batches({**body, "schedule": schedule})
     return (

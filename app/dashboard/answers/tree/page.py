@@ -7,7 +7,7 @@ Leaves out trees that change with every step.
 import json
 from functools import lru_cache
 
-from app.answers.optimize import path_acceptance
+from app.answers.optimize.choices import path_acceptance
 from app.dashboard.answer import (
     Card,
     DeferredAnswer,

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.answers.optimize import table_rows
+from app.answers.predict.table import served_row
+from app.render.json import jsonable
 from simulator.closed_loop.table_rows import RowAnswer
 
 ROWS = [
@@ -151,7 +152,7 @@ def test_without_a_table_a_model_is_needed(rooftree):
 
 
 def test_answers_become_json_rows():
-    rows = table_rows([RowAnswer(id="x", reason="no")])
+    rows = [jsonable(served_row(RowAnswer(id="x", reason="no")))]
     assert rows == [
         {
             "id": "x",

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.answers.optimize import path_acceptance
+from app.answers.optimize.choices import path_acceptance
 from app.render.charts import charts
 from app.render.html import page
 from app.render.html.report import (

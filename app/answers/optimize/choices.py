@@ -1,0 +1,340 @@
+"""How does a recommendation become the rows of an answer?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.answers.cells import MarkedCell
+from app.answers.drafting import drafting
+from app.answers.estimates import acceptance, pair, phases, point, provenance
+from app.answers.feasible import nearest_changes
+from app.answers.optimize.rows import (
+    Carried,
+    Cell,
+    Choice,
+    ContextLoss,
+    ContextSchedule,
+    Drafter,
+    Emission,
+    Neighbour,
+    Placed,
+    RecordingLength,
+    SharedSchedule,
+    Tie,
+    TopologyBest,
+)
+from costmodel.answers.estimate import Setting
+from costmodel.answers.positions import context_remark
+from costmodel.answers.uncertainty import interval
+from costmodel.answers.workload import Limits
+from costmodel.configuration import DecodingConfiguration
+from costmodel.draft_shape import shape_of
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers import neighbours, search
+from costmodel.optimizers.allowed import Unmet, meets
+from costmodel.optimizers.context_schedules import context_schedules
+from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.margins import recorded, tied
+from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.trees.trace_trie import build_trie
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked:
+    """What charts and the headline read of a recommendation.
+
+    Attributes:
+        choices: the fastest at every batch and context.
+        alternatives: of every other drafter the best there.
+        drafters: that competed.
+        curves: tokens per step of everything compared.
+    """
+
+    choices: Sequence[Choice]
+    alternatives: Sequence[Choice]
+    drafters: Sequence[Drafter]
+    curves: Sequence[Emission]
+
+
+def ranked(answer: Recommendation) -> Ranked:
+    """The choices of a recommendation, their drafters, and tokens per step."""
+    return Ranked(
+        choices=[choice(best, answer) for best, *_ in answer.optimum.ranked],
+        alternatives=[choice(o, answer) for _, *others in answer.optimum.ranked for o in others],
+        drafters=[drafter(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
+        curves=curves(answer),
+    )
+
+
+def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[ContextSchedule]:
+    """The schedules of a recommendation.
+
+    Args:
+        answer: what was found.
+        source: of one drafter, by its index; None: of all.
+    """
+    return [
+        ContextSchedule(
+            drafter=answer.names[s.source],
+            method=s.method,
+            context=s.context,
+            schedule=s.schedule.ranges,
+            schedule_loss_ratio=s.schedule.loss_ratio,
+            schedule_worst_loss_ratio=s.schedule.worst_loss_ratio,
+            configuration=s.configuration.to_json(),
+        )
+        for s in answer.optimum.schedules
+        if source is None or s.source == source
+    ]
+
+
+def shared_schedules(answer: Recommendation) -> list[SharedSchedule]:
+    """One schedule for all contexts a drafter; empty where one context was asked about."""
+    return [
+        SharedSchedule(
+            drafter=answer.names[shared.source],
+            method=shared.configuration.method,
+            schedule=shared.schedule.ranges,
+            schedule_loss_ratio=shared.schedule.loss_ratio,
+            contexts=[
+                ContextLoss(context=context, loss_ratio=lost, own_schedule_loss_ratio=own)
+                for context, (lost, own) in shared.losses.items()
+            ],
+            configuration=shared.configuration.to_json(),
+        )
+        for shared in context_schedules(answer.contenders, answer.optimum)
+    ]
+
+
+def choice(picked: search.Choice, answer: Recommendation) -> Choice:
+    """One ranked configuration."""
+    a, result, where = picked.acceptance, picked.result, picked.configuration.deployment
+    setting = picked.contender.setting
+    beyond = context_remark(setting.target, picked.context)
+    varying = {"topology": picked.topology, **drafting(a)}
+    return Choice(
+        model=where.model,
+        device=where.device,
+        engine=where.engine,
+        batch=picked.batch,
+        context=picked.context,
+        drafter=answer.names[picked.contender.source],
+        method=picked.contender.method,
+        draft=str(shape_of(a)),
+        draft_tokens=a.draft_tokens,
+        tree=a.tree.to_json() if a.tree is not None else None,
+        tree_source=a.tree_source or None,
+        **varying,
+        tokens_per_step=a.tokens_per_step,
+        proposal_ratio=a.proposal_ratio,
+        rule=a.rule or None,
+        remark="; ".join(filter(None, (a.remark, beyond))),
+        exit_layers=picked.configuration.exit_layers,
+        **point(result, picked.intervals),
+        limit=str(result.step.limit),
+        breakdown_s=phases(result),
+        provenance=provenance(setting, result, answer.source(picked)),
+        configuration=answer.configuration(picked).to_json(),
+    )
+
+
+def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[MarkedCell]:
+    """Batches and contexts at which nothing is allowed, each with the nearest changes that were
+    tried and do.
+    """
+    return [_unmet_row(one, limits) for one in unmet]
+
+
+def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
+    configuration = unmet.contender.configuration
+    free = limits == Limits()
+    tried = (
+        [unmet.acceptance] if free or unmet.misses == "limits" else list(unmet.contender.candidates)
+    )
+
+    def holds(_: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
+        return any(meets(at, a, limits, batch=batch, context=context) for a in tried)
+
+    nearest = nearest_changes(
+        configuration, unmet.acceptance, batch=unmet.batch, context=unmet.context, holds=holds
+    )
+    where = configuration.deployment
+    return MarkedCell(
+        model=where.model,
+        device=where.device,
+        engine=where.engine,
+        batch=unmet.batch,
+        context=unmet.context,
+        misses=unmet.misses,
+        reason=unmet.reason,
+        nearest=[dict(change) for change in nearest],
+    )
+
+
+def cell(
+    here: search.Cell, answer: Recommendation, around: neighbours.Neighbourhood | None = None
+) -> Cell:
+    """Who wins at one batch and context over all drafters, who comes next, and what that one loses.
+
+    Args:
+        here: winner and runner-up.
+        answer: what was found.
+        around: what stands beside the winner; None leaves it out.
+    """
+    trace = answer.source(here.winner).positions
+    given = (here.winner, answer.optimum, answer.contenders)
+    tie = tied(*given)
+    length = recorded(*given, trace.positions) if trace is not None else None
+    where = answer.question.deployment
+    beside = () if around is None else around.neighbours
+    return Cell(
+        model=where.model,
+        device=where.device,
+        engine=where.engine,
+        batch=here.winner.batch,
+        context=here.winner.context,
+        winner=_placed(here.winner, answer),
+        runner_up=None if here.runner_up is None else _placed(here.runner_up, answer),
+        lost_ratio=here.lost_ratio,
+        tie=None
+        if tie is None
+        else Tie(
+            draft=str(shape_of(tie.acceptance)),
+            topology=tie.acceptance.topology,
+            draft_tokens=tie.acceptance.draft_tokens,
+            lost_ratio=tie.lost_ratio,
+        ),
+        recorded=None
+        if length is None
+        else RecordingLength(
+            tokens=length.tokens,
+            loss_ratio=length.loss_ratio,
+            enough=length.enough,
+            enough_tokens=length.enough_tokens,
+        ),
+        neighbours=[_neighbour(one, answer.names) for one in beside],
+        carried=[]
+        if around is None
+        else [Carried(batch=at.batch, lost_ratio=at.lost_ratio) for at in around.carried],
+        longest_compared=not any(one.kind == "longer" for one in beside),
+    )
+
+
+def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
+    plain, numbers = picked.topology == "off", point(picked.result, picked.intervals)
+    a = picked.acceptance
+    return Placed(
+        drafter=None if plain else answer.names[picked.contender.source],
+        method="plain-decoding" if plain else picked.contender.method,
+        topology=picked.topology,
+        draft=str(shape_of(a)),
+        draft_tokens=a.draft_tokens,
+        tokens_per_step=a.tokens_per_step,
+        tokens_per_s=numbers["tokens_per_s"],
+        tokens_per_s_interval=numbers["tokens_per_s_interval"],
+        speedup=numbers["speedup"],
+        speedup_interval=numbers["speedup_interval"],
+        acceptance=None if plain else acceptance(answer.source(picked), [a]),
+    )
+
+
+def _neighbour(beside: neighbours.Neighbour, names: Sequence[str]) -> Neighbour:
+    a = beside.acceptance
+    return Neighbour(
+        kind=beside.kind,
+        drafter=None if a.draft_tokens == 0 else names[beside.source],
+        topology=a.topology,
+        draft=str(shape_of(a)),
+        draft_tokens=a.draft_tokens,
+        tokens_per_step=a.tokens_per_step,
+        tokens_per_s=None if beside.barred else beside.tokens_per_s,
+        lost_ratio=beside.lost_ratio,
+        lost_by=dict(beside.terms),
+        barred=beside.barred or None,
+    )
+
+
+def drafter(source: Source, name: str) -> Drafter:
+    """A drafter that competed; facts of a recording are None without one."""
+    trace = source.trace
+    recorded_as = None if trace is None else trace.provenance
+    return Drafter(
+        name=name,
+        method=source.method,
+        model=source.model,
+        borrowed=source.borrowed,
+        acceptance=acceptance(source),
+        file=None if trace is None else str(source.path),
+        recorded_drafter=None if recorded_as is None else recorded_as.drafter,
+        sampling=None if recorded_as is None else dict(recorded_as.sampling),
+        dataset=None if recorded_as is None else recorded_as.dataset,
+        requests=None if trace is None else trace.requests,
+        tokens=None if trace is None else int(trace.positions),
+        level=None if trace is None else trace.level,
+    )
+
+
+def topology_rows(answer: Recommendation) -> list[TopologyBest]:
+    """The fastest of every topology at every batch and context, and which of them wins."""
+    return [
+        TopologyBest(
+            batch=best.batch,
+            context=best.context,
+            drafter=answer.names[best.source],
+            method=best.method,
+            draft_tokens=best.acceptance.draft_tokens,
+            draft=str(shape_of(best.acceptance)),
+            tokens_per_step=best.acceptance.tokens_per_step,
+            tokens_per_s=best.tokens_per_s,
+            speedup=best.speedup,
+            wins=best.wins,
+            **{"topology": best.acceptance.topology, **drafting(best.acceptance)},
+        )
+        for best in answer.optimum.by_topology
+    ]
+
+
+def curves(answer: Recommendation) -> list[Emission]:
+    """Tokens per step of every configuration compared."""
+    chosen = {id(picked.acceptance) for picks in answer.optimum.ranked for picked in picks}
+    return [
+        Emission(
+            method=contender.method,
+            drafter=answer.names[contender.source],
+            draft=str(shape_of(a)),
+            draft_tokens=a.draft_tokens,
+            topology=a.topology,
+            tokens_per_step=a.tokens_per_step,
+            interval=pair(interval(a.samples)) if a.samples.size else None,
+            path_acceptance=_path_acceptance(a, answer.sources[contender.source])
+            if id(a) in chosen
+            else None,
+        )
+        for contender in answer.contenders
+        for a in contender.candidates
+    ]
+
+
+def _path_acceptance(a: Acceptance, source: Source) -> list[float] | None:
+    """What the nodes of a tree keep; None without one or without recorded positions."""
+    if a.tree is None or source.positions is None:
+        return None
+    return path_acceptance(source.positions, a.tree)
+
+
+def path_acceptance(trace: AcceptanceTrace, shape: Tree) -> list[float]:
+    """Share of a replay's steps that each draft token of a tree is kept in, in node order.
+
+    A token that the end of the text cuts off does not count, so 1 + the sum is the tree's tokens
+    per step.
+
+    Args:
+        trace: level 2 or more.
+        shape: the tree that is replayed.
+    """
+    trie = build_trie(trace, shape.depth - 1)
+    nodes = trie.chosen(shape)
+    shares = trie.frequencies(nodes)[nodes] / max(trie.steps(nodes), 1)
+    by_path = dict(zip(trie.tree(nodes).paths(), shares.tolist(), strict=True))
+    return [round(by_path.get(path, 0.0), 5) for path in shape.paths()]

@@ -1,0 +1,153 @@
+"""What do an engine's counters say of its draft length, for `optimize --metrics`?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.answers.optimize.rows import (
+    CountedInUse,
+    CountedLength,
+    CountedVerdict,
+    Counters,
+    NextRun,
+)
+from costmodel.answers.workload import Limits
+from costmodel.optimizers.candidates.static_candidates import CHAIN_LENGTHS, NGRAM_LENGTHS
+from costmodel.optimizers.counted import next_run
+from costmodel.optimizers.counted.lengths import KnownLength, known_lengths
+from costmodel.optimizers.counted.verdict import TOLERANCE_RATIO, Verdict, verdicts
+from costmodel.optimizers.recommend import Recommendation
+from traces.importers.engines.running import Running
+
+FURTHER = 4  # lengths beyond the one in use that are judged at least
+
+
+def counted_answer(answer: Recommendation, running: Running, limits: Limits, seed: int) -> Counters:
+    """Whether what runs should be changed, whether counts suffice to say so, and what to measure
+    next.
+
+    Args:
+        answer: whose first drafter is that of the counters.
+        running: what the engine ran.
+        limits: latency limits.
+        seed: of the draws.
+    """
+    contender, source = answer.contenders[0], answer.sources[0]
+    assert source.rates is not None
+    used = running.draft_tokens or source.rates.measured or len(source.rates.by_depth)
+    usual = NGRAM_LENGTHS if source.entry.may_propose_nothing else CHAIN_LENGTHS
+    generator = np.random.default_rng(seed)
+    lengths = known_lengths(
+        source.entry,
+        source.rates,
+        running.summary,
+        longest=max(*usual, used + FURTHER),
+        generator=generator,
+    )
+    in_use = used if running.mean_draft_tokens is None else max(round(running.mean_draft_tokens), 1)
+    grid = sorted({cell.winner.batch for cell in answer.optimum.cells})
+    contexts = sorted({cell.winner.context for cell in answer.optimum.cells})
+    now = None if running.batch is None else max(round(running.batch), 1)
+    judged = verdicts(
+        contender,
+        source,
+        lengths,
+        in_use,
+        batches=sorted({*grid, *([] if now is None else [now])}),
+        contexts=contexts,
+        limits=limits,
+        generator=generator,
+    )
+    matter = [v for v in judged if now is None or v.batch == now] or judged
+    return Counters(
+        engine=running.engine,
+        scrapes=list(running.files),
+        model=running.trace.provenance.model,
+        method=source.method,
+        in_use=_in_use(running, lengths[used], in_use, matter),
+        lengths=[_length(length) for length in lengths],
+        verdicts=[_verdict(verdict, now) for verdict in judged],
+        suffices=all(verdict.suffices for verdict in judged),
+        suffices_now=all(verdict.suffices for verdict in matter),
+        tolerance_ratio=TOLERANCE_RATIO,
+        next=[
+            _next(run)
+            for run in next_run.next_runs(
+                source.entry, source.rates, running.summary, lengths, matter
+            )
+        ],
+        notes=running.trace.provenance.notes,
+    )
+
+
+def _in_use(
+    running: Running, known: KnownLength, compared: int, matter: Sequence[Verdict]
+) -> CountedInUse:
+    """What runs now, as counted, and what is predicted for it where it runs."""
+    at = matter[0] if len({verdict.batch for verdict in matter}) == 1 else None
+    predicted = at.in_use_tokens_per_s if at is not None else 0.0
+    return CountedInUse(
+        draft_tokens=running.draft_tokens,
+        mean_draft_tokens=running.mean_draft_tokens,
+        mixed=running.is_mixed,
+        compared_draft_tokens=compared,
+        steps=running.summary.drafts,
+        accepted_tokens=running.summary.accepted_tokens,
+        tokens_per_step=known.tokens_per_step,
+        tokens_per_step_interval=known.interval,
+        proposal_ratio=running.proposal_ratio,
+        batch=running.batch,
+        batch_from=running.batch_from or None,
+        prompt_tokens=running.prompt_tokens,
+        output_tokens=running.output_tokens,
+        tpot_s=running.tpot_s,
+        predicted_tpot_s=at.batch / predicted if at is not None and predicted else None,
+    )
+
+
+def _length(known: KnownLength) -> CountedLength:
+    return CountedLength(
+        draft_tokens=known.draft_tokens,
+        how=known.how,
+        tokens_per_step=known.tokens_per_step,
+        tokens_per_step_interval=known.interval,
+        least_tokens_per_step=known.least,
+        most_tokens_per_step=known.most,
+    )
+
+
+def _verdict(verdict: Verdict, now: int | None) -> CountedVerdict:
+    finite = np.isfinite(verdict.gain_ratio)
+    return CountedVerdict(
+        batch=verdict.batch,
+        context=verdict.context,
+        answer=verdict.answer,
+        suffices=verdict.suffices,
+        in_use_draft_tokens=verdict.in_use,
+        in_use_tokens_per_s=verdict.in_use_tokens_per_s or None,
+        best_draft_tokens=verdict.best,
+        best_tokens_per_s=verdict.best_tokens_per_s,
+        gain_ratio=verdict.gain_ratio if finite else None,
+        gain_ratio_interval=verdict.gain_interval if finite else None,
+        gain_ratio_interval_of_counts=verdict.gain_interval_of_counts if finite else None,
+        faster_probability=verdict.faster_probability,
+        counts_loss_ratio=verdict.counts_loss_ratio,
+        unknown_draft_tokens=verdict.unknown,
+        unknown_gain_ratio=verdict.unknown_gain_ratio,
+        law_best_draft_tokens=verdict.law_best,
+        law_gain_ratio=verdict.law_gain_ratio,
+        runs_now=verdict.batch == now,
+    )
+
+
+def _next(run: next_run.NextRun) -> NextRun:
+    return NextRun(
+        draft_tokens=run.draft_tokens,
+        steps=run.steps,
+        batch=run.batch,
+        context=run.context,
+        reason=run.reason,
+        could_gain_ratio=run.could_gain_ratio,
+        law_gain_ratio=run.law_gain_ratio,
+        interval_ratio=run.interval_ratio,
+    )

@@ -1,0 +1,309 @@
+"""Which drafter, draft length, tree and batch? The search of `optimize` where nothing else is asked."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.answers.answer import Answer
+from app.answers.cells import LISTED, MarkedCell, cells_of, names_of, runnable
+from app.answers.deployables import deployables, file_paths
+from app.answers.optimize.choices import (
+    cell,
+    ranked,
+    schedule_rows,
+    shared_schedules,
+    topology_rows,
+    unmet_rows,
+)
+from app.answers.optimize.counted import counted_answer
+from app.answers.optimize.recommended import Recommended, together
+from app.answers.optimize.rows import Counters
+from app.answers.progress import progress_line
+from app.questions.field import inputs_of
+from app.questions.groups import DraftingOptions, StoredOptions, values_in
+from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
+from app.questions.places import is_object
+from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
+from app.questions.resolve.asked import asked
+from app.questions.resolve.configurations import named_shapes
+from app.questions.resolve.counters import counters_source, running_engine, scrapes
+from app.questions.resolve.unnamed import beside_own, unnamed
+from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
+from costmodel.answers.workload import Limits
+from costmodel.configuration import DecodingConfiguration
+from costmodel.draft_shape import DraftShape, read_stop
+from costmodel.method import Stop
+from costmodel.optimizers.allowed import NothingAllowedError
+from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.neighbours import neighbourhoods
+from costmodel.optimizers.recommend import Recommendation, recommend
+from traces.importers.engines.running import Running
+
+ModelCell = Mapping[str, str]  # names of its model, device and engine, where they are stated
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Grid:
+    """What every cell is searched over.
+
+    Attributes:
+        batches: requests that decode together.
+        contexts: cached tokens per request.
+        lengths: draft lengths; None for the usual ones of each drafter.
+        trees: draft tokens of trees.
+        stop: the rule that ends drafts.
+        shapes: the only shapes that are compared; None where they are left open.
+        limits: latency limits.
+        running: what an engine ran, where its counters are stated.
+        scraped: files of these counters.
+    """
+
+    batches: Sequence[int]
+    contexts: Sequence[int]
+    lengths: Sequence[int] | None
+    trees: Sequence[int]
+    stop: Stop | None
+    shapes: Sequence[DraftShape] | None
+    limits: Limits
+    running: Running | None
+    scraped: Sequence[Path]
+
+
+def search_drafts(question: OptimizeQuestion) -> Answer:
+    """Search drafters, draft lengths, trees and batches of every model, device and engine.
+
+    Raises:
+        InputError: a value that makes no sense, or a cell that cannot be answered.
+    """
+    grid = _grid(question)
+    cells = cells_of(question.values)
+    searches, unmet = _searched(question, cells, grid)
+    inputs = _inputs(question, searches, grid.scraped)
+    folder = question.out if question.out is None or not is_object(question.out) else None
+    several = len(cells) > 1
+    answers = {}
+    for search in searches:
+        names, running = _names(search), grid.running
+        name = _folder_name(names) if several else ""
+        answers[name] = recommended(
+            search,
+            {**inputs, **names},
+            unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
+            folder=None if folder is None else folder / name,
+            counters=None
+            if running is None
+            else counted_answer(search, running, grid.limits, question.seed),
+        )
+    if several or not answers:
+        return together(inputs, answers, unmet, folder)
+    return answers[""]
+
+
+def draft_shapes(question: OptimizeQuestion, *others: str) -> list[DraftShape] | None:
+    """The only shapes that are compared; None where options leave them open.
+
+    Args:
+        question: whose `--shape` is read.
+        others: further fields that say what is drafted, which do not go with it.
+    """
+    stated = {f"--{name.replace('_', '-')}": getattr(question, name) for name in others}
+    trees = "" if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
+    return named_shapes(question.shape, {**stated, "--tree-nodes": trees})
+
+
+def _grid(question: OptimizeQuestion) -> _Grid:
+    contexts = whole_numbers(question.context, "--context", least=0)
+    lengths = draft_lengths(question.draft_tokens, least=1)
+    limits = Limits(
+        ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
+        tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
+    )
+    scraped = scrapes(question.metrics, question.after)
+    sizes = whole_numbers(question.tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
+    return _Grid(
+        batches=whole_numbers(question.batch, "--batch", least=1),
+        contexts=contexts,
+        lengths=lengths,
+        trees=[size for size in sizes if size],
+        stop=read_stop(question.stop, key="--stop") if question.stop else None,
+        shapes=draft_shapes(question, "draft_tokens", "stop"),
+        limits=limits,
+        running=running_engine(scraped, question.model) if scraped else None,
+        scraped=scraped,
+    )
+
+
+def _searched(
+    question: OptimizeQuestion, cells: Sequence[ModelCell], grid: _Grid
+) -> tuple[list[Recommendation], list[MarkedCell]]:
+    """What is found of every cell that has an answer, and a row for every batch and context that
+    has none.
+    """
+    configured = _configured(question, grid)
+
+    def search(here: ModelCell) -> Recommendation | NothingAllowedError:
+        configuration, sources = configured(here)
+        try:
+            return recommend(
+                configuration,
+                sources,
+                batches=grid.batches,
+                contexts=grid.contexts,
+                draft_tokens=grid.lengths,
+                tree_sizes=grid.trees,
+                stop=grid.stop,
+                shapes=grid.shapes,
+                limits=grid.limits,
+                drop_unfit=question.batch == DEFAULT_BATCHES,
+                seed=question.seed,
+                match_rate=question.match_rate,
+                progress=progress,
+            )
+        except NothingAllowedError as error:
+            return error
+
+    searches: list[Recommendation] = []
+    unmet: list[MarkedCell] = []
+    with progress_line(question.quiet) as progress:
+        for here, made in runnable(cells, search):
+            if isinstance(made, str):
+                unmet += [
+                    MarkedCell(
+                        model=here.get("model", ""),
+                        device=here["device"],
+                        engine=here["engine"],
+                        batch=b,
+                        context=c,
+                        reason=made,
+                    )
+                    for c in grid.contexts
+                    for b in grid.batches
+                ]
+            elif isinstance(made, NothingAllowedError):
+                unmet += unmet_rows(made.unmet, grid.limits)
+            else:
+                searches.append(made)
+                unmet += unmet_rows(made.optimum.unmet, grid.limits)
+    return searches, unmet
+
+
+def _configured(
+    question: OptimizeQuestion, grid: _Grid
+) -> Callable[[ModelCell], tuple[DecodingConfiguration, list[Source]]]:
+    """What makes the configuration of a cell and the drafters that compete in it."""
+    running, method = grid.running, question.method
+    counted = None
+    if running is not None:
+        slug = method_slug(method, "--method")
+        counted = counters_source(running, slug, question.match_rate, grid.lengths or ())
+        method = ""
+    options = {
+        **values_in(StoredOptions, question),
+        **values_in(DraftingOptions, question),
+        **{name: getattr(question, name) for name in ("method", "pp", "ep", "dp", "fidelity")},
+    }
+    recorded = (
+        bool(question.stop)
+        or any(shape.needs_recording for shape in grid.shapes or ())
+        or question.tree_nodes not in (DEFAULT_TREES, "0")
+    )
+
+    def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
+        configuration = asked(None, {**options, "model": "", **here})
+        sources = named_sources(
+            question,
+            question.trace or (),
+            method=method,
+            model=here.get("model", ""),
+            lengths=grid.lengths or (),
+        )
+        if counted is not None:
+            return configuration, [counted, *sources]
+        if sources:
+            return configuration, beside_own(configuration, sources, question.drafter)
+        return unnamed(configuration, method, recorded=recorded, match_rate=question.match_rate)
+
+    return configured
+
+
+def _inputs(
+    question: OptimizeQuestion, searches: Sequence[Recommendation], scraped: Sequence[Path]
+) -> dict[str, Any]:
+    """What was asked, with the models and traces that were read."""
+    models = (
+        names_of(question.model, "--model")
+        if question.model
+        else dict.fromkeys(search.question.deployment.model for search in searches)
+    )
+    traces = (source.path for search in searches for source in search.sources)
+    return inputs_of(
+        question,
+        model=",".join(models),
+        trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
+        metrics=[str(file) for file in scraped],
+        drafter=question.drafter or [],
+        acceptance=as_given(question.acceptance),
+        set=question.overrides or [],
+    )
+
+
+def _names(search: Recommendation) -> dict[str, str]:
+    where = search.question.deployment
+    return {name: getattr(where, name) for name in LISTED}
+
+
+def _folder_name(names: Mapping[str, str]) -> str:
+    """The folder of a cell among several: `llama-3.1-8b--l4--vllm`."""
+    parts = (Path(name).name for name in names.values())
+    return re.sub(r"[^\w.+-]+", "_", "--".join(parts))
+
+
+def recommended(
+    search: Recommendation,
+    inputs: Mapping[str, Any],
+    *,
+    unmet: Sequence[MarkedCell] = (),
+    folder: Path | None = None,
+    counters: Counters | None = None,
+) -> Recommended:
+    """The answer of one cell.
+
+    Args:
+        search: what was found.
+        inputs: what was asked.
+        unmet: marked rows.
+        folder: of the files of this cell; None where none are written.
+        counters: what an engine's counters say of what runs, where they are stated.
+    """
+    first = search.winners[0]
+    schedules = schedule_rows(search)
+    place = (search.names[first.contender.source], first.context)
+    main = next((row for row in schedules if (row.drafter, row.context) == place), None)
+    around = neighbourhoods(search.contenders, search.optimum)
+    entries = deployables(search, context=first.context)
+    picked = ranked(search)
+    return Recommended(
+        inputs=inputs,
+        cells=[
+            cell(here, search, beside)
+            for here, beside in zip(search.optimum.cells, around, strict=True)
+        ],
+        choices=picked.choices,
+        alternatives=picked.alternatives,
+        schedule=main.schedule if main is not None else [],
+        schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
+        schedules=schedules,
+        context_schedules=shared_schedules(search),
+        dropped_batches=list(search.optimum.dropped_batches),
+        unmet=unmet,
+        drafters=picked.drafters,
+        curves=picked.curves,
+        by_topology=topology_rows(search),
+        exports={} if folder is None else file_paths(entries, folder),
+        counters=counters,
+        search=search,
+        entries=entries,
+        folder=folder,
+    )

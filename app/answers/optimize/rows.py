@@ -1,0 +1,370 @@
+"""What are the rows of `optimize`? Choices, who wins where and what stands beside it, schedules,
+drafters, and what an engine's counters say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from app.answers.answer import Column, Row
+from app.answers.estimates import Interval, KnownAcceptance, Phases, Provenance
+from app.answers.numbers import fixed
+
+Range = tuple[int, int, int]  # first batch, last batch, draft tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice(Row):
+    """The best configuration of a drafter at one batch and context; intervals hold 80 %."""
+
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    drafter: Annotated[str, Column("What drafts, as the answer names it.")]
+    method: Annotated[str, Column("Decoding method.")]
+    topology: Annotated[str, Column("Kind of drafts, such as `chain`; `off` for none.")]
+    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tree: Annotated[Mapping[str, Any] | None, Column("The tree, as `--tree` reads it.")]
+    tree_source: Annotated[str | None, Column("What chose the tree.")]
+    shape: Annotated[Mapping[str, Any] | None, Column("Policy of drafts that differ by step.")] = (
+        None
+    )
+    stop: Annotated[Mapping[str, Any] | None, Column("The rule that ends them.")] = None
+    drafts: Annotated[Mapping[str, float] | None, Column("Their mean sizes.")] = None
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    proposal_ratio: Annotated[float, Column("Share of steps in which the drafter proposes.")]
+    rule: Annotated[str | None, Column("How drafts are verified, where it loses quality.")]
+    remark: Annotated[str, Column("What has to be said beside the numbers.")]
+    exit_layers: Annotated[int | None, Column("Layers after which an early exit drafts.")]
+    step_s: Annotated[float, Column("Time of a step.", unit="s")]
+    step_s_interval: Annotated[Interval, Column("Its interval.")]
+    tokens_per_step_interval: Annotated[Interval, Column("Interval of the tokens per step.")]
+    tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
+    tokens_per_s_interval: Annotated[Interval, Column("Its interval.")]
+    speedup: Annotated[float, Column("Against no speculation at the same batch and context.")]
+    speedup_interval: Annotated[Interval, Column("Its interval.")]
+    limit: Annotated[str, Column("What the step waits for.")]
+    breakdown_s: Annotated[Phases, Column("Where the step's time goes.")]
+    provenance: Annotated[Provenance, Column("Where the numbers come from.")]
+    configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placed(Row):
+    """A winner or runner-up over all drafters; plain decoding belongs to none of them."""
+
+    drafter: Annotated[str | None, Column("What drafts.")]
+    method: Annotated[str, Column("Decoding method.")]
+    topology: Annotated[str, Column("Kind of drafts.")]
+    draft: Annotated[str, Column("Shape of the drafts.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
+    tokens_per_s_interval: Annotated[Interval, Column("Its interval.")]
+    speedup: Annotated[float, Column("Against no speculation.")]
+    speedup_interval: Annotated[Interval, Column("Its interval.")]
+    acceptance: Annotated[KnownAcceptance | None, Column("Where acceptance is known from.")]
+
+    @property
+    def words(self) -> str:
+        """What to run: `eagle-3 chain:6`, or `off`."""
+        return run_words(self.drafter, self.topology, self.draft)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tie(Row):
+    """The simplest configuration that ties with a winner."""
+
+    draft: Annotated[str, Column("Shape of its drafts.")]
+    topology: Annotated[str, Column("Their kind.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    lost_ratio: Annotated[float, Column("Tokens/s that it loses.", unit="ratio")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordingLength(Row):
+    """Whether a recording is long enough for what was chosen on it."""
+
+    tokens: Annotated[int, Column("Tokens recorded.")]
+    loss_ratio: Annotated[float, Column("What the choice may lose so.", unit="ratio")]
+    enough: Annotated[bool, Column("Whether that is little.")]
+    enough_tokens: Annotated[int, Column("Tokens that would be enough.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Neighbour(Row):
+    """A configuration beside a winner."""
+
+    kind: Annotated[str, Column("`shorter`, `longer`, another shape or drafter, or `off`.")]
+    drafter: Annotated[str | None, Column("What drafts.")]
+    topology: Annotated[str, Column("Kind of drafts.")]
+    draft: Annotated[str, Column("Shape of the drafts.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    tokens_per_s: Annotated[float | None, Column("Tokens of all requests.")]
+    lost_ratio: Annotated[float | None, Column("Tokens/s that it loses.", unit="ratio")]
+    lost_by: Annotated[Mapping[str, float], Column("What of that tokens and phases bring.")]
+    barred: Annotated[str | None, Column("`memory` or `limits`, where it is not allowed.")]
+
+    @property
+    def words(self) -> str:
+        """The configuration: `eagle-3 chain:6`, or `off`."""
+        return run_words(self.drafter, self.topology, self.draft)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Carried(Row):
+    """What a winner loses at a neighbouring batch."""
+
+    batch: Annotated[int, Column("Requests there.")]
+    lost_ratio: Annotated[float | None, Column("Tokens/s lost; none where it cannot run.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell(Row):
+    """Who wins at one batch and context over all drafters, and what stands beside."""
+
+    model: Annotated[str, Column("Target model.")]
+    device: Annotated[str, Column("Device.")]
+    engine: Annotated[str, Column("Serving engine.")]
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    winner: Annotated[Placed, Column("The fastest.")]
+    runner_up: Annotated[Placed | None, Column("The fastest of another drafter.")]
+    lost_ratio: Annotated[float | None, Column("Tokens/s that it loses.", unit="ratio")]
+    tie: Annotated[Tie | None, Column("What ties with the winner and is simpler.")]
+    recorded: Annotated[
+        RecordingLength | None, Column("Whether the winner's recording is long enough.")
+    ]
+    neighbours: Annotated[Sequence[Neighbour], Column("What stands beside it, nearest first.")] = ()
+    carried: Annotated[Sequence[Carried], Column("What it loses at other batches.")] = ()
+    longest_compared: Annotated[bool, Column("Whether nothing longer was compared.")] = False
+
+    @property
+    def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
+        """The winner in words."""
+        return self.winner.words
+
+    @property
+    def tokens_per_step(
+        self,
+    ) -> Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]:
+        """Of the winner."""
+        return self.winner.tokens_per_step
+
+    @property
+    def tokens_per_s(self) -> Annotated[float, Column("Tokens of all requests.", "tokens/s")]:
+        """Of the winner."""
+        return self.winner.tokens_per_s
+
+    @property
+    def tokens_per_s_interval(self) -> Interval:
+        """Of the winner."""
+        return self.winner.tokens_per_s_interval
+
+    @property
+    def speedup(self) -> Annotated[float, Column("Against no speculation.", decimals=2)]:
+        """Of the winner."""
+        return self.winner.speedup
+
+    @property
+    def speedup_interval(self) -> Interval:
+        """Of the winner."""
+        return self.winner.speedup_interval
+
+    @property
+    def next_best(self) -> Annotated[str, Column("The fastest of another drafter.")]:
+        """The runner-up in words; empty where nothing else was allowed."""
+        return "" if self.runner_up is None else self.runner_up.words
+
+    @property
+    def loses(self) -> Annotated[str, Column("Tokens/s that it loses.", of=("lost_ratio",))]:
+        """What the runner-up loses against the winner, in percent."""
+        return "" if self.lost_ratio is None else f"{fixed(100 * self.lost_ratio, 0)} %"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextSchedule(Row):
+    """The draft length by batch of a drafter's chains at one context."""
+
+    drafter: Annotated[str, Column("What drafts.")]
+    method: Annotated[str, Column("Decoding method.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    schedule: Annotated[Sequence[Range], Column("First batch, last batch and draft tokens.")]
+    schedule_loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
+    schedule_worst_loss_ratio: Annotated[float, Column("Most that a batch loses.")]
+    configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextLoss(Row):
+    """What one schedule for all contexts loses at one of them."""
+
+    context: Annotated[int, Column("Cached tokens per request.")]
+    loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
+    own_schedule_loss_ratio: Annotated[float, Column("The same of a schedule of that context.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharedSchedule(Row):
+    """One schedule of a drafter for all contexts."""
+
+    drafter: Annotated[str, Column("What drafts.")]
+    method: Annotated[str, Column("Decoding method.")]
+    schedule: Annotated[Sequence[Range], Column("First batch, last batch and draft tokens.")]
+    schedule_loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
+    contexts: Annotated[Sequence[ContextLoss], Column("What it loses at each context.")]
+    configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drafter(Row):
+    """A drafter that competed, and what its acceptance rests on."""
+
+    name: Annotated[str, Column("As the answer names it.")]
+    method: Annotated[str, Column("Decoding method.")]
+    model: Annotated[str, Column("Target on which its acceptance is known.")]
+    borrowed: Annotated[bool, Column("Whether that is another than the one asked about.")]
+    acceptance: Annotated[KnownAcceptance, Column("Where its acceptance is known from.")]
+    file: Annotated[str | None, Column("Recording.")]
+    recorded_drafter: Annotated[str | None, Column("Drafter of the recording.")]
+    sampling: Annotated[Mapping[str, Any] | None, Column("How its tokens were sampled.")]
+    dataset: Annotated[str | None, Column("Prompts of the recording.")]
+    requests: Annotated[int | None, Column("Requests recorded.")]
+    tokens: Annotated[int | None, Column("Tokens recorded.")]
+    level: Annotated[int | None, Column("What the recording holds, 1 to 3.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Emission(Row):
+    """Tokens per step of a configuration that was compared."""
+
+    method: Annotated[str, Column("Decoding method.")]
+    drafter: Annotated[str, Column("What drafts.")]
+    draft: Annotated[str, Column("Shape of the drafts.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    topology: Annotated[str, Column("Kind of drafts.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    interval: Annotated[Interval | None, Column("Its interval.")]
+    path_acceptance: Annotated[
+        Sequence[float] | None,
+        Column("Of a chosen tree, the share of steps that keep each token, in node order."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopologyBest(Row):
+    """The fastest of a drafter's topology at one batch and context."""
+
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    drafter: Annotated[str, Column("What drafts.")]
+    method: Annotated[str, Column("Decoding method.")]
+    topology: Annotated[str, Column("Kind of drafts.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    draft: Annotated[str, Column("Shape of the drafts.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
+    speedup: Annotated[float, Column("Against no speculation.")]
+    wins: Annotated[bool, Column("Whether nothing else of the drafter is faster there.")]
+    shape: Annotated[Mapping[str, Any] | None, Column("Policy of drafts that differ.")] = None
+    stop: Annotated[Mapping[str, Any] | None, Column("The rule that ends them.")] = None
+    drafts: Annotated[Mapping[str, float] | None, Column("Their mean sizes.")] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedInUse(Row):
+    """What runs now, as counted, and what is predicted for it where it runs."""
+
+    draft_tokens: Annotated[int | None, Column("Longest draft.")]
+    mean_draft_tokens: Annotated[float | None, Column("Mean draft.")]
+    mixed: Annotated[bool, Column("Whether drafts of several lengths were counted together.")]
+    compared_draft_tokens: Annotated[int, Column("The length that others are compared with.")]
+    steps: Annotated[int | None, Column("Drafts counted.")]
+    accepted_tokens: Annotated[int | None, Column("Draft tokens accepted.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    tokens_per_step_interval: Annotated[Interval, Column("Its interval.")]
+    proposal_ratio: Annotated[float | None, Column("Share of steps with a proposal.")]
+    batch: Annotated[float | None, Column("Mean requests of a step.")]
+    batch_from: Annotated[str | None, Column("What tells them.")]
+    prompt_tokens: Annotated[float | None, Column("Mean prompt.")]
+    output_tokens: Annotated[float | None, Column("Mean output.")]
+    tpot_s: Annotated[float | None, Column("Time per output token, stated by the engine.")]
+    predicted_tpot_s: Annotated[float | None, Column("The same, predicted.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedLength(Row):
+    """What counters tell of a draft length."""
+
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    how: Annotated[str, Column("How it is known: `counted`, `between` or `beyond`.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    tokens_per_step_interval: Annotated[Interval, Column("Its interval.")]
+    least_tokens_per_step: Annotated[float, Column("The least that is possible.")]
+    most_tokens_per_step: Annotated[float, Column("The most that is possible.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedVerdict(Row):
+    """Whether what runs should be changed at one batch and context."""
+
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    answer: Annotated[str, Column("`keep`, `change` or `unsure`.")]
+    suffices: Annotated[bool, Column("Whether the counts suffice to say so.")]
+    in_use_draft_tokens: Annotated[int, Column("Length that runs.")]
+    in_use_tokens_per_s: Annotated[float | None, Column("Its tokens/s; none: it does not fit.")]
+    best_draft_tokens: Annotated[int, Column("Best length of which counters tell.")]
+    best_tokens_per_s: Annotated[float, Column("Its tokens/s.")]
+    gain_ratio: Annotated[float | None, Column("What it gains.")]
+    gain_ratio_interval: Annotated[Interval | None, Column("Its interval.")]
+    gain_ratio_interval_of_counts: Annotated[Interval | None, Column("Of counts alone.")]
+    faster_probability: Annotated[float, Column("That it is faster.")]
+    counts_loss_ratio: Annotated[float, Column("What so few counts may hide.")]
+    unknown_draft_tokens: Annotated[int | None, Column("Length that could gain most.")]
+    unknown_gain_ratio: Annotated[float, Column("The most that it could gain.")]
+    law_best_draft_tokens: Annotated[int, Column("Best length if acceptance goes on.")]
+    law_gain_ratio: Annotated[float, Column("What that gains.")]
+    runs_now: Annotated[bool, Column("Whether the engine runs at this batch.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NextRun(Row):
+    """What to measure next."""
+
+    draft_tokens: Annotated[int, Column("Length to run.")]
+    steps: Annotated[int, Column("Drafts to count; 0: only the time of steps is missing.")]
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    reason: Annotated[str, Column("Why it is not known.")]
+    could_gain_ratio: Annotated[float, Column("The most that it could gain.")]
+    law_gain_ratio: Annotated[float | None, Column("What it gains if acceptance goes on.")]
+    interval_ratio: Annotated[float, Column("How closely it is known then.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counters(Row):
+    """What an engine's counters say of its draft length."""
+
+    engine: Annotated[str, Column("Engine that was scraped.")]
+    scrapes: Annotated[Sequence[str], Column("Files.")]
+    model: Annotated[str, Column("Model that was served.")]
+    method: Annotated[str, Column("What drafts.")]
+    in_use: Annotated[CountedInUse, Column("What runs now.")]
+    lengths: Annotated[Sequence[CountedLength], Column("What is known of each length.")]
+    verdicts: Annotated[Sequence[CountedVerdict], Column("What to do, by batch and context.")]
+    suffices: Annotated[bool, Column("Whether the counts suffice everywhere.")]
+    suffices_now: Annotated[bool, Column("Whether they do where the engine runs.")]
+    tolerance_ratio: Annotated[float, Column("Gain below which nothing is changed.")]
+    next: Annotated[Sequence[NextRun], Column("What to measure next.")]
+    notes: Annotated[str, Column("Notes on the counts.")]
+
+
+def run_words(drafter: str | None, topology: str, draft: str) -> str:
+    """What is run: `eagle-3 chain:6`, or `off`."""
+    return draft if topology == "off" else f"{drafter} {draft}"

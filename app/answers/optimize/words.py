@@ -1,0 +1,239 @@
+"""What does `optimize` say below its table: ties, what its numbers rest on, schedules and files?"""
+
+from collections.abc import Iterator, Sequence
+
+from app.answers.drafting import TOPOLOGY_WORDS
+from app.answers.numbers import LOPSIDED, lopsided, plain
+from app.answers.optimize.rows import Cell, ContextSchedule, SharedSchedule, TopologyBest
+from costmodel.answers.estimate import estimate
+from costmodel.answers.positions import context_remark
+from costmodel.drafters.checkpoint import brings_its_head
+from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.margins import TIE_RATIO
+from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.search import MethodSchedule
+from hardware_profiles.units import MEGA
+
+_RANGES = 8  # of a schedule that are said; files hold all
+
+
+def caption(searches: Sequence[Recommendation]) -> str:
+    """What the columns of the table mean."""
+    exact = any(s.positions is None for search in searches for s in search.sources)
+    numbers = ", of the step's time alone where acceptance is known as numbers" if exact else ""
+    return (
+        "K: draft tokens per request and step; speedup against no speculation (off) at the same"
+        " batch and context; loses: tokens/s of the next best against the first; brackets: 80 %"
+        f" intervals{numbers}"
+    )
+
+
+def cell_lines(cells: Sequence[Cell], searches: Sequence[Recommendation]) -> Iterator[str]:
+    """One line about ties, one about intervals that reach further to one side, and those about
+    contexts beyond what a model was trained for.
+    """
+    close = sorted(
+        {c.batch for c in cells if c.lost_ratio is not None and c.lost_ratio < TIE_RATIO}
+    )
+    if close:
+        yield (
+            f"a tie at batch {', '.join(f'{batch:,}' for batch in close)}: the next best loses less"
+            f" than {100 * TIE_RATIO:.0f} %, which the prediction cannot tell apart"
+        )
+    if any(lopsided(c.tokens_per_s, c.tokens_per_s_interval) for c in cells):
+        yield LOPSIDED
+    remarks = (
+        context_remark(cell.winner.contender.setting.target, cell.winner.context)
+        for search in searches
+        for cell in search.optimum.cells
+    )
+    yield from filter(None, dict.fromkeys(remarks))
+
+
+def drafter_lines(search: Recommendation, best: Sequence[TopologyBest]) -> Iterator[str]:
+    """What the acceptance of every drafter rests on, and which of its topologies wins where."""
+    for source, name, contender in zip(
+        search.sources, search.names, search.contenders, strict=True
+    ):
+        yield f"{name}: {_drafts_with(source, search)}{_rests_on(source)}"
+        for remark in dict.fromkeys(one.remark for one in contender.candidates if one.remark):
+            yield f"  {remark}"
+    if any(row.topology not in ("off", "chain") for row in best):
+        yield from _who_wins(best)
+
+
+def _who_wins(best: Sequence[TopologyBest]) -> Iterator[str]:
+    """One line per drafter and context: the fastest of every topology, batch by batch where the
+    winner changes.
+    """
+    for drafter, context in dict.fromkeys((row.drafter, row.context) for row in best):
+        own = [row for row in best if (row.drafter, row.context) == (drafter, context)]
+        parts, last = [], ""
+        for batch in dict.fromkeys(row.batch for row in own):
+            first, *others = [row for row in own if row.batch == batch]
+            winner = TOPOLOGY_WORDS[first.topology]
+            if winner != last:
+                rest = ", ".join(f"{row.draft} {row.speedup:.2f}" for row in others)
+                speeds = f"{first.draft} {first.speedup:.2f}; {rest}"
+                parts.append(f"{winner} from batch {batch} ({speeds})" if others else winner)
+            last = winner
+        yield f"{drafter} at context {context}: {'; '.join(parts)}"
+
+
+def margin_lines(cells: Sequence[Cell]) -> Iterator[str]:
+    """What ties with a winner and is simpler, and whether the recordings that chose are long
+    enough.
+    """
+    several = len({cell.context for cell in cells}) > 1
+
+    def at(cell: Cell) -> str:
+        return f"batch {plain(cell.batch)}" + (
+            f", context {plain(cell.context)}" if several else ""
+        )
+
+    ties = [(cell, cell.tie) for cell in cells if cell.tie is not None]
+    if ties:
+        words = "; ".join(
+            f"{at(cell)}: {tie.draft} loses {100 * tie.lost_ratio:.1f} %"
+            for cell, tie in ties[:_RANGES]
+        )
+        more = f"; {len(ties) - _RANGES} more in the files" if len(ties) > _RANGES else ""
+        yield f"a tie, and simpler to run: {words}{more}"
+    lengths = [(cell, cell.recorded) for cell in cells if cell.recorded is not None]
+    if not lengths:
+        return
+    worst, recorded = max(lengths, key=lambda pair: pair[1].enough_tokens)
+    if recorded.enough:
+        yield "recorded tokens are enough: more would hardly change tokens/s by 1 %"
+        return
+    short = sum(not length.enough for _, length in lengths)
+    yield (
+        f"recorded tokens are few for {short} of {len(lengths)} choices: at {at(worst)}"
+        f" another may be {100 * recorded.loss_ratio:.1f} % faster, which some"
+        f" {plain(recorded.enough_tokens)} tokens would tell ({plain(recorded.tokens)}"
+        " are recorded)"
+    )
+
+
+def schedule_lines(search: Recommendation, schedules: Sequence[ContextSchedule]) -> Iterator[str]:
+    """The draft length by batch of the drafter that wins at the smallest batch, at every
+    context.
+    """
+    for found, row in zip(search.optimum.schedules, schedules, strict=True):
+        first = next(c.winner for c in search.optimum.cells if c.winner.context == found.context)
+        if first.topology == "off" or first.contender.source != found.source:
+            continue
+        yield (
+            f"schedule of {row.drafter} at context {row.context:,}: {_ranges_words(row)} (at most"
+            f" {100 * row.schedule_worst_loss_ratio:.1f} % slower than the best K of any batch)"
+        )
+        yield from _against_table(search, found)
+
+
+def shared_schedule_lines(
+    search: Recommendation, schedules: Sequence[SharedSchedule]
+) -> Iterator[str]:
+    """One schedule for all contexts, of the drafter that wins first, and what that costs: engines
+    take no other key.
+    """
+    first = search.optimum.cells[0].winner
+    winner = None if first.topology == "off" else search.names[first.contender.source]
+    for row in schedules:
+        if row.drafter != winner:
+            continue
+        count = len(row.contexts)
+        lost = sum(at.loss_ratio for at in row.contexts) / count
+        own = sum(at.own_schedule_loss_ratio for at in row.contexts) / count
+        worst = max(row.contexts, key=lambda at: at.loss_ratio - at.own_schedule_loss_ratio)
+        yield (
+            f"one schedule of {row.drafter} for all contexts, as engines choose K by batch alone:"
+            f" {_ranges_words(row)} ({100 * lost:.1f} % slower on average than the best K, a"
+            f" schedule of each context {100 * own:.1f} %; most at context {worst.context:,}:"
+            f" {100 * worst.loss_ratio:.1f} and {100 * worst.own_schedule_loss_ratio:.1f} %)"
+        )
+
+
+def _ranges_words(row: ContextSchedule | SharedSchedule) -> str:
+    """The first ranges of a schedule: `K=5 at batch 1-16, K=0 at batch 17-64`."""
+    spans = [(f"{low}-{high}" if high > low else f"{low}", k) for low, high, k in row.schedule]
+    words = ", ".join(f"K={k} at batch {span}" for span, k in spans[:_RANGES])
+    more = len(spans) - _RANGES
+    return words + (f", {more} more ranges in the files" if more > 0 else "")
+
+
+def _drafts_with(source: Source, search: Recommendation) -> str:
+    """What a drafter is that nobody published, or whose weights the target's checkpoint lacks;
+    empty for the others.
+    """
+    if (own := source.own) is not None:
+        passes = (
+            f"{own.passes} pass{'es' if own.passes > 1 else ''} a step of"
+            f" {plain(own.pass_bytes / MEGA)} MB"
+        )
+        return f"{passes}{f', {source.draft_model}' if source.draft_model else ''}, "
+    model = search.question.deployment.model
+    if not brings_its_head(source.method, model):
+        return ""
+    return f"{source.draft_model or 'a head of yours'}, as the checkpoint of {model} holds none, "
+
+
+def _rests_on(source: Source) -> str:
+    """Where a drafter's acceptance comes from, in words."""
+    if source.trace is None:
+        if source.kind == "stated":
+            return f"acceptance stated as {source.about}"
+        known = source.draft_model if source.draft_model != source.called else "a draft model"
+        return f"{f'{known}, ' if known else ''}acceptance {source.label}"
+    recorded = source.trace.provenance
+    how = "recorded" if source.kind == "recorded" else "counted"
+    label = (
+        f"acceptance borrowed from {recorded.model}"
+        if source.borrowed
+        else f"{how} on {recorded.model}"
+    )
+    size = (
+        f"{source.trace.positions:,} tokens"
+        if source.kind == "recorded"
+        else "counters without positions"
+    )
+    where = f" ({recorded.device or 'device unknown'})" if source.kind == "recorded" else ""
+    return f"{label}: {source.path.name if source.path else source.about}, {size}{where}"
+
+
+def _against_table(search: Recommendation, scheduled: MethodSchedule) -> list[str]:
+    """Why a schedule has another K than the table, where it has: what that costs, and what it is
+    for.
+    """
+    changes = []
+    for cell in search.optimum.cells:
+        best = cell.winner
+        if (
+            best.context != scheduled.context
+            or best.contender.source != scheduled.source
+            or best.topology != "chain"
+        ):
+            continue
+        k = scheduled.schedule.draft_tokens_at(best.batch)
+        other = next(
+            a
+            for a in best.contender.candidates
+            if a.topology in ("off", "chain") and a.draft_tokens == k
+        )
+        if k == best.acceptance.draft_tokens:
+            continue
+        rate = float(
+            estimate(
+                best.contender.setting, other, batch=best.batch, context=best.context
+            ).tokens_per_s
+        )
+        changes.append(
+            f"K={k} instead of {best.acceptance.draft_tokens} at batch {best.batch:,} "
+            f"({100 * (1 - rate / best.tokens_per_s):.1f} % slower)"
+        )
+    return (
+        [
+            f"  fewer ranges than the table, since an engine pays for every change: {', '.join(changes)}"
+        ]
+        if changes
+        else []
+    )
