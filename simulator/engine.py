@@ -16,7 +16,6 @@ from simulator.cluster.environment import Progress, Service, run_independently
 from simulator.cluster.ranks import Ranks
 from simulator.cluster.replica import Pool, SimulatedReplica
 from simulator.loop.block_options import RecordedBlocks
-from simulator.loop.compiled import PlainWork
 from simulator.loop.decoders.record import ALWAYS, EMA, TIERS, TREE
 from simulator.loop.decoders.speculation import (
     build_drafts,
@@ -25,14 +24,15 @@ from simulator.loop.decoders.speculation import (
     place_requests,
 )
 from simulator.loop.histogram import Histogram
-from simulator.loop.iteration import advance
 from simulator.loop.options import Scenario
 from simulator.loop.rank_time import RankTimer
-from simulator.loop.request import ENDINGS, FAILED, FINISHED, Workload
+from simulator.loop.request import ENDINGS, FAILED, FINISHED
 from simulator.loop.state import (
+    BY_ROWS,
     COUNTERS,
     Requests,
     SchedulerLimits,
+    Whole,
     new_limits,
     new_prefixes,
     new_requests,
@@ -43,15 +43,8 @@ from simulator.results.metrics import SimulationResult
 from simulator.timing.cost_timer import TabledTimer, TableSize
 from traces.kinds.tree import Tree
 
-_PROMPT_TOKENS = 256  # a chunk of so many costs about a step
-_plain_work = PlainWork(
-    most=10_000.0
-)  # in as many steps of requests Python is done before machine code is loaded
 
-
-def simulate(
-    scenario: Scenario, *, progress: Progress | None = None, machine: bool | None = None
-) -> SimulationResult:
+def simulate(scenario: Scenario, *, progress: Progress | None = None) -> SimulationResult:
     """Run a scenario to its end.
 
     Example:
@@ -68,8 +61,6 @@ def simulate(
     Args:
         scenario: workload, scheduler, speculation and timers. Equal scenarios have equal results.
         progress: called now and then with the requests that have ended, and all.
-        machine: run machine code, or the Python that it is made from; None: whichever is likely to
-            end first. The results are the same.
 
     Returns:
         What every request saw, and totals; every request is finished, rejected or failed.
@@ -86,11 +77,10 @@ def simulate(
         scenario.replicas == 1 or (scenario.router == "round-robin" and not closed)
     )
     decoding = scenario if disaggregation is None else _after_prompts(scenario)
-    machine = _pays_to_load(scenario.workload) if machine is None else machine
     if scenario.in_step and isinstance(scenario.timer, RankTimer):
         own = replace(scenario, timer=scenario.timer.own, in_step=False, router="round-robin")
         ranks = Ranks(
-            new_pool(own, generator, users=False, machine=machine),
+            new_pool(own, generator, users=False),
             scenario.timer,
             scenario.workload,
             scenario.router,
@@ -99,7 +89,7 @@ def simulate(
         return collect(
             scenario, ranks.replicas, ranks.pool.requests, ranks.pool.requests, ranks.idle_passes
         )
-    pool = new_pool(decoding, generator, users=by_itself, machine=machine)
+    pool = new_pool(decoding, generator, users=by_itself)
     if by_itself:
         replicas = [
             SimulatedReplica(pool, i, -(-scenario.workload.requests // scenario.replicas))
@@ -107,7 +97,7 @@ def simulate(
         ]
         run_independently(replicas, scenario.workload, progress)
         return collect(scenario, replicas, pool.requests, pool.requests)
-    prompts = None if disaggregation is None else _prompt_pool(scenario, generator, machine=machine)
+    prompts = None if disaggregation is None else _prompt_pool(scenario, generator)
     service = Service(
         scenario.workload,
         (pool, scenario.replicas),
@@ -153,17 +143,7 @@ def _check_service_levels(scenario: Scenario) -> None:
             )
 
 
-def _pays_to_load(workload: Workload) -> bool:
-    """Whether machine code is at hand, or worth loading after all that ran as Python before."""
-    chunks = workload.prompt_tokens.sum(dtype=np.int64) / _PROMPT_TOKENS
-    return advance.is_at_hand or not _plain_work.takes(
-        float(workload.output_tokens.sum(dtype=np.int64) + chunks)
-    )
-
-
-def new_pool(
-    scenario: Scenario, generator: np.random.Generator, *, users: bool, machine: bool = True
-) -> Pool:
+def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool) -> Pool:
     """Replicas that decode, and compute prompts where nobody else does."""
     workload, options = scenario.workload, scenario.scheduler
     drafts = build_drafts(scenario, generator)
@@ -198,11 +178,10 @@ def new_pool(
         draft_timer=draft_timer,
         merge=scenario.merge,
         series=scenario.series,
-        machine=machine,
     )
 
 
-def _prompt_pool(scenario: Scenario, generator: np.random.Generator, *, machine: bool) -> Pool:
+def _prompt_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
     """Replicas that compute prompts and first tokens, and nothing else."""
     assert scenario.disaggregation is not None
     apart = scenario.disaggregation
@@ -214,7 +193,6 @@ def _prompt_pool(scenario: Scenario, generator: np.random.Generator, *, machine:
         replace(scenario, speculation=None, blocks=None, timer=timer, scheduler=options),
         generator,
         users=False,
-        machine=machine,
     )
     pool.requests["output"] = 1
     return pool
@@ -265,6 +243,14 @@ def _counted(scenario: Scenario) -> tuple[str, ...]:
     return COUNTERS if policy is None else (*COUNTERS, "length_changes")
 
 
+def _added(counts: Sequence[Whole]) -> Whole:
+    """The sum of tables that go on to different columns."""
+    total = np.zeros((2, max(table.shape[1] for table in counts)), dtype=np.int64)
+    for table in counts:
+        total[:, : table.shape[1]] += table
+    return total
+
+
 def collect(
     scenario: Scenario,
     replicas: Sequence[SimulatedReplica],
@@ -294,12 +280,13 @@ def collect(
         first_s = np.where(np.isnan(last["scheduled_s"]), first_s, last["scheduled_s"])
     states = [replica.state for replica in replicas]
     buffers = [replica.buffers for replica in replicas]
-    by_batch = np.zeros((2, max(buffer.by_batch.shape[1] for buffer in buffers)), dtype=np.int64)
-    for buffer in buffers:
-        by_batch[:, : buffer.by_batch.shape[1]] += buffer.by_batch
-    by_rows = np.zeros((2, max(buffer.by_rows.shape[1] for buffer in buffers)), dtype=np.int64)
-    for buffer in buffers:
-        by_rows[:, : buffer.by_rows.shape[1]] += buffer.by_rows
+    by_batch = _added([buffer.counts[:BY_ROWS, : buffer.running.size + 1] for buffer in buffers])
+    by_rows = _added(
+        [
+            replica.buffers.counts[BY_ROWS:, : replica.pool.limits.most_rows + 1]
+            for replica in replicas
+        ]
+    )
     return SimulationResult(
         request=np.arange(workload.requests),
         input_tokens=workload.prompt_tokens,
@@ -311,7 +298,7 @@ def collect(
         ending=ending,
         replica=last["replica"].astype(np.int32),
         itl=Histogram(
-            counts=np.sum([buffer.itl for buffer in buffers], axis=0),
+            counts=np.sum([state.itl for state in states], axis=0),
             total_s=float(sum(s.itl_s for s in states)),
         ),
         iterations=int(sum(s.iterations for s in states)),

@@ -134,7 +134,7 @@ class Service:
         them.
         """
         requests = replica.pool.requests
-        for request in replica.buffers.over[before : replica.state.ended].tolist():
+        for request in replica.buffers.queue["over"][before : replica.state.ended].tolist():
             goes_on = (
                 replica.pool is not self.decoders[0].pool and requests["phase"][request] == FINISHED
             )

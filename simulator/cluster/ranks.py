@@ -80,8 +80,8 @@ class Ranks:
         tabled = self.pool.tables is not None and isinstance(together, TabledTogether)
         while True:
             if tabled and isinstance(together, TabledTogether):
-                going = self._call(
-                    advance_together, *self._parts, together.by_mean_s, together.by_most_s, _TURNS
+                going = advance_together(
+                    *self._parts, together.by_mean_s, together.by_most_s, _TURNS
                 )
                 going = going == COUNTED
             else:
@@ -93,16 +93,13 @@ class Ranks:
 
     def _iteration(self) -> bool:
         """One iteration by timers that are asked; False: nothing is left."""
-        if not self._call(begin_together, *self._parts):
+        if not begin_together(*self._parts):
             return False
         rows = [int(replica.state.rows) for replica in self.replicas]
         own_s = max(
             replica.pass_s() for replica, own in zip(self.replicas, rows, strict=True) if own
         )
         seconds = own_s + float(self.timer.together_s([max(own, IDLE_TOKENS) for own in rows]))
-        self._call(start_together, *self._parts[:3], seconds)
-        self._call(settle_together, *self._parts[:7], seconds)
+        start_together(*self._parts[:3], self._parts[5], seconds)
+        settle_together(*self._parts[:7], seconds)
         return True
-
-    def _call(self, function: Any, *arguments: Any) -> Any:
-        return function.machine(*arguments) if self.pool.machine else function(*arguments)

@@ -12,9 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardware_profiles.errors import InputError
-from simulator.loop.compiled import Compiled, plain_rows, plain_tuple
+from simulator.loop.compiled import laid_out
 from simulator.loop.decoders.lengths import begin_policy, memory_shape
-from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
+from simulator.loop.decoders.record import (
+    BLOCK,
+    PARALLEL,
+    PLAIN,
+    REGROUP,
+    SPLIT,
+    Drafts,
+    walk_of,
+)
 from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
 from simulator.loop.passes import (
     drafts_at_once,
@@ -56,7 +64,6 @@ class Pool(NamedTuple):
         draft_timer: for draft passes; None: they are free.
         merge: advance iterations that differ in context alone together.
         series: note states over time.
-        machine: run machine code; False: the same functions as Python.
     """
 
     requests: Requests
@@ -68,7 +75,6 @@ class Pool(NamedTuple):
     draft_timer: DraftTimer | None
     merge: bool
     series: bool = True
-    machine: bool = True
 
 
 class SimulatedReplica:
@@ -83,7 +89,7 @@ class SimulatedReplica:
     def __init__(self, pool: Pool, index: int, inbox: int) -> None:
         self.pool = pool
         self.index = index
-        self.state = new_replica(pool.limits, machine=pool.machine)
+        self.state = new_replica(pool.limits)
         if not pool.series:
             self.state.sample_stride = _NEVER
         self.buffers = new_buffers(
@@ -94,16 +100,17 @@ class SimulatedReplica:
             memory=memory_shape(pool.drafts, pool.limits),
         )
         begin_policy(pool.drafts, self.buffers.memory)
-        tables = no_tables() if pool.tables is None else pool.tables
-        parts = (self.buffers, pool.requests, pool.prefixes, pool.limits, pool.drafts, tables)
-        if not pool.machine:
-            buffers, requests, *others = parts
-            parts = (
-                plain_tuple(buffers),
-                plain_rows(requests),
-                *(plain_tuple(each) for each in others),
-            )
-        self._parts: tuple[Any, ...] = (self.state, *parts)
+        limits, _ = laid_out(pool.limits)
+        t, seconds = laid_out(no_tables() if pool.tables is None else pool.tables)
+        self._state = self.state, self.buffers, pool.requests
+        self._parts: tuple[Any, ...] = (
+            *self._state,
+            pool.prefixes,
+            limits,
+            walk_of(pool.drafts),
+            t,
+            seconds,
+        )
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -131,7 +138,7 @@ class SimulatedReplica:
         """
         indices = np.atleast_1d(np.asarray(requests, dtype=np.int32))
         at = int(self.state.sent)
-        self.buffers.inbox[at : at + indices.size] = indices
+        self.buffers.queue["inbox"][at : at + indices.size] = indices
         self.state.sent = at + indices.size
         self.pool.requests["replica"][indices] = self.index
         limits = self.pool.limits
@@ -139,7 +146,7 @@ class SimulatedReplica:
             # of a closed loop that the replica keeps itself, later requests are received once they
             # are sent
             end = min(at + indices.size, limits.users + int(self.state.ended))
-            self._run(receive_all, *self._parts[:3], limits, at, end)
+            receive_all(self.state, self.buffers.queue, self.pool.requests, self._parts[4], at, end)
 
     def advance(self, until_s: float, most: int) -> int:
         """Run iterations that start before `until_s`, at most about `most`; a status of
@@ -147,7 +154,7 @@ class SimulatedReplica:
         """
         p = self.pool
         if p.tables is not None:
-            return int(self._run(advance, *self._parts, until_s, most, p.merge))
+            return int(advance(*self._parts, until_s, most, p.merge))
         for _ in range(most):
             if self.state.busy:
                 if self.end_s > until_s:
@@ -160,9 +167,9 @@ class SimulatedReplica:
 
     def begin(self, until_s: float = np.inf) -> int:
         """Start the next iteration, if there is anything to do before `until_s`."""
-        status = int(self._run(begin, *self._parts, until_s))
+        status = int(begin(*self._parts, until_s))
         if status == COMPOSED:
-            self._run(start, *self._parts[:2], self._seconds())
+            start(self.state, self.buffers.counts, self._parts[4], self._seconds())
         return status
 
     def pass_s(self) -> float:
@@ -171,11 +178,11 @@ class SimulatedReplica:
 
     def settle(self) -> None:
         """End the iteration under way."""
-        self._run(settle, *self._parts[:6])
+        settle(*self._parts[:6])
 
     def series(self) -> Series:
         """Its states over time."""
-        series, count = self.buffers.series, int(self.state.samples)
+        series, count = self.state.series, int(self.state.samples)
         return Series(
             t_s=series[0, :count].copy(),
             running=series[1, :count].astype(np.int32),
@@ -183,19 +190,17 @@ class SimulatedReplica:
             kv_used_ratio=series[3, :count] / self.pool.limits.kv_blocks,
         )
 
-    def _run(self, function: Compiled, *arguments: Any) -> Any:
-        return function.machine(*arguments) if self.pool.machine else function(*arguments)
-
     def _seconds(self) -> float:
         """Seconds of the composed iteration, by the timers."""
         p, state = self.pool, self.state
         if p.tables is not None:
-            return float(self._run(tabled_seconds, *self._parts[:3], *self._parts[4:]))
-        drafts = self._parts[5]
-        count = int(self._run(parts, self._parts[0], drafts))
+            limits, walk, t, seconds = self._parts[4:]
+            return float(tabled_seconds(*self._state, limits, walk.decoder, t, seconds))
+        decoder, running = self._parts[5].decoder, self.buffers.running
+        count = int(parts(state, decoder))
         draft = 0.0
         if p.draft_timer is not None and p.drafts.decoder != PLAIN:
-            count_at_once, context = self._run(drafts_at_once, self._parts[0])
+            count_at_once, context = drafts_at_once(state)
             prompt_rows = int(state.rows - state.decode_rows + state.reread_rows)
             draft = (
                 p.draft_timer(
@@ -206,12 +211,11 @@ class SimulatedReplica:
         seconds = 0.0 if p.drafts.decoder in (PARALLEL, PLAIN) else draft
         for at in range(count):
             if count > 1:
-                verify = self._asked(
-                    self._run(part, *self._parts[:3], drafts, at, count), prompts=at == 0
-                )
+                held = part(state, running, p.requests, decoder, at, count)
+                verify = self._asked(held, prompts=at == 0)
             else:
                 verify = self._whole_pass()
-            seconds = float(self._run(with_pass, drafts, seconds, draft, verify, at == count - 1))
+            seconds = float(with_pass(decoder, seconds, draft, verify, at == count - 1))
         if not 0.0 < seconds < np.inf:
             raise InputError(
                 "a timer must answer positive, finite seconds", key="timer", value=seconds
@@ -225,7 +229,7 @@ class SimulatedReplica:
         if self.pool.limits.pass_tokens and drafts.ragged == SPLIT:
             return self._split()
         if drafts.ragged == SPLIT or drafts.decoder == BLOCK or not decoding:
-            sequences, queries = self._run(over_caches, self._parts[0], drafts)
+            sequences, queries = over_caches(state, self._parts[5].decoder)
             return self._asked((sequences, queries, float(state.context_tokens)), prompts=True)
         ways = (False, True) if drafts.ragged == REGROUP else (False,)
         return min(self._in_groups(by_length) for by_length in ways)
@@ -234,25 +238,27 @@ class SimulatedReplica:
         """Seconds of the passes of an iteration that may be longer than one; a timer counts its own
         part for each.
         """
-        _, buffers, requests, _, limits = self._parts[:5]
-        count, left, seconds = self._run(line_up, *self._parts[:3]), int(self.state.rows), 0.0
+        buffers, requests, limits = self.buffers, self.pool.requests, self._parts[4]
+        count = int(line_up(self.state, buffers.running, buffers.seats, requests))
+        left, seconds = int(self.state.rows), 0.0
         while left > 0:
-            decoding, decode_rows, context, longest, pieces, rows, _ = self._run(
-                next_pass, buffers, requests, limits, count
+            decoding, decode_rows, context, longest, pieces, rows, _ = next_pass(
+                buffers, requests, limits, count
             )
-            new, cached = self.buffers.pieces[:, :pieces].tolist()
             queries = decode_rows / decoding if decoding else 0.0
             seconds += self._timed(
-                decoding, queries, context, list(zip(new, cached, strict=True)), longest
+                decoding, queries, context, buffers.pieces[:pieces].tolist(), longest
             )
             left -= rows
         return seconds
 
     def _in_groups(self, by_length: bool) -> float:
-        count = int(self._run(groups, *self._parts[:3], self._parts[5], by_length))
+        decoder, seats = self._parts[5].decoder, self.buffers.seats
+        requests, running = self.pool.requests, self.buffers.running
+        count = int(groups(self.state, running, seats, requests, decoder, by_length))
         seconds = 0.0
         for at in range(count):
-            held = self._run(group, *self._parts[:3], self._parts[5], at)
+            held = group(self.state, seats, requests, decoder, at)
             seconds += self._asked(held, prompts=at == 0, equal_lengths=True)
         return seconds
 
@@ -266,9 +272,9 @@ class SimulatedReplica:
         count = int(self.state.chunks) if prompts else 0
         if not members and not prompts:
             return 0.0
-        new, cached = self.buffers.chunks[:, :count].tolist()
+        prefill = self.buffers.chunks[:count].tolist()
         longest = context / members if equal_lengths else float(self.state.longest_context)
-        return self._timed(members, queries, context, list(zip(new, cached, strict=True)), longest)
+        return self._timed(members, queries, context, prefill, longest)
 
     def _timed(
         self,

@@ -1,129 +1,85 @@
-"""How does the hot loop run: as machine code, or as the Python that it is written in?
+"""How does the loop become machine code, and how do numbers and tables reach it?
 
-Machine code takes a second of a processor to load, in which Python takes some ten thousand steps;
-results are the same to the last bit. Functions of the loop only read and write arrays that their
-callers own, so that counting references, which costs eight times the rest, is left out; hence none
-of them may create or return an array. Machine code is kept on disk
-(`hardware_profiles.machine_code`) and made anew when any file in this folder has changed, since
-functions are inlined from one file into others.
+The loop runs as machine code alone. Compiling is most of a first simulation and grows with what
+functions are handed, so numbers travel as one record (a pointer) and tables end to end in one
+array, each with its place in the record. Arrays as arguments are also counted as references, which
+takes longer than a step of a request: what happens to every request is handed records. Machine code
+is kept on disk (`hardware_profiles.machine_code`) and made anew when any file in this folder has
+changed, since functions are inlined from one file into others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 
 import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import NDArray
+
+from hardware_profiles.machine_code import cached_njit
+
+# where a table lies: its first number, and its shape
+TABLE = np.dtype([("first", "i8"), ("length", "i8"), ("width", "i8"), ("depth", "i8")])
+_CODES = {int: "i8", float: "f8", bool: "?"}
+Table = Any  # a record of TABLE
 
 
-class Compiled:
-    """A function of the loop. Calling it runs Python, on views (`plain_tuple`, `plain_rows`) many
-    times faster.
-
-    Args:
-        function: allocates nothing.
-        inline: put the function into its callers as machine code.
-    """
-
-    def __init__(self, function: Callable[..., Any], *, inline: bool = False) -> None:
-        self.plain = function
-        self.inline = inline
-        update_wrapper(self, function)
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Run the function as Python."""
-        return self.plain(*arguments)
-
-    @cached_property
-    def machine(self) -> Any:
-        """The function as machine code, on arrays."""
-        return self._jitted()
-
-    @cached_property
-    def _called(self) -> Any:
-        """The function for other machine code to call: what takes Python's arguments apart takes as
-        long to make.
-        """
-        return self._jitted(no_cpython_wrapper=True)
-
-    def _jitted(self, **options: Any) -> Any:
-        from hardware_profiles.machine_code import cached_njit
-
-        return cached_njit(
-            __file__, error_model="numpy", forceinline=self.inline, _nrt=False, **options
-        )(self.plain)
-
-    @property
-    def is_at_hand(self) -> bool:
-        """Whether this process has asked for machine code before."""
-        return "machine" in self.__dict__
-
-    @property
-    def _numba_type_(self) -> Any:
-        """What numba takes the function for where another one calls it."""
-        return self._called._numba_type_
+def entry(function: Callable[..., Any]) -> Any:
+    """A function of the loop that Python calls, as machine code; `py_func` is the function itself."""
+    return cached_njit(__file__, error_model="numpy")(function)
 
 
-def compiled(function: Callable[..., Any]) -> Compiled:
-    """A function that can run as machine code."""
-    return Compiled(function)
+def compiled(function: Callable[..., Any]) -> Any:
+    """A function that machine code calls; where Python calls it, it is the function itself."""
+    return register_jitable(error_model="numpy", no_cpython_wrapper=True)(function)
 
 
-def inlined(function: Callable[..., Any]) -> Compiled:
-    """A function that can run as machine code, for what happens to every request in every
-    iteration.
-
-    A call passes every array of a named tuple as seven numbers, which takes longer than a step of a
-    request.
-    """
-    return Compiled(function, inline=True)
+def inlined(function: Callable[..., Any]) -> Any:
+    """As `compiled`, put into its callers: for what happens to every request in every iteration."""
+    return register_jitable(error_model="numpy", no_cpython_wrapper=True, forceinline=True)(
+        function
+    )
 
 
-class PlainWork:
-    """How much has run as Python in this process.
+def record_type(kind: type, *more: Any, leave_out: frozenset[str] = frozenset()) -> Any:
+    """The type of a record with the numbers of a class, and a `TABLE` for each of its arrays.
 
     Args:
-        most: beyond which machine code would have been quicker, its loading included.
+        kind: a dataclass or named tuple.
+        more: further fields.
+        leave_out: its attributes that are no part of the record.
     """
-
-    def __init__(self, most: float) -> None:
-        self.most = most
-        self.done = 0.0
-
-    def takes(self, amount: float) -> bool:
-        """Count a piece of work in; False: it would be too much, and is not counted."""
-        if self.done + amount > self.most:
-            return False
-        self.done += amount
-        return True
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name not in leave_out}
+    named = [(name, _CODES.get(hint, TABLE)) for name, hint in hints.items()]
+    return np.dtype((np.record, np.dtype([*named, *more], align=True)))
 
 
-def plain_tuple(arrays: Any) -> Any:
-    """A named tuple of arrays as one of views whose elements are Python's own numbers."""
-
-    def view(array: Any) -> Any:
-        if not isinstance(array, np.ndarray):
-            return array
-        return array.data if array.dtype.names is None else plain_rows(array)
-
-    return type(arrays)(*(view(each) for each in arrays))
+@cache
+def _type_of(kind: Any, leave_out: frozenset[str]) -> Any:
+    return record_type(kind, leave_out=leave_out)
 
 
-def plain_rows(records: Any) -> list[Any]:
-    """Views of the records of an array, with their fields as attributes."""
+def laid_out(
+    values: Any, leave_out: frozenset[str] = frozenset()
+) -> tuple[Any, NDArray[np.float64]]:
+    """A named tuple as a record, and its arrays end to end, to whose places the record points.
 
-    def field(column: memoryview) -> property:
-        return property(
-            lambda row: column[row.at], lambda row, value: column.__setitem__(row.at, value)
-        )
-
-    class Row:
-        __slots__ = ("at",)
-
-        def __init__(self, at: int) -> None:
-            self.at = at
-
-    for name in records.dtype.names:
-        setattr(Row, name, field(memoryview(records[name])))
-    return [Row(at) for at in range(records.size)]
+    Args:
+        values: numbers, and arrays of up to three dimensions.
+        leave_out: names of what is handed on otherwise.
+    """
+    kind: Any = type(values)
+    record = np.zeros(1, _type_of(kind, leave_out))[0]
+    arrays, first = [np.zeros(0)], 0
+    for name in record.dtype.names:
+        value = getattr(values, name)
+        if record.dtype[name] != TABLE:
+            record[name] = value
+            continue
+        array = np.asarray(value)
+        record[name] = (first, *array.shape, *[1] * (3 - array.ndim))
+        arrays.append(array.reshape(-1).astype(np.float64))
+        first += array.size
+    return record, np.concatenate(arrays)

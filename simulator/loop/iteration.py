@@ -10,11 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.loop.compiled import compiled, inlined
-from simulator.loop.decoders.block_walk import count_shared
-from simulator.loop.decoders.drafting import advance_walk, forget_slowly
+from simulator.loop.compiled import compiled, entry
+from simulator.loop.decoders.block_walk import advance_block, count_shared
+from simulator.loop.decoders.drafting import (
+    accept,
+    forget_slowly,
+    keep_accepted,
+    keep_parallel_draft,
+)
 from simulator.loop.decoders.lengths import learn, see_step
-from simulator.loop.decoders.record import ALWAYS, BLOCK, NOTHING, PARALLEL, PLAIN, Drafts
+from simulator.loop.decoders.record import (
+    ALWAYS,
+    BLOCK,
+    NOTHING,
+    PARALLEL,
+    PLAIN,
+    Walk,
+)
 from simulator.loop.histogram import bin_of
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.request import DECODING, FAILED, FINISHED, REJECTED
@@ -22,46 +34,65 @@ from simulator.loop.scheduling.kv_cache import (
     grow,
     missing_blocks,
     most_blocks,
+    obtainable,
     release,
-    used_blocks,
 )
 from simulator.loop.scheduling.scheduler import compose, leave
 from simulator.loop.scheduling.split import is_one_pass
 from simulator.loop.scheduling.waiting import dequeue, end_request, enqueue
-from simulator.loop.state import MOST_SAMPLES, Buffers, Prefixes, Replica, Requests, SchedulerLimits
+from simulator.loop.state import (
+    BY_ROWS,
+    BY_SAMPLED,
+    EMITTED,
+    MOST_SAMPLES,
+    STEPS,
+    Buffers,
+    Prefixes,
+    Queue,
+    Real,
+    Replica,
+    Requests,
+    SchedulerLimits,
+    Whole,
+)
 from simulator.loop.tables import Tables, target_seconds
 
-COMPOSED, PAUSED, DONE, COUNTED = range(4)
+COMPOSED, PAUSED, DONE, COUNTED, _GOES_ON = range(5)
 REMEMBERED = 0.2  # weight of the latest step in the time per token that admission looks at
 
 
 @compiled
 def next_arrival_s(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits
+    replica: Replica, queue: Queue, requests: Requests, limits: SchedulerLimits
 ) -> float:
     """When the next request is known to reach the replica; infinity: none is."""
     if replica.taken < min(replica.sent, limits.users + replica.ended):
-        return float(requests[buffers.inbox[replica.taken]].ready_s)
+        return requests[queue[replica.taken].inbox].ready_s
     return np.inf
 
 
 @compiled
 def _take_in(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, latest_s: float
+    replica: Replica,
+    queue: Queue,
+    requests: Requests,
+    limits: SchedulerLimits,
+    latest_s: float,
 ) -> None:
     """Queue what has arrived by `latest_s`; what can never fit is rejected."""
-    while next_arrival_s(replica, buffers, requests, limits) <= latest_s:
-        r = buffers.inbox[replica.taken]
+    while next_arrival_s(replica, queue, requests, limits) <= latest_s:
+        r = queue[replica.taken].inbox
+        request = requests[r]
         replica.taken += 1
-        too_long = not limits.chunked and requests[r].prompt > limits.token_budget
-        if too_long or most_blocks(requests, limits, r) > limits.kv_blocks:
-            end_request(replica, buffers, requests, limits, r, REJECTED, replica.clock_s)
+        too_long = not limits.chunked and request.prompt > limits.token_budget
+        if too_long or most_blocks(request, limits) > limits.kv_blocks:
+            end_request(replica, queue, requests, limits, r, REJECTED, replica.clock_s)
         else:
-            enqueue(replica, buffers, requests, r)
+            enqueue(replica, queue, requests, r)
 
 
 @compiled
-def _sample(replica: Replica, buffers: Buffers, limits: SchedulerLimits) -> None:
+def _sample(replica: Replica, limits: SchedulerLimits) -> None:
     """Note the state after every so many iterations; when the room is used up, after twice as
     many.
     """
@@ -70,17 +101,17 @@ def _sample(replica: Replica, buffers: Buffers, limits: SchedulerLimits) -> None
     if replica.samples == MOST_SAMPLES:
         half = MOST_SAMPLES // 2
         for i in range(half):
-            for row in range(buffers.series.shape[0]):
-                buffers.series[row, i] = buffers.series[row, 2 * i + 1]
+            for row in range(4):
+                replica.series[row, i] = replica.series[row, 2 * i + 1]
         replica.samples = half
         replica.sample_stride *= 2
         if replica.iterations % replica.sample_stride:
             return
     at = replica.samples
-    buffers.series[0, at] = replica.clock_s
-    buffers.series[1, at] = replica.running
-    buffers.series[2, at] = replica.queued
-    buffers.series[3, at] = used_blocks(replica, limits)
+    replica.series[0, at] = replica.clock_s
+    replica.series[1, at] = replica.running
+    replica.series[2, at] = replica.queued
+    replica.series[3, at] = limits.kv_blocks - obtainable(replica)
     replica.samples += 1
 
 
@@ -96,8 +127,8 @@ def _remember_step(replica: Replica, decoding: int, emitted: int) -> None:
     replica.since_decode_s = 0.0
 
 
-@compiled
-def start(replica: Replica, buffers: Buffers, seconds: float) -> None:
+@entry
+def start(replica: Replica, counts: Whole, limits: SchedulerLimits, seconds: float) -> None:
     """The composed iteration begins; moving blocks to and from the host comes on top."""
     seconds += replica.swap_s
     replica.swap_s = 0.0
@@ -106,103 +137,120 @@ def start(replica: Replica, buffers: Buffers, seconds: float) -> None:
     replica.busy_s += seconds
     replica.since_decode_s += seconds
     replica.busy = 1
-    most = buffers.by_rows.shape[1] - 1
-    buffers.by_rows[0, min(replica.rows, most)] += 1
-    buffers.by_rows[1, min(replica.decode_rows + replica.prompts_ending, most)] += 1
-
-
-@inlined
-def _step(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
-    limits: SchedulerLimits,
-    d: Drafts,
-    r: int,
-    watched: bool,
-) -> int:
-    """What a request computed in the iteration counts; tokens that it emits."""
-    quota = requests[r].quota
-    requests[r].quota = 0
-    if requests[r].phase == DECODING:
-        emitted = advance_walk(d, replica, requests, r, replica.draft_limit)
-        requests[r].computed += emitted
-        if watched:
-            see_step(d, replica, buffers, requests, r, emitted)
-        return int(emitted)
-    requests[r].computed += quota
-    if requests[r].computed < requests[r].prompt + requests[r].generated:
-        return 0
-    requests[r].phase = DECODING
-    if d.decoder == PARALLEL:
-        requests[r].pending = NOTHING
-    return limits.lag
+    counts[BY_ROWS, min(replica.rows, limits.most_rows)] += 1
+    sampled = replica.decode_rows + replica.prompts_ending
+    counts[BY_SAMPLED, min(sampled, limits.most_rows)] += 1
 
 
 @compiled
-def settle(
+def _close(
+    replica: Replica,
+    counts: Whole,
+    memory: Real,
+    limits: SchedulerLimits,
+    walk: Walk,
+    before: int,
+    emitted: int,
+) -> None:
+    """Count an iteration of `before` running requests, of which those that decode emitted so many
+    tokens.
+    """
+    d, decoding = walk.decoder, replica.decoding
+    replica.steps += decoding
+    counts[STEPS, decoding] += decoding
+    counts[EMITTED, decoding] += emitted
+    everybody = decoding == before and replica.chunks == 0 and replica.preempted == 0
+    replica.steady = everybody and (
+        replica.queued == 0 or (replica.running == before and replica.admitted == 0)
+    )
+    replica.all_decode = everybody
+    _remember_step(replica, decoding, emitted)
+    if d.controller != ALWAYS or d.rereads:
+        learn(d, walk.tables, replica, memory, emitted)
+    forget_slowly(d, replica)
+    _sample(replica, limits)
+
+
+@entry
+def settle(  # noqa: PLR0912, PLR0915 - calls with arrays take as long as a step
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
 ) -> None:
     """End the iteration: emit, deliver, let finished requests go."""
-    running = buffers.running
+    running, memory, counts = buffers.running, buffers.memory, buffers.counts
+    d, steps, places = walk.decoder, walk.steps, walk.places
     now = replica.end_s
     replica.clock_s = now
     replica.busy = 0
     replica.iterations += 1
     replica.unseen += limits.receive_iterations if replica.chunks > replica.full_passes else 1
     if d.decoder == BLOCK:
-        count_shared(d, replica, buffers, requests)
+        count_shared(d, replica, running, requests, places)
     before, remaining, waits, emitted_before = replica.running, 0, 0, replica.emitted
     accepted_before = replica.accepted
-    wait, place = -1.0, 0
+    wait, wait_bin = -1.0, 0
     watched = d.controller != ALWAYS or d.rereads
     for i in range(before):
         r = running[i]
-        emitted = (
-            _step(replica, buffers, requests, limits, d, r, watched) if requests[r].quota > 0 else 0
-        )
-        if emitted > 0:
-            if requests[r].generated == 0:
-                requests[r].first_s = now
+        request = requests[r]
+        quota, emitted = int(request.quota), 0
+        request.quota = 0
+        if quota > 0 and request.phase == DECODING:
+            if d.decoder == PLAIN:
+                emitted = 1
+            elif d.decoder == BLOCK:
+                emitted = advance_block(d, replica, request, places)
+                emitted = min(emitted, request.output - request.generated)
             else:
-                if now - requests[r].delivered_s != wait:
-                    buffers.itl[place] += waits
+                accepted = accept(d, replica, request)
+                emitted = accepted + 1
+                if d.decoder == PARALLEL:
+                    emitted = keep_parallel_draft(d, replica, request, places, accepted)
+                place = places[request.place]
+                emitted = keep_accepted(d, replica, request, place, accepted, emitted)
+                if request.place >= len(steps):
+                    request.place = 0
+                request.emits = steps[request.place].emits
+                request.proposes = steps[request.place].proposes
+            replica.emitted += emitted
+            request.computed += emitted
+            if watched:
+                see_step(d, replica, memory, request, emitted)
+        elif quota > 0:
+            request.computed += quota
+            if request.computed >= request.prompt + request.generated:
+                request.phase = DECODING
+                emitted = limits.lag
+                if d.decoder == PARALLEL:
+                    request.pending = NOTHING
+        if emitted > 0:
+            if request.generated == 0:
+                request.first_s = now
+            else:
+                if now - request.delivered_s != wait:
+                    replica.itl[wait_bin] += waits
                     replica.itl_s += waits * wait
-                    waits, wait = 0, now - requests[r].delivered_s
-                    place = bin_of(wait)
+                    waits, wait = 0, now - request.delivered_s
+                    wait_bin = bin_of(wait)
                 waits += 1
-            requests[r].delivered_s = now
-            requests[r].generated += emitted
-            if requests[r].generated == requests[r].output:
-                release(replica, buffers, requests, prefixes, limits, r)
-                requests[r].last_s = now
-                end_request(replica, buffers, requests, limits, r, FINISHED, now)
+            request.delivered_s = now
+            request.generated += emitted
+            if request.generated == request.output:
+                release(replica, buffers.seats, buffers.blocks, prefixes, limits, request, r)
+                request.last_s = now
+                end_request(replica, buffers.queue, requests, limits, r, FINISHED, now)
                 continue
         running[remaining] = r
         remaining += 1
-    buffers.itl[place] += waits
+    replica.itl[wait_bin] += waits
     replica.itl_s += waits * wait
     replica.running = remaining
-    decoding, emitted_together = replica.decoding, replica.emitted - emitted_before
-    replica.steps += decoding
-    buffers.by_batch[0, decoding] += decoding
-    buffers.by_batch[1, decoding] += emitted_together
-    everybody = decoding == before and replica.chunks == 0 and replica.preempted == 0
-    replica.steady = everybody and (
-        replica.queued == 0 or (remaining == before and replica.admitted == 0)
-    )
-    replica.all_decode = everybody
     replica.just_accepted = replica.accepted - accepted_before
-    _remember_step(replica, decoding, emitted_together)
-    if watched:
-        learn(d, replica, buffers, emitted_together)
-    forget_slowly(d, replica)
-    _sample(replica, buffers, limits)
+    _close(replica, counts, memory, limits, walk, before, replica.emitted - emitted_before)
 
 
 @compiled
@@ -215,35 +263,35 @@ def _fail(
     everybody: bool,
 ) -> None:
     """Give up the first request, or all of them: those that have not been sent yet too."""
-    now = replica.clock_s
+    queue, now = buffers.queue, replica.clock_s
     while replica.running > 0:
         r = buffers.running[0]
-        release(replica, buffers, requests, prefixes, limits, r)
-        leave(replica, buffers, requests, limits, 0)
-        end_request(replica, buffers, requests, limits, r, FAILED, now)
+        release(replica, buffers.seats, buffers.blocks, prefixes, limits, requests[r], r)
+        leave(replica, buffers.running, 0)
+        end_request(replica, queue, requests, limits, r, FAILED, now)
         if not everybody:
             return
     while replica.queued > 0:
-        r = dequeue(replica, buffers, requests)
-        end_request(replica, buffers, requests, limits, r, FAILED, now)
+        waiting = dequeue(replica, queue, requests)
+        end_request(replica, queue, requests, limits, waiting, FAILED, now)
         if not everybody:
             return
     while everybody and replica.taken < replica.sent:
         replica.taken += 1
-        end_request(
-            replica, buffers, requests, limits, buffers.inbox[replica.taken - 1], FAILED, now
-        )
+        coming = queue[replica.taken - 1].inbox
+        end_request(replica, queue, requests, limits, coming, FAILED, now)
 
 
-@compiled
+@entry
 def begin(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     t: Tables,
+    seconds: Real,
     until: float,
 ) -> int:
     """Compose the next iteration, waiting for requests if there is nothing to do.
@@ -252,60 +300,54 @@ def begin(
         COMPOSED; PAUSED, if nothing can start before `until`; DONE, if nothing is left and nothing
         more is known to come.
     """
-    empty = 0
-    while True:
+    empty, queue = 0, buffers.queue
+    status = _GOES_ON
+    while status == _GOES_ON:
         if replica.clock_s >= limits.horizon_s:
             _fail(replica, buffers, requests, prefixes, limits, True)
-            return DONE
+            status = DONE
+            continue
         if replica.clock_s >= until:
-            return PAUSED
+            status = PAUSED
+            continue
         if replica.unseen >= limits.receive_iterations or replica.running == 0:
-            _take_in(
-                replica,
-                buffers,
-                requests,
-                limits,
-                replica.began_s if limits.overlapped else replica.clock_s,
-            )
+            seen_s = replica.began_s if limits.overlapped else replica.clock_s
+            _take_in(replica, queue, requests, limits, seen_s)
             replica.unseen = 0
         if replica.running == 0 and replica.queued == 0:
-            _take_in(replica, buffers, requests, limits, replica.clock_s)
+            _take_in(replica, queue, requests, limits, replica.clock_s)
         if replica.running == 0 and replica.queued == 0:
-            coming = next_arrival_s(replica, buffers, requests, limits)
+            coming = next_arrival_s(replica, queue, requests, limits)
             if coming == np.inf:
-                return DONE
-            if coming >= until:
-                return PAUSED
-            replica.clock_s = max(replica.clock_s, min(coming, limits.horizon_s))
-            replica.since_decode_s = 0.0
-            empty = 0
+                status = DONE
+            elif coming >= until:
+                status = PAUSED
+            else:
+                replica.clock_s = max(replica.clock_s, min(coming, limits.horizon_s))
+                replica.since_decode_s = 0.0
+                empty = 0
             continue
-        compose(replica, buffers, requests, prefixes, limits, d, t)
-        if replica.rows > 0:
-            return COMPOSED
-        empty += 1
-        if (
-            empty > 2
-        ):  # no rule leads here; better one request lost than a simulation that never ends
+        compose(replica, buffers, requests, prefixes, limits, walk, t, seconds)
+        empty = 0 if replica.rows > 0 else empty + 1
+        status = COMPOSED if replica.rows > 0 else _GOES_ON
+        # no rule leads here; better one request lost than a simulation that never ends
+        if empty > 2:
             _fail(replica, buffers, requests, prefixes, limits, False)
             empty = 0
+    return status
 
 
 @compiled
-def _queue_moves(limits: SchedulerLimits) -> bool:
-    """Whether a queue can change although nobody comes or goes: by limits of time, or after a wait
-    for company.
-    """
-    return bool(
-        limits.slo_ttft_s < np.inf or limits.slo_tpot_s < np.inf or limits.wait_iterations > 0
-    )
-
-
-@compiled
-def _look_between(replica: Replica, limits: SchedulerLimits, done: int) -> None:
-    """The scheduler looks for new requests between so many decoding iterations, and finds none."""
-    unseen = replica.unseen if replica.unseen < limits.receive_iterations else 0
-    replica.unseen = (unseen + done - 1) % limits.receive_iterations + 1
+def _count_alike(
+    replica: Replica, counts: Whole, limits: SchedulerLimits, b: int, done: int
+) -> None:
+    """Count so many iterations in which each of b requests emitted a token."""
+    replica.steps += b * done
+    replica.emitted += b * done
+    counts[STEPS, b] += b * done
+    counts[EMITTED, b] += b * done
+    counts[BY_ROWS, min(b, limits.most_rows)] += done
+    counts[BY_SAMPLED, min(b, limits.most_rows)] += done
 
 
 @compiled
@@ -315,24 +357,30 @@ def _steady_run(
     requests: Requests,
     limits: SchedulerLimits,
     t: Tables,
+    seconds: Real,
     until: float,
 ) -> None:
     """Advance iterations in which everybody who runs decodes one token and nobody comes or goes."""
-    running = buffers.running
+    running, counts, chunks = buffers.running, buffers.counts, buffers.chunks
     b = replica.running
     full = b == limits.max_requests
-    if (
-        b == 0
-        or (replica.queued > 0 and not full and _queue_moves(limits))
-        or not is_one_pass(replica, limits)
-    ):
+    # a queue can change although nobody comes or goes: by limits of time, or after a wait for
+    # company
+    queue_moves = (
+        limits.slo_ttft_s < np.inf or limits.slo_tpot_s < np.inf or limits.wait_iterations > 0
+    )
+    if b == 0 or (replica.queued > 0 and not full and queue_moves):
+        return
+    if not is_one_pass(replica, limits):
         return
     most = (replica.unused_blocks // b - 1) * limits.block_tokens
     context = 0
     for i in range(b):
-        most = min(most, requests[running[i]].output - requests[running[i]].generated - 1)
-        context += requests[running[i]].computed
-    stop, arrival = min(until, limits.horizon_s), next_arrival_s(replica, buffers, requests, limits)
+        request = requests[running[i]]
+        most = min(most, request.output - request.generated - 1)
+        context += request.computed
+    stop = min(until, limits.horizon_s)
+    arrival = next_arrival_s(replica, buffers.queue, requests, limits)
     if arrival < np.inf and limits.receive_iterations > 1:
         return
     if full and limits.users >= replica.sent:
@@ -340,13 +388,13 @@ def _steady_run(
     done, last_seen = 0, -1.0
     seen = replica.began_s if limits.overlapped else replica.clock_s
     while done < most and replica.clock_s < stop and seen < arrival:
-        seconds = target_seconds(t, b, 1.0, float(context + b * done), buffers.chunks, 0, 0)
+        step_s = target_seconds(t, seconds, b, 1.0, float(context + b * done), chunks, 0, 0)
         began = replica.clock_s
-        end = began + seconds
-        replica.busy_s += seconds
-        replica.since_decode_s += seconds
+        end = began + step_s
+        replica.busy_s += step_s
+        replica.since_decode_s += step_s
         wait = end - began
-        buffers.itl[bin_of(wait)] += b
+        replica.itl[bin_of(wait)] += b
         replica.itl_s += b * wait
         replica.began_s = began
         replica.clock_s = end
@@ -358,35 +406,32 @@ def _steady_run(
             break
     if done == 0:
         return
-    _look_between(replica, limits, done)
+    # the scheduler looks for new requests between so many iterations, and finds none
+    unseen = replica.unseen if replica.unseen < limits.receive_iterations else 0
+    replica.unseen = (unseen + done - 1) % limits.receive_iterations + 1
     for i in range(b):
-        r = running[i]
-        requests[r].computed += done
-        requests[r].generated += done
-        requests[r].delivered_s = replica.clock_s
-        blocks = missing_blocks(requests, limits, r, requests[r].computed)
-        if blocks:
-            grow(replica, buffers, requests, limits, r, blocks)
-    replica.steps += b * done
-    replica.emitted += b * done
-    buffers.by_batch[0, b] += b * done
-    buffers.by_batch[1, b] += b * done
-    most_rows = min(b, buffers.by_rows.shape[1] - 1)
-    buffers.by_rows[0, most_rows] += done
-    buffers.by_rows[1, most_rows] += done
-    _take_in(replica, buffers, requests, limits, last_seen)
-    _sample(replica, buffers, limits)
+        request = requests[running[i]]
+        request.computed += done
+        request.generated += done
+        request.delivered_s = replica.clock_s
+        missing = missing_blocks(request, limits, int(request.computed))
+        if missing:
+            grow(replica, buffers.blocks, request, limits, missing)
+    _count_alike(replica, counts, limits, b, done)
+    _take_in(replica, buffers.queue, requests, limits, last_seen)
+    _sample(replica, limits)
 
 
-@compiled
+@entry
 def advance(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     t: Tables,
+    seconds: Real,
     until: float,
     most: int,
     merge: bool,
@@ -397,15 +442,19 @@ def advance(
     Returns:
         PAUSED at `until`, DONE with everything that is known, or COUNTED after `most` turns.
     """
-    for _ in range(most):
+    d = walk.decoder
+    status, turns = COMPOSED, 0
+    while status == COMPOSED and turns < most:
+        turns += 1
+        if replica.busy and replica.end_s > until:
+            status = PAUSED
+            continue
         if replica.busy:
-            if replica.end_s > until:
-                return PAUSED
-            settle(replica, buffers, requests, prefixes, limits, d)
+            settle(replica, buffers, requests, prefixes, limits, walk)
         if merge and replica.steady and d.decoder == PLAIN:
-            _steady_run(replica, buffers, requests, limits, t, until)
-        status = begin(replica, buffers, requests, prefixes, limits, d, t, until)
-        if status != COMPOSED:
-            return int(status)
-        start(replica, buffers, tabled_seconds(replica, buffers, requests, limits, d, t))
-    return COUNTED
+            _steady_run(replica, buffers, requests, limits, t, seconds, until)
+        status = begin(replica, buffers, requests, prefixes, limits, walk, t, seconds, until)
+        if status == COMPOSED:
+            pass_s = tabled_seconds(replica, buffers, requests, limits, d, t, seconds)
+            start(replica, buffers.counts, limits, pass_s)
+    return COUNTED if status == COMPOSED else status

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.loop.compiled import compiled
-from simulator.loop.decoders.record import Drafts
+from simulator.loop.compiled import compiled, entry
+from simulator.loop.decoders.record import Walk
 from simulator.loop.iteration import COMPOSED, COUNTED, DONE, begin, next_arrival_s, settle, start
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.rank_time import IDLE_TOKENS
 from simulator.loop.scheduling.waiting import receive
 from simulator.loop.state import Buffers, Prefixes, Real, Replica, Requests, SchedulerLimits, Whole
-from simulator.loop.tables import Tables, between
+from simulator.loop.tables import Tables
 
 IN_TURN, FEWEST, REPORTED = range(3)
 REPORT_S = 0.1
@@ -77,7 +77,7 @@ def new_front(
 def _choose(front: RankFront, replicas: Replicas, at_s: float) -> int:
     ranks = len(replicas)
     if front.router == IN_TURN:
-        return int(front.numbers[0] % ranks)
+        return front.numbers[0] % ranks
     if front.router == REPORTED:
         heard_s = int(at_s / REPORT_S) * REPORT_S
         if heard_s > front.times[1]:
@@ -94,7 +94,7 @@ def _choose(front: RankFront, replicas: Replicas, at_s: float) -> int:
         if i == 0 or load < least:
             chosen, least = i, load
     front.counts[chosen] += 1
-    return int(chosen)
+    return chosen
 
 
 @compiled
@@ -104,8 +104,8 @@ def _next_sent_s(front: RankFront, requests: Requests) -> float:
     if r == len(requests) or r >= front.users + front.numbers[1]:
         return np.inf
     if r < front.users:
-        return float(requests[r].sent_s)
-    return float(max(requests[r].sent_s, front.ends_s[r - front.users] + front.think_s))
+        return requests[r].sent_s
+    return max(requests[r].sent_s, front.ends_s[r - front.users] + front.think_s)
 
 
 @compiled
@@ -125,10 +125,10 @@ def _send(
         requests[r].sent_s = at_s
         requests[r].ready_s = at_s
         requests[r].replica = i
-        buffers[i].inbox[replicas[i].sent] = r
+        buffers[i].queue[replicas[i].sent].inbox = r
         replicas[i].sent += 1
         if limits.intake_s + limits.intake_token_s > 0.0:
-            receive(replicas[i], requests, limits, r)
+            receive(replicas[i], requests[r], limits)
         front.numbers[0] += 1
         at_s = _next_sent_s(front, requests)
 
@@ -159,7 +159,7 @@ def _report(front: RankFront, replicas: Replicas, now: float) -> None:
     front.times[2] = now
 
 
-@compiled
+@entry
 def begin_together(
     front: RankFront,
     replicas: Replicas,
@@ -167,8 +167,9 @@ def begin_together(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     t: Tables,
+    seconds: Real,
 ) -> int:
     """Compose an iteration of everybody who has something to do, at the time of the next request if
     nobody has.
@@ -188,7 +189,8 @@ def begin_together(
             if replica.clock_s < now:
                 replica.clock_s = now
                 replica.began_s = front.times[3]
-            if begin(replica, buffers[i], requests, prefixes, limits, d, t, soon) == COMPOSED:
+            status = begin(replica, buffers[i], requests, prefixes, limits, walk, t, seconds, soon)
+            if status == COMPOSED:
                 busy += 1
             else:
                 replica.rows = 0
@@ -197,25 +199,33 @@ def begin_together(
             return busy
         coming_s = _next_sent_s(front, requests)
         for i in range(len(replicas)):
-            coming_s = min(coming_s, next_arrival_s(replicas[i], buffers[i], requests, limits))
+            coming_s = min(
+                coming_s, next_arrival_s(replicas[i], buffers[i].queue, requests, limits)
+            )
         if coming_s == np.inf:
             return 0
         front.times[0] = max(now, coming_s)
 
 
-@compiled
-def start_together(front: RankFront, replicas: Replicas, buffers: Arrays, seconds: float) -> None:
-    """The composed iteration begins; `seconds` hold whatever moves to and from the host."""
+@entry
+def start_together(
+    front: RankFront,
+    replicas: Replicas,
+    buffers: Arrays,
+    limits: SchedulerLimits,
+    pass_s: float,
+) -> None:
+    """The composed iteration begins; `pass_s` holds whatever moves to and from the host."""
     front.times[3] = front.times[0]
     for i in range(len(replicas)):
         replicas[i].swap_s = 0.0
         if replicas[i].rows > 0:
-            start(replicas[i], buffers[i], seconds)
+            start(replicas[i], buffers[i].counts, limits, pass_s)
         else:
             front.numbers[2] += 1
 
 
-@compiled
+@entry
 def settle_together(
     front: RankFront,
     replicas: Replicas,
@@ -223,21 +233,28 @@ def settle_together(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
-    seconds: float,
+    walk: Walk,
+    pass_s: float,
 ) -> None:
     """End the iteration; requests that came meanwhile were sent by what was known then."""
-    now = front.times[0] + seconds
+    now = front.times[0] + pass_s
     _send(front, replicas, buffers, requests, limits, now)
     for i in range(len(replicas)):
         if replicas[i].busy:
-            settle(replicas[i], buffers[i], requests, prefixes, limits, d)
+            settle(replicas[i], buffers[i], requests, prefixes, limits, walk)
     front.times[0] = now
     _note_ends(front, replicas)
     _report(front, replicas, now)
 
 
 @compiled
+def _at(table: Real, position: float) -> float:
+    """Value at a position of a table; beyond its end the last slope goes on."""
+    low = min(int(position), len(table) - 2)
+    return table[low] + (position - low) * (table[low + 1] - table[low])
+
+
+@entry
 def advance_together(
     front: RankFront,
     replicas: Replicas,
@@ -245,8 +262,9 @@ def advance_together(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     t: Tables,
+    seconds: Real,
     by_mean_s: Real,
     by_most_s: Real,
     most: int,
@@ -259,20 +277,22 @@ def advance_together(
     """
     ranks = len(replicas)
     for _ in range(most):
-        if not begin_together(front, replicas, buffers, requests, prefixes, limits, d, t):
+        if not begin_together(
+            front, replicas, buffers, requests, prefixes, limits, walk, t, seconds
+        ):
             return DONE
         own_s, tokens, fullest = 0.0, 0, 0
         for i in range(ranks):
             replica = replicas[i]
             if replica.rows > 0:
-                own_s = max(
-                    own_s,
-                    tabled_seconds(replica, buffers[i], requests, limits, d, t) + replica.swap_s,
+                rank_s = tabled_seconds(
+                    replica, buffers[i], requests, limits, walk.decoder, t, seconds
                 )
+                own_s = max(own_s, rank_s + replica.swap_s)
             rows = max(replica.rows, IDLE_TOKENS)
             tokens += rows
             fullest = max(fullest, rows)
-        seconds = own_s + between(by_mean_s, tokens / ranks) + between(by_most_s, float(fullest))
-        start_together(front, replicas, buffers, seconds)
-        settle_together(front, replicas, buffers, requests, prefixes, limits, d, seconds)
+        pass_s = own_s + _at(by_mean_s, tokens / ranks) + _at(by_most_s, float(fullest))
+        start_together(front, replicas, buffers, limits, pass_s)
+        settle_together(front, replicas, buffers, requests, prefixes, limits, walk, pass_s)
     return COUNTED

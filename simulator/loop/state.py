@@ -7,13 +7,14 @@ Leaves out what happens to them: `kv_cache`, `waiting`, `decoders`, `scheduler` 
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from simulator.loop.compiled import record_type
 from simulator.loop.histogram import BINS
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import SWAPPED, WAITING, Workload
@@ -34,7 +35,7 @@ TAKEN = 1 << 62  # of a slot
 class Replica:
     """The numbers of one engine: where it stands, what its current iteration holds, and its totals.
 
-    Machine code works on a record with these fields, Python on an object of this class.
+    The loop works on a record with these fields: see `new_replica`.
 
     Args:
         sent: requests in its inbox.
@@ -106,6 +107,8 @@ class Replica:
             emit.
         reread_rows: tokens that it reads in the current iteration because of that.
         drawn: draws that a policy of draft lengths has used.
+        itl: waits between tokens by bins of `histogram`.
+        series: states noted: time, running, waiting, used blocks.
     """
 
     sent: int = 0
@@ -173,7 +176,16 @@ class Replica:
     undrafted: int = 0
     reread_rows: int = 0
     drawn: int = 0
+    itl: Whole = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    series: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, MOST_SAMPLES)))
 
+
+REPLICA = record_type(
+    Replica,
+    ("itl", "i8", (BINS,)),
+    ("series", "f8", (4, MOST_SAMPLES)),
+    leave_out=frozenset({"itl", "series"}),
+)
 
 COUNTERS = (
     "preemptions",
@@ -190,53 +202,107 @@ COUNTERS = (
 # one record per shared block; idle ones form a ring through the last entry, least recently used
 # first
 SHARED_BLOCK = np.dtype(
-    [("references", "i4"), ("resident", "i4"), ("previous", "i4"), ("next", "i4")]
+    (
+        np.record,
+        [("references", "i4"), ("resident", "i4"), ("previous", "i4"), ("next", "i4")],
+    )
 )
+# new and cached tokens of a prompt chunk
+CHUNK = np.dtype((np.record, [("new", "i4"), ("cached", "i4")]))
+# one record per request that a replica can be sent
+QUEUE = np.dtype(
+    (
+        np.record,
+        [
+            ("inbox", "i4"),  # requests sent to it, in order
+            ("over", "i4"),  # requests that it is done with, in order
+            ("heap", "i4"),  # requests that wait
+        ],
+    )
+)
+# one record per request that can run, or per numbered slot
+SEAT = np.dtype(
+    (
+        np.record,
+        np.dtype(
+            [
+                ("order", "i4"),  # requests that decode now, as they are grouped
+                # of these: query tokens that no pass of the iteration has computed yet
+                ("rows_left", "i4"),
+                ("rows_now", "i4"),  # and those of the current pass
+                # by numbered slot: requests that had ended when it was left; below 0 before; TAKEN
+                ("slot_left", "i8"),
+            ],
+            align=True,
+        ),
+    )
+)
+# rows of `Buffers.counts`: steps and emitted tokens by decoding requests, iterations by rows of
+# their pass and by sampled rows
+STEPS, EMITTED, BY_ROWS, BY_SAMPLED = range(4)
+# row of `Buffers.memory`: tokens that a step of 0, 1, ... draft tokens is taken to emit
+GAINS = -1
+Chunks: TypeAlias = Any  # an array of CHUNK
+Queue: TypeAlias = Any  # an array of QUEUE
+Seats: TypeAlias = Any  # an array of SEAT
+Blocks: TypeAlias = Any  # an array of SHARED_BLOCK
 
 
 # one record per request of a workload, shared by its replicas; what every step touches comes first,
 # 64 bytes together
 REQUEST = np.dtype(
-    [
-        ("delivered_s", "f8"),  # latest delivery to the user
-        ("place", "i4"),  # in the recording that it walks along
-        ("unread", "i4"),  # tokens that its drafter has not read, because nothing was drafted
-        ("recent_accepted", "f4"),  # draft tokens accepted per step, of which the latest count most
-        (
-            "emits",
-            "i2",
-        ),  # tokens of its next step if it drafts enough; read early, as memory is slow
-        ("proposes", "i2"),  # draft tokens that its drafter has for that step
-        ("prompt", "i4"),
-        ("output", "i4"),
-        ("generated", "i4"),  # tokens emitted
-        ("computed", "i4"),  # tokens whose cache entries exist
-        ("slots", "i4"),  # tokens that its blocks can hold
-        ("private", "i4"),  # blocks of its own
-        ("quota", "i4"),  # query tokens in the current iteration
-        ("drafts", "i4"),  # draft tokens among them
-        ("phase", "i2"),
-        ("replica", "i2"),
-        (
-            "pending",
-            "i4",
-        ),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
-        ("sent_s", "f8"),  # when its user sends it
-        ("ready_s", "f8"),  # when the front end of its replica has received it
-        ("scheduled_s", "f8"),
-        ("first_s", "f8"),
-        ("last_s", "f8"),
-        ("key", "i8"),  # place in the queue: priority, then order of arrival
-        ("probability", "f8"),  # that the next draft token to be granted would be accepted
-        (
-            "granted",
-            "i4",
-        ),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
-        ("slot", "i4"),  # numbered slot that it holds, where there are such
-    ],
-    align=True,
+    (
+        np.record,
+        np.dtype(
+            [
+                ("delivered_s", "f8"),  # latest delivery to the user
+                ("place", "i4"),  # in the recording that it walks along
+                (
+                    "unread",
+                    "i4",
+                ),  # tokens that its drafter has not read, because nothing was drafted
+                (
+                    "recent_accepted",
+                    "f4",
+                ),  # draft tokens accepted per step, of which the latest count most
+                (
+                    "emits",
+                    "i2",
+                ),  # tokens of its next step if it drafts enough; read early, as memory is slow
+                ("proposes", "i2"),  # draft tokens that its drafter has for that step
+                ("prompt", "i4"),
+                ("output", "i4"),
+                ("generated", "i4"),  # tokens emitted
+                ("computed", "i4"),  # tokens whose cache entries exist
+                ("slots", "i4"),  # tokens that its blocks can hold
+                ("private", "i4"),  # blocks of its own
+                ("quota", "i4"),  # query tokens in the current iteration
+                ("drafts", "i4"),  # draft tokens among them
+                ("phase", "i2"),
+                ("replica", "i2"),
+                (
+                    "pending",
+                    "i4",
+                ),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
+                ("sent_s", "f8"),  # when its user sends it
+                ("ready_s", "f8"),  # when the front end of its replica has received it
+                ("scheduled_s", "f8"),
+                ("first_s", "f8"),
+                ("last_s", "f8"),
+                ("key", "i8"),  # place in the queue: priority, then order of arrival
+                ("probability", "f8"),  # that the next draft token to be granted would be accepted
+                (
+                    "granted",
+                    "i4",
+                ),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
+                ("slot", "i4"),  # numbered slot that it holds, where there are such
+            ],
+            align=True,
+        ),
+    )
 )
-Requests: TypeAlias = Any  # an array of REQUEST, whose fields compiled code reads as attributes
+Requests: TypeAlias = Any  # an array of REQUEST, whose fields are read as attributes
+Request: TypeAlias = Any  # one of them
 
 
 class Prefixes(NamedTuple):
@@ -291,25 +357,13 @@ class Buffers(NamedTuple):
     blocks, its history.
     """
 
-    inbox: Small  # requests sent to it, in order
-    over: Small  # requests that it is done with, in order
-    heap: Small
+    queue: Queue
     running: Small
-    order: Small  # requests that decode now, as they are grouped
-    blocks: Any  # an array of SHARED_BLOCK
-    chunks: NDArray[np.int32]  # new and cached tokens of the prompt chunks of the current iteration
-    by_batch: NDArray[np.int64]  # steps and emitted tokens by decoding requests
-    by_rows: NDArray[np.int64]  # iterations by rows of their pass, and by sampled rows
-    itl: Whole
-    series: NDArray[np.float64]  # time, running, waiting, used blocks
-    slot_last: (
-        Whole  # by numbered slot: requests that had ended when it was left; below 0 before; TAKEN
-    )
-    # of the requests in `order`: query tokens that no pass of the iteration has computed yet
-    rows_left: Small
-    rows_now: Small  # and those of the current pass
-    pieces: NDArray[np.int32]  # as `chunks`, of the current pass
-    gains: Real  # tokens that a step of 0, 1, ... draft tokens is taken to emit
+    seats: Seats
+    chunks: Chunks  # of the current iteration
+    pieces: Chunks  # of the current pass, where an iteration is several
+    blocks: Blocks
+    counts: NDArray[np.int64]  # see `STEPS`
     memory: NDArray[np.float64]  # what a policy of draft lengths remembers
 
 
@@ -420,17 +474,13 @@ def new_limits(
     )
 
 
-def new_replica(limits: SchedulerLimits, *, machine: bool) -> Replica:
-    """An engine that has seen nothing; a record for machine code, or the object that Python reads
-    faster.
-    """
-    replica = Replica(unused_blocks=limits.kv_blocks)
-    if not machine:
-        return replica
-    each = [(field.name, "f8" if field.type == "float" else "i8") for field in fields(Replica)]
-    records = np.zeros(1, dtype=np.dtype((np.record, each)))
-    records[0] = astuple(replica)
-    return cast(Replica, records[0])
+def new_replica(limits: SchedulerLimits) -> Replica:
+    """An engine that has seen nothing."""
+    start = Replica(unused_blocks=limits.kv_blocks)
+    replica = np.zeros(1, REPLICA)[0]
+    for attribute in fields(Replica):
+        replica[attribute.name] = getattr(start, attribute.name)
+    return cast(Replica, replica)
 
 
 def new_buffers(
@@ -447,22 +497,17 @@ def new_buffers(
     most, entries = min(limits.max_requests, inbox), prefixes.entries
     blocks = np.zeros(entries + 1, dtype=SHARED_BLOCK)
     blocks["previous"][entries] = blocks["next"][entries] = entries
+    slots = limits.max_requests if limits.numbered_slots else 1
+    seats = np.zeros(max(most, slots) + 1, SEAT)
+    seats["slot_left"][:slots] = -1 - np.arange(slots)
+    rows, columns = memory
     return Buffers(
-        inbox=np.zeros(inbox, np.int32),
-        over=np.zeros(inbox, np.int32),
-        heap=np.zeros(inbox, np.int32),
+        queue=np.zeros(inbox, QUEUE),
         running=np.zeros(most + 1, np.int32),
-        order=np.zeros(most + 1, np.int32),
+        seats=seats,
+        chunks=np.zeros(most + 1, CHUNK),
+        pieces=np.zeros(most + 1, CHUNK),
         blocks=blocks,
-        chunks=np.zeros((2, most + 1), np.int32),
-        by_batch=np.zeros((2, most + 2), np.int64),
-        by_rows=np.zeros((2, limits.most_rows + 1), np.int64),
-        itl=np.zeros(BINS, np.int64),
-        series=np.zeros((4, MOST_SAMPLES)),
-        slot_last=-1 - np.arange(limits.max_requests if limits.numbered_slots else 1),
-        rows_left=np.zeros(most + 1, np.int32),
-        rows_now=np.zeros(most + 1, np.int32),
-        pieces=np.zeros((2, most + 1), np.int32),
-        gains=np.zeros(draft_tokens + 1),
-        memory=np.zeros(memory),
+        counts=np.zeros((4, max(most + 2, limits.most_rows + 1)), np.int64),
+        memory=np.zeros((rows + 1, max(columns, draft_tokens + 1))),
     )

@@ -8,17 +8,18 @@ tables: `simulator.timing.cost_timer`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.loop.compiled import compiled
-from simulator.loop.state import Real, Small
+from simulator.loop.compiled import Table, compiled, laid_out
+from simulator.loop.state import CHUNK, Chunks, Real, Small
 
 
 class Tables(NamedTuple):
-    """Seconds by what an iteration holds.
+    """Seconds by what an iteration holds; compiled code is handed them laid out.
 
     `attention_s[i, j, k]`: of axis values i, j and context k * `context_step`; between them linear.
     """
@@ -60,23 +61,27 @@ class Tables(NamedTuple):
     encoder_s: Real
 
 
+Timing: TypeAlias = Any  # the numbers of `Tables` as a record
+
+
 @compiled
-def _place(axis: Real, below: Small, value: float) -> tuple[int, float]:
+def _place(seconds: Real, axis: Table, below: Table, value: float) -> tuple[int, float]:
     """Index of the grid cell of a value and how far into it the value lies; outside, the nearest
     value on the grid.
     """
-    last = len(axis) - 1
-    if last == 0 or value <= axis[0]:
+    last = axis.length - 1
+    if last == 0 or value <= seconds[axis.first]:
         return 0, 0.0
-    if value >= axis[last]:
+    if value >= seconds[axis.first + last]:
         return last - 1, 1.0
-    low = below[int(value)]
-    return low, (value - axis[low]) / (axis[low + 1] - axis[low])
+    low = int(seconds[below.first + int(value)])
+    start = seconds[axis.first + low]
+    return low, (value - start) / (seconds[axis.first + low + 1] - start)
 
 
 @compiled
 def _mixed(
-    table: NDArray[np.float64], n: int, near_n: float, b: int, near_b: float, c: int, near_c: float
+    seconds: Real, grid: Table, n: int, near_n: float, b: int, near_b: float, c: int, near_c: float
 ) -> float:
     """Value between the eight corners of a cell; a corner without weight is not read."""
     total = 0.0
@@ -88,178 +93,201 @@ def _mixed(
             weight = weight_n * (near_b if j else 1.0 - near_b)
             if weight == 0.0:
                 continue
-            low = table[n + i, b + j, c]
-            total += weight * (low + near_c * (table[n + i, b + j, c + 1] - low))
-    return float(total)
+            at = grid.first + ((n + i) * grid.width + b + j) * grid.depth + c
+            low = seconds[at]
+            total += weight * (low + near_c * (seconds[at + 1] - low))
+    return total
 
 
 @compiled
-def _at_context(t: Tables, tokens: float) -> tuple[int, float]:
-    """Cell of a context; beyond the table the last cell is drawn on."""
-    position = tokens / t.context_step
-    low = min(int(position), t.attention_s.shape[2] - 2)
-    return low, position - low
-
-
-@compiled
-def between(table: Real, position: float) -> float:
+def between(seconds: Real, table: Table, position: float) -> float:
     """Value at a position of a table; beyond its end the last slope goes on."""
-    low = min(int(position), len(table) - 2)
-    return float(table[low] + (position - low) * (table[low + 1] - table[low]))
+    low = min(int(position), table.length - 2)
+    at = table.first + low
+    return seconds[at] + (position - low) * (seconds[at + 1] - seconds[at])
 
 
 @compiled
-def decode_seconds(
-    t: Tables, requests: int, query_tokens: float, context_tokens: float, rows: int
+def _decode_seconds(
+    t: Timing, seconds: Real, requests: int, query_tokens: float, context_tokens: float, rows: int
 ) -> float:
     """Attention of the decoding requests, and what their tokens save by belonging together, of a
     pass of `rows`.
     """
-    if requests == 0:
-        return 0.0
-    n, near_n = _place(t.query_axis, t.query_below, query_tokens)
-    b, near_b = _place(t.request_axis, t.request_below, float(requests))
-    c, near_c = _at_context(t, context_tokens / requests)
-    seconds = _mixed(t.attention_s, n, near_n, b, near_b, c, near_c)
-    saved = (1.0 - near_n) * ((1.0 - near_b) * t.together_s[n, b] + near_b * t.together_s[n, b + 1])
+    n, near_n = _place(seconds, t.query_axis, t.query_below, query_tokens)
+    b, near_b = _place(seconds, t.request_axis, t.request_below, float(requests))
+    position = context_tokens / requests / t.context_step
+    c = min(int(position), t.attention_s.depth - 2)  # beyond the table its last cell is drawn on
+    attention_s = _mixed(seconds, t.attention_s, n, near_n, b, near_b, c, position - c)
+    at = t.together_s.first + n * t.together_s.width + b
+    saved = (1.0 - near_n) * ((1.0 - near_b) * seconds[at] + near_b * seconds[at + 1])
     if near_n > 0.0:
-        saved += near_n * (
-            (1.0 - near_b) * t.together_s[n + 1, b] + near_b * t.together_s[n + 1, b + 1]
-        )
-    return float(seconds - saved * (requests * query_tokens / rows))
-
-
-@compiled
-def _uneven_seconds(t: Tables, rows: int, longest: int, decode_rows: int) -> float:
-    """Seconds for which everybody waits for the rank that holds the longest chunk, which no other
-    rank shares.
-    """
-    even = -(-rows // t.ranks)
-    fullest = max(even, longest + -(-decode_rows // t.ranks))
-    return float(between(t.rank_row_s, float(fullest)) - between(t.rank_row_s, float(even)))
+        at += t.together_s.width
+        saved += near_n * ((1.0 - near_b) * seconds[at] + near_b * seconds[at + 1])
+    return attention_s - saved * (requests * query_tokens / rows)
 
 
 @compiled
 def device_seconds(
-    t: Tables,
+    t: Timing,
+    seconds: Real,
     requests: int,
     query_tokens: float,
     context_tokens: float,
-    chunk_tokens: NDArray[np.int32],
-    chunks: int,
+    chunks: Chunks,
+    count: int,
     rows: int,
     sampled: int,
 ) -> float:
-    """Seconds of the target's pass on the device; `rows` and `sampled` count its rows, > 0, and the
-    sampled ones.
+    """Seconds of the target's pass on the device beside `count` chunks; `rows` and `sampled` count
+    its rows, > 0, and the sampled ones.
     """
     prompts, longest_s, longest, new_rows = 0.0, 0.0, 0, 0
     written = rows
-    for i in range(chunks):
-        new, cached = chunk_tokens[0, i], chunk_tokens[1, i]
+    for i in range(count):
+        new, cached = chunks[i].new, chunks[i].cached
         start, end = cached / t.prompt_step, (cached + new) / t.prompt_step
-        each = max(
-            between(t.prompt_s, end) - between(t.prompt_s, start), between(t.reread_s, start)
-        )
-        prompts += each
-        longest_s, longest, new_rows = max(longest_s, each), max(longest, new), new_rows + new
-    if chunks:
+        chunk_s = between(seconds, t.prompt_s, end) - between(seconds, t.prompt_s, start)
+        chunk_s = max(chunk_s, between(seconds, t.reread_s, start))
+        prompts += chunk_s
+        longest_s, new_rows = max(longest_s, chunk_s), new_rows + new
+        longest = max(longest, new)
+    if count:
         if t.ranks > 1:
-            prompts = max(prompts / t.ranks, longest_s) + _uneven_seconds(
-                t, rows, longest, rows - new_rows
-            )
+            # everybody waits for the rank with the longest chunk, which no other rank shares
+            even = -(-rows // t.ranks)
+            fullest = max(even, longest + -(-(rows - new_rows) // t.ranks))
+            uneven_s = between(seconds, t.rank_row_s, float(fullest))
+            uneven_s -= between(seconds, t.rank_row_s, float(even))
+            prompts = max(prompts / t.ranks, longest_s) + uneven_s
         prompts += t.prompt_launch_s
-        if len(
-            t.encoder_s
-        ):  # the decoder has a row for each prompt that ends, and for no other of its tokens
-            prompts += between(t.encoder_s, float(new_rows))
+        # the decoder has a row for each prompt that ends, and for no other of its tokens
+        if t.encoder_s.length:
+            prompts += between(seconds, t.encoder_s, float(new_rows))
             written = sampled
-    seconds = between(t.row_s, written) + between(t.head_s, sampled) + prompts
-    return float(
-        seconds + decode_seconds(t, requests, query_tokens, context_tokens, max(written, 1))
-    )
+    total = between(seconds, t.row_s, float(written)) + between(seconds, t.head_s, float(sampled))
+    total += prompts
+    if requests > 0:
+        written = max(written, 1)
+        total += _decode_seconds(t, seconds, requests, query_tokens, context_tokens, written)
+    return total
 
 
 @compiled
-def exposed_host_s(t: Tables, requests: int, rows: int, chunks: int, device_s: float) -> float:
-    """Seconds that the device waits for its host.
+def host_seconds(
+    t: Timing,
+    query_tokens: float,
+    requests: int,
+    decode_rows: int,
+    rows: int,
+    chunks: int,
+    device_s: float,
+) -> tuple[float, float]:
+    """Seconds that the engine adds to a pass, and those that the device waits for its host.
 
     A pass that no graph holds is launched while it runs, and takes no less than that. What else the
     host does comes before the launch, or beside the iteration before where the two overlap.
     """
     launch_s = t.eager_s if chunks > 0 and rows > t.graph_rows else 0.0
     prompts_s = t.prompt_host_s * chunks
+    own_s = t.step_s + t.request_s * requests
     if t.overlapped:
-        return float(max(launch_s + prompts_s + t.step_s + t.request_s * requests - device_s, 0.0))
-    return float(max(launch_s - device_s, 0.0) + prompts_s)
-
-
-@compiled
-def engine_seconds(
-    t: Tables, query_tokens: float, requests: int, decode_rows: int, rows: int, device_s: float
-) -> float:
-    """Seconds that the engine adds to a pass, whatever the device does."""
-    extra = (
-        t.idle_s + t.idle_request_s * requests
-        if t.overlapped
-        else t.step_s + t.request_s * requests
-    )
+        host_s = max(launch_s + prompts_s + t.step_s + t.request_s * requests - device_s, 0.0)
+        own_s = t.idle_s + t.idle_request_s * requests
+    else:
+        host_s = max(launch_s - device_s, 0.0) + prompts_s
     if query_tokens > 1.0:
-        extra += t.speculative_step_s + t.speculative_request_s * requests
-        extra += t.verify_ratio * device_s * decode_rows / rows
-    return float(extra)
+        own_s += t.speculative_step_s + t.speculative_request_s * requests
+        own_s += t.verify_ratio * device_s * decode_rows / rows
+    return own_s, host_s
 
 
 @compiled
 def target_seconds(
-    t: Tables,
+    t: Timing,
+    seconds: Real,
     requests: int,
     query_tokens: float,
     context_tokens: float,
-    chunk_tokens: NDArray[np.int32],
-    chunks: int,
+    chunks: Chunks,
+    count: int,
     prompts_ending: int,
 ) -> float:
     """Seconds of an iteration without draft passes.
 
     Args:
-        t: the tables.
+        t: the tables' numbers and places.
+        seconds: the tables.
         requests: that decode.
         query_tokens: mean of their query tokens.
         context_tokens: cached tokens of them all.
-        chunk_tokens: [2, chunks], new and cached tokens of every prompt chunk.
-        chunks: number of chunks.
+        chunks: new and cached tokens of every prompt chunk.
+        count: number of chunks.
         prompts_ending: chunks that end their prompt, and are sampled.
     """
     decode_rows = round(requests * query_tokens)
     rows = decode_rows
-    for i in range(chunks):
-        rows += chunk_tokens[0, i]
-    if rows == 0:
-        return t.step_s
-    sampled = decode_rows + prompts_ending
-    device_s = device_seconds(
-        t, requests, query_tokens, context_tokens, chunk_tokens, chunks, rows, sampled
-    )
-    host_s = exposed_host_s(t, requests + prompts_ending, rows, chunks, device_s)
-    engine_s = engine_seconds(
-        t, query_tokens, requests + prompts_ending, decode_rows, rows, device_s
-    )
-    return float(device_s + engine_s + host_s)
+    for i in range(count):
+        rows += chunks[i].new
+    total = t.step_s
+    if rows > 0:
+        sampled, served = decode_rows + prompts_ending, requests + prompts_ending
+        total = device_seconds(
+            t, seconds, requests, query_tokens, context_tokens, chunks, count, rows, sampled
+        )
+        own_s, host_s = host_seconds(t, query_tokens, served, decode_rows, rows, count, total)
+        total = total + own_s + host_s
+    return total
 
 
 @compiled
 def draft_seconds(
-    t: Tables, requests: int, draft_tokens: int, context_tokens: float, prompt_rows: int
+    t: Timing,
+    seconds: Real,
+    requests: int,
+    draft_tokens: int,
+    context_tokens: float,
+    prompt_rows: int,
 ) -> float:
     """Seconds of the draft passes of an iteration."""
-    seconds = between(t.draft_row_s, float(prompt_rows)) if prompt_rows else 0.0
-    if requests == 0 or draft_tokens == 0:
-        return float(seconds)
-    n, near_n = _place(t.query_axis, t.query_below, draft_tokens + 1.0)
-    b, near_b = _place(t.request_axis, t.request_below, float(requests))
-    c, near_c = _at_context(t, context_tokens / requests)
-    return float(seconds + _mixed(t.draft_s, n, near_n, b, near_b, c, near_c))
+    total = between(seconds, t.draft_row_s, float(prompt_rows)) if prompt_rows else 0.0
+    if requests > 0 and draft_tokens > 0:
+        n, near_n = _place(seconds, t.query_axis, t.query_below, draft_tokens + 1.0)
+        b, near_b = _place(seconds, t.request_axis, t.request_below, float(requests))
+        position = context_tokens / requests / t.context_step
+        c = min(int(position), t.attention_s.depth - 2)
+        total += _mixed(seconds, t.draft_s, n, near_n, b, near_b, c, position - c)
+    return total
+
+
+def chunks_of(prefill: Sequence[tuple[int, int]]) -> Chunks:
+    """(New tokens, cached tokens) of prompt chunks as the loop reads them."""
+    chunks = np.zeros(len(prefill), CHUNK)
+    for i, (new, cached) in enumerate(prefill):
+        chunks[i] = new, cached
+    return chunks
+
+
+def iteration_s(
+    tables: Tables,
+    requests: int,
+    query_tokens: float,
+    context_tokens: float,
+    prefill: Sequence[tuple[int, int]],
+) -> float:
+    """`target_seconds` of one iteration, whose prompts all end with it."""
+    t, seconds = laid_out(tables)
+    count = len(prefill)
+    parts = int(requests), float(query_tokens), float(context_tokens), chunks_of(prefill)
+    return float(target_seconds(t, seconds, *parts, count, count))
+
+
+def draft_passes_s(
+    tables: Tables, requests: int, draft_tokens: int, context_tokens: float, prompt_rows: int
+) -> float:
+    """`draft_seconds` of one iteration."""
+    parts = int(requests), int(draft_tokens), float(context_tokens), int(prompt_rows)
+    return float(draft_seconds(*laid_out(tables), *parts))
 
 
 def no_tables() -> Tables:

@@ -21,7 +21,7 @@ from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.ops import Mask
 from simulator.loop.state import Real
-from simulator.loop.tables import Tables, draft_seconds, no_tables, target_seconds
+from simulator.loop.tables import Tables, draft_passes_s, iteration_s, no_tables
 from simulator.timing.draft_tables import draft_grid, draft_rows
 from simulator.timing.engine_passes import EnginePasses, planned_seconds
 from traces.kinds.tree import Tree
@@ -121,19 +121,8 @@ class CostModelTimer:
             context_tokens=int(max(longest, decode_context_tokens / max(decode_requests, 1))) + 1,
             query_tokens=int(np.ceil(max(query_tokens, 1.0))),
         )
-        chunks = np.ascontiguousarray(np.asarray(prefill, dtype=np.int32).reshape(-1, 2).T)
         tables = self.tables(self._rounded(size), drafts=False)
-        return float(
-            target_seconds(
-                tables,
-                decode_requests,
-                float(query_tokens),
-                float(decode_context_tokens),
-                chunks,
-                chunks.shape[1],
-                chunks.shape[1],
-            )
-        )
+        return iteration_s(tables, decode_requests, query_tokens, decode_context_tokens, prefill)
 
     def tables(self, size: TableSize, *, drafts: bool) -> Tables:
         """The tables of a scenario; the latest ones are kept.
@@ -419,10 +408,8 @@ class CostModelDraft:
             draft_tokens + 1,
         )
         tables = self.tables(size, drafts=True)
-        return float(
-            draft_seconds(
-                tables, decode_requests, draft_tokens, float(decode_context_tokens), prefill_tokens
-            )
+        return draft_passes_s(
+            tables, decode_requests, draft_tokens, decode_context_tokens, prefill_tokens
         )
 
     def tables(self, size: TableSize, *, drafts: bool) -> Tables:

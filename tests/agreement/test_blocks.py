@@ -58,7 +58,7 @@ def clock_s(setting, options, batch, blocks):
     scenario = Scenario(
         workload=work, scheduler=scheduler, timer=CostModelTimer(setting), blocks=options
     )
-    return simulate(scenario, machine=True).clock_s
+    return simulate(scenario).clock_s
 
 
 def block_s(setting, options, batch):

@@ -69,7 +69,7 @@ def simulated(timer=step_s, draft=None, **options):
     )
     scheduler = SchedulerOptions(kv_blocks=100_000)
     scenario = Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation)
-    result = simulate(scenario, machine=True)
+    result = simulate(scenario)
     return result.tokens_per_step, result.counters["drafted"] / result.counters["steps"]
 
 

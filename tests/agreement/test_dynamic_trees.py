@@ -64,7 +64,6 @@ def simulated(recording, shape, timer, draft=None, users=6):
     scheduler = SchedulerOptions(kv_blocks=100_000)
     return simulate(
         Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation),
-        machine=True,
     )
 
 

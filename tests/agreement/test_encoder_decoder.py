@@ -37,7 +37,7 @@ def run(setting, batch, speculation=None, arrival_s=None, prompt=PROMPT):
     scenario = Scenario(
         workload=work, scheduler=SCHEDULER, timer=CostModelTimer(setting), speculation=speculation
     )
-    return simulate(scenario, machine=True)
+    return simulate(scenario)
 
 
 def recorded(accepts, tokens=4000):

@@ -128,7 +128,7 @@ def step_s(timers, options, batch):
     scheduler = SchedulerOptions(kv_blocks=4_000, token_budget=100_000)
     timed = replace(options, draft=timers.draft) if options is not None else None
     scenario = Scenario(workload=work, scheduler=scheduler, timer=timers.target, speculation=timed)
-    result = simulate(scenario, machine=True)
+    result = simulate(scenario)
     first = result.first_token_s[0]
     return (result.clock_s - first) / (result.iterations - 1)
 

@@ -37,7 +37,7 @@ def test_simulated_guesses_emit_and_take_what_their_law_says(users, proposing):
     scenario = Scenario(
         workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options
     )
-    result = simulate(scenario, machine=True)
+    result = simulate(scenario)
     assert result.tokens_per_step == pytest.approx(law.tokens_per_step, rel=0.02)
     price = estimate(setting, law, batch=float(users), context=PROMPT + OUTPUT / 2.0)
     assert result.busy_s / result.iterations == pytest.approx(float(price.step_s), rel=0.02)

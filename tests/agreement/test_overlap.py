@@ -66,7 +66,6 @@ def run(policy, k, rate, covered, each_s):
     options = SchedulerOptions(kv_blocks=100_000)
     return simulate(
         Scenario(workload=workload, scheduler=options, timer=law, speculation=speculation),
-        machine=True,
     )
 
 
@@ -219,7 +218,7 @@ def rolled_back(batch, trace, k):
         timer=law,
         speculation=speculation,
     )
-    result = simulate(scenario, machine=True)
+    result = simulate(scenario)
     c = result.counters
     return (
         (c["wasted"] - c["unselected"]) / c["emitted"],

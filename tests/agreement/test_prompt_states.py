@@ -48,7 +48,6 @@ def simulated(trees, recording, setting, users):
         Scenario(
             workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options
         ),
-        machine=False,
     )
 
 

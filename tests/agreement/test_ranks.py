@@ -36,9 +36,7 @@ def test_a_closed_loop_takes_the_time_of_the_law(tp, dp, users):
     asked = {"requests": requests, "deployment": deployment, "scheduler": scheduler}
     prepared = prepare(checked_scenario(asked))
     assert prepared.copies.in_step and prepared.copies.schedulers == dp
-    found = simulate(
-        prepared.scenario(), machine=False
-    )  # compiled for each number of ranks, which takes longer
+    found = simulate(prepared.scenario())
     assert np.bincount(found.replica).tolist() == [users // dp] * dp
     setting = prepared.setting
     middle = PROMPT + OUTPUT / 2

@@ -84,7 +84,7 @@ def scenario_of(blocks, users, count, *, seed=0, prompt=PROMPT, output=CANVAS, *
 
 
 def simulated_rate(blocks, users, count, **more):
-    result = simulate(scenario_of(blocks, users, count, **more), machine=True)
+    result = simulate(scenario_of(blocks, users, count, **more))
     assert result.finished.all()
     return float(result.output_tokens.sum() / result.clock_s)
 
@@ -130,7 +130,7 @@ def test_one_token_a_pass_costs_what_plain_masked_decoding_costs(traces, slug, c
     policy = replace(STATIC, cache=cache)
     for ragged in ("split", "pad"):
         blocks = recorded(traces[cache], slug, policy, ragged)
-        result = simulate(scenario_of(blocks, 16, 32), machine=True)
+        result = simulate(scenario_of(blocks, 16, 32))
         assert result.counters["steps"] == 32 * CANVAS
         own = estimate(setting_of(blocks), refined(blocks.method, 1.0), batch=16.0, context=PROMPT)
         assert float(result.clock_s / (2 * CANVAS)) == pytest.approx(float(own.step_s), rel=0.01)
@@ -141,7 +141,7 @@ def test_shared_steps_take_the_passes_of_the_slowest(traces):
     blocks = recorded(traces["dual"], "fast-dllm", replace(BOLD, cache="dual"), "pad", canvas=64)
     passes = np.sort(blocks.walked.passes)
     for users in (2, 16):
-        result = simulate(scenario_of(blocks, users, 100 * users, output=64), machine=True)
+        result = simulate(scenario_of(blocks, users, 100 * users, output=64))
         share = (np.arange(1, passes.size + 1) / passes.size) ** users
         expected = float(np.sum(passes * np.diff(share, prepend=0.0)))
         assert result.iterations / 200 == pytest.approx(expected, rel=0.02)
@@ -150,22 +150,16 @@ def test_shared_steps_take_the_passes_of_the_slowest(traces):
 
 def test_seeds_decide_alone(traces):
     blocks = recorded(traces["dual"], "fast-dllm", replace(BOLD, cache="dual"), "split")
-    first, again, machine = (
-        simulate(scenario_of(blocks, 4, 12, seed=5), machine=each).last_token_s
-        for each in (False, False, True)
-    )
+    first, again = (simulate(scenario_of(blocks, 4, 12, seed=5)).last_token_s for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    np.testing.assert_array_equal(first, machine)
-    assert not np.array_equal(
-        first, simulate(scenario_of(blocks, 4, 12, seed=6), machine=True).last_token_s
-    )
+    assert not np.array_equal(first, simulate(scenario_of(blocks, 4, 12, seed=6)).last_token_s)
 
 
 def test_a_request_takes_the_passes_of_the_prompts_that_it_walks_along(traces):
     """Alone, with one block a canvas: its deliveries are the recorded blocks, in their order."""
     blocks = recorded(traces["dual"], "fast-dllm", replace(BOLD, cache="dual"), "split", canvas=64)
     passes, first = blocks.walked.passes, np.flatnonzero(blocks.walked.begins)
-    result = simulate(scenario_of(blocks, 1, 1, output=320), machine=True)
+    result = simulate(scenario_of(blocks, 1, 1, output=320))
     sums = {
         int(np.take(passes, np.arange(at, at + 10), mode="wrap").sum()) for at in first.tolist()
     }
@@ -180,9 +174,9 @@ def test_memory_is_that_of_the_cache_policy(traces):
     held = PROMPT + CANVAS
     for fits in (1, 3, 5):
         tight = {"kv_blocks": fits * -(-held // 16) + 2, "block_tokens": 16}
-        result = simulate(scenario_of(cached, 8, 8, **tight), machine=True)
+        result = simulate(scenario_of(cached, 8, 8, **tight))
         most = int(np.flatnonzero(result.steps_by_batch).max())
         assert most == fits and result.finished.all() and not result.counters["preemptions"]
     bare = recorded(traces["none"], "adablock", STATIC, "split")
-    result = simulate(scenario_of(bare, 8, 8, kv_blocks=1), machine=True)
+    result = simulate(scenario_of(bare, 8, 8, kv_blocks=1))
     assert int(np.flatnonzero(result.steps_by_batch).max()) == 8 and result.kv_peak_ratio == 0.0

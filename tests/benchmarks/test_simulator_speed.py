@@ -248,7 +248,7 @@ def command_s(root):
 
 @pytest.mark.benchmark(group="simulator")
 def test_start_up(benchmark, root, aim):
-    """One second is the aim, stated as a ratio to importing numba, which small runs do without."""
+    """One second is the aim, stated as a ratio to importing numba."""
     rounds = [
         (in_a_process(root, 10)["total"], command_s(root), numba_alone_s(root)) for _ in range(5)
     ]
@@ -294,15 +294,13 @@ def short(setting, seed, requests=200):
 def test_short_simulations(benchmark, setting, cpu_s, aim):
     """What a thousand of them would take, tables included; and of that the simulations
     themselves."""
-    whole = cpu_s(
-        lambda: [simulate(short(setting, seed), machine=True) for seed in range(20)], rounds=2
-    )
+    whole = cpu_s(lambda: [simulate(short(setting, seed)) for seed in range(20)], rounds=2)
     scenario = short(setting, 0)
-    alone = cpu_s(lambda: simulate(scenario, machine=True))
+    alone = cpu_s(lambda: simulate(scenario))
     print(
         f"\n200 requests: {whole / 20 * 1e3:.0f} CPU ms, of which {alone * 1e3:.0f} once the tables"
         " are there"
     )
     benchmark.extra_info.update(seconds=whole / 20, alone_seconds=alone)
-    benchmark.pedantic(lambda: simulate(scenario, machine=True), rounds=1)
+    benchmark.pedantic(lambda: simulate(scenario), rounds=1)
     aim("CPU seconds of a thousand", whole * 50, most=60.0)

@@ -208,7 +208,7 @@ def simulated(method, name):
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"},
         "speculation": speculation,
     }
-    result = simulate(build.prepare(checked_scenario(written)).scenario(1), machine=True)
+    result = simulate(build.prepare(checked_scenario(written)).scenario(1))
     return result.clock_s, sorted(result.counters.items())
 
 

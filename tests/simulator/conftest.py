@@ -1,6 +1,7 @@
 """Timers and random scenarios shared by the simulator's tests."""
 
 from dataclasses import replace
+from importlib import import_module
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from costmodel.method_library import load_method
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
-from simulator.loop.tables import Tables, target_seconds
+from simulator.loop.tables import Tables, iteration_s
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.kinds.tree import Tree
@@ -87,11 +88,28 @@ class Tabled:
     def __call__(
         self, decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0
     ):
-        chunks = np.ascontiguousarray(np.asarray(prefill, dtype=np.int32).reshape(-1, 2).T)
-        count = chunks.shape[1]
-        return target_seconds(
-            self.made, decode_requests, query_tokens, decode_context_tokens, chunks, count, count
-        )
+        return iteration_s(self.made, decode_requests, query_tokens, decode_context_tokens, prefill)
+
+
+_LOOP = ("iteration", "passes", "ranks", "scheduling.split", "scheduling.waiting")
+
+
+@pytest.fixture
+def as_python(monkeypatch):
+    """Run a function with the loop as the Python that its machine code is made from."""
+    modules = [import_module(f"simulator.loop.{name}") for name in _LOOP]
+    modules += [import_module(f"simulator.cluster.{name}") for name in ("replica", "ranks")]
+
+    def run(function, *arguments):
+        # machine code says nothing of infinity times zero
+        with monkeypatch.context() as patched, np.errstate(all="ignore"):
+            for module in modules:
+                for name, value in vars(module).copy().items():
+                    if hasattr(value, "py_func"):
+                        patched.setattr(module, name, value.py_func)
+            return function(*arguments)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def run_checked(scenario):
         assert turns < 200_000, "the simulation does not end"
     assert status == DONE
     assert np.all(np.isin(requests["phase"], list(ENDINGS)))
-    assert state.ended == requests.size == len(set(buffers.over.tolist()))
+    assert state.ended == requests.size == len(set(buffers.queue["over"].tolist()))
     assert state.idle_blocks + state.unused_blocks == pool.limits.kv_blocks
     return requests
 
@@ -135,7 +135,7 @@ def many(random_scenario, seeds):
         scenario = random_scenario(
             seed, **({} if seed % 8 else {"replicas": 2, "router": "least-loaded"})
         )
-        result = simulate(scenario, machine=True)
+        result = simulate(scenario)
         if scenario.replicas == 1:
             check_result(scenario, result)
         seen.update({name: int(value) for name, value in happened(scenario, result).items()})
@@ -212,28 +212,30 @@ class CacheMachine(RuleBasedStateMachine):
         self.requests = s.new_requests(workload, options)
         self.prefixes = s.new_prefixes(workload, options)
         self.limits = s.new_limits(workload, options, lag=1, lookahead=0, users=True)
-        self.replica = s.new_replica(self.limits, machine=True)
+        self.replica = s.new_replica(self.limits)
         self.buffers = s.new_buffers(self.limits, self.prefixes, r)
         self.inside = set()
 
     def cached(self, r):
-        parts = (self.replica, self.buffers, self.requests, self.prefixes, self.limits)
-        return kv_cache.cached_prefix.machine(*parts, r, 33)
+        parts = (self.buffers.blocks, self.prefixes, self.limits, self.requests[r])
+        return kv_cache.cached_prefix(*parts, r, 33)
+
+    def release(self, r):
+        held = (self.buffers.seats, self.buffers.blocks, self.prefixes, self.limits)
+        kv_cache.release(self.replica, *held, self.requests[r], r)
 
     @rule(r=st.integers(0, 11))
     def enter(self, r):
         if r in self.inside:
             return
         hits, idle = self.cached(r)
-        if kv_cache.obtainable.machine(self.replica) - idle < 9 - hits:
+        if kv_cache.obtainable(self.replica) - idle < 9 - hits:
             return
-        kv_cache.claim.machine(
-            self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, hits
-        )
-        kv_cache.grow.machine(self.replica, self.buffers, self.requests, self.limits, r, 9 - hits)
-        kv_cache.publish.machine(
-            self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, 4 * hits, 34
-        )
+        blocks, request = self.buffers.blocks, self.requests[r]
+        named = (blocks, self.prefixes, self.limits, request, r)
+        kv_cache.claim(self.replica, *named, hits)
+        kv_cache.grow(self.replica, blocks, request, self.limits, 9 - hits)
+        kv_cache.publish(*named, 4 * hits, 34)
         self.inside.add(r)
         assert self.requests[r]["slots"] == 36
         again, _ = self.cached(r)
@@ -243,9 +245,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def leave(self, data):
         r = data.draw(st.sampled_from(sorted(self.inside)))
-        kv_cache.release.machine(
-            self.replica, self.buffers, self.requests, self.prefixes, self.limits, r
-        )
+        self.release(r)
         self.inside.discard(r)
         assert self.requests[r]["slots"] == self.requests[r]["private"] == 0
 
@@ -253,17 +253,16 @@ class CacheMachine(RuleBasedStateMachine):
     def leave_twice(self, r):
         if r not in self.inside:
             before = self.replica.copy()
-            kv_cache.release.machine(
-                self.replica, self.buffers, self.requests, self.prefixes, self.limits, r
-            )
+            self.release(r)
             assert before == self.replica  # nothing is freed twice
 
     @precondition(lambda self: self.inside)
     @rule(data=st.data(), blocks=st.integers(1, 5))
     def write_on(self, data, blocks):
         r = data.draw(st.sampled_from(sorted(self.inside)))
-        if kv_cache.obtainable.machine(self.replica) >= blocks:
-            kv_cache.grow.machine(self.replica, self.buffers, self.requests, self.limits, r, blocks)
+        if kv_cache.obtainable(self.replica) >= blocks:
+            request = self.requests[r]
+            kv_cache.grow(self.replica, self.buffers.blocks, request, self.limits, blocks)
             self.requests["slots"][r] = (
                 36  # the request's own count is none of this test's business
             )
@@ -285,7 +284,7 @@ class QueueMachine(RuleBasedStateMachine):
             s.Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 0),
         )
         self.replica, self.buffers = (
-            s.new_replica(limits, machine=True),
+            s.new_replica(limits),
             s.new_buffers(limits, none, 40),
         )
         self.inside = []
@@ -293,19 +292,21 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(r=st.integers(0, 39))
     def put(self, r):
         if r not in self.inside:
-            waiting.enqueue.machine(self.replica, self.buffers, self.requests, r)
+            waiting.enqueue(self.replica, self.buffers.queue, self.requests, r)
             self.inside.append(r)
 
     @precondition(lambda self: self.inside)
     @rule()
     def take(self):
         first = min(self.inside, key=lambda r: self.requests["key"][r])
-        assert waiting.dequeue.machine(self.replica, self.buffers, self.requests) == first
+        assert waiting.dequeue(self.replica, self.buffers.queue, self.requests) == first
         self.inside.remove(first)
 
     @invariant()
     def nobody_is_lost(self):
-        assert sorted(self.buffers.heap[: self.replica.queued].tolist()) == sorted(self.inside)
+        assert sorted(self.buffers.queue["heap"][: self.replica.queued].tolist()) == sorted(
+            self.inside
+        )
 
 
 TestCache = CacheMachine.TestCase
@@ -320,7 +321,7 @@ def test_a_request_knows_the_most_blocks_that_it_can_hold(random_scenario, block
         replica.send(np.arange(scenario.workload.requests))
         while replica.begin() == COMPOSED:
             for r in np.nonzero(pool.requests["quota"])[0]:
-                most = kv_cache.most_blocks.machine(pool.requests, pool.limits, r)
+                most = kv_cache.most_blocks(pool.requests[r], pool.limits)
                 assert pool.requests["slots"][r] <= most * pool.limits.block_tokens
             replica.settle()
 

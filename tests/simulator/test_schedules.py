@@ -39,9 +39,7 @@ def run(users, requests, prompt, output, timer=None, **changes):
         "reserve_ratio": 0.0,
     }
     scheduler = SchedulerOptions(**(options | changes))
-    result = simulate(
-        Scenario(workload=workload, scheduler=scheduler, timer=timer or Rows()), machine=False
-    )
+    result = simulate(Scenario(workload=workload, scheduler=scheduler, timer=timer or Rows()))
     assert result.finished.all()
     return result
 

@@ -13,59 +13,59 @@ requests.
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.decoders.record import BEGINS_CANVAS, FULL, PAD, Drafts
+from simulator.loop.decoders.record import BEGINS_CANVAS, FULL, PAD, Drafts, Place, Places
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Replica, Requests, SchedulerLimits
+from simulator.loop.state import Chunks, Replica, Request, Requests, SchedulerLimits, Small
 
 
 @inlined
-def whole_tokens(d: Drafts, requests: Requests, r: int) -> int:
+def whole_tokens(d: Drafts, request: Request) -> int:
     """Tokens of a request's prompt, of what is finished before its canvas, and of the canvas."""
-    return int(requests[r].prompt + requests[r].pending + d.canvas)
+    return request.prompt + request.pending + d.canvas
 
 
 @compiled
-def block_rows(d: Drafts, requests: Requests, r: int) -> int:
+def block_rows(d: Drafts, request: Request, place: Place) -> int:
     """Query tokens of the pass that a request is at."""
-    rows = int(d.proposes[requests[r].place])
+    rows = int(place.proposes)
     if rows > 0:
         return rows * d.copies
-    whole = whole_tokens(d, requests, r)
-    return int(
-        whole if rows == FULL else (whole - requests[r].prompt - requests[r].generated) * d.copies
-    )
+    whole = whole_tokens(d, request)
+    return whole if rows == FULL else (whole - request.prompt - request.generated) * d.copies
 
 
 @inlined
-def held_tokens(d: Drafts, requests: Requests, limits: SchedulerLimits, r: int, rows: int) -> int:
+def held_tokens(d: Drafts, request: Request, limits: SchedulerLimits, rows: int) -> int:
     """Tokens whose cache a request needs room for when it takes part with so many query tokens."""
     if d.canvas:
-        return int(limits.sequences * whole_tokens(d, requests, r))
-    return int(requests[r].computed + rows)
+        return limits.sequences * whole_tokens(d, request)
+    return request.computed + rows
 
 
 @inlined
-def waits_for_block(replica: Replica, requests: Requests, r: int) -> bool:
+def waits_for_block(replica: Replica, request: Request) -> bool:
     """Whether a request has to wait until others have finished the block that they share steps
     of.
     """
-    return bool(replica.sharing and requests[r].granted == 0)
+    return replica.sharing > 0 and request.granted == 0
 
 
 @compiled
-def find_sharing(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests) -> None:
+def find_sharing(d: Drafts, replica: Replica, running: Small, requests: Requests) -> None:
     """Note whether requests that share steps are within a block."""
     replica.sharing = 0
     if d.ragged != PAD:
         return
     for i in range(replica.running):
-        r = buffers.running[i]
-        if requests[r].phase == DECODING and requests[r].granted:
+        request = requests[running[i]]
+        if request.phase == DECODING and request.granted:
             replica.sharing = 1
 
 
 @compiled
-def count_shared(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests) -> None:
+def count_shared(
+    d: Drafts, replica: Replica, running: Small, requests: Requests, places: Places
+) -> None:
     """Note how many passes those who share steps take until the last of them has finished its
     block.
     """
@@ -73,67 +73,68 @@ def count_shared(d: Drafts, replica: Replica, buffers: Buffers, requests: Reques
     if d.ragged != PAD:
         return
     for i in range(replica.running):
-        r = buffers.running[i]
-        if requests[r].phase == DECODING and requests[r].granted:
-            replica.shared_passes = max(replica.shared_passes, d.passes[requests[r].place])
+        request = requests[running[i]]
+        if request.phase == DECODING and request.granted:
+            passes = places[request.place].passes
+            replica.shared_passes = max(replica.shared_passes, passes)
 
 
 @compiled
 def add_block_pass(
-    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, r: int, rows: int
+    d: Drafts, replica: Replica, chunks: Chunks, request: Request, place: Place, rows: int
 ) -> None:
     """Count what a request reads and computes in the iteration; full passes stand among the
     prompts.
     """
-    requests[r].granted = d.ragged == PAD
+    request.granted = d.ragged == PAD
     if not d.canvas:
-        cached = requests[r].computed
-    elif d.proposes[requests[r].place] == FULL:
-        buffers.chunks[0, replica.chunks] = rows
-        buffers.chunks[1, replica.chunks] = 0
+        cached = int(request.computed)
+    elif place.proposes == FULL:
+        chunks[replica.chunks].new = rows
+        chunks[replica.chunks].cached = 0
         replica.chunks += 1
         replica.full_passes += 1
         replica.full_rows += rows
         return
     else:
-        cached = whole_tokens(d, requests, r) - rows // d.copies
+        cached = whole_tokens(d, request) - rows // d.copies
     replica.context_tokens += cached * d.copies
     replica.longest_context = max(replica.longest_context, cached)
 
 
 @compiled
-def _enter(d: Drafts, requests: Requests, r: int, place: int, generated: int) -> None:
+def _enter(d: Drafts, request: Request, places: Places, place: int, generated: int) -> None:
     """A request that has generated so many tokens goes on at a place."""
-    requests[r].place = place
-    if d.left[place] > 0:
+    request.place = place
+    if places[place].left > 0:
         return
-    requests[r].granted = 0
+    request.granted = 0
     if d.canvas and (
-        generated - requests[r].pending >= d.canvas or d.foreseen[place] == BEGINS_CANVAS
+        generated - request.pending >= d.canvas or places[place].foreseen == BEGINS_CANVAS
     ):
-        requests[r].pending = generated
+        request.pending = generated
 
 
 @compiled
-def advance_block(d: Drafts, replica: Replica, requests: Requests, r: int) -> int:
+def advance_block(d: Drafts, replica: Replica, request: Request, places: Places) -> int:
     """Let a request take its pass: the tokens of its block if that is finished, otherwise none."""
-    place = requests[r].place
-    if d.ragged == PAD and d.passes[place] == 1 and replica.shared_passes > 1:
+    at = int(request.place)
+    if d.ragged == PAD and places[at].passes == 1 and replica.shared_passes > 1:
         return 0  # it waits for others
-    emitted = int(d.emits[place])
-    _enter(d, requests, r, (place + 1) % len(d.emits), requests[r].generated + emitted)
+    emitted = int(places[at].emits)
+    _enter(d, request, places, (at + 1) % len(places), request.generated + emitted)
     return emitted
 
 
 @compiled
-def restart_block(d: Drafts, requests: Requests, r: int) -> None:
+def restart_block(d: Drafts, request: Request, places: Places) -> None:
     """A request lost its cache: it begins its block again, or the next one if only the storing was
     missing.
     """
-    place = requests[r].place
-    if d.canvas == 0 or d.passes[place] > 0:
-        requests[r].place -= d.left[place]
+    at = int(request.place)
+    if d.canvas == 0 or places[at].passes > 0:
+        request.place -= places[at].left
         return
-    while d.left[place] > 0:
-        place = (place + 1) % len(d.emits)
-    _enter(d, requests, r, place, requests[r].generated)
+    while places[at].left > 0:
+        at = (at + 1) % len(places)
+    _enter(d, request, places, at, int(request.generated))

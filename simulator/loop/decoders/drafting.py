@@ -11,7 +11,7 @@ Shen et al. 2025, "SpecBranch" (arXiv:2506.01979), for branches.
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.decoders.block_walk import advance_block, block_rows, restart_block
+from simulator.loop.decoders.block_walk import block_rows, restart_block
 from simulator.loop.decoders.record import (
     ALIKE,
     ALWAYS,
@@ -26,54 +26,54 @@ from simulator.loop.decoders.record import (
     WHOLE,
     WITHOUT_FIRST,
     Drafts,
+    Place,
+    Places,
 )
-from simulator.loop.state import Replica, Requests
+from simulator.loop.state import Replica, Request
 
 
 @inlined
-def wanted(d: Drafts, requests: Requests, r: int, batch: int) -> int:
+def wanted(d: Drafts, request: Request, place: Place, batch: int) -> int:
     """Query tokens beyond the first that a decoding request would like to have."""
     if d.decoder == PLAIN:
         return 0
     if d.decoder == BLOCK:
-        return int(block_rows(d, requests, r)) - 1
-    if batch == 0 or requests[r].pending == NOTHING:
+        return block_rows(d, request, place) - 1
+    if batch == 0 or request.pending == NOTHING:
         return 0
     if d.decoder == TREE:
-        return int(requests[r].proposes)
+        return int(request.proposes)
     if d.controller == EMA:
-        batch = min(batch, int(requests[r].recent_accepted + 0.5) + 1)
-    if requests[r].pending == WITHOUT_FIRST:
+        batch = min(batch, int(request.recent_accepted + 0.5) + 1)
+    if request.pending == WITHOUT_FIRST:
         batch -= 1
-    tokens = drafted_tokens(d, requests, r, batch)
-    return int(tokens if d.slots == ALIKE else min(tokens, requests[r].granted))
+    tokens = drafted_tokens(d, request, batch)
+    if d.slots != ALIKE and request.granted < tokens:
+        tokens = int(request.granted)
+    return tokens
 
 
 @inlined
-def drafted_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
-    """Tokens of a request's draft, of which the batch may verify fewer."""
-    return int(min(_allowed(d, requests, r, batch), requests[r].proposes))
+def drafted_tokens(d: Drafts, request: Request, batch: int) -> int:
+    """Tokens of a request's draft where the batch allows so many, of which it may verify fewer."""
+    if d.within_output:
+        batch = min(batch, request.output - request.generated - 1)
+    return min(batch, int(request.proposes))
 
 
 @inlined
-def _allowed(d: Drafts, requests: Requests, r: int, batch: int) -> int:
-    """Draft tokens that a request may have where the batch allows so many."""
-    return (
-        int(min(batch, requests[r].output - requests[r].generated - 1))
-        if d.within_output
-        else batch
-    )
-
-
-@inlined
-def draft_length(d: Drafts, requests: Requests, r: int, drafts: int, batch: int) -> int:
+def draft_length(d: Drafts, request: Request, place: Place, drafts: int, batch: int) -> int:
     """Draft passes of a request's step that verifies `drafts` tokens, or the tokens that they make
     one by one.
     """
-    if drafts > 0 and len(d.passes) > 0:
-        passes = d.passes[requests[r].place]
-        return int(passes if d.decoder == TREE else min(passes, _allowed(d, requests, r, batch)))
-    return drafts if d.slots == ALIKE else drafted_tokens(d, requests, r, batch)
+    if drafts > 0 and d.counts_passes:
+        passes = int(place.passes)
+        if d.decoder == TREE:
+            return passes
+        if d.within_output:
+            batch = min(batch, request.output - request.generated - 1)
+        return min(passes, batch)
+    return drafts if d.slots == ALIKE else drafted_tokens(d, request, batch)
 
 
 @inlined
@@ -87,129 +87,97 @@ def fits(d: Drafts, extra: int, room: int) -> int:
 
 
 @compiled
-def start_again(d: Drafts, requests: Requests, r: int) -> None:
+def start_again(d: Drafts, request: Request, places: Places) -> None:
     """A request lost its cache: an unfinished block starts again."""
-    requests[r].unread = 0
+    request.unread = 0
     if d.decoder == BLOCK:
-        restart_block(d, requests, r)
+        restart_block(d, request, places)
     else:
-        requests[r].pending = NOTHING if d.decoder == PARALLEL else WHOLE
+        request.pending = NOTHING if d.decoder == PARALLEL else WHOLE
 
 
 @inlined
-def accepted_tokens(d: Drafts, requests: Requests, r: int, drafts: int) -> int:
+def accepted_tokens(request: Request, drafts: int) -> int:
     """Draft tokens that a step keeps, before the request's end cuts it."""
-    return int(min(requests[r].emits, drafts + 1)) - 1
+    return min(int(request.emits), drafts + 1) - 1
 
 
-@compiled
-def branches_behind(d: Drafts, requests: Requests, r: int) -> int:
-    """Branches of the draft that is made while a request's pending one is verified: they begin
-    where that one ends.
+@inlined
+def accept(d: Drafts, replica: Replica, request: Request) -> int:
+    """Draft tokens that a step keeps, before the request's end cuts it; those that the batch did
+    not verify are counted.
     """
-    if d.branches <= 1:
-        return 1
-    return int(d.branches_at[(requests[r].place + requests[r].drafts) % len(d.branches_at)])
+    drafts = int(request.drafts)
+    if d.slots != ALIKE:
+        unselected = drafted_tokens(d, request, replica.draft_limit) - drafts
+        replica.unselected += unselected
+        replica.wasted += unselected
+    return accepted_tokens(request, drafts)
 
 
 @compiled
-def meanwhile_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
-    """Tokens of the draft that is made while a request's pending one is verified, as if that one
-    were accepted.
+def meanwhile(d: Drafts, request: Request, places: Places, batch: int) -> tuple[int, int]:
+    """Branches of the draft that is made while a request's pending one is verified, which begin
+    where that one ends, and their tokens, as if that one were accepted.
     """
-    following = (requests[r].place + requests[r].drafts + 1) % len(d.proposes)
-    return int(min(batch, 1 + d.proposes[following]))
+    behind = request.place + request.drafts
+    branches = 1
+    if d.branches > 1:
+        branches = int(places[behind % len(places)].branches_at)
+    following = places[(behind + 1) % len(places)]
+    return branches, min(batch, 1 + following.proposes)
 
 
 @compiled
-def _throw_away(
-    d: Drafts, replica: Replica, requests: Requests, r: int, batch: int, stays: int
-) -> None:
-    """Count the draft that was made meanwhile: the branches beside the one that stays, and that one
-    if none does.
-    """
-    tokens = meanwhile_tokens(d, requests, r, batch)
-    unselected = (branches_behind(d, requests, r) - 1) * tokens
-    rolled_back = (1 - stays) * tokens
-    replica.unselected += unselected
-    replica.rolled_back += rolled_back
-    replica.wasted += unselected + rolled_back
-
-
-@compiled
-def _parallel_step(
-    d: Drafts, replica: Replica, requests: Requests, r: int, accepted: int, batch: int
+def keep_parallel_draft(
+    d: Drafts, replica: Replica, request: Request, places: Places, accepted: int
 ) -> int:
     """What becomes of the draft that was made while this step's was verified; tokens that the step
     emits.
     """
-    drafts, place = requests[r].drafts, requests[r].place
-    if (
-        drafts > 0 and d.branches == 0 and accepted == drafts
-    ):  # the draft goes on behind its own last token
-        requests[r].pending = WHOLE
+    drafts, place, batch = request.drafts, request.place, replica.draft_limit
+    # the draft goes on behind its own last token
+    if drafts > 0 and d.branches == 0 and accepted == drafts:
+        request.pending = WHOLE
         return accepted
     decided = place + accepted  # the token behind those that were accepted
-    whole = accepted == drafts and d.left[place] > accepted + 1 and (drafts == 0 or d.branches > 0)
-    if whole and d.foreseen[decided] and batch > 0:
-        requests[r].pending = WITHOUT_FIRST
-        _throw_away(d, replica, requests, r, batch, 1)
-    else:
-        requests[r].pending = NOTHING
-        _throw_away(d, replica, requests, r, batch, 0)
+    whole = (
+        accepted == drafts and places[place].left > accepted + 1 and (drafts == 0 or d.branches > 0)
+    )
+    stays = whole and batch > 0 and places[decided].foreseen > 0
+    request.pending = WITHOUT_FIRST if stays else NOTHING
+    # the branches beside the one that stays are thrown away, and that one if none does
+    branches, tokens = meanwhile(d, request, places, batch)
+    unselected = (branches - 1) * tokens
+    rolled_back = 0 if stays else tokens
+    replica.unselected += unselected
+    replica.rolled_back += rolled_back
+    replica.wasted += unselected + rolled_back
     return accepted + 1
 
 
 @inlined
-def _walk(
-    d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, batch: int
-) -> tuple[int, int]:
-    """Tokens that a step emits and draft tokens that it keeps, before the request's end cuts it;
-    the walk moves on.
+def keep_accepted(
+    d: Drafts, replica: Replica, request: Request, place: Place, accepted: int, emitted: int
+) -> int:
+    """A step emits its accepted draft tokens, and mostly one more, as far as the request still wants
+    them: so many, and the request's walk moves on.
     """
-    accepted = accepted_tokens(d, requests, r, drafts)
-    emitted = (
-        _parallel_step(d, replica, requests, r, accepted, batch)
-        if d.decoder == PARALLEL
-        else accepted + 1
-    )
+    drafts = int(request.drafts)
     if drafts > 0 and (d.controller != ALWAYS or d.slots == BY_REQUEST):
-        requests[r].recent_accepted += d.weight * (accepted - requests[r].recent_accepted)
+        request.recent_accepted += d.weight * (accepted - request.recent_accepted)
         replica.recent_accepted += accepted
         replica.recent_tried += accepted + (accepted < drafts)
-    step = requests[r].place + emitted
+    following = request.place + emitted
     if d.states > 1 and drafts > 0:
-        step = d.following[requests[r].place]
-    place = step if step < len(d.steps) else 0
-    requests[r].place = place
-    requests[r].emits, requests[r].proposes = d.steps[place, 0], d.steps[place, 1]
-    return int(emitted), int(accepted)
-
-
-@inlined
-def advance_walk(d: Drafts, replica: Replica, requests: Requests, r: int, batch: int) -> int:
-    """Let a decoding request take its step: the tokens that it emits, at most as many as it still
-    wants.
-    """
-    missing = requests[r].output - requests[r].generated
-    if d.decoder == PLAIN:
-        emitted = 1
-    elif d.decoder == BLOCK:
-        emitted = min(advance_block(d, replica, requests, r), missing)
-    else:
-        drafts = requests[r].drafts
-        if d.slots != ALIKE:
-            unselected = drafted_tokens(d, requests, r, batch) - drafts
-            replica.unselected += unselected
-            replica.wasted += unselected
-        emitted, accepted = _walk(d, replica, requests, r, drafts, batch)
-        emitted = min(emitted, missing)
-        accepted = min(emitted, accepted)
-        replica.drafted += drafts
-        replica.accepted += accepted
-        replica.wasted += drafts - accepted
-    replica.emitted += emitted
-    return int(emitted)
+        following = int(place.following)
+    request.place = following
+    emitted = min(emitted, request.output - request.generated)
+    accepted = min(emitted, accepted)
+    replica.drafted += drafts
+    replica.accepted += accepted
+    replica.wasted += drafts - accepted
+    return emitted
 
 
 @compiled

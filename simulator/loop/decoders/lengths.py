@@ -28,10 +28,21 @@ from simulator.loop.decoders.record import (
     SURVIVAL,
     TIERS,
     VERIFIED,
+    Decoder,
     Drafts,
 )
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Replica, Requests, SchedulerLimits
+from simulator.loop.state import (
+    GAINS,
+    Buffers,
+    Chunks,
+    Real,
+    Replica,
+    Request,
+    Requests,
+    SchedulerLimits,
+    Small,
+)
 from simulator.loop.tables import Tables, between, draft_seconds, target_seconds
 
 PROBE_EVERY = (
@@ -66,164 +77,166 @@ def begin_policy(d: Drafts, memory: NDArray[np.float64]) -> None:
     for row in range(d.tiers.shape[0]):
         lengths = d.tiers[row, LENGTHS : LENGTHS + int(d.tiers[row, COUNT])].tolist()
         at = lengths.index(d.most) if d.most in lengths else len(lengths) // 2
-        memory[row] = lengths[at] - 1.0, 0.0, at
+        memory[row, : AT + 1] = lengths[at] - 1.0, 0.0, at
 
 
 @compiled
 def length_seconds(
-    d: Drafts, t: Tables, buffers: Buffers, decoding: int, k: int, context_tokens: float
+    t: Tables, seconds: Real, chunks: Chunks, decoding: int, k: int, context_tokens: float
 ) -> float:
     """Seconds of an iteration beside no prompts in which every request drafts k tokens."""
-    seconds = target_seconds(t, decoding, 1.0 + k, context_tokens, buffers.chunks, 0, 0)
-    return float(seconds + draft_seconds(t, decoding, k, context_tokens, 0))
+    target_s = target_seconds(t, seconds, decoding, 1.0 + k, context_tokens, chunks, 0, 0)
+    return target_s + draft_seconds(t, seconds, decoding, k, context_tokens, 0)
 
 
 @compiled
-def _expect_survivors(buffers: Buffers, most: int) -> None:
+def _expect_survivors(memory: Real, most: int) -> None:
     """Tokens of a step by how often drafts were accepted up to each token; beyond the last seen, as
     before it.
     """
     expected, before, last = 1.0, 1.0, 1.0
-    buffers.gains[0] = 1.0
+    memory[GAINS, 0] = 1.0
     for k in range(1, most + 1):
-        share = buffers.memory[SHARE, k]
-        if buffers.memory[KNOWN, k] == 0.0:
+        share = memory[SHARE, k]
+        if memory[KNOWN, k] == 0.0:
             share = last * (last / before if before > 0.0 else 0.0)
         before, last = last, share
         expected += share
-        buffers.gains[k] = expected
+        memory[GAINS, k] = expected
 
 
 @compiled
 def _count_acceptance(
-    buffers: Buffers, replica: Replica, requests: Requests, most: int, decoding: int
+    memory: Real, replica: Replica, running: Small, requests: Requests, most: int, decoding: int
 ) -> None:
     """Tokens of a step as the recording will have it: who of the batch accepts how many."""
-    gains = buffers.gains
     for k in range(most + 1):
-        gains[k] = 0.0
+        memory[GAINS, k] = 0.0
     for i in range(replica.running):
-        r = buffers.running[i]
-        if requests[r].phase == DECODING:
-            missing = requests[r].output - requests[r].generated
-            gains[min(requests[r].emits, requests[r].proposes + 1, missing, most + 1) - 1] += 1.0
+        request = requests[running[i]]
+        if request.phase == DECODING:
+            missing = request.output - request.generated
+            emits = min(int(request.emits), request.proposes + 1, missing, most + 1)
+            memory[GAINS, emits - 1] += 1.0
     tokens, longer = 0.0, float(decoding)
     for k in range(most + 1):
-        ends, tokens = gains[k], tokens + longer
+        ends, tokens = memory[GAINS, k], tokens + longer
         longer -= ends
-        gains[k] = tokens / decoding
+        memory[GAINS, k] = tokens / decoding
 
 
 @compiled
 def _expect(
-    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, most: int, decoding: int
+    d: Decoder,
+    tables: Real,
+    replica: Replica,
+    running: Small,
+    memory: Real,
+    requests: Requests,
+    most: int,
+    decoding: int,
 ) -> None:
     """Write the tokens that a step of 0, 1, ... draft tokens is taken to emit."""
     if d.controller == SURVIVAL:
-        _expect_survivors(buffers, most)
+        _expect_survivors(memory, most)
         return
     if d.controller == ORACLE:
-        _count_acceptance(buffers, replica, requests, most, decoding)
+        _count_acceptance(memory, replica, running, requests, most, decoding)
         return
     rate = replica.recent_accepted / replica.recent_tried if replica.recent_tried > 0.0 else 1.0
     expected, power = 0.0, 1.0
     for k in range(most + 1):
         expected += power
         power *= rate
-        buffers.gains[k] = d.gains[k] if d.controller == EXPECTED else expected
+        memory[GAINS, k] = tables[d.gains.first + k] if d.controller == EXPECTED else expected
 
 
 @compiled
 def _best_length(
-    d: Drafts, t: Tables, buffers: Buffers, decoding: int, most: int, context_tokens: float
+    d: Decoder,
+    tables: Real,
+    memory: Real,
+    t: Tables,
+    seconds: Real,
+    chunks: Chunks,
+    decoding: int,
+    most: int,
+    context_tokens: float,
 ) -> int:
     """The candidate that emits most tokens a second by the written expectation."""
     context = context_tokens if d.profiled_context < 0.0 else d.profiled_context * decoding
     best, best_rate = 0, 0.0
-    for i in range(len(d.lengths)):
-        k = d.lengths[i]
+    for i in range(d.lengths.length):
+        k = int(tables[d.lengths.first + i])
         if k > most:
             break
-        rate = buffers.gains[k] / length_seconds(d, t, buffers, decoding, k, context)
+        rate = memory[GAINS, k] / length_seconds(t, seconds, chunks, decoding, k, context)
         if rate > best_rate:
             best, best_rate = k, rate
-    return int(best)
+    return best
 
 
 @compiled
-def _tier(d: Drafts, decoding: int) -> int:
-    """The last tier that begins at a batch of so many or below."""
-    found = 0
-    for i in range(len(d.tiers)):
-        if d.tiers[i, FIRST] <= decoding:
-            found = i
-    return found
+def _tier(d: Decoder, tables: Real, decoding: int) -> tuple[int, int]:
+    """The last tier that begins at a batch of so many or below, and where its columns lie."""
+    last = 0
+    for i in range(d.tiers.length):
+        if tables[d.tiers.first + i * d.tiers.width + FIRST] <= decoding:
+            last = i
+    return last, d.tiers.first + last * d.tiers.width
 
 
 @compiled
-def _move_in_tier(d: Drafts, buffers: Buffers, row: int) -> None:
+def _move_in_tier(tables: Real, tier: int, memory: Real, row: int) -> None:
     """Go to a shorter length of a tier where fewer tokens are accepted than that, else to a longer
     one.
     """
-    at, average = int(buffers.memory[row, AT]), buffers.memory[row, AVERAGE]
-    last = int(d.tiers[row, COUNT]) - 1
-    now = d.tiers[row, LENGTHS + at]
-    if now == 0.0:  # nothing is seen without drafts: the next length is tried
+    at, average = int(memory[row, AT]), memory[row, AVERAGE]
+    last, lengths = int(tables[tier + COUNT]) - 1, tier + LENGTHS
+    if tables[lengths + at] == 0.0:  # nothing is seen without drafts: the next length is tried
         at = min(at + 1, last)
         if average < 0.0:
-            buffers.memory[row, AVERAGE] = d.tiers[row, LENGTHS + at] - 1.0
-        buffers.memory[row, AT] = at
+            memory[row, AVERAGE] = tables[lengths + at] - 1.0
+        memory[row, AT] = at
         return
     lower = at
     while lower > 0:
-        below = d.tiers[row, LENGTHS + lower - 1]
-        if average > (below - 0.5 if below > 0.0 else 0.5) + d.tiers[row, DOWN]:
+        below = tables[lengths + lower - 1]
+        if average > (below - 0.5 if below > 0.0 else 0.5) + tables[tier + DOWN]:
             break
         lower -= 1
-    while (
-        lower == at and at < last and average > d.tiers[row, LENGTHS + at] - 0.5 + d.tiers[row, UP]
-    ):
+    while lower == at and at < last and average > tables[lengths + at] - 0.5 + tables[tier + UP]:
         at += 1
         lower = at
-    buffers.memory[row, AT] = lower
+    memory[row, AT] = lower
 
 
 @compiled
-def _learn_tier(d: Drafts, replica: Replica, buffers: Buffers) -> None:
-    """Count an iteration in its tier, and look again at the tier's length now and then."""
-    row = _tier(d, replica.decoding)
-    if d.tiers[row, LENGTHS + int(buffers.memory[row, AT])] > 0.0:
-        mean = replica.just_accepted / replica.decoding
-        buffers.memory[row, AVERAGE] += d.weight * (mean - buffers.memory[row, AVERAGE])
-    buffers.memory[row, SEEN] += 1.0
-    since = buffers.memory[row, SEEN] - d.tiers[row, WARM_UP]
-    if since > 0.0 and since % d.tiers[row, PACE] == 0.0:
-        _move_in_tier(d, buffers, row)
-
-
-@compiled
-def _draw(d: Drafts, replica: Replica) -> float:
+def _draw(d: Decoder, tables: Real, replica: Replica) -> float:
     """The next of the policy's own draws, in [0, 1)."""
     replica.drawn += 1
-    return float(d.draws[replica.drawn % len(d.draws)])
+    return tables[d.draws.first + replica.drawn % d.draws.length]
 
 
 @compiled
-def _arm(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, row: int, most: int) -> int:
+def _arm(
+    d: Decoder, tables: Real, t: Tables, seconds: Real, replica: Replica, memory: Real, row: int
+) -> int:
     """Any length, with a probability that falls from bin to bin; else that of the least mean loss.
 
     A length above 0 after a while without drafts also bears what its drafter has to read first, by
     draft token.
     """
-    if _draw(d, replica) * buffers.memory[row, BINS] < 1.0:
-        return int(_draw(d, replica) * (most + 1))
-    reread_s = (
-        between(t.draft_row_s, float(row * replica.undrafted)) if replica.undrafted > 0 else 0.0
-    )
+    most = d.most
+    if _draw(d, tables, replica) * memory[row, BINS] < 1.0:
+        return int(_draw(d, tables, replica) * (most + 1))
+    reread_s = 0.0
+    if replica.undrafted > 0:
+        reread_s = between(seconds, t.draft_row_s, float(row * replica.undrafted))
     best, least = 0, np.inf
     for k in range(most + 1):
-        tries = buffers.memory[row, TRIES + k]
-        loss = buffers.memory[row, TRIES + most + 1 + k] / tries if tries > 0.0 else 0.0
+        tries = memory[row, TRIES + k]
+        loss = memory[row, TRIES + most + 1 + k] / tries if tries > 0.0 else 0.0
         if k > 0:
             loss += reread_s / k
         if loss < least:
@@ -232,18 +245,19 @@ def _arm(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, row: int, mos
 
 
 @compiled
-def _pull(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, decoding: int) -> int:
-    """The bandit's length: it stays for a bin of steps of this batch size; blocks of bins
-    double.
+def _pull(
+    d: Decoder, tables: Real, t: Tables, seconds: Real, replica: Replica, memory: Real, row: int
+) -> int:
+    """The bandit's length at a batch of `row` requests: it stays for a bin of steps of this batch
+    size; blocks of bins double.
     """
-    memory, row = buffers.memory, decoding
     if memory[row, LEFT] <= 0.0:
         if memory[row, DONE] >= memory[row, BLOCK_STEPS]:
             memory[row, BLOCK_STEPS] = max(2.0 * memory[row, BLOCK_STEPS], 1.0)
             memory[row, DONE] = memory[row, BINS] = 0.0
         memory[row, BINS] += 1.0
         memory[row, LEFT] = math.ceil(math.sqrt(memory[row, BLOCK_STEPS]))
-        memory[row, ARM] = _arm(d, t, replica, buffers, row, d.most)
+        memory[row, ARM] = _arm(d, tables, t, seconds, replica, memory, row)
     memory[row, LEFT] -= 1.0
     memory[row, DONE] += 1.0
     return int(memory[row, ARM])
@@ -251,59 +265,66 @@ def _pull(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, decoding: in
 
 @compiled
 def count_ready(
-    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests
+    d: Decoder, replica: Replica, running: Small, requests: Requests
 ) -> tuple[int, int]:
     """Requests that are ready to decode, and their cached tokens, or 0 where no draft length
     depends on these.
     """
-    weighed = d.decoder not in (PLAIN, BLOCK) and d.controller not in (ALWAYS, EMA, VERIFIED)
+    fixed = d.controller in (ALWAYS, EMA, VERIFIED)
+    weighed = d.decoder not in (PLAIN, BLOCK) and not fixed
     if replica.all_decode and not weighed:
         return replica.running, 0
     decoding, context = 0, 0
     for i in range(replica.running):
-        r = buffers.running[i]
-        if requests[r].phase == DECODING:
+        request = requests[running[i]]
+        if request.phase == DECODING:
             decoding += 1
-            context += requests[r].computed
+            context += request.computed
     return decoding, context
 
 
 @compiled
 def batch_drafts(
-    d: Drafts,
+    d: Decoder,
+    tables: Real,
     t: Tables,
+    seconds: Real,
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     decoding: int,
     context_tokens: float,
 ) -> int:
-    """Draft tokens that a request may have in an iteration in which `decoding` requests decode."""
-    if d.decoder in (PLAIN, BLOCK):
-        return 0
-    most = int(d.by_batch[min(decoding, len(d.by_batch) - 1)])
-    if d.controller in (ALWAYS, EMA, VERIFIED) or most == 0 or decoding == 0:
+    """Draft tokens that a request may have in an iteration in which `decoding` requests decode, by
+    a decoder that drafts.
+    """
+    memory = buffers.memory
+    most = int(tables[d.by_batch.first + min(decoding, d.by_batch.length - 1)])
+    fixed = d.controller in (ALWAYS, EMA, VERIFIED)
+    if fixed or most == 0 or decoding == 0:
         return most
     if d.controller == TIERS:
-        row = _tier(d, decoding)
-        return int(min(most, d.tiers[row, LENGTHS + int(buffers.memory[row, AT])]))
+        row, tier = _tier(d, tables, decoding)
+        return min(most, int(tables[tier + LENGTHS + int(memory[row, AT])]))
     if d.controller == BANDIT:
-        return int(min(most, _pull(d, t, replica, buffers, decoding)))
+        return min(most, _pull(d, tables, t, seconds, replica, memory, decoding))
     if d.pace == 1 or replica.iterations % d.pace == 0 or replica.iterations == 0:
-        _expect(d, replica, buffers, requests, most, decoding)
-        replica.held_length = _best_length(d, t, buffers, decoding, most, context_tokens)
+        _expect(d, tables, replica, buffers.running, memory, requests, most, decoding)
+        replica.held_length = _best_length(
+            d, tables, memory, t, seconds, buffers.chunks, decoding, most, context_tokens
+        )
     if (
         d.controller == GOODPUT
         and replica.held_length == 0
         and replica.iterations % PROBE_EVERY == 0
     ):
         return 1
-    return int(min(most, replica.held_length))
+    return min(most, replica.held_length)
 
 
 @compiled
 def change_length(
-    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, batch: int
+    d: Decoder, replica: Replica, running: Small, requests: Requests, batch: int
 ) -> None:
     """Count a change of the draft length, and what the drafter has to read that was generated
     without it.
@@ -318,25 +339,23 @@ def change_length(
         return
     replica.undrafted = 0
     for i in range(replica.running):
-        r = buffers.running[i]
-        if requests[r].phase == DECODING:
-            replica.reread_rows += requests[r].unread
-            requests[r].unread = 0
+        request = requests[running[i]]
+        if request.phase == DECODING:
+            replica.reread_rows += request.unread
+            request.unread = 0
 
 
 @inlined
-def see_step(
-    d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, r: int, emitted: int
-) -> None:
+def see_step(d: Decoder, replica: Replica, memory: Real, request: Request, emitted: int) -> None:
     """Note what a request emitted, as far as a policy wants to know."""
     if d.controller == SURVIVAL:
-        buffers.memory[NOW, min(emitted - 1, d.most)] += 1.0
+        memory[NOW, min(emitted - 1, d.most)] += 1.0
     if d.rereads and replica.draft_limit == 0:
-        requests[r].unread += emitted
+        request.unread += emitted
 
 
 @compiled
-def learn(d: Drafts, replica: Replica, buffers: Buffers, emitted: int) -> None:
+def learn(d: Decoder, tables: Real, replica: Replica, memory: Real, emitted: int) -> None:
     """A policy looks at the iteration that has ended, in which requests that decode emitted so many
     tokens.
     """
@@ -345,20 +364,25 @@ def learn(d: Drafts, replica: Replica, buffers: Buffers, emitted: int) -> None:
     if d.rereads and replica.draft_limit == 0:
         replica.undrafted += 1
     if d.controller == TIERS:
-        _learn_tier(d, replica, buffers)
+        row, tier = _tier(d, tables, replica.decoding)
+        if tables[tier + LENGTHS + int(memory[row, AT])] > 0.0:
+            mean = replica.just_accepted / replica.decoding
+            memory[row, AVERAGE] += d.weight * (mean - memory[row, AVERAGE])
+        memory[row, SEEN] += 1.0
+        since = memory[row, SEEN] - tables[tier + WARM_UP]
+        if since > 0.0 and since % tables[tier + PACE] == 0.0:
+            _move_in_tier(tables, tier, memory, row)
     elif d.controller == BANDIT and replica.chunks == 0 and emitted > 0:
-        k = replica.draft_limit
-        buffers.memory[replica.decoding, TRIES + k] += 1.0
+        row, k = replica.decoding, replica.draft_limit
+        memory[row, TRIES + k] += 1.0
         loss = (replica.end_s - replica.began_s) * replica.decoding / emitted
-        buffers.memory[replica.decoding, TRIES + d.most + 1 + k] += loss
+        memory[row, TRIES + d.most + 1 + k] += loss
     elif d.controller == SURVIVAL:
         longer = float(replica.decoding)
         for k in range(d.most + 1):
             if 0 < k <= replica.draft_limit:
-                weight = d.weight if buffers.memory[KNOWN, k] > 0.0 else 1.0
-                buffers.memory[SHARE, k] += weight * (
-                    longer / replica.decoding - buffers.memory[SHARE, k]
-                )
-                buffers.memory[KNOWN, k] = 1.0
-            longer -= buffers.memory[NOW, k]
-            buffers.memory[NOW, k] = 0.0
+                weight = d.weight if memory[KNOWN, k] > 0.0 else 1.0
+                memory[SHARE, k] += weight * (longer / replica.decoding - memory[SHARE, k])
+                memory[KNOWN, k] = 1.0
+            longer -= memory[NOW, k]
+            memory[NOW, k] = 0.0

@@ -6,11 +6,12 @@ Leaves out where they come from (`speculation`), and what is done with them (`dr
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.loop.compiled import laid_out
 from simulator.loop.state import Byte, Real, Short, Small
 
 PLAIN, CHAIN, TREE, PARALLEL, BLOCK = range(5)
@@ -81,3 +82,62 @@ class Drafts(NamedTuple):
     change_s: float  # of another draft length than before
     # the drafter reads what was generated while nothing was drafted before it drafts again
     rereads: bool
+    counts_passes: bool  # whether `passes` tells the draft passes of a step
+
+
+# what every request reads of its place: most of a step is waiting for memory
+STEP = np.dtype((np.record, [("emits", "i2"), ("proposes", "i2")]))
+# the rest, under the names of `Drafts`, for decoders that read it
+PLACE = np.dtype(
+    (
+        np.record,
+        np.dtype(
+            [
+                ("emits", "i4"),
+                ("proposes", "i4"),
+                ("passes", "i4"),
+                ("left", "i4"),
+                ("following", "i4"),
+                ("branches_at", "u1"),
+                ("foreseen", "u1"),
+                ("sure", "f8"),
+            ],
+            align=True,
+        ),
+    )
+)
+_BY_PLACE = frozenset({"steps", *(PLACE.names or ())})
+Steps: TypeAlias = Any  # an array of STEP
+Decoder: TypeAlias = Any  # the numbers of `Drafts` as a record
+Places: TypeAlias = Any  # an array of PLACE
+Place: TypeAlias = Any  # one of them
+
+
+class Walk(NamedTuple):
+    """What the loop reads of a decoder: its numbers and the places of its tables, the recording,
+    and the tables.
+    """
+
+    decoder: Decoder
+    steps: Steps
+    places: Places
+    tables: Real
+
+
+def walk_of(drafts: Drafts) -> Walk:
+    """A decoder as compiled code reads it."""
+    decoder, tables = laid_out(drafts, _BY_PLACE)
+    count = max(len(drafts.emits), 1)
+    steps, places = np.zeros(len(drafts.steps), STEP), np.zeros(count, PLACE)
+    if len(steps):
+        steps["emits"], steps["proposes"] = drafts.steps.T
+    if (
+        drafts.decoder in (TREE, PARALLEL, BLOCK)
+        or drafts.slots == LIKELIEST
+        or drafts.counts_passes
+    ):
+        for name in PLACE.names or ():
+            values = getattr(drafts, name)
+            if len(values):
+                places[name] = values
+    return Walk(decoder, steps, places, tables)

@@ -14,66 +14,68 @@ from __future__ import annotations
 
 from simulator.loop.compiled import compiled
 from simulator.loop.decoders.drafting import drafted_tokens
-from simulator.loop.decoders.record import ALIKE, CHAIN, LIKELIEST, VERIFIED, Drafts
+from simulator.loop.decoders.record import ALIKE, CHAIN, LIKELIEST, VERIFIED, Drafts, Places
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Replica, Requests
+from simulator.loop.state import Chunks, Real, Replica, Request, Requests, Small
 from simulator.loop.tables import Tables, draft_seconds, target_seconds
 
 
 @compiled
-def _next_probability(d: Drafts, requests: Requests, r: int) -> float:
+def _next_probability(d: Drafts, request: Request, places: Places) -> float:
     """Probability that the next draft token of a request is accepted, if those before it are."""
     if d.slots == LIKELIEST:
-        return float(d.sure[(requests[r].place + requests[r].granted) % len(d.sure)])
-    accepted = float(requests[r].recent_accepted)
-    return accepted / (
-        1.0 + accepted
-    )  # independent tokens of this probability have that many accepted on average
+        return places[(request.place + request.granted) % len(places)].sure
+    # independent tokens of this probability have that many accepted on average
+    accepted = float(request.recent_accepted)
+    return accepted / (1.0 + accepted)
 
 
 @compiled
-def _begin_grants(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts) -> None:
+def _begin_grants(
+    replica: Replica, running: Small, requests: Requests, d: Drafts, places: Places
+) -> None:
     """Nobody has been granted a draft token."""
     for i in range(replica.running):
-        r = buffers.running[i]
-        if requests[r].phase == DECODING:
-            requests[r].granted = 0
-            requests[r].probability = _next_probability(d, requests, r)
+        request = requests[running[i]]
+        if request.phase == DECODING:
+            request.granted = 0
+            request.probability = _next_probability(d, request, places)
 
 
 @compiled
 def _grant_next(
-    replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, batch: int
+    replica: Replica, running: Small, requests: Requests, d: Drafts, places: Places, batch: int
 ) -> float:
     """Grant the likeliest draft token that is left, and say how likely it is; below 0: none is
     left.
     """
     best, likeliest = -1, -1.0
     for i in range(replica.running):
-        r = buffers.running[i]
-        if requests[r].phase != DECODING or requests[r].granted >= drafted_tokens(
-            d, requests, r, batch
-        ):
+        r = running[i]
+        request = requests[r]
+        if request.phase != DECODING or request.granted >= drafted_tokens(d, request, batch):
             continue
-        shorter = best >= 0 and requests[r].granted < requests[best].granted
-        if requests[r].probability > likeliest or (
-            requests[r].probability == likeliest and shorter
-        ):
-            best, likeliest = r, requests[r].probability
+        shorter = best >= 0 and request.granted < requests[best].granted
+        if request.probability > likeliest or (request.probability == likeliest and shorter):
+            best, likeliest = r, request.probability
     if best < 0:
         return -1.0
-    requests[best].granted += 1
-    requests[best].probability *= _next_probability(d, requests, best)
-    return float(likeliest)
+    chosen = requests[best]
+    chosen.granted += 1
+    chosen.probability *= _next_probability(d, chosen, places)
+    return likeliest
 
 
 @compiled
 def _profitable(
     replica: Replica,
-    buffers: Buffers,
+    running: Small,
     requests: Requests,
     d: Drafts,
+    places: Places,
     t: Tables,
+    seconds: Real,
+    chunks: Chunks,
     batch: int,
     decoding: int,
 ) -> int:
@@ -81,15 +83,14 @@ def _profitable(
     were timed.
     """
     context = d.profiled_context * decoding
-    drafting_s = draft_seconds(t, decoding, batch, context, 0)
+    drafting_s = draft_seconds(t, seconds, decoding, batch, context, 0)
     expected, tokens, best, best_rate = float(decoding), 0, 0, 0.0
     while True:
-        seconds = drafting_s + target_seconds(
-            t, decoding, 1.0 + tokens / decoding, context, buffers.chunks, 0, 0
-        )
-        if expected / seconds > best_rate:
-            best, best_rate = tokens, expected / seconds
-        likeliest = _grant_next(replica, buffers, requests, d, batch)
+        queries = 1.0 + tokens / decoding
+        step_s = drafting_s + target_seconds(t, seconds, decoding, queries, context, chunks, 0, 0)
+        if expected / step_s > best_rate:
+            best, best_rate = tokens, expected / step_s
+        likeliest = _grant_next(replica, running, requests, d, places, batch)
         if likeliest < 0.0:
             return best
         expected += likeliest
@@ -99,22 +100,27 @@ def _profitable(
 @compiled
 def share_slots(
     replica: Replica,
-    buffers: Buffers,
+    running: Small,
     requests: Requests,
     d: Drafts,
+    places: Places,
     t: Tables,
+    seconds: Real,
+    chunks: Chunks,
     batch: int,
     decoding: int,
 ) -> None:
     """Grant every request that decodes the draft tokens that are verified."""
     if d.slots == ALIKE or d.decoder != CHAIN or decoding == 0:
         return
-    _begin_grants(replica, buffers, requests, d)
+    _begin_grants(replica, running, requests, d, places)
     if d.controller == VERIFIED:
-        budget = _profitable(replica, buffers, requests, d, t, batch, decoding)
-        _begin_grants(replica, buffers, requests, d)
+        budget = _profitable(
+            replica, running, requests, d, places, t, seconds, chunks, batch, decoding
+        )
+        _begin_grants(replica, running, requests, d, places)
     else:
         budget = int(d.budget_per_request * decoding)
     for _ in range(budget):
-        if _grant_next(replica, buffers, requests, d, batch) < 0.0:
+        if _grant_next(replica, running, requests, d, places, batch) < 0.0:
             return

@@ -18,7 +18,7 @@ from costmodel.laws.refining import refine_of
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
-from simulator.loop.compiled import compiled
+from simulator.loop.compiled import entry
 from simulator.loop.decoders.policy_tables import with_policy
 from simulator.loop.decoders.record import (
     ALIKE,
@@ -100,6 +100,7 @@ _PLAIN = Drafts(
     draws=np.zeros(1),
     change_s=0.0,
     rereads=False,
+    counts_passes=False,
 )
 
 
@@ -150,6 +151,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         emits=emits,
         proposes=proposes,
         passes=passes,
+        counts_passes=passes.size > 0,
         left=left,
         branches_at=branches_at,
         foreseen=foreseen,
@@ -409,11 +411,11 @@ def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
     ends = np.repeat(offsets[1:], trace.output_tokens)
     depth = 1 if trace.depth is None else trace.depth
     emits = np.empty(trace.positions, dtype=np.int32)
-    _descend.machine(trace.rank.reshape(-1), depth, table, drafted, ends, emits)
+    _descend(trace.rank.reshape(-1), depth, table, drafted, ends, emits)
     return emits, below[drafted].astype(np.int32)
 
 
-@compiled
+@entry
 def _descend(
     rank: IntArray, stride: int, table: NDArray[np.int32], levels: Whole, ends: Whole, emits: Small
 ) -> None:

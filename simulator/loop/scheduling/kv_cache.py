@@ -12,59 +12,53 @@ Reference: Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4; Zhe
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.state import Buffers, Prefixes, Replica, Requests, SchedulerLimits
+from simulator.loop.state import Blocks, Prefixes, Replica, Request, SchedulerLimits, Seats
 
 
 @compiled
-def most_blocks(requests: Requests, limits: SchedulerLimits, r: int) -> int:
+def most_blocks(request: Request, limits: SchedulerLimits) -> int:
     """Blocks that a request may come to hold."""
-    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
-    if requests[r].output == 1 and limits.lag:
-        tokens = requests[r].prompt
+    tokens = request.prompt + request.output - limits.lag + limits.lookahead
+    if request.output == 1 and limits.lag:
+        tokens = int(request.prompt)
     if limits.canvas:
-        canvases = (requests[r].output + limits.canvas - 1) // limits.canvas
-        tokens = min(tokens, requests[r].prompt + canvases * limits.canvas)
-    return int((tokens * limits.sequences + limits.block_tokens - 1) // limits.block_tokens)
+        canvases = (request.output + limits.canvas - 1) // limits.canvas
+        tokens = min(tokens, request.prompt + canvases * limits.canvas)
+    return (tokens * limits.sequences + limits.block_tokens - 1) // limits.block_tokens
 
 
 @compiled
-def promised_blocks(requests: Requests, limits: SchedulerLimits, r: int) -> int:
+def promised_blocks(request: Request, limits: SchedulerLimits) -> int:
     """Blocks that a request holds once it has generated the reserved share of its missing
     tokens.
     """
-    missing = requests[r].output - requests[r].generated
-    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
+    missing = request.output - request.generated
+    tokens = request.prompt + request.output - limits.lag + limits.lookahead
     tokens -= int((1.0 - limits.reserve_ratio) * missing)
-    blocks = int((tokens * limits.sequences + limits.block_tokens - 1) // limits.block_tokens)
-    return int(min(blocks, most_blocks(requests, limits, r)))
+    blocks = (tokens * limits.sequences + limits.block_tokens - 1) // limits.block_tokens
+    return min(blocks, most_blocks(request, limits))
 
 
 @inlined
-def missing_blocks(requests: Requests, limits: SchedulerLimits, r: int, tokens: int) -> int:
+def missing_blocks(request: Request, limits: SchedulerLimits, tokens: int) -> int:
     """Blocks without which a request cannot hold so many tokens."""
-    short = tokens - requests[r].slots
+    short = tokens - request.slots
     if short <= limits.block_tokens:  # nearly always; dividing takes longer than the rest
         return 1 if short > 0 else 0
-    return int((short + limits.block_tokens - 1) // limits.block_tokens)
+    return (short + limits.block_tokens - 1) // limits.block_tokens
 
 
-@compiled
+@inlined
 def obtainable(replica: Replica) -> int:
     """Blocks that can be had: unused ones and those that nobody refers to."""
-    return int(replica.unused_blocks + replica.idle_blocks)
+    return replica.unused_blocks + replica.idle_blocks
 
 
 @compiled
-def used_blocks(replica: Replica, limits: SchedulerLimits) -> int:
-    """Blocks that running requests hold."""
-    return int(limits.kv_blocks - obtainable(replica))
-
-
-@compiled
-def shareable(prefixes: Prefixes, limits: SchedulerLimits, requests: Requests, r: int) -> int:
+def shareable(prefixes: Prefixes, limits: SchedulerLimits, request: Request, r: int) -> int:
     """Full blocks of a prompt that have names."""
     named = (prefixes.start[r + 1] - prefixes.start[r]) * prefixes.per_id
-    return int(min(named, requests[r].prompt // limits.block_tokens))
+    return min(named, request.prompt // limits.block_tokens)
 
 
 @compiled
@@ -75,109 +69,98 @@ def entry(prefixes: Prefixes, r: int, block: int) -> int:
 
 
 @compiled
-def _unlink(buffers: Buffers, name: int) -> None:
-    before, after = buffers.blocks[name].previous, buffers.blocks[name].next
-    buffers.blocks[before].next = after
-    buffers.blocks[after].previous = before
+def _unlink(blocks: Blocks, name: int) -> None:
+    before, after = blocks[name].previous, blocks[name].next
+    blocks[before].next = after
+    blocks[after].previous = before
 
 
 @inlined
-def take_unused(
-    replica: Replica, requests: Requests, limits: SchedulerLimits, r: int, blocks: int
-) -> None:
+def take_unused(replica: Replica, request: Request, limits: SchedulerLimits, count: int) -> None:
     """Give a request more blocks of its own; so many must be unused."""
-    replica.unused_blocks -= blocks
-    requests[r].private += blocks
-    requests[r].slots += blocks * limits.block_tokens
-    replica.peak_blocks = max(replica.peak_blocks, used_blocks(replica, limits))
+    replica.unused_blocks -= count
+    request.private += count
+    request.slots += count * limits.block_tokens
+    used = limits.kv_blocks - obtainable(replica)
+    replica.peak_blocks = max(replica.peak_blocks, used)
 
 
 @inlined
-def has_blocks(
-    replica: Replica, requests: Requests, limits: SchedulerLimits, r: int, tokens: int
-) -> bool:
+def has_blocks(replica: Replica, request: Request, limits: SchedulerLimits, tokens: int) -> bool:
     """Whether a request holds blocks for `tokens` tokens, of unused ones if need be."""
-    blocks = missing_blocks(requests, limits, r, tokens)
-    if blocks > replica.unused_blocks:
+    count = missing_blocks(request, limits, tokens)
+    if count > replica.unused_blocks:
         return False
-    take_unused(
-        replica, requests, limits, r, blocks
-    )  # of none too: asking, which nobody foresees, takes longer
+    # of none too: asking, which nobody foresees, takes longer
+    take_unused(replica, request, limits, count)
     return True
 
 
 @compiled
 def grow(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
-    limits: SchedulerLimits,
-    r: int,
-    blocks: int,
+    replica: Replica, blocks: Blocks, request: Request, limits: SchedulerLimits, count: int
 ) -> None:
     """Give a request more blocks of its own; they must be obtainable."""
-    while replica.unused_blocks < blocks:
-        name = buffers.blocks[len(buffers.blocks) - 1].next
-        _unlink(buffers, name)
-        buffers.blocks[name].resident = 0
+    while replica.unused_blocks < count:
+        name = blocks[len(blocks) - 1].next
+        _unlink(blocks, name)
+        blocks[name].resident = 0
         replica.idle_blocks -= 1
         replica.unused_blocks += 1
-    take_unused(replica, requests, limits, r, blocks)
+    take_unused(replica, request, limits, count)
 
 
 @compiled
 def cached_prefix(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
+    blocks: Blocks,
     prefixes: Prefixes,
     limits: SchedulerLimits,
+    request: Request,
     r: int,
     tokens: int,
 ) -> tuple[int, int]:
     """Leading blocks that are resident, of the first `tokens` tokens at most; how many of them
     nobody refers to.
     """
-    most = min(shareable(prefixes, limits, requests, r), tokens // limits.block_tokens)
+    most = min(shareable(prefixes, limits, request, r), tokens // limits.block_tokens)
     idle = 0
     for block in range(most):
         name = entry(prefixes, r, block)
-        if not buffers.blocks[name].resident:
+        if not blocks[name].resident:
             return block, idle
-        idle += buffers.blocks[name].references == 0
+        idle += blocks[name].references == 0
     return most, idle
 
 
 @compiled
 def claim(
     replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
+    blocks: Blocks,
     prefixes: Prefixes,
     limits: SchedulerLimits,
+    request: Request,
     r: int,
-    blocks: int,
+    count: int,
 ) -> None:
     """Refer to a prompt's leading blocks, which are resident; the request holds none yet."""
     first = prefixes.start[r] * prefixes.per_id
-    for block in range(blocks):
+    for block in range(count):
         name = entry(prefixes, r, block)
-        if buffers.blocks[name].references == 0:
-            _unlink(buffers, name)
+        if blocks[name].references == 0:
+            _unlink(blocks, name)
             replica.idle_blocks -= 1
-        buffers.blocks[name].references += 1
+        blocks[name].references += 1
         prefixes.held[first + block] = 1
-    requests[r].slots += blocks * limits.block_tokens
-    replica.prefix_hit_tokens += blocks * limits.block_tokens
+    request.slots += count * limits.block_tokens
+    replica.prefix_hit_tokens += count * limits.block_tokens
 
 
 @compiled
 def publish(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
+    blocks: Blocks,
     prefixes: Prefixes,
     limits: SchedulerLimits,
+    request: Request,
     r: int,
     start: int,
     end: int,
@@ -186,43 +169,44 @@ def publish(
     yet.
     """
     first = prefixes.start[r] * prefixes.per_id
-    last = min(end // limits.block_tokens, shareable(prefixes, limits, requests, r))
+    last = min(end // limits.block_tokens, shareable(prefixes, limits, request, r))
     for block in range(start // limits.block_tokens, last):
         name = entry(prefixes, r, block)
-        if not buffers.blocks[name].resident:
-            buffers.blocks[name].resident = 1
-            buffers.blocks[name].references = 1
+        if not blocks[name].resident:
+            blocks[name].resident = 1
+            blocks[name].references = 1
             prefixes.held[first + block] = 1
-            requests[r].private -= 1
+            request.private -= 1
 
 
 @compiled
 def release(
     replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
+    seats: Seats,
+    blocks: Blocks,
     prefixes: Prefixes,
     limits: SchedulerLimits,
+    request: Request,
     r: int,
 ) -> None:
     """Take all of a request's blocks from it, and its slot."""
     if limits.numbered_slots:
-        buffers.slot_last[requests[r].slot] = replica.ended
-    replica.unused_blocks += requests[r].private
-    requests[r].private = 0
-    requests[r].slots = 0
+        seats[request.slot].slot_left = replica.ended
+    replica.unused_blocks += request.private
+    request.private = 0
+    request.slots = 0
     first = prefixes.start[r] * prefixes.per_id
-    ring = len(buffers.blocks) - 1
-    for block in range(shareable(prefixes, limits, requests, r) - 1, -1, -1):
+    ring = len(blocks) - 1
+    for block in range(shareable(prefixes, limits, request, r) - 1, -1, -1):
         if not prefixes.held[first + block]:
             continue
         prefixes.held[first + block] = 0
         name = entry(prefixes, r, block)
-        buffers.blocks[name].references -= 1
-        if buffers.blocks[name].references == 0:
-            newest = buffers.blocks[ring].previous
-            buffers.blocks[newest].next = name
-            buffers.blocks[name].previous = newest
-            buffers.blocks[name].next = ring
-            buffers.blocks[ring].previous = name
+        blocks[name].references -= 1
+        if blocks[name].references == 0:
+            newest = blocks[ring].previous
+            blocks[newest].next = name
+            blocks[name].previous = newest
+            blocks[name].next = ring
+            blocks[ring].previous = name
             replica.idle_blocks += 1

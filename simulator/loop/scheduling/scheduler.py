@@ -22,16 +22,9 @@ from simulator.loop.decoders.block_walk import (
     held_tokens,
     waits_for_block,
 )
-from simulator.loop.decoders.drafting import (
-    branches_behind,
-    draft_length,
-    fits,
-    meanwhile_tokens,
-    start_again,
-    wanted,
-)
+from simulator.loop.decoders.drafting import draft_length, fits, meanwhile, start_again, wanted
 from simulator.loop.decoders.lengths import batch_drafts, change_length, count_ready
-from simulator.loop.decoders.record import BLOCK, PARALLEL, Drafts
+from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, Drafts, Place, Walk
 from simulator.loop.decoders.slots import share_slots
 from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
 from simulator.loop.scheduling.kv_cache import (
@@ -54,47 +47,27 @@ from simulator.loop.scheduling.waiting import (
     take_slot,
     waits,
 )
-from simulator.loop.state import Buffers, Prefixes, Replica, Requests, SchedulerLimits
+from simulator.loop.state import (
+    Blocks,
+    Buffers,
+    Chunks,
+    Prefixes,
+    Real,
+    Replica,
+    Request,
+    Requests,
+    SchedulerLimits,
+    Small,
+)
 from simulator.loop.tables import Tables
 
 
 @compiled
-def leave(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, at: int
-) -> None:
+def leave(replica: Replica, running: Small, at: int) -> None:
     """Take the request at a place of the running list out of it."""
-    running = buffers.running
     replica.running -= 1
     for i in range(at, replica.running):
         running[i] = running[i + 1]
-
-
-@compiled
-def _preempt(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
-    prefixes: Prefixes,
-    limits: SchedulerLimits,
-    d: Drafts,
-    at: int,
-) -> None:
-    """The request at a place of the running list loses its blocks and waits again."""
-    r = buffers.running[at]
-    if limits.swap and requests[r].computed > 0:
-        blocks = (requests[r].computed + limits.block_tokens - 1) // limits.block_tokens
-        replica.swap_s += blocks * limits.swap_block_s
-        requests[r].phase = SWAPPED
-    else:
-        requests[r].phase = WAITING
-        requests[r].computed = 0
-        start_again(d, requests, r)
-    requests[r].granted = 0
-    release(replica, buffers, requests, prefixes, limits, r)
-    leave(replica, buffers, requests, limits, at)
-    enqueue(replica, buffers, requests, r)
-    replica.preemptions += 1
-    replica.preempted += 1
 
 
 @compiled
@@ -104,57 +77,63 @@ def _secure(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     at: int,
     tokens: int,
 ) -> bool:
     """Blocks for `tokens` tokens of the request at a place of the running list, from others behind
-    it if need be.
+    it if need be: these lose theirs and wait again.
 
     Others that already take part in the iteration keep theirs. False: the request sits the
     iteration out; the last of all has been preempted itself.
     """
-    r = buffers.running[at]
-    blocks = missing_blocks(requests, limits, r, tokens)
-    while obtainable(replica) < blocks:
+    running, request = buffers.running, requests[buffers.running[at]]
+    count = missing_blocks(request, limits, tokens)
+    while obtainable(replica) < count:
         last = replica.running - 1
         alone = last == at
-        while last > at and requests[buffers.running[last]].quota > 0:
+        while last > at and requests[running[last]].quota > 0:
             last -= 1
         if last == at and (at == 0 or not alone):
             return False
-        _preempt(replica, buffers, requests, prefixes, limits, d, last)
+        r = running[last]
+        loser = requests[r]
+        if limits.swap and loser.computed > 0:
+            moved = (loser.computed + limits.block_tokens - 1) // limits.block_tokens
+            replica.swap_s += moved * limits.swap_block_s
+            loser.phase = SWAPPED
+        else:
+            loser.phase = WAITING
+            loser.computed = 0
+            start_again(walk.decoder, loser, walk.places)
+        loser.granted = 0
+        release(replica, buffers.seats, buffers.blocks, prefixes, limits, loser, r)
+        leave(replica, running, last)
+        enqueue(replica, buffers.queue, requests, r)
+        replica.preemptions += 1
+        replica.preempted += 1
         if last == at:
             return False
-    if blocks:
-        grow(replica, buffers, requests, limits, r, blocks)
+    if count:
+        grow(replica, buffers.blocks, request, limits, count)
     return True
 
 
 @inlined
-def _decode(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
-    limits: SchedulerLimits,
-    d: Drafts,
-    r: int,
-    extra: int,
-) -> None:
+def _decode(replica: Replica, request: Request, d: Drafts, place: Place, extra: int) -> None:
     """A request that decodes takes part with 1 + `extra` query tokens."""
-    requests[r].quota = 1 + extra
+    request.quota = 1 + extra
     drafts = 0 if d.decoder == BLOCK else extra
-    requests[r].drafts = drafts
+    request.drafts = drafts
     replica.rows += 1 + extra
     replica.decode_rows += 1 + extra
     replica.decoding += 1
-    if d.decoder == BLOCK:
-        add_block_pass(d, replica, buffers, requests, r, 1 + extra)
-    else:
-        replica.context_tokens += requests[r].computed
-        replica.longest_context = max(replica.longest_context, requests[r].computed)
+    if d.decoder != BLOCK:  # whose passes read other caches: see `add_block_pass`
+        cached = int(request.computed)
+        replica.context_tokens += cached
+        replica.longest_context = max(replica.longest_context, cached)
     replica.longest_draft = max(replica.longest_draft, drafts)
-    new = draft_length(d, requests, r, drafts, replica.draft_limit)
+    new = draft_length(d, request, place, drafts, replica.draft_limit)
     if new > 0:
         replica.drafts_at_once += 1
         replica.longest_new_draft = max(replica.longest_new_draft, new)
@@ -163,36 +142,35 @@ def _decode(
 @compiled
 def _prefill(
     replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
+    chunks: Chunks,
+    blocks: Blocks,
     prefixes: Prefixes,
     limits: SchedulerLimits,
+    request: Request,
     r: int,
     tokens: int,
 ) -> None:
     """A prompt takes part with its next `tokens` tokens."""
-    start = requests[r].computed
-    requests[r].quota = tokens
-    buffers.chunks[0, replica.chunks] = tokens
-    buffers.chunks[1, replica.chunks] = start
+    start = int(request.computed)
+    request.quota = tokens
+    chunks[replica.chunks].new = tokens
+    chunks[replica.chunks].cached = start
     replica.chunks += 1
     replica.rows += tokens
-    replica.prompts_ending += start + tokens == requests[r].prompt + requests[r].generated
+    replica.prompts_ending += start + tokens == request.prompt + request.generated
     replica.prompt_tokens_computed += tokens
     if limits.prefix_cache:
-        publish(replica, buffers, requests, prefixes, limits, r, start, start + tokens)
+        publish(blocks, prefixes, limits, request, r, start, start + tokens)
 
 
 @compiled
-def _chunk(
-    requests: Requests, limits: SchedulerLimits, replica: Replica, r: int, computed: int
-) -> int:
+def _chunk(replica: Replica, request: Request, limits: SchedulerLimits, computed: int) -> int:
     """Tokens of a prompt that the rest of the budget lets in; 0: none now."""
-    tokens = requests[r].prompt + requests[r].generated - computed
+    tokens = request.prompt + request.generated - computed
     room = limits.token_budget - replica.rows
     if tokens <= room or (not limits.chunked and replica.rows == 0):
-        return int(tokens)
-    return int(max(room, 0)) if limits.chunked else 0
+        return tokens
+    return max(room, 0) if limits.chunked else 0
 
 
 @compiled
@@ -202,32 +180,32 @@ def _decodes(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     batch: int,
 ) -> None:
     """Requests that decode, in the order of their keys."""
-    running = buffers.running
+    running, chunks, places, d = buffers.running, buffers.chunks, walk.places, walk.decoder
     at = 0
     while at < replica.running:
         r = running[at]
-        if (
-            requests[r].phase != DECODING
-            or requests[r].quota > 0
-            or waits_for_block(replica, requests, r)
-        ):
+        request = requests[r]
+        if request.phase != DECODING or request.quota > 0 or waits_for_block(replica, request):
             at += 1
             continue
+        place = places[request.place]
         room = limits.token_budget - replica.rows - 1
-        extra = wanted(d, requests, r, batch)
+        extra = wanted(d, request, place, batch)
         if room < 0 or (d.decoder == BLOCK and extra > room and replica.rows > 0):
-            return
+            break
         if d.decoder != BLOCK:
             extra = fits(d, extra, room)
-        tokens = held_tokens(d, requests, limits, r, 1 + extra)
-        if has_blocks(replica, requests, limits, r, tokens) or _secure(
-            replica, buffers, requests, prefixes, limits, d, at, tokens
+        tokens = held_tokens(d, request, limits, 1 + extra)
+        if has_blocks(replica, request, limits, tokens) or _secure(
+            replica, buffers, requests, prefixes, limits, walk, at, tokens
         ):
-            _decode(replica, buffers, requests, limits, d, r, extra)
+            _decode(replica, request, d, place, extra)
+            if d.decoder == BLOCK:
+                add_block_pass(d, replica, chunks, request, place, 1 + extra)
             at += 1
         elif at < replica.running and running[at] == r:
             at += 1
@@ -240,7 +218,7 @@ def _prompts(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
 ) -> bool:
     """Prompts under way, in the order of their keys; False: one of them had to sit the iteration
     out.
@@ -250,16 +228,17 @@ def _prompts(
     everybody = True
     while at < replica.running:
         r = running[at]
-        if requests[r].phase != PREFILLING:
+        request = requests[r]
+        if request.phase != PREFILLING:
             at += 1
             continue
-        tokens = _chunk(requests, limits, replica, r, requests[r].computed)
+        tokens = _chunk(replica, request, limits, int(request.computed))
         if tokens == 0:
             return False
         if _secure(
-            replica, buffers, requests, prefixes, limits, d, at, requests[r].computed + tokens
+            replica, buffers, requests, prefixes, limits, walk, at, request.computed + tokens
         ):
-            _prefill(replica, buffers, requests, prefixes, limits, r, tokens)
+            _prefill(replica, buffers.chunks, buffers.blocks, prefixes, limits, request, r, tokens)
             at += 1
         else:
             everybody = False
@@ -273,48 +252,70 @@ def _join(
     replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, r: int
 ) -> None:
     """Enter the running list at the place of the key, or of the slot where these are numbered."""
-    running = buffers.running
+    running, request = buffers.running, requests[r]
     at = replica.running
     if limits.numbered_slots:
-        requests[r].slot = take_slot(replica, buffers)
-    while at > 0 and stands_behind(requests, limits, running[at - 1], r):
+        request.slot = take_slot(replica, buffers.seats, limits)
+    while at > 0 and stands_behind(requests[running[at - 1]], request, limits):
         running[at] = running[at - 1]
         at -= 1
     running[at] = r
     replica.running += 1
     if limits.reserve_ratio >= 0.0:
-        replica.reserved_blocks += _owed_blocks(requests, limits, r)
-    if np.isnan(requests[r].scheduled_s):
-        requests[r].scheduled_s = replica.clock_s
+        replica.reserved_blocks += _owed_blocks(request, limits)
+    if np.isnan(request.scheduled_s):
+        request.scheduled_s = replica.clock_s
 
 
 @compiled
-def _owed_blocks(requests: Requests, limits: SchedulerLimits, r: int) -> int:
+def _owed_blocks(request: Request, limits: SchedulerLimits) -> int:
     """Blocks that a running request was promised and does not hold yet."""
-    return int(
-        max(promised_blocks(requests, limits, r) - requests[r].slots // limits.block_tokens, 0)
-    )
+    return max(promised_blocks(request, limits) - request.slots // limits.block_tokens, 0)
 
 
 @compiled
 def _has_room(
     replica: Replica,
-    requests: Requests,
+    request: Request,
     limits: SchedulerLimits,
-    r: int,
-    blocks: int,
+    count: int,
     hits: int,
     idle: int,
 ) -> bool:
-    """Whether a waiting request may take `blocks` blocks beside `hits` shared ones, `idle` of which
+    """Whether a waiting request may take `count` blocks beside `hits` shared ones, `idle` of which
     it wakes.
     """
     if limits.reserve_ratio >= 0.0:
-        promised = promised_blocks(requests, limits, r) - hits
+        promised = promised_blocks(request, limits) - hits
         if replica.reserved_blocks + promised > obtainable(replica) - idle:
             return False
     spare = limits.watermark_blocks if replica.running > 0 else 0
-    return bool(obtainable(replica) - idle - blocks >= spare)
+    return obtainable(replica) - idle - count >= spare
+
+
+@compiled
+def _first_tokens(
+    replica: Replica,
+    request: Request,
+    limits: SchedulerLimits,
+    d: Drafts,
+    place: Place,
+    batch: int,
+    computed: int,
+    decodes: bool,
+) -> int:
+    """Query tokens with which a request joins the iteration.
+
+    A block decodes from the next iteration on; with numbered slots a prompt takes its slot, and the
+    iteration is filled afterwards.
+    """
+    tokens = 0
+    if decodes and d.decoder != BLOCK:
+        extra = wanted(d, request, place, batch)
+        tokens = 1 + fits(d, extra, limits.token_budget - replica.rows - 1)
+    elif not decodes and not limits.numbered_slots:
+        tokens = _chunk(replica, request, limits, computed)
+    return tokens
 
 
 @compiled
@@ -324,85 +325,57 @@ def _admit(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
-    r: int,
+    walk: Walk,
     batch: int,
 ) -> bool:
-    """Let the first of the queue in, if there is room for its next tokens."""
-    if d.renews:
-        return bool(_admit_block(replica, buffers, requests, prefixes, limits, d, r, batch))
-    computed = requests[r].computed
+    """Let the first of the queue in, if there is room for its next tokens.
+
+    A block whose first pass computes the prompt too is admitted with that pass.
+    """
+    r, d = buffers.queue[0].heap, walk.decoder
+    request = requests[r]
+    place = walk.places[request.place]
+    computed = int(request.computed)
     hits, idle = 0, 0
-    known = requests[r].prompt + requests[r].generated
-    swapped = requests[r].phase == SWAPPED
-    if not swapped and limits.prefix_cache:
-        hits, idle = cached_prefix(replica, buffers, requests, prefixes, limits, r, known - 1)
-        computed = hits * limits.block_tokens
-    started = requests[r].generated > 0 or limits.lag == 0
-    decodes = swapped and started and computed >= known - limits.lag
-    extra = 0
-    if decodes:
-        room = limits.token_budget - replica.rows - 1
-        extra = fits(d, wanted(d, requests, r, batch), room)
-        tokens = (
-            0 if d.decoder == BLOCK else 1 + extra
-        )  # 0: it joins, and decodes from the next iteration on
-    elif limits.numbered_slots:
-        tokens = 0  # it takes its slot, and the iteration is filled afterwards
-    else:
-        tokens = _chunk(requests, limits, replica, r, computed)
-        if tokens == 0:
+    whole = request.prompt + request.generated
+    swapped = request.phase == SWAPPED
+    moved = computed
+    if d.renews:
+        tokens = 1 + wanted(d, request, place, batch)
+        if replica.sharing or (replica.rows + tokens > limits.token_budget and replica.rows > 0):
             return False
-    blocks = (computed + tokens + limits.block_tokens - 1) // limits.block_tokens - hits
-    if not _has_room(replica, requests, limits, r, blocks, hits, idle):
+        decodes = True
+        count = missing_blocks(request, limits, held_tokens(d, request, limits, tokens))
+        computed = whole
+    else:
+        if not swapped and limits.prefix_cache:
+            hits, idle = cached_prefix(buffers.blocks, prefixes, limits, request, r, whole - 1)
+            computed = hits * limits.block_tokens
+        started = request.generated > 0 or limits.lag == 0
+        decodes = swapped and started and computed >= whole - limits.lag
+        tokens = _first_tokens(replica, request, limits, d, place, batch, computed, decodes)
+        if tokens == 0 and not decodes and not limits.numbered_slots:
+            return False
+        count = (computed + tokens + limits.block_tokens - 1) // limits.block_tokens - hits
+    if not _has_room(replica, request, limits, count, hits, idle):
         return False
-    dequeue(replica, buffers, requests)
+    dequeue(replica, buffers.queue, requests)
     if hits:
-        claim(replica, buffers, requests, prefixes, limits, r, hits)
-    if swapped and not np.isnan(requests[r].scheduled_s):
-        replica.swap_s += (
-            (computed + limits.block_tokens - 1) // limits.block_tokens
-        ) * limits.swap_block_s
-    grow(replica, buffers, requests, limits, r, blocks)
-    replica.admitted += 1
-    requests[r].computed = computed
-    _join(replica, buffers, requests, limits, r)
-    requests[r].phase = DECODING if decodes else PREFILLING
-    if not decodes and tokens:
-        _prefill(replica, buffers, requests, prefixes, limits, r, tokens)
-    elif tokens:
-        _decode(replica, buffers, requests, limits, d, r, extra)
-    return True
-
-
-@compiled
-def _admit_block(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
-    prefixes: Prefixes,
-    limits: SchedulerLimits,
-    d: Drafts,
-    r: int,
-    batch: int,
-) -> bool:
-    """Let the first of the queue in with its block's first pass, which computes its prompt too."""
-    extra = wanted(d, requests, r, batch)
-    if replica.sharing or (replica.rows + 1 + extra > limits.token_budget and replica.rows > 0):
-        return False
-    blocks = missing_blocks(requests, limits, r, held_tokens(d, requests, limits, r, 1 + extra))
-    if not _has_room(replica, requests, limits, r, blocks, 0, 0):
-        return False
-    if requests[r].phase == SWAPPED and not np.isnan(requests[r].scheduled_s):
-        moved = (requests[r].computed + limits.block_tokens - 1) // limits.block_tokens
+        claim(replica, buffers.blocks, prefixes, limits, request, r, hits)
+    if swapped and not np.isnan(request.scheduled_s):
+        moved = (moved + limits.block_tokens - 1) // limits.block_tokens
         replica.swap_s += moved * limits.swap_block_s
-    dequeue(replica, buffers, requests)
-    grow(replica, buffers, requests, limits, r, blocks)
+    grow(replica, buffers.blocks, request, limits, count)
     replica.admitted += 1
-    requests[r].computed = requests[r].prompt + requests[r].generated
+    request.computed = computed
     _join(replica, buffers, requests, limits, r)
-    requests[r].phase = DECODING
-    _decode(replica, buffers, requests, limits, d, r, extra)
+    request.phase = DECODING if decodes else PREFILLING
+    if tokens and decodes:
+        _decode(replica, request, d, place, tokens - 1)
+        if d.decoder == BLOCK:
+            add_block_pass(d, replica, buffers.chunks, request, place, tokens)
+    elif tokens:
+        _prefill(replica, buffers.chunks, buffers.blocks, prefixes, limits, request, r, tokens)
     return True
 
 
@@ -413,43 +386,30 @@ def _admissions(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     batch: int,
 ) -> None:
     """The queue, in the order of keys, until its first request does not fit."""
-    clock = replica.clock_s
-    if replica.running < limits.max_requests and waits(replica, buffers, requests, limits):
+    queue, clock = buffers.queue, replica.clock_s
+    if replica.running < limits.max_requests and waits(replica, queue, requests, limits):
         return
     replica.reserved_blocks = 0
     if limits.reserve_ratio >= 0.0 and replica.queued > 0:
         for i in range(replica.running):
-            replica.reserved_blocks += _owed_blocks(requests, limits, buffers.running[i])
+            replica.reserved_blocks += _owed_blocks(requests[buffers.running[i]], limits)
     while replica.queued > 0 and replica.running < limits.max_requests:
-        r = buffers.heap[0]
-        if clock - requests[r].sent_s > limits.slo_ttft_s and np.isnan(requests[r].scheduled_s):
-            dequeue(replica, buffers, requests)
-            end_request(replica, buffers, requests, limits, r, REJECTED, clock)
+        request = requests[queue[0].heap]
+        if clock - request.sent_s > limits.slo_ttft_s and np.isnan(request.scheduled_s):
+            r = dequeue(replica, queue, requests)
+            end_request(replica, queue, requests, limits, r, REJECTED, clock)
             continue
         if replica.rows >= limits.token_budget:
             return
         slow = replica.recent_step_s > limits.slo_tpot_s * replica.recent_tokens
         if slow and replica.running > 0:
             return
-        if not _admit(replica, buffers, requests, prefixes, limits, d, r, batch):
+        if not _admit(replica, buffers, requests, prefixes, limits, walk, batch):
             return
-
-
-@compiled
-def _nothing_yet(replica: Replica) -> None:
-    """An iteration that holds nothing."""
-    replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
-    replica.context_tokens = replica.longest_context = replica.chunks = 0
-    replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = (
-        replica.draft_limit
-    ) = 0
-    replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = (
-        replica.reread_rows
-    ) = 0
 
 
 @compiled
@@ -459,41 +419,50 @@ def compose(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    d: Drafts,
+    walk: Walk,
     t: Tables,
+    seconds: Real,
 ) -> None:
     """Fill the next iteration, at the replica's clock: see its numbers, and `quota` and `drafts` of
     the requests.
     """
-    _nothing_yet(replica)
-    running = replica.running
-    decoding, context = count_ready(d, replica, buffers, requests)
+    replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
+    replica.context_tokens = replica.longest_context = replica.chunks = 0
+    replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = 0
+    replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = 0
+    replica.reread_rows = 0
+    d, places, running, chunks = walk.decoder, walk.places, buffers.running, buffers.chunks
+    decoding, context = count_ready(d, replica, running, requests)
     replica.all_decode = 0
-    batch = batch_drafts(d, t, replica, buffers, requests, decoding, float(context))
-    replica.draft_limit = batch
-    if decoding > 0:
-        change_length(d, replica, buffers, requests, batch)
+    batch = 0
     if d.decoder == BLOCK:
-        find_sharing(d, replica, buffers, requests)
-    share_slots(replica, buffers, requests, d, t, batch, decoding)
-    if limits.numbered_slots and replica.queued > 0 and running < limits.max_requests:
-        replica.postponed = postponed(replica, buffers, requests)
-        _admissions(replica, buffers, requests, prefixes, limits, d, batch)
+        find_sharing(d, replica, running, requests)
+    elif d.decoder != PLAIN:
+        batch = batch_drafts(
+            d, walk.tables, t, seconds, replica, buffers, requests, decoding, float(context)
+        )
+    replica.draft_limit = batch
+    if d.decoder != PLAIN and decoding > 0:
+        change_length(d, replica, running, requests, batch)
+        share_slots(replica, running, requests, d, places, t, seconds, chunks, batch, decoding)
+    if limits.numbered_slots and replica.queued > 0 and replica.running < limits.max_requests:
+        replica.postponed = postponed(replica, buffers.queue, buffers.seats, requests, limits)
+        _admissions(replica, buffers, requests, prefixes, limits, walk, batch)
     prompts = decoding < replica.running  # counted before decodes preempt anybody
     if not limits.prefill_first:
-        _decodes(replica, buffers, requests, prefixes, limits, d, batch)
-    goes_on = not prompts or _prompts(replica, buffers, requests, prefixes, limits, d)
-    if goes_on and replica.preempted == 0 and not limits.numbered_slots:
-        _admissions(replica, buffers, requests, prefixes, limits, d, batch)
+        _decodes(replica, buffers, requests, prefixes, limits, walk, batch)
+    goes_on = not prompts or _prompts(replica, buffers, requests, prefixes, limits, walk)
+    room = replica.queued > 0 and replica.running < limits.max_requests
+    if goes_on and room and replica.preempted == 0 and not limits.numbered_slots:
+        _admissions(replica, buffers, requests, prefixes, limits, walk, batch)
     if limits.prefill_first and replica.chunks == replica.full_passes:
-        _decodes(replica, buffers, requests, prefixes, limits, d, batch)
+        _decodes(replica, buffers, requests, prefixes, limits, walk, batch)
     if d.decoder == PARALLEL and batch > 0:
         replica.longest_draft = batch
         replica.drafts_at_once = replica.longest_new_draft = 0
         for i in range(replica.running):
-            r = buffers.running[i]
-            if requests[r].phase == DECODING and requests[r].quota > 0:
-                replica.drafts_at_once += branches_behind(d, requests, r)
-                replica.longest_new_draft = max(
-                    replica.longest_new_draft, meanwhile_tokens(d, requests, r, batch)
-                )
+            request = requests[running[i]]
+            if request.phase == DECODING and request.quota > 0:
+                branches, tokens = meanwhile(d, request, places, batch)
+                replica.drafts_at_once += branches
+                replica.longest_new_draft = max(replica.longest_new_draft, tokens)

@@ -14,22 +14,22 @@ for what is read.
 
 from __future__ import annotations
 
-from simulator.loop.compiled import compiled
+from simulator.loop.compiled import compiled, entry
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Replica, Requests, SchedulerLimits
-from simulator.loop.tables import Tables, device_seconds, engine_seconds, exposed_host_s
+from simulator.loop.state import Buffers, Real, Replica, Requests, SchedulerLimits, Seats, Small
+from simulator.loop.tables import Tables, device_seconds, host_seconds
 
 
-@compiled
-def line_up(replica: Replica, buffers: Buffers, requests: Requests) -> int:
+@entry
+def line_up(replica: Replica, running: Small, seats: Seats, requests: Requests) -> int:
     """List the requests of the composed iteration, those that decode first; how many."""
     count = 0
     for prompts in range(2):
         for i in range(replica.running):
-            r = buffers.running[i]
+            r = running[i]
             if requests[r].quota > 0 and (requests[r].phase != DECODING) == prompts:
-                buffers.order[count] = r
-                buffers.rows_left[count] = requests[r].quota
+                seats[count].order = r
+                seats[count].rows_left = requests[r].quota
                 count += 1
     return count
 
@@ -39,45 +39,42 @@ def is_one_pass(replica: Replica, limits: SchedulerLimits) -> bool:
     """Whether an iteration in which everybody who runs decodes one token is a single pass over
     their own caches.
     """
-    return bool(
-        limits.pass_tokens == 0
-        or (not limits.equal_passes and replica.running <= limits.pass_tokens)
+    return limits.pass_tokens == 0 or (
+        not limits.equal_passes and replica.running <= limits.pass_tokens
     )
 
 
 @compiled
-def _fill(buffers: Buffers, limits: SchedulerLimits, count: int) -> None:
+def _fill(seats: Seats, limits: SchedulerLimits, count: int) -> None:
     """Choose the tokens of the next pass in the order of the batch."""
     room = limits.pass_tokens
     for i in range(count):
-        buffers.rows_now[i] = min(buffers.rows_left[i], room)
-        room -= buffers.rows_now[i]
+        seats[i].rows_now = min(seats[i].rows_left, room)
+        room -= seats[i].rows_now
 
 
 @compiled
-def _fill_equally(
-    buffers: Buffers, requests: Requests, limits: SchedulerLimits, count: int
-) -> None:
+def _fill_equally(seats: Seats, requests: Requests, limits: SchedulerLimits, count: int) -> None:
     """Choose equally many tokens of neighbouring slots, from the first in the batch that has any
     left.
     """
     members, last, tokens = 0, -1, limits.pass_tokens
     for i in range(count):
-        slot = requests[buffers.order[i]].slot
+        slot = requests[seats[i].order].slot
         joins = (
-            buffers.rows_left[i] > 0
+            seats[i].rows_left > 0
             and members < limits.pass_tokens
             and (members == 0 or slot == last + 1)
         )
-        buffers.rows_now[i] = 1 if joins else 0
+        seats[i].rows_now = 1 if joins else 0
         if joins:
-            members, last, tokens = members + 1, slot, min(tokens, buffers.rows_left[i])
+            members, last, tokens = members + 1, slot, min(tokens, seats[i].rows_left)
     tokens = min(tokens, limits.pass_tokens // max(members, 1))
     for i in range(count):
-        buffers.rows_now[i] *= tokens
+        seats[i].rows_now *= tokens
 
 
-@compiled
+@entry
 def next_pass(
     buffers: Buffers, requests: Requests, limits: SchedulerLimits, count: int
 ) -> tuple[int, int, float, float, int, int, int]:
@@ -94,55 +91,63 @@ def next_pass(
         Requests that decode, their query tokens, the cached tokens that are read for all of them
         and those of the longest, pieces of prompts, rows, and rows that are sampled.
     """
+    seats, pieces = buffers.seats, buffers.pieces
     if limits.equal_passes:
-        _fill_equally(buffers, requests, limits, count)
+        _fill_equally(seats, requests, limits, count)
     else:
-        _fill(buffers, limits, count)
-    decoding, decode_rows, context, longest, pieces, rows, sampled = 0, 0, 0, 0, 0, 0, 0
+        _fill(seats, limits, count)
+    decoding, decode_rows, context, longest, prompts, rows, sampled = 0, 0, 0, 0, 0, 0, 0
     for i in range(count):
-        now = buffers.rows_now[i]
+        now = seats[i].rows_now
         if now == 0:
             continue
-        r = buffers.order[i]
-        cached = requests[r].computed + requests[r].quota - buffers.rows_left[i]
+        request = requests[seats[i].order]
+        cached = request.computed + request.quota - seats[i].rows_left
         rows += now
-        if requests[r].phase == DECODING:
+        if request.phase == DECODING:
             decoding += 1
             decode_rows += now
             context += cached
             longest = max(longest, cached)
             sampled += now
         else:
-            buffers.pieces[0, pieces] = now
-            buffers.pieces[1, pieces] = cached
-            pieces += 1
-            sampled += cached + now == requests[r].prompt + requests[r].generated
-        buffers.rows_left[i] -= now
+            pieces[prompts].new = now
+            pieces[prompts].cached = cached
+            prompts += 1
+            sampled += cached + now == request.prompt + request.generated
+        seats[i].rows_left -= now
     if limits.equal_passes:
         context = longest * decoding
-    return decoding, decode_rows, float(context), float(longest), pieces, rows, sampled
+    return decoding, decode_rows, float(context), float(longest), prompts, rows, sampled
 
 
 @compiled
 def split_seconds(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits, t: Tables
+    replica: Replica,
+    buffers: Buffers,
+    requests: Requests,
+    limits: SchedulerLimits,
+    t: Tables,
+    seconds: Real,
 ) -> float:
     """Seconds of the composed iteration without draft passes: of its passes, and once what the
     engine adds.
     """
-    count, left, device_s = line_up(replica, buffers, requests), replica.rows, 0.0
+    count = line_up(replica, buffers.running, buffers.seats, requests)
+    left, device_s = replica.rows, 0.0
     while left > 0:
         decoding, decode_rows, context, _, pieces, rows, sampled = next_pass(
             buffers, requests, limits, count
         )
-        queries = float(decode_rows / decoding) if decoding else 0.0
+        queries = decode_rows / decoding if decoding else 0.0
         device_s += device_seconds(
-            t, decoding, queries, context, buffers.pieces, pieces, rows, sampled
+            t, seconds, decoding, queries, context, buffers.pieces, pieces, rows, sampled
         )
         left -= rows
     served = replica.decoding + replica.prompts_ending
-    host_s = exposed_host_s(t, served, replica.rows, replica.chunks, device_s)
+    queries = replica.decode_rows / replica.decoding if replica.decoding else 0.0
+    own_s, host_s = host_seconds(
+        t, queries, served, replica.decode_rows, replica.rows, replica.chunks, device_s
+    )
     replica.host_s += host_s
-    queries = float(replica.decode_rows / replica.decoding) if replica.decoding else 0.0
-    engine_s = engine_seconds(t, queries, served, replica.decode_rows, replica.rows, device_s)
-    return float(device_s + engine_s + host_s)
+    return device_s + own_s + host_s

@@ -8,22 +8,22 @@ came later. Leaves out who may start: `simulator.loop.scheduling.scheduler`.
 
 from __future__ import annotations
 
-from simulator.loop.compiled import compiled, inlined
-from simulator.loop.state import TAKEN, Buffers, Replica, Requests, SchedulerLimits
+from simulator.loop.compiled import compiled, entry, inlined
+from simulator.loop.state import TAKEN, Queue, Replica, Request, Requests, SchedulerLimits, Seats
 
 
 @compiled
-def receive(replica: Replica, requests: Requests, limits: SchedulerLimits, r: int) -> None:
+def receive(replica: Replica, request: Request, limits: SchedulerLimits) -> None:
     """The front end receives a request that has been sent, after those that were sent before it."""
-    spent_s = limits.intake_s + limits.intake_token_s * requests[r].prompt
-    replica.received_s = max(replica.received_s, requests[r].sent_s) + spent_s
-    requests[r].ready_s = replica.received_s
+    spent_s = limits.intake_s + limits.intake_token_s * request.prompt
+    replica.received_s = max(replica.received_s, request.sent_s) + spent_s
+    request.ready_s = replica.received_s
 
 
-@compiled
+@entry
 def receive_all(
     replica: Replica,
-    buffers: Buffers,
+    queue: Queue,
     requests: Requests,
     limits: SchedulerLimits,
     first: int,
@@ -31,13 +31,13 @@ def receive_all(
 ) -> None:
     """The front end receives the requests at places `first` to `end` of the inbox."""
     for i in range(first, end):
-        receive(replica, requests, limits, buffers.inbox[i])
+        receive(replica, requests[queue[i].inbox], limits)
 
 
 @compiled
 def end_request(
     replica: Replica,
-    buffers: Buffers,
+    queue: Queue,
     requests: Requests,
     limits: SchedulerLimits,
     r: int,
@@ -46,36 +46,36 @@ def end_request(
 ) -> None:
     """A request ends, one way or another; in a closed loop the next one is sent."""
     requests[r].phase = phase
-    buffers.over[replica.ended] = r
+    queue[replica.ended].over = r
     follower = limits.users + replica.ended
     replica.ended += 1
     if follower < replica.sent:
-        following = buffers.inbox[follower]
-        requests[following].sent_s = max(requests[following].sent_s, now + limits.think_s)
-        receive(replica, requests, limits, following)
+        following = requests[queue[follower].inbox]
+        following.sent_s = max(following.sent_s, now + limits.think_s)
+        receive(replica, following, limits)
 
 
 @compiled
-def enqueue(replica: Replica, buffers: Buffers, requests: Requests, r: int) -> None:
+def enqueue(replica: Replica, queue: Queue, requests: Requests, r: int) -> None:
     """Put request `r` into the queue."""
     at = replica.queued
     replica.queued += 1
     while at > 0:
         above = (at - 1) >> 1
-        if requests[buffers.heap[above]].key <= requests[r].key:
+        if requests[queue[above].heap].key <= requests[r].key:
             break
-        buffers.heap[at] = buffers.heap[above]
+        queue[at].heap = queue[above].heap
         at = above
-    buffers.heap[at] = r
+    queue[at].heap = r
 
 
 @compiled
-def dequeue(replica: Replica, buffers: Buffers, requests: Requests) -> int:
+def dequeue(replica: Replica, queue: Queue, requests: Requests) -> int:
     """Take the first request out of a queue that is not empty."""
-    first = buffers.heap[0]
+    first = int(queue[0].heap)
     replica.queued -= 1
     size = replica.queued
-    r = buffers.heap[size]
+    r = queue[size].heap
     at = 0
     while True:
         below = 2 * at + 1
@@ -83,19 +83,19 @@ def dequeue(replica: Replica, buffers: Buffers, requests: Requests) -> int:
             break
         if (
             below + 1 < size
-            and requests[buffers.heap[below + 1]].key < requests[buffers.heap[below]].key
+            and requests[queue[below + 1].heap].key < requests[queue[below].heap].key
         ):
             below += 1
-        if requests[r].key <= requests[buffers.heap[below]].key:
+        if requests[r].key <= requests[queue[below].heap].key:
             break
-        buffers.heap[at] = buffers.heap[below]
+        queue[at].heap = queue[below].heap
         at = below
-    buffers.heap[at] = r
-    return int(first)
+    queue[at].heap = r
+    return first
 
 
 @compiled
-def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: SchedulerLimits) -> bool:
+def waits(replica: Replica, queue: Queue, requests: Requests, limits: SchedulerLimits) -> bool:
     """Whether the queue waits for more prompts beside the requests that decode; counts the
     iterations of that.
     """
@@ -103,7 +103,8 @@ def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Schedu
         return False
     tokens = replica.rows
     for i in range(replica.queued):
-        tokens += requests[buffers.heap[i]].prompt + requests[buffers.heap[i]].generated
+        request = requests[queue[i].heap]
+        tokens += request.prompt + request.generated
     if replica.waited < limits.wait_iterations and tokens < limits.wait_tokens:
         replica.waited += 1
         return True
@@ -112,20 +113,22 @@ def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Schedu
 
 
 @compiled
-def postponed(replica: Replica, buffers: Buffers, requests: Requests) -> int:
+def postponed(
+    replica: Replica, queue: Queue, seats: Seats, requests: Requests, limits: SchedulerLimits
+) -> int:
     """Waiting requests that found no free slot when the latest iteration was filled, as far as
     there are slots now.
     """
     free, count = 0, 0
-    for slot in range(len(buffers.slot_last)):
-        free += buffers.slot_last[slot] != TAKEN
+    for slot in range(limits.max_requests):
+        free += seats[slot].slot_left != TAKEN
     for i in range(replica.queued):
-        count += requests[buffers.heap[i]].ready_s <= replica.began_s
-    return int(min(free, count)) if replica.iterations > 0 else 0
+        count += requests[queue[i].heap].ready_s <= replica.began_s
+    return min(free, count) if replica.iterations > 0 else 0
 
 
 @compiled
-def take_slot(replica: Replica, buffers: Buffers) -> int:
+def take_slot(replica: Replica, seats: Seats, limits: SchedulerLimits) -> int:
     """Take the numbered slot that was left first, of which one must be free; of those never used,
     the last.
 
@@ -135,21 +138,21 @@ def take_slot(replica: Replica, buffers: Buffers) -> int:
     """
     skipped = max(replica.postponed - 1, 0)
     replica.postponed = skipped
-    found, bound = -1, -len(buffers.slot_last) - 1
+    first, bound = -1, -limits.max_requests - 1
     for _ in range(skipped + 1):
-        found = -1
-        for slot in range(len(buffers.slot_last)):
-            left = buffers.slot_last[slot]
-            if left > bound and (found < 0 or left < buffers.slot_last[found]):
-                found = slot
-        bound = buffers.slot_last[found]
-    buffers.slot_last[found] = TAKEN
-    return found
+        first = -1
+        for slot in range(limits.max_requests):
+            left = seats[slot].slot_left
+            if left > bound and (first < 0 or left < seats[first].slot_left):
+                first = slot
+        bound = seats[first].slot_left
+    seats[first].slot_left = TAKEN
+    return first
 
 
 @inlined
-def stands_behind(requests: Requests, limits: SchedulerLimits, other: int, r: int) -> bool:
+def stands_behind(other: Request, request: Request, limits: SchedulerLimits) -> bool:
     """Whether another running request is served after a request that joins."""
     if limits.numbered_slots:
-        return bool(requests[other].slot > requests[r].slot)
-    return bool(requests[other].key > requests[r].key)
+        return other.slot > request.slot
+    return other.key > request.key

@@ -33,7 +33,6 @@ def simulated(requests=30, **changes):
             scheduler=SchedulerOptions(kv_blocks=4000),
             timer=changes.pop("timer", timer),
         ),
-        machine=False,
     )
 
 

@@ -92,7 +92,7 @@ def test_every_request_and_token_is_accounted_for(seed, ranks, overlapped):
     asked = scenario(
         arrival, prompt, output, ranks=ranks, overlapped_scheduling=overlapped, max_requests=5
     )
-    found = simulate(asked, machine=False)
+    found = simulate(asked)
     assert found.finished.all()
     assert found.counters["emitted"] == (output - 1).sum()
     assert found.counters["prompt_tokens_computed"] == prompt.sum()
@@ -109,9 +109,7 @@ def test_every_request_and_token_is_accounted_for(seed, ranks, overlapped):
 @pytest.mark.parametrize("seed", range(6))
 def test_one_rank_is_an_engine_alone(seed):
     asked = scenario(*random_requests(seed), ranks=1, max_requests=4)
-    together, alone = (
-        simulate(each, machine=False) for each in (asked, replace(asked, in_step=False))
-    )
+    together, alone = (simulate(each) for each in (asked, replace(asked, in_step=False)))
     for name in ("scheduled_s", "first_token_s", "last_token_s"):
         np.testing.assert_allclose(
             getattr(together, name), getattr(alone, name), rtol=1e-9, err_msg=name
@@ -120,9 +118,9 @@ def test_one_rank_is_an_engine_alone(seed):
 
 
 @pytest.mark.parametrize("router", ["round-robin", "least-loaded", "reported-load"])
-def test_machine_code_and_python_agree(router):
+def test_machine_code_and_python_agree(router, as_python):
     asked = replace(scenario(*random_requests(3)), router=router)
-    plain, machine = simulate(asked, machine=False), simulate(asked, machine=True)
+    plain, machine = as_python(simulate, asked), simulate(asked)
     for name in ("scheduled_s", "first_token_s", "last_token_s", "replica"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(machine, name), err_msg=name)
 
@@ -171,7 +169,7 @@ def test_the_summary_and_the_timeline_tell_ranks_apart():
         each["args"]["name"] for each in timeline_events(found) if each["name"] == "process_name"
     ]
     assert names == ["rank 0", "rank 1"]
-    alone = simulate(scenario([0.0], [10], [5], ranks=1), machine=False).summary()
+    alone = simulate(scenario([0.0], [10], [5], ranks=1)).summary()
     assert "by_replica" not in alone
 
 
@@ -184,7 +182,7 @@ def test_ranks_take_requests_by_what_they_can_say_of_themselves():
 
 
 @pytest.mark.parametrize("router", ["round-robin", "least-loaded", "reported-load"])
-def test_tables_and_timers_that_are_asked_agree(tabled_timer, router):
+def test_tables_and_timers_that_are_asked_agree(tabled_timer, router, as_python):
     together = Together()
     tabled = RankTimer(own=tabled_timer, together_s=together, ranks=2)
     asked = RankTimer(own=tabled_timer.__call__, together_s=together.__call__, ranks=2)
@@ -196,8 +194,8 @@ def test_tables_and_timers_that_are_asked_agree(tabled_timer, router):
         options = scenario(arrival, prompt % 80 + 1, np.full(40, 7), timer=timer, max_requests=3)
         workload = replace(options.workload, users=users)
         found += [
-            simulate(replace(options, workload=workload, router=router), machine=way)
-            for way in (False, True)
+            way(simulate, replace(options, workload=workload, router=router))
+            for way in (as_python, lambda run, asked: run(asked))
         ]
     for each in found[1:]:
         for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s", "replica"):
@@ -218,7 +216,7 @@ def test_ranks_draft_and_verify_in_step(random_scenario):
             with pytest.raises(InputError, match="one pass after drafting"):
                 replace(asked, in_step=True)
             continue
-        found = simulate(replace(asked, in_step=True), machine=False)
+        found = simulate(replace(asked, in_step=True))
         assert set(found.state.tolist()) <= {"finished", "rejected", "failed"}
         assert found.counters["drafted"] >= found.counters["accepted"] >= 0
         seen += 1

@@ -3,18 +3,17 @@
 import os
 import subprocess
 import sys
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simulator import engine
 from simulator.engine import simulate
 from simulator.loop import compiled
-from simulator.loop.compiled import Compiled, PlainWork, plain_rows, plain_tuple
+from simulator.loop.compiled import laid_out
 from simulator.loop.iteration import begin
-from simulator.loop.state import REQUEST, Prefixes, new_buffers, new_limits, new_replica
+from simulator.loop.state import REQUEST, Replica, new_limits, new_replica
 
 pytestmark = pytest.mark.heavy
 
@@ -26,13 +25,12 @@ def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path, roo
     for folder in (package.parent, package):
         (folder / "__init__.py").write_text("")
     (package / "compiled.py").write_text(Path(compiled.__file__).read_text())
-    head = "from simulator.loop.compiled import compiled\n"
+    head = "from simulator.loop.compiled import compiled, entry\n"
     (package / "waiting.py").write_text(
-        head
-        + "from simulator.loop.tables import inner\n@compiled\ndef outer(x):\n    return inner(x)"
+        head + "from simulator.loop.tables import inner\n@entry\ndef outer(x):\n    return inner(x)"
         " + 1\n"
     )
-    code = "from simulator.loop.waiting import outer; print(outer.machine(1))"
+    code = "from simulator.loop.waiting import outer; print(outer(1))"
 
     path = os.pathsep.join([str(tmp_path), str(root)])
 
@@ -61,8 +59,8 @@ def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path, roo
 def test_no_option_makes_the_loop_compile_again(random_scenario):
     """Whole numbers for seconds, numpy's numbers for Python's: the compiled loop is the same."""
     for seed in range(3):
-        simulate(random_scenario(seed), machine=True)
-    known = len(begin.machine.signatures)
+        simulate(random_scenario(seed))
+    known = len(begin.signatures)
     scenario = random_scenario(3)
     simulate(
         replace(
@@ -77,49 +75,30 @@ def test_no_option_makes_the_loop_compile_again(random_scenario):
                 chunked_prefill=np.bool_(True),
             ),
         ),
-        machine=True,
     )
-    assert len(begin.machine.signatures) == known == 1
+    assert len(begin.signatures) == known == 1
 
 
-def test_a_small_simulation_loads_no_compiler():
-    """Of the whole command, model and device included."""
-    words = (
-        "simulate --model llama-3.1-8b --count 10 --prompt-tokens 100 --output-tokens 10 --rate 5"
-        " --quiet"
-    )
-    code = (
-        "import sys; from app.cli.main import main; status = main(sys.argv[1:]);found = {'numba',"
-        " 'llvmlite', 'scipy', 'torch'} & set(sys.modules); print(sorted(found)); sys.exit(status)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+def test_tables_lie_end_to_end_where_the_record_points(random_scenario, tabled_timer):
+    tables = tabled_timer.made
+    record, numbers = laid_out(tables)
+    for name, value in tables._asdict().items():
+        if not isinstance(value, np.ndarray):
+            assert getattr(record, name) == value
+            continue
+        place = record[name]
+        shape = (place["length"], place["width"], place["depth"])
+        assert shape == (*value.shape, *[1] * (3 - value.ndim))
+        kept = numbers[place["first"] : place["first"] + value.size]
+        np.testing.assert_array_equal(kept, value.reshape(-1))
 
 
-def test_views_read_and_write_the_arrays_they_stand_for(random_scenario):
-    records = np.zeros(3, dtype=REQUEST)
-    rows = plain_rows(records)
-    rows[1].recent_accepted, rows[2].place, rows[2].ready_s = 0.1, 1 << 30, 0.3
-    assert records["recent_accepted"][1] == rows[1].recent_accepted == np.float32(0.1)
-    assert (
-        records["place"].tolist() == [0, 0, 1 << 30]
-        and records["ready_s"][2] == rows[2].ready_s == 0.3
-    )
-    limits = new_limits(
-        random_scenario(0).workload, random_scenario(0).scheduler, lag=1, lookahead=0, users=True
-    )
-    buffers = new_buffers(limits, Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 5), 4)
-    view = plain_tuple(buffers)
-    view.over[3] += 2
-    view.chunks[1, 2] = 7
-    view.blocks[2].references = 3
-    assert (buffers.over[3], buffers.chunks[1, 2], type(view.over[3])) == (2, 7, int)
-    assert buffers.blocks["references"].tolist() == [0, 0, 3, 0, 0, 0]
-    record, plain = (new_replica(limits, machine=machine) for machine in (True, False))
-    assert astuple(plain) == record.item() and plain.unused_blocks == limits.kv_blocks
-    assert plain_tuple(limits) == limits
+def test_an_engine_begins_as_its_record_says(random_scenario):
+    scenario = random_scenario(0)
+    limits = new_limits(scenario.workload, scenario.scheduler, lag=1, lookahead=0, users=True)
+    replica, start = new_replica(limits), Replica(unused_blocks=limits.kv_blocks)
+    for name in replica.dtype.names:
+        np.testing.assert_array_equal(getattr(replica, name), getattr(start, name))
 
 
 def test_what_every_step_touches_of_a_request_is_one_line_of_a_cache():
@@ -138,17 +117,3 @@ def test_what_every_step_touches_of_a_request_is_one_line_of_a_cache():
         "slot",
     }
     assert all((REQUEST.fields[name][1] >= 64) == (name in rare) for name in REQUEST.names)
-
-
-def test_machine_code_is_loaded_once_it_pays(random_scenario, monkeypatch):
-    small = random_scenario(0).workload
-    monkeypatch.setattr(engine, "advance", Compiled(engine.advance.plain))
-    monkeypatch.setattr(engine, "_plain_work", PlainWork(10_000))
-    assert engine._pays_to_load(replace(small, output_tokens=np.full(small.requests, 20_000)))
-    choices = [engine._pays_to_load(small) for _ in range(2000)]
-    assert not choices[0] and choices[-1]  # many small ones are as much work as a large one
-    assert choices == sorted(choices)
-    monkeypatch.setattr(engine, "_plain_work", PlainWork(10_000))
-    assert engine.advance.machine is not None and engine._pays_to_load(
-        small
-    )  # at hand, it costs nothing

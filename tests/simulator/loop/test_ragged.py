@@ -54,7 +54,7 @@ def run(
     scenario = Scenario(
         workload=workload, scheduler=options, timer=timer, speculation=speculation, seed=seed
     )
-    return simulate(scenario, machine=False)
+    return simulate(scenario)
 
 
 @settings(max_examples=examples(25))

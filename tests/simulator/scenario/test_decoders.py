@@ -42,7 +42,7 @@ def prepared(**parts):
 
 
 def run(**parts):
-    return simulate(prepared(**parts).scenario(1), machine=False)
+    return simulate(prepared(**parts).scenario(1))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_weights_on_the_host_make_room_for_cache_and_slow_every_pass():
     assert streamed.scheduler.kv_blocks - held.scheduler.kv_blocks == pytest.approx(
         freed / block, rel=0.05
     )
-    one, two = (simulate(each.scenario(1), machine=False).busy_s for each in (held, streamed))
+    one, two = (simulate(each.scenario(1)).busy_s for each in (held, streamed))
     assert two > 1.5 * one
 
 
@@ -154,7 +154,7 @@ def test_disaggregated_feed_forward_layers_leave_room_for_cache_and_are_timed_se
         split.timer.link.bytes_per_s == 1e9 and split.timer.feed_forward.device.name == "h200-sxm"
     )
     assert isinstance(split.disaggregation.prefill_timer, CostModelTimer) and not split.notes
-    assert simulate(split.scenario(), machine=False).finished.all()
+    assert simulate(split.scenario()).finished.all()
 
 
 def test_a_slow_link_between_the_sides_is_waited_for():
@@ -226,11 +226,11 @@ def test_recorded_priorities_are_heeded_unless_it_is_said_otherwise(ranked, tmp_
     sections = {"requests": {"file": str(tmp_path / "r.parquet")}, "scheduler": {"max_requests": 4}}
     heeding = prepared(**sections)
     assert heeding.scheduler.priorities
-    result = simulate(heeding.scenario(), machine=False)
+    result = simulate(heeding.scenario())
     first = ranked.priority == -3
     assert np.nanmax(result.scheduled_s[first]) <= np.nanmin(result.scheduled_s[~first])
     deaf = prepared(**sections | {"scheduler": {"max_requests": 4, "priorities": False}})
-    result = simulate(deaf.scenario(), machine=False)
+    result = simulate(deaf.scenario())
     assert np.all(np.diff(result.scheduled_s) >= 0)
 
 

@@ -20,15 +20,15 @@ def test_prompts_are_read_whole_and_their_mean_length_is_known():
     prepared = prepare(written())
     assert (prepared.scheduler.chunked_prefill, prepared.scheduler.prefix_cache) == (False, False)
     assert 200 <= prepared.setting.deployment.source_tokens <= 400
-    result = simulate(prepared.scenario(0), machine=False)
+    result = simulate(prepared.scenario(0))
     assert result.finished.all()
     plain = prepare(written("llama-3.2-1b"))
     assert plain.scheduler.chunked_prefill and plain.setting.deployment.source_tokens is None
 
 
-def test_machine_code_and_python_agree():
-    prepared = prepare(written())
-    one, other = (simulate(prepared.scenario(3), machine=machine) for machine in (False, True))
+def test_machine_code_and_python_agree(as_python):
+    scenario = prepare(written()).scenario(3)
+    one, other = as_python(simulate, scenario), simulate(scenario)
     assert one.clock_s == other.clock_s
     assert (one.first_token_s == other.first_token_s).all()
 
@@ -36,7 +36,7 @@ def test_machine_code_and_python_agree():
 def test_more_of_the_prompt_takes_longer_to_the_first_token():
     def first(tokens):
         requests = REQUESTS | {"prompt_tokens": tokens, "rate_per_s": 0.1}
-        result = simulate(prepare(written(requests=requests)).scenario(0), machine=False)
+        result = simulate(prepare(written(requests=requests)).scenario(0))
         return float((result.first_token_s - result.arrival_s).mean())
 
     assert first(64) < first(500) < first(2000)

@@ -41,7 +41,7 @@ def test_the_method_s_own_policy_is_walked_on_the_recorded_canvas():
     )
     assert made.setting.drafter.method == blocks.method and made.scenario(3).blocks is blocks
     assert "recorded" in made.notes[0] and any("wait for the others" in note for note in made.notes)
-    result = simulate(made.scenario(1), machine=False)
+    result = simulate(made.scenario(1))
     assert result.finished.all() and result.counters["emitted"] == 6 * 96
     assert (
         result.counters["prompt_tokens_computed"] == 0
@@ -75,7 +75,7 @@ def test_a_configuration_with_a_policy_is_simulated():
     made = prepare(checked_scenario({"requests": TRAFFIC, **sections_of(again)}))
     assert made.refined.policy == policy and made.refined.blocks.canvas_tokens == 64
     stated = prepared({**WALKED, "refine": {"at": {"confidence": 0.5}}})
-    one, two = (simulate(each.scenario(2), machine=False).last_token_s for each in (made, stated))
+    one, two = (simulate(each.scenario(2)).last_token_s for each in (made, stated))
     np.testing.assert_array_equal(one, two)
     bare = DecodingConfiguration(
         deployment=DeploymentNames(**WHERE), method="fast-dllm", refine=policy

@@ -23,7 +23,7 @@ from hardware_profiles.loader import load_device
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
-from simulator.loop.tables import draft_seconds
+from simulator.loop.tables import draft_passes_s
 from simulator.timing.cost_timer import (
     CostModelDraft,
     CostModelTimer,
@@ -165,7 +165,7 @@ def test_a_tree_is_priced_at_its_nodes(setting):
     draft = CostModelDraft(setting)
     assert isinstance(draft, TabledTimer)
     tables = draft.tables(size, drafts=True)
-    assert draft_seconds(tables, 8, 5, 8 * 1024.0, 0) == pytest.approx(
+    assert draft_passes_s(tables, 8, 5, 8 * 1024.0, 0) == pytest.approx(
         float(exact.draft_s), rel=1e-9
     )
 

@@ -50,7 +50,7 @@ def one_server(rate_per_s):
         timer=AlwaysAsLong(),
         scheduler=SchedulerOptions(kv_blocks=8, token_budget=1, max_requests=1),
     )
-    good = steady_window(simulate(scenario, machine=True), slo_ttft_s=LIMIT_S).good_ratio
+    good = steady_window(simulate(scenario), slo_ttft_s=LIMIT_S).good_ratio
     return LoadPoint(
         name="one", rate_per_s=rate_per_s, metrics={"good_ratio": good, "is_kept": good >= SHARE}
     )

@@ -40,9 +40,7 @@ def simulated(requests, slots):
     scheduler = SchedulerOptions(
         **asdict(started), block_tokens=engine.memory.block_tokens, kv_blocks=1024 * slots
     )
-    assert simulate(
-        Scenario(workload=workload, scheduler=scheduler, timer=timer), machine=False
-    ).finished.all()
+    assert simulate(Scenario(workload=workload, scheduler=scheduler, timer=timer)).finished.all()
     return passes
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from costmodel.method import Batch
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
+from simulator.loop.compiled import laid_out
 from simulator.loop.decoders import lengths, slots
+from simulator.loop.decoders.record import walk_of
 from simulator.loop.decoders.speculation import build_drafts
 from simulator.loop.length_policies import (
     LengthPolicy,
@@ -25,7 +27,14 @@ from simulator.loop.length_policies import (
 )
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import DECODING, Workload
-from simulator.loop.state import new_buffers, new_limits, new_prefixes, new_replica, new_requests
+from simulator.loop.state import (
+    GAINS,
+    new_buffers,
+    new_limits,
+    new_prefixes,
+    new_replica,
+    new_requests,
+)
 from traces.kinds.acceptance import AcceptanceTrace
 
 K = 7
@@ -76,39 +85,52 @@ class Loop:
             speculation=speculation,
             seed=3,
         )
-        self.t = tables
-        self.d = build_drafts(scenario, np.random.default_rng(0))
+        self.drafts = build_drafts(scenario, np.random.default_rng(0))
+        self.walk, self.timing = walk_of(self.drafts), laid_out(tables)
+        self.d = self.walk.decoder
         limits = new_limits(workload, options, lag=1, lookahead=K, users=True)
-        self.requests = new_requests(workload, options).view(np.recarray)
+        self.requests = new_requests(workload, options)
         self.requests["phase"], self.requests["generated"] = DECODING, 1
-        self.replica = new_replica(limits, machine=False)
+        self.replica = new_replica(limits)
         self.replica.running = running
         self.buffers = new_buffers(
             limits,
             new_prefixes(workload, options),
             running,
             draft_tokens=K,
-            memory=lengths.memory_shape(self.d, limits),
+            memory=lengths.memory_shape(self.drafts, limits),
         )
         self.buffers.running[:running] = np.arange(running)
-        lengths.begin_policy(self.d, self.buffers.memory)
+        lengths.begin_policy(self.drafts, self.buffers.memory)
 
     def choose(self, decoding=None, context=100.0):
         decoding = self.replica.running if decoding is None else decoding
         found = lengths.batch_drafts(
-            self.d, self.t, self.replica, self.buffers, self.requests, decoding, context * decoding
+            self.d,
+            self.walk.tables,
+            *self.timing,
+            self.replica,
+            self.buffers,
+            self.requests,
+            decoding,
+            context * decoding,
         )
         self.replica.draft_limit, self.replica.decoding = found, decoding
         return found
 
     def end(self, accepted, seconds=1.0):
         """The iteration ends: every request has accepted so many draft tokens."""
+        memory = self.buffers.memory
         self.replica.iterations += 1
         self.replica.just_accepted = int(np.sum(accepted))
         self.replica.began_s, self.replica.end_s = 0.0, seconds
         for r, count in enumerate(accepted):
-            lengths.see_step(self.d, self.replica, self.buffers, self.requests, r, int(count) + 1)
-        lengths.learn(self.d, self.replica, self.buffers, int(np.sum(accepted)) + len(accepted))
+            lengths.see_step(self.d, self.replica, memory, self.requests[r], int(count) + 1)
+        emitted = int(np.sum(accepted)) + len(accepted)
+        lengths.learn(self.d, self.walk.tables, self.replica, memory, emitted)
+
+    def seconds(self, decoding, k, context):
+        return lengths.length_seconds(*self.timing, self.buffers.chunks, decoding, k, context)
 
 
 def test_tiers_move_as_their_thresholds_say(tabled_timer):
@@ -138,7 +160,7 @@ def test_a_tier_without_drafts_tries_the_next_length(tabled_timer):
         rule="tiers", tiers=(Tier(first_batch=1, lengths=(0, 2), pace=1, warm_up=0),)
     )
     loop = Loop(policy, tabled_timer.made)
-    loop.buffers.memory[0] = -1.0, 0.0, 0
+    loop.buffers.memory[0, :3] = -1.0, 0.0, 0
     assert loop.choose() == 0
     loop.end([0] * 4)
     assert loop.choose() == 2 and loop.buffers.memory[0, 0] == 1.0  # as neutral as at the start
@@ -157,9 +179,9 @@ def test_survival_is_remembered_up_to_the_drafts_and_drawn_on_beyond(tabled_time
     assert shares[1:3].tolist() == [0.75, 0.5]
     loop.end([2, 2, 2, 2])
     assert shares[1:3].tolist() == [0.875, 0.75]
-    lengths._expect_survivors(loop.buffers, 4)
+    lengths._expect_survivors(loop.buffers.memory, 4)
     fall = 0.75 / 0.875
-    assert loop.buffers.gains[:5].tolist() == pytest.approx(
+    assert loop.buffers.memory[GAINS, :5].tolist() == pytest.approx(
         [1.0, 1.875, 2.625, 2.625 + 0.75 * fall, 2.625 + 0.75 * fall + 0.75 * fall**2]
     )
 
@@ -187,11 +209,14 @@ def test_a_bandit_weighs_what_its_drafter_would_have_to_read(tabled_timer):
     costly = tabled_timer.made._replace(draft_row_s=np.array([0.0, 10.0]))
     loop = Loop(nightjar(), costly)
     loop.buffers.memory[4, lengths.TRIES : lengths.TRIES + K + 1] = 1.0
-    loop.buffers.memory[4, lengths.TRIES + K + 1 :] = np.linspace(1.0, 0.3, K + 1)
+    loop.buffers.memory[4, lengths.TRIES + K + 1 : lengths.TRIES + 2 * K + 2] = np.linspace(
+        1.0, 0.3, K + 1
+    )
     loop.buffers.memory[4, lengths.BINS] = np.inf  # it does not explore
-    assert lengths._arm(loop.d, loop.t, loop.replica, loop.buffers, 4, K) == K
+    arm = (loop.d, loop.walk.tables, *loop.timing, loop.replica, loop.buffers.memory, 4)
+    assert lengths._arm(*arm) == K
     loop.replica.undrafted = 5
-    assert lengths._arm(loop.d, loop.t, loop.replica, loop.buffers, 4, K) == 0
+    assert lengths._arm(*arm) == 0
 
 
 @given(
@@ -205,9 +230,7 @@ def test_the_oracle_takes_the_length_that_emits_most_per_second(tabled_timer, em
     left = loop.requests["output"] - 1
     b = len(emits)
     rates = [
-        np.minimum(np.minimum(emits, left), k + 1).sum()
-        / b
-        / lengths.length_seconds(loop.d, loop.t, loop.buffers, b, k, 100.0 * b)
+        np.minimum(np.minimum(emits, left), k + 1).sum() / b / loop.seconds(b, k, 100.0 * b)
         for k in range(K + 1)
     ]
     assert rates[loop.choose()] == pytest.approx(max(rates), rel=1e-12)
@@ -217,10 +240,7 @@ def test_who_knows_the_means_takes_the_best_of_them(tabled_timer):
     gains = tuple(np.cumsum(0.7 ** np.arange(K + 1)).tolist())
     loop = Loop(LengthPolicy(rule="expected", gains=gains), tabled_timer.made)
     for b in (1, 4, 30):
-        rates = [
-            g / lengths.length_seconds(loop.d, loop.t, loop.buffers, b, k, 50.0 * b)
-            for k, g in enumerate(gains)
-        ]
+        rates = [g / loop.seconds(b, k, 50.0 * b) for k, g in enumerate(gains)]
         assert loop.choose(b, context=50.0) == int(np.argmax(rates))
 
 
@@ -237,20 +257,31 @@ def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(tabled_timer, 
         vllm_verification(), tabled_timer.made, running=running, slots="likeliest", topology=3
     )
     loop.requests["place"], loop.requests["proposes"] = first + np.arange(running) * 7, 3
-    slots.share_slots(loop.replica, loop.buffers, loop.requests, loop.d, loop.t, 3, running)
+    running_list, chunks = loop.buffers.running, loop.buffers.chunks
+    slots.share_slots(
+        loop.replica,
+        running_list,
+        loop.requests,
+        loop.d,
+        loop.walk.places,
+        *loop.timing,
+        chunks,
+        3,
+        running,
+    )
     chances = sorted(
         (
             c
             for r in range(running)
-            for c in np.cumprod(loop.d.sure[loop.requests["place"][r] + np.arange(3)])
+            for c in np.cumprod(loop.drafts.sure[loop.requests["place"][r] + np.arange(3)])
         ),
         reverse=True,
     )
     seconds = [
         lengths.target_seconds(
-            loop.t, running, 1.0 + n / running, 8192.0 * running, loop.buffers.chunks, 0, 0
+            *loop.timing, running, 1.0 + n / running, 8192.0 * running, chunks, 0, 0
         )
-        + lengths.draft_seconds(loop.t, running, 3, 8192.0 * running, 0)
+        + lengths.draft_seconds(*loop.timing, running, 3, 8192.0 * running, 0)
         for n in range(3 * running + 1)
     ]
     rates = [(running + sum(chances[:n])) / seconds[n] for n in range(3 * running + 1)]
@@ -275,7 +306,6 @@ def serve(policy, schedule=(), draft=None, users=6, timer=None):
             speculation=speculation,
             timer=timer or (lambda *_: 1e-2),
         ),
-        machine=False,
     )
 
 

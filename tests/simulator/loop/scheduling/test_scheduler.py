@@ -31,7 +31,7 @@ def run(prompt, output, *, arrival_s=0.0, priority=None, prefix_ids=None, **chan
     scheduler = SchedulerOptions(
         **options, priorities=priority is not None, prefix_cache=prefix_ids is not None
     )
-    result = simulate(Scenario(workload=workload, scheduler=scheduler, timer=Rows()), machine=False)
+    result = simulate(Scenario(workload=workload, scheduler=scheduler, timer=Rows()))
     assert result.finished.all()
     return result
 

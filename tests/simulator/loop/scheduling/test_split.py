@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
+from simulator.loop.compiled import laid_out
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import DECODING, PREFILLING, Workload
 from simulator.loop.scheduling.split import line_up, next_pass
@@ -41,7 +42,7 @@ def run(arrivals, prompts, outputs, timer=one_a_pass, speculation=None, seed=1, 
     scenario = Scenario(
         workload=workload, scheduler=options, timer=timer, speculation=speculation, seed=seed
     )
-    found = simulate(scenario, machine=False)
+    found = simulate(scenario)
     assert found.finished.all()
     return found
 
@@ -177,21 +178,19 @@ def found_passes(held, decodes, rows, most, equal, machine):
     )
     options = SchedulerOptions(**SLOTS, max_requests=8, pass_tokens=most, equal_passes=equal)
     limits = new_limits(workload, options, lag=1, lookahead=0, users=False)
-    requests, replica = new_requests(workload, options), new_replica(limits, machine=machine)
+    requests, replica = new_requests(workload, options), new_replica(limits)
     buffers = new_buffers(limits, new_prefixes(workload, options), count)
     requests["quota"], requests["slot"] = rows, held
     requests["phase"] = [DECODING if decode else PREFILLING for decode in decodes]
     buffers.running[:count] = range(count)
     replica.running = count
-    if not machine:
-        from simulator.loop.compiled import plain_rows
-
-        requests = plain_rows(requests)
-    lined = (line_up.machine if machine else line_up)(replica, buffers, requests)
+    line, take = (line_up, next_pass) if machine else (line_up.py_func, next_pass.py_func)
+    limits, _ = laid_out(limits)
+    lined = line(replica, buffers.running, buffers.seats, requests)
     left, passes = sum(rows), []
     while left:
-        left -= (next_pass.machine if machine else next_pass)(buffers, requests, limits, lined)[5]
-        taken = zip(buffers.order[:count].tolist(), buffers.rows_now[:count].tolist(), strict=True)
+        left -= take(buffers, requests, limits, lined)[5]
+        taken = buffers.seats[["order", "rows_now"]][:count].tolist()
         passes.append({held[r]: now for r, now in taken if now})
     return passes
 
