@@ -434,6 +434,6 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, rooftree, tmp_path):
     def interrupted(*given, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("real_runs.recording.record.record", interrupted)
+    monkeypatch.setattr("app.answers.recordings.record.record", interrupted)
     done = rooftree("record", "--out", tmp_path / "a b")
     assert done.code == 130 and f"rooftree record --out '{tmp_path / 'a b'}' --resume" in done.err

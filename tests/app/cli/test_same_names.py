@@ -46,7 +46,7 @@ def written(monkeypatch):
         read.append(sections)
         raise InputError("stops here")
 
-    monkeypatch.setattr("simulator.scenario.file.checked_scenario", checked)
+    monkeypatch.setattr("app.questions.resolve.scenarios.checked_scenario", checked)
 
     def ask(*options):
         assert main(["simulate", "--model", "llama-3.1-8b", "--rate", "1", *options]) == 2

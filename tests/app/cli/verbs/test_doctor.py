@@ -1,6 +1,7 @@
 """The doctor looks, changes nothing, and says what is missing."""
 
 import importlib.util
+import json
 
 import pytest
 
@@ -54,6 +55,6 @@ def test_a_gpu_whose_numbers_would_not_be_true_ends_after_its_table(rooftree, mo
     told = rooftree("doctor", "--gpu", "--device", "cpu")
     assert told.code == 2 and "what to do" in told.out and "drift" in told.out
     assert "--device: gives no true numbers: clocks, got 'cpu'" in told.err
-    answer = rooftree("doctor", "--gpu", "--device", "cpu", "--json").answer
+    answer = json.loads(rooftree("doctor", "--gpu", "--device", "cpu", "--json").out)
     assert [row["state"] for row in answer["findings"]] == ["ok", "wrong"]
     assert answer["inputs"]["device"] == "cpu"
