@@ -56,7 +56,7 @@ def test_shards_hold_every_cell_once_and_in_order(sizes, points):
         for group, batches, contexts in blocks:
             assert 0 < len(batches) == len(contexts) <= MOST_POINTS
             assert group.recorded == (group.drafter in lists.traces)
-            cells = [group.cell(b, c) for b, c in zip(batches, contexts, strict=True)]
-            found += [tuple(getattr(cell, key) for key in KEYS) for cell in cells]
+            own = [group.cell(b, c) for b, c in zip(batches, contexts, strict=True)]
+            found += [tuple(getattr(cell, key) for key in KEYS) for cell in own]
     assert found == expected
     assert cells.count == len(expected)
