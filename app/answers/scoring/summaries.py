@@ -33,10 +33,10 @@ def errors(pairs: Sequence[ComparedTime]) -> TimeErrors | None:
     Example:
         >>> low = ComparedTime(measured_ms=10.0, predicted_ms=9.0, interval_ms=(8.0, 10.5))
         >>> high = ComparedTime(measured_ms=10.0, predicted_ms=12.0, interval_ms=(8.0, 10.5))
-        >>> found = errors([low, high])
-        >>> found.measurements, round(found.bias_ratio, 3), round(found.mean_error_ratio, 3)
+        >>> both = errors([low, high])
+        >>> both.measurements, round(both.bias_ratio, 3), round(both.mean_error_ratio, 3)
         (2, 0.05, 0.15)
-        >>> found.coverage_ratio, found.width_ratio
+        >>> both.coverage_ratio, both.width_ratio
         (1.0, 1.3125)
     """
     if not pairs:

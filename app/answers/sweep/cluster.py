@@ -5,10 +5,9 @@ node where that is not so refuses, rather than answer otherwise. Tables come bac
 which writes them. Leaves out how a cluster is started.
 """
 
-import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from functools import lru_cache
 from itertools import islice
@@ -18,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.answers.sweep.evaluate import SweepEvaluation
-from app.answers.sweep.file import Sweep, SweepFile
+from app.answers.sweep.file import SweepTask
 from app.answers.sweep.worker import PART
 from hardware_profiles.errors import InputError, RooftreeError
 from traces.storage.parquet_files import write_parquet
@@ -28,13 +27,13 @@ QUEUED = 4  # shards that are asked for at once, a processor of the cluster
 
 
 def computed_on_ray(
-    address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
+    address: str, task: SweepTask, shards: Sequence[int], parts: Path
 ) -> Iterator[int]:
     """Compute shards on a cluster.
 
     Args:
         address: `HOST:PORT` of its head, `ray://HOST:PORT`, or `auto`.
-        asked: `worker.asked_of` with the sweep's digest.
+        task: what its processes are told, with the sweep's digest.
         shards: to compute.
         parts: folder of their files, on this machine.
 
@@ -49,11 +48,11 @@ def computed_on_ray(
     with redirect_stdout(
         sys.stderr
     ):  # where Ray tells of processes that died; an answer goes out on the other
-        yield from _computed(ray, address, asked, shards, parts)
+        yield from _computed(ray, address, task, shards, parts)
 
 
 def _computed(
-    ray: Any, address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
+    ray: Any, address: str, task: SweepTask, shards: Sequence[int], parts: Path
 ) -> Iterator[int]:
     """See `computed_on_ray`."""
     try:
@@ -67,51 +66,50 @@ def _computed(
         ) from None
     try:
         remote = ray.remote(num_cpus=1, max_retries=MOST_TRIES)(shard_stream)
-        question, left = json.dumps(asked), iter(shards)
+        written, left = task.model_dump_json(), iter(shards)
         most = QUEUED * max(int(ray.cluster_resources().get("CPU", 1)), 1)
-        running = {remote.remote(question, shard): shard for shard in islice(left, most)}
+        running = {remote.remote(written, shard): shard for shard in islice(left, most)}
         while running:
             (ready, *_), _ = ray.wait(list(running), num_returns=1)
             shard = running.pop(ready)
             with pa.ipc.open_stream(_stream(ray, ready, shard)) as rows:
                 write_parquet(rows.read_all(), parts / PART.format(shard))
             running |= {
-                remote.remote(question, following): following for following in islice(left, 1)
+                remote.remote(written, following): following for following in islice(left, 1)
             }
             yield shard
     finally:
         ray.shutdown()
 
 
-def shard_stream(question: str, shard: int) -> bytes:
+def shard_stream(task: str, shard: int) -> bytes:
     """The rows of a shard, on a node: a table as Arrow writes it to a stream, which asks less of
     Ray than a table does.
 
     Args:
-        question: `asked` of `computed_on_ray`, as JSON.
+        task: a `SweepTask` as JSON.
         shard: its number.
 
     Raises:
         InputError: this node has another release, or other files under the names of the lists.
     """
-    table, sink = _evaluation(question).shard(shard), pa.BufferOutputStream()
+    table, sink = _evaluation(task).shard(shard), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return bytes(sink.getvalue())
 
 
 @lru_cache(maxsize=1)
-def _evaluation(question: str) -> SweepEvaluation:
+def _evaluation(written: str) -> SweepEvaluation:
     """What a process of a node remembers of one sweep."""
-    asked = json.loads(question)
-    sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
-    if sweep.digest(asked["seed"]) != asked["digest"]:
+    task = SweepTask.model_validate_json(written)
+    if task.sweep.digest(task.seed) != task.digest:
         rule = (
             "has another release of rooftree, or other files under the names of the lists, than"
             " this machine"
         )
         raise InputError(rule, key="a node of --ray")
-    return SweepEvaluation(sweep, asked["seed"])
+    return SweepEvaluation(task.sweep, task.seed)
 
 
 def _stream(ray: Any, ready: Any, shard: int) -> bytes:

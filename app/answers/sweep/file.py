@@ -128,6 +128,32 @@ class Sweep:
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
+class SweepTask(BaseModel):
+    """What a process that computes shards of a sweep is told, as JSON.
+
+    Attributes:
+        lists: of the sweep.
+        folder: of the sweep.
+        seed: of all draws.
+        parts: folder in which the process writes; None where its tables come back.
+        digest: of the sweep, by which a process elsewhere sees that it computes the same; empty
+            where it runs here.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    lists: SweepFile
+    folder: Path
+    seed: int
+    parts: Path | None = None
+    digest: str = ""
+
+    @property
+    def sweep(self) -> Sweep:
+        """The sweep itself."""
+        return Sweep(lists=self.lists, folder=self.folder)
+
+
 def read_sweep(path: str | Path) -> Sweep:
     """The sweep that a file asks for.
 

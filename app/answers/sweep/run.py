@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from app.answers.sweep.cells import Cells
 from app.answers.sweep.cluster import computed_on_ray
 from app.answers.sweep.evaluate import SweepEvaluation
-from app.answers.sweep.file import Sweep
+from app.answers.sweep.file import Sweep, SweepTask
 from app.answers.sweep.table import COLUMNS, SCHEMA_VERSION, schema
-from app.answers.sweep.worker import PART, asked_of
+from app.answers.sweep.worker import PART
 from app.answers.sweep.workers import computed_by_processes, cores
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, whole_file
@@ -117,8 +117,8 @@ def run_sweep(
         report(done, cells.count)
         shards = _computed(sweep, seed, parts, left, summary.workers)
         if ray is not None and left:
-            asked = asked_of(sweep, seed) | {"digest": digest}
-            shards, summary.workers = computed_on_ray(ray, asked, left, parts), 0
+            task = SweepTask(lists=sweep.lists, folder=sweep.folder, seed=seed, digest=digest)
+            shards, summary.workers = computed_on_ray(ray, task, left, parts), 0
         for shard in shards:
             summary.computed += cells.size(shard)
             report(done + summary.computed, cells.count)
@@ -132,9 +132,8 @@ def _computed(
 ) -> Iterator[int]:
     """Shards as their files are finished."""
     if workers > 1:
-        yield from computed_by_processes(
-            asked_of(sweep, seed) | {"parts": str(parts)}, left, workers
-        )
+        task = SweepTask(lists=sweep.lists, folder=sweep.folder, seed=seed, parts=parts)
+        yield from computed_by_processes(task, left, workers)
         return
     evaluation = SweepEvaluation(sweep, seed)
     for shard in left:

@@ -5,25 +5,15 @@ and answers with the number once the shard's file is whole. It ends with its inp
 outlives the sweep.
 """
 
-from __future__ import annotations
-
-import json
 import signal
 import sys
-from pathlib import Path
-from typing import Any
 
-from app.answers.sweep.file import Sweep, SweepFile
+from app.answers.sweep.file import SweepTask
 from hardware_profiles.errors import RooftreeError
 
 PART = "part-{:06d}.parquet"
 REFUSED = "! "
 """What an answer begins with that says why there is none."""
-
-
-def asked_of(sweep: Sweep, seed: int) -> dict[str, Any]:
-    """What a worker is told before it begins."""
-    return {"lists": sweep.lists.model_dump(mode="json"), "folder": str(sweep.folder), "seed": seed}
 
 
 def main() -> int:
@@ -33,12 +23,12 @@ def main() -> int:
     from app.answers.sweep.evaluate import SweepEvaluation
     from traces.storage.parquet_files import write_parquet
 
-    asked = json.loads(sys.stdin.readline())
-    sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
-    evaluation, parts = SweepEvaluation(sweep, asked["seed"]), Path(asked["parts"])
+    task = SweepTask.model_validate_json(sys.stdin.readline())
+    assert task.parts is not None
+    evaluation = SweepEvaluation(task.sweep, task.seed)
     for line in sys.stdin:
         try:
-            write_parquet(evaluation.shard(int(line)), parts / PART.format(int(line)))
+            write_parquet(evaluation.shard(int(line)), task.parts / PART.format(int(line)))
             sys.stdout.write(line)
         except RooftreeError as error:
             sys.stdout.write(f"{REFUSED}{' '.join(str(error).split())}\n")

@@ -4,19 +4,16 @@ Each process is asked for one shard after the other; one that dies is replaced a
 computed again. Leaves out what a process does (`worker`) and what becomes of the shards (`run`).
 """
 
-from __future__ import annotations
-
-import json
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
+from app.answers.sweep.file import SweepTask
 from app.answers.sweep.worker import REFUSED
 from hardware_profiles.errors import InputError
 
@@ -28,13 +25,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def computed_by_processes(
-    asked: Mapping[str, Any], shards: Sequence[int], workers: int
-) -> Iterator[int]:
+def computed_by_processes(task: SweepTask, shards: Sequence[int], workers: int) -> Iterator[int]:
     """Compute shards in processes of their own.
 
     Args:
-        asked: what each is told, `worker.asked_of` with the folder of the parts.
+        task: what each is told, with the folder of the parts.
         shards: to compute.
         workers: processes.
 
@@ -44,7 +39,7 @@ def computed_by_processes(
     Raises:
         InputError: processes die of a shard again and again, as where memory is short.
     """
-    pool = _Pool(asked, shards)
+    pool = _Pool(task, shards)
     threads = [
         threading.Thread(target=pool.serve, daemon=True) for _ in range(min(workers, len(shards)))
     ]
@@ -66,9 +61,9 @@ def computed_by_processes(
 class _Pool:
     """The shards that are left, and the processes that compute them."""
 
-    def __init__(self, asked: Mapping[str, Any], shards: Sequence[int]) -> None:
+    def __init__(self, task: SweepTask, shards: Sequence[int]) -> None:
         self.finished: SimpleQueue[int | BaseException] = SimpleQueue()
-        self._asked, self._left = json.dumps(asked), SimpleQueue[int]()
+        self._task, self._left = task.model_dump_json(), SimpleQueue[int]()
         self._lock, self._ended = threading.Lock(), False
         self._processes: list[subprocess.Popen[str]] = []
         for shard in shards:
@@ -134,7 +129,7 @@ class _Pool:
                 process_group=0,
             )
             self._processes.append(process)
-        _write(process, self._asked)
+        _write(process, self._task)
         return process
 
 

@@ -2,7 +2,6 @@
 in the middle."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -16,9 +15,8 @@ import pyarrow as pa
 import pytest
 
 from app.answers.sweep.cluster import shard_stream
-from app.answers.sweep.file import Sweep, SweepFile
+from app.answers.sweep.file import Sweep, SweepFile, SweepTask
 from app.answers.sweep.run import run_sweep
-from app.answers.sweep.worker import asked_of
 from hardware_profiles.errors import InputError
 from tests.app.answers.sweep.conftest import PLAIN
 
@@ -139,13 +137,14 @@ def test_a_cluster_writes_the_same_bytes_whatever_is_killed_in_the_middle(
 
 def test_a_node_with_other_files_refuses(tmp_path):
     sweep = Sweep(lists=SweepFile(**PLAIN), folder=tmp_path)
-    told = asked_of(sweep, 0) | {"digest": sweep.digest(0)}
-    with pa.ipc.open_stream(shard_stream(json.dumps(told), 2)) as rows:
+    task = SweepTask(lists=sweep.lists, folder=sweep.folder, seed=0, digest=sweep.digest(0))
+    with pa.ipc.open_stream(shard_stream(task.model_dump_json(), 2)) as rows:
         assert rows.read_all().num_rows == 8
+    elsewhere = task.model_copy(update={"digest": "of another machine"})
     with pytest.raises(
         InputError, match="a node of --ray: has another release of rooftree, or other files"
     ):
-        shard_stream(json.dumps(told | {"digest": "of another machine"}), 2)
+        shard_stream(elsewhere.model_dump_json(), 2)
 
 
 def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
