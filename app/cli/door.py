@@ -6,7 +6,6 @@ Its fields become options in panels, as `--help` shows them. Leaves out what a f
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from app.answers.answer import Answer
 from app.cli import completion
 from app.cli.progress import remark
 from app.questions import fields as table
-from app.questions.field import Group, NamedField, Stated, fields_of, parameters_of
+from app.questions.field import Group, NamedField, Question, fields_of
 from app.questions.places import is_object, require_file, require_folder
 from app.render.csv import write_csv
 from app.render.files import write_files, write_plot
@@ -24,7 +23,7 @@ from app.render.json import jsonable, print_json, write_json
 from app.render.text import show
 from hardware_profiles.errors import InputError
 
-Verb = Callable[..., Any]
+Verb = Callable[..., Question]
 _TABLE = {
     row: place
     for place, hint in enumerate(vars(table).values())
@@ -32,11 +31,11 @@ _TABLE = {
 }
 
 
-def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
+def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Answer:
     """Ask a verb; the one way by which every door does.
 
     Args:
-        verb: a `Question`, or a function whose parameters are fields (`app.questions.field.fields_of`).
+        verb: the question that it answers.
         values: what is stated, by name and of the field's type; the rest holds its default.
         silent: print nothing, and write only where `values` say so.
 
@@ -59,19 +58,14 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Any:
         _check_place(f, complete[f.name])
         if f.row.names == "models" and complete[f.name]:
             complete[f.name] = _with_family(complete[f.name], complete)
-    stated = Stated(values=complete, names=frozenset(values))
-    if isinstance(verb, type):
-        question = verb(**complete, stated=stated.names)
-        answer = import_module(question.answered_by).answer(question)
-        if (plot := getattr(question, "plot", None)) is not None:
-            write_plot(answer, plot)
-        hand_over(answer, question)
-        answer.require()
-        answer.afterwards()
-        return answer
-    return verb(
-        **{name: _argument(name, kind, stated) for name, kind in parameters_of(verb).items()}
-    )
+    question = verb(**complete, stated=frozenset(values))
+    answer: Answer = import_module(question.answered_by).answer(question)
+    if (plot := getattr(question, "plot", None)) is not None:
+        write_plot(answer, plot)
+    hand_over(answer, question)
+    answer.require()
+    answer.afterwards()
+    return answer
 
 
 def hand_over(answer: Answer, question: Any) -> None:
@@ -100,15 +94,6 @@ def _write(answer: Answer, question: Any) -> None:
         write_json(jsonable(answer), question.out)
     elif question.out is not None and answer.has_files:
         write_files(answer, question.out)
-
-
-def _argument(name: str, kind: Any, stated: Stated) -> Any:
-    """What a parameter of a verb receives: a value, a record of several, or all of them."""
-    if kind is Stated:
-        return stated
-    if is_dataclass(kind) and isinstance(kind, type):
-        return kind(**{part.name: stated.values[part.name] for part in fields(kind)})
-    return stated.values[name]
 
 
 def _check_place(f: NamedField, value: Any) -> None:

@@ -29,6 +29,7 @@ from app.questions.dashboard import DashboardQuestion
 from app.questions.devices import DevicesQuestion
 from app.questions.doctor import DoctorQuestion
 from app.questions.export import ExportQuestion
+from app.questions.field import Question
 from app.questions.kernels import KernelsQuestion
 from app.questions.load import LoadQuestion
 from app.questions.methods import MethodsQuestion
@@ -60,7 +61,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": list(HELP_OPTIONS)},
 )
-VERBS: Mapping[str, Callable[..., Any]] = {
+VERBS: Mapping[str, Callable[..., Question]] = {
     "optimize": OptimizeQuestion,
     "predict": PredictQuestion,
     "breakeven": BreakevenQuestion,

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from app.dashboard.held import is_known_model
 from app.questions import fields as table
-from app.questions.field import Control, Field, Group, fields_of, row_of
+from app.questions.field import Control, Field, Group, Question, fields_of, row_of
 from costmodel.architectures.library import model_names
 from costmodel.engine_library import engine_names
 from costmodel.method_library import load_method, method_names
@@ -493,11 +493,11 @@ def command(words: Sequence[str], options: Mapping[str, object]) -> str:
     return shlex.join(parts)
 
 
-def asked_line(verb: Callable[..., Any], values: Mapping[str, object]) -> str:
+def asked_line(verb: Callable[..., Question], values: Mapping[str, object]) -> str:
     """The command line that asks a verb.
 
     Args:
-        verb: a `Question`, or a function whose parameters are fields.
+        verb: the question that it answers.
         values: by name of its fields, in the order of the line; what is empty is left out.
     """
     options = {field.name: field.option.removeprefix("--") for field in fields_of(verb)}

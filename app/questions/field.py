@@ -14,7 +14,7 @@ import math
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from dataclasses import Field as DataclassField
 from enum import StrEnum
 from functools import lru_cache
@@ -175,24 +175,6 @@ class NamedField:
         return number
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stated:
-    """What was asked, for verbs to which it matters what a person stated and what is a default.
-
-    Attributes:
-        values: of every field, by name.
-        names: of those that were stated.
-    """
-
-    values: Mapping[str, Any]
-    names: frozenset[str]
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The values that were stated, by name."""
-        return {name: value for name, value in self.values.items() if name in self.names}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """What is asked of one verb: a record whose attributes are fields.
@@ -211,8 +193,7 @@ class Question:
     @property
     def values(self) -> dict[str, Any]:
         """The value of every field, by name."""
-        kind: Callable[..., Any] = type(self)
-        return {field.name: getattr(self, field.name) for field in fields_of(kind)}
+        return {field.name: getattr(self, field.name) for field in _own_fields(self)}
 
     @property
     def given(self) -> dict[str, Any]:
@@ -231,10 +212,9 @@ def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
         resolved: values by keyword that say more than what was stated, such as the device that a
             configuration file names.
     """
-    kind: Callable[..., Any] = type(question)
     inputs = {
         field.keyword: None if (value := getattr(question, field.name)) == "" else value
-        for field in fields_of(kind)
+        for field in _own_fields(question)
         if field.name not in _WHERE_IT_GOES
     }
     return inputs | resolved
@@ -250,8 +230,7 @@ def refuse(question: Question, rules: Mapping[str, str]) -> None:
     Raises:
         InputError: one of them is stated.
     """
-    kind: Callable[..., Any] = type(question)
-    for named in fields_of(kind):
+    for named in _own_fields(question):
         if named.name in rules and named.name in question.stated:
             value = getattr(question, named.name)
             shown = value if isinstance(value, str | float | int) else ",".join(stated_words(value))
@@ -259,43 +238,27 @@ def refuse(question: Question, rules: Mapping[str, str]) -> None:
 
 
 @lru_cache
-def parameters_of(verb: Callable[..., Any]) -> Mapping[str, Any]:
-    """The parameters of a verb with their types: fields, records of several fields, or `Stated`."""
-    return {
-        name: parameter.annotation
-        for name, parameter in inspect.signature(verb, eval_str=True).parameters.items()
-    }
-
-
-@lru_cache
-def fields_of(verb: Callable[..., Any]) -> tuple[NamedField, ...]:
-    """The fields that a verb takes, those of its records in their place.
+def fields_of(record: Callable[..., Any]) -> tuple[NamedField, ...]:
+    """The fields of a question or another record, those of the groups that it inherits in their place.
 
     Args:
-        verb: a `Question`, or a function whose parameters are annotated with a `Field`, with a
-            dataclass of such attributes, or with `Stated`.
+        record: a dataclass whose attributes are annotated with rows of the table.
 
     Raises:
-        TypeError: a parameter without a row of the table.
+        TypeError: an attribute without one.
     """
-    if isinstance(verb, type):
-        hints = get_type_hints(verb, include_extras=True)
-        return tuple(
-            _named(part.name, hints[part.name], _default(part))
-            for part in fields(verb)
-            if part.name != "stated"
-        )
-    found: list[NamedField] = []
-    for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
-        hint = parameter.annotation
-        if hint is Stated:
-            continue
-        if is_dataclass(hint):
-            hints = get_type_hints(hint, include_extras=True)
-            found += [_named(part.name, hints[part.name], part.default) for part in fields(hint)]
-        else:
-            found.append(_named(name, hint, parameter.default))
-    return tuple(found)
+    assert isinstance(record, type)  # what is kept by a class must be typed as something hashable
+    hints = get_type_hints(record, include_extras=True)
+    return tuple(
+        _named(part.name, hints[part.name], _default(part))
+        for part in fields(record)
+        if part.name != "stated"
+    )
+
+
+def _own_fields(question: Question) -> tuple[NamedField, ...]:
+    kind: Callable[..., Any] = type(question)
+    return fields_of(kind)
 
 
 def _default(part: "DataclassField[Any]") -> Any:
