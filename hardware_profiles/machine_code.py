@@ -61,6 +61,18 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
     return cached
 
 
+def is_kept(file: str) -> bool:
+    """Whether an earlier process left machine code that was made from these sources.
+
+    Args:
+        file: as for `cached_njit`.
+    """
+    from numba import config
+
+    folder = code_folder(str(Path(file).parent), config.CACHE_DIR)
+    return folder is not None and any(folder.rglob("*.nbi"))
+
+
 @cache
 def code_folder(sources: str, chosen: str) -> Path | None:
     """The folder for machine code made from sources as they are now; older ones are removed.

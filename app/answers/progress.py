@@ -70,3 +70,9 @@ def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, completed=done, total=total)
 
         yield show
+
+
+def terminal_line(text: str, *, quiet: bool) -> None:
+    """Write a line to standard error where a person reads it; nothing where it is no terminal."""
+    if not quiet and sys.stderr.isatty():
+        sys.stderr.write(text + "\n")

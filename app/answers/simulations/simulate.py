@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.answers.answer import Answer
-from app.answers.progress import counting
+from app.answers.progress import counting, terminal_line
 from app.answers.simulations.highest_rates import SHARE, highest_rates, settings_of
 from app.answers.simulations.length_policies import compared_policies, policy_names, rows_of
 from app.answers.simulations.replayed_loads import load_names, replayed
@@ -42,6 +42,8 @@ from app.questions.simulate import SimulateQuestion
 from app.questions.values import milliseconds
 from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError
+from hardware_profiles.machine_code import is_kept
+from simulator.loop import compiled as loop
 from simulator.results.timeline import write_timeline
 from simulator.scenario.file import ScenarioFile
 from simulator.scenario.schema import schema_keys
@@ -97,6 +99,9 @@ def answer(question: SimulateQuestion) -> Answer:
             require_file(path, _option(name))
     lengths = draft_lengths(question.draft_tokens, least=0) or []
     written, assumed = scenario_of(question, max(lengths, default=None))
+    if not is_kept(loop.__file__):
+        words = "compiling the simulator, once on this machine: some 20 seconds of a processor"
+        terminal_line(words, quiet=question.quiet)
     if question.beside:
         return _beside(question, written, assumed)
     if question.policies is not None:
