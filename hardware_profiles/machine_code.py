@@ -61,7 +61,7 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
     return cached
 
 
-def is_kept(file: str) -> bool:
+def is_compiled(file: str) -> bool:
     """Whether an earlier process left machine code that was made from these sources.
 
     Args:

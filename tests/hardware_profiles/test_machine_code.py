@@ -248,17 +248,17 @@ def test_what_was_made_with_other_options_is_other_code(tmp_path, monkeypatch):
     assert len([file for file in files(tmp_path) if file.suffix == ".nbc"]) == 2
 
 
-def test_code_that_was_kept_is_found(tmp_path, monkeypatch):
+def test_code_of_an_earlier_process_is_found(tmp_path, monkeypatch):
     from numba import config
 
-    from hardware_profiles.machine_code import cached_njit, is_kept
+    from hardware_profiles.machine_code import cached_njit, is_compiled
 
     source = tmp_path / "sources" / "loop.py"
     source.parent.mkdir()
     source.write_text("def double(x):\n    return 2 * x\n")
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "code"))
-    assert not is_kept(str(source))
+    assert not is_compiled(str(source))
     names = {}
     exec(compile(source.read_text(), str(source), "exec"), names)
     assert cached_njit(str(source))(names["double"])(2) == 4
-    assert is_kept(str(source))
+    assert is_compiled(str(source))

@@ -42,7 +42,7 @@ from app.questions.simulate import SimulateQuestion
 from app.questions.values import milliseconds
 from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError
-from hardware_profiles.machine_code import is_kept
+from hardware_profiles.machine_code import is_compiled
 from simulator.loop import compiled as loop
 from simulator.results.timeline import write_timeline
 from simulator.scenario.file import ScenarioFile
@@ -99,7 +99,7 @@ def answer(question: SimulateQuestion) -> Answer:
             require_file(path, _option(name))
     lengths = draft_lengths(question.draft_tokens, least=0) or []
     written, assumed = scenario_of(question, max(lengths, default=None))
-    if not is_kept(loop.__file__):
+    if not is_compiled(loop.__file__):
         words = "compiling the simulator, once on this machine: some 20 seconds of a processor"
         terminal_line(words, quiet=question.quiet)
     if question.beside:
