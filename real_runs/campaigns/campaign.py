@@ -168,10 +168,10 @@ def run_campaign(
             _clear(work_folder(out, campaign, job), whole=outcomes[job.name].state == "finished")
         dropped = keep_unfinished(out)
         _save(call, outcomes, dropped=dropped)
-        found = measures(out)
+        measured = measures(out)
     ordered = tuple(outcomes[job.name] for job in campaign.by_priority())
     return CampaignReport(
-        out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=found
+        out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=measured
     )
 
 
@@ -261,16 +261,16 @@ def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
     if state == "cut" and call.stop:
         state = "stopped"
     seconds = round(time.monotonic() - started, 3)
-    known = digest(call.campaign, job)
+    job_digest = digest(call.campaign, job)
     return JobOutcome(
-        name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=known
+        name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=job_digest
     )
 
 
 def _perform(call: _Call, job: Job, limit_s: float) -> None:
     """Perform a job in a process of its own, or in this one."""
     if call.isolate:
-        asked = {
+        order = {
             "job": job.name,
             "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
             "out": str(call.out.resolve()),
@@ -279,7 +279,7 @@ def _perform(call: _Call, job: Job, limit_s: float) -> None:
             "begun": job.name in call.begun,
         }
         run_child(
-            asked,
+            order,
             call.out,
             module=_MODULE,
             title=job.name,
@@ -328,8 +328,8 @@ def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
 
 
 def _reported_state(report: Path) -> tuple[State, str]:
-    found = json.loads(report.read_text(encoding="utf-8"))
-    return found["state"], found["reason"]
+    report_entry = json.loads(report.read_text(encoding="utf-8"))
+    return report_entry["state"], report_entry["reason"]
 
 
 def _earlier_outcomes(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, JobOutcome]:
@@ -357,12 +357,12 @@ def _cut_before(earlier: Mapping[str, Any], campaign: Campaign) -> frozenset[str
 
 def _same_entries(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, dict[str, Any]]:
     """What an earlier summary says of jobs whose parameters are still the same."""
-    known = {job.name: digest(campaign, job) for job in campaign.jobs}
+    digests = {job.name: digest(campaign, job) for job in campaign.jobs}
     entries = earlier.get("jobs", {}).items()
     return {
         name: entry
         for name, entry in entries
-        if isinstance(entry, dict) and name in known and entry.get("digest") == known[name]
+        if isinstance(entry, dict) and name in digests and entry.get("digest") == digests[name]
     }
 
 
@@ -392,7 +392,7 @@ def _with_model(campaign: Campaign, model_file: Path | None) -> Campaign:
 def _save(
     call: _Call, outcomes: Mapping[str, JobOutcome], dropped: list[str] | None = None
 ) -> None:
-    kept = ("state", "reason", "seconds", "rows", "digest")
+    outcome_keys = ("state", "reason", "seconds", "rows", "digest")
     campaign = call.campaign.model_dump(by_alias=True, mode="json")
     for job in campaign["jobs"]:  # where a file lay is nobody's business
         job |= {key: PurePath(job[key]).name for key in ("model_file", "prompts") if job.get(key)}
@@ -407,7 +407,8 @@ def _save(
             "started_epoch_s": round(call.started, 3),
             "campaign": campaign,
             "jobs": {
-                name: {key: getattr(each, key) for key in kept} for name, each in outcomes.items()
+                name: {key: getattr(outcome, key) for key in outcome_keys}
+                for name, outcome in outcomes.items()
             },
             "measures": asdict(measures(call.out)),
             **({"unfinished_dropped": dropped} if dropped else {}),

@@ -78,9 +78,12 @@ def run_decode(
     """
     folder.mkdir(parents=True, exist_ok=True)
     target, setup = _target(job, campaign, folder)
-    made = {each.drafter: drafter(each.drafter, target) for each in job.configurations}
-    for each in job.configurations:
-        _check_shape(each, made[each.drafter])
+    made = {
+        configuration.drafter: drafter(configuration.drafter, target)
+        for configuration in job.configurations
+    }
+    for configuration in job.configurations:
+        _check_shape(configuration, made[configuration.drafter])
     with RecordingLog(folder / "runs.part.jsonl", setup, resume=True) as log:
         missing = _make_missing(target, job, made, log, deadline, should_stop)
         runs = sorted(
@@ -106,12 +109,12 @@ def _make_missing(
     """Make the runs that the log does not hold yet, in their order; how many are still missing."""
     finished = {(entry["round"], entry["prompt"], entry["configuration"]) for entry in log.finished}
     wanted = [
-        each
-        for each in _order(job, target.prompts)
-        if (each[0], each[1].id, each[2]) not in finished
+        place
+        for place in _order(job, target.prompts)
+        if (place[0], place[1].id, place[2]) not in finished
     ]
     longest_s = max((entry["wall_s"] for entry in log.finished), default=0.0)
-    by_name = {each.name: each for each in job.configurations}
+    by_name = {configuration.name: configuration for configuration in job.configurations}
     if wanted and not should_stop():
         _warm_up(target, job, drafters)
     for done, (turn, prompt, name, place) in enumerate(wanted):
@@ -127,7 +130,7 @@ def _order(job: DecodeJob, prompts: PromptSet) -> list[tuple[int, Prompt, str, i
     """Every run as (round, prompt, configuration, place); rounds start at different
     configurations.
     """
-    names = [PLAIN, *(each.name for each in job.configurations)]
+    names = [PLAIN, *(configuration.name for configuration in job.configurations)]
     return [
         (turn, prompt, names[(place + turn + number) % len(names)], place)
         for turn in range(job.rounds)
@@ -154,9 +157,9 @@ def _run(
     wall, cpu = _now(target.model.device)
     if configuration is None:
         plain = generate(target.model, ids, sampler, max_new_tokens=job.max_new_tokens)
-        found: dict[str, Any] = {"configuration": PLAIN, "steps": len(plain.tokens) - 1}
+        measured: dict[str, Any] = {"configuration": PLAIN, "steps": len(plain.tokens) - 1}
         tokens, ended, after_first_s = plain.tokens, plain.ended, plain.seconds["decode_wall_s"]
-        found["verify_s"] = after_first_s
+        measured["verify_s"] = after_first_s
     else:
         run = _speculated(target, job, configuration, drafters[configuration.drafter], ids, sampler)
         tokens, ended, after_first_s = (
@@ -164,7 +167,7 @@ def _run(
             run.ended,
             sum(step.total_s for step in run.times),
         )
-        found = {
+        measured = {
             "configuration": configuration.name,
             "drafter": configuration.drafter,
             "draft_tokens": configuration.most_draft_tokens,
@@ -177,7 +180,7 @@ def _run(
         }
     end_wall, end_cpu = _now(target.model.device)
     return {
-        **found,
+        **measured,
         "prompt": prompt.id,
         "kind": prompt.kind,
         "prompt_tokens": len(ids),
@@ -306,14 +309,18 @@ def _target(job: DecodeJob, campaign: Campaign, folder: Path) -> tuple[Target, d
 
 
 def _prompts(job: DecodeJob) -> PromptSet:
-    found = read_prompts(job.prompts)
+    prompts = read_prompts(job.prompts)
     if job.kinds is not None:
-        unknown = set(job.kinds) - {prompt.kind for prompt in found.prompts}
+        unknown = set(job.kinds) - {prompt.kind for prompt in prompts.prompts}
         if unknown:
             raise InputError(
                 "there are no prompts of this kind", key="kinds", value=sorted(unknown)[0]
             )
-        found = prompt_set(
-            found.title, [prompt for prompt in found.prompts if prompt.kind in job.kinds]
+        prompts = prompt_set(
+            prompts.title, [prompt for prompt in prompts.prompts if prompt.kind in job.kinds]
         )
-    return found if job.prompts_per_kind is None else found.first_of_each_kind(job.prompts_per_kind)
+    return (
+        prompts
+        if job.prompts_per_kind is None
+        else prompts.first_of_each_kind(job.prompts_per_kind)
+    )

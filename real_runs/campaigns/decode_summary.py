@@ -89,7 +89,7 @@ def speeds(
         coverage: of the intervals, in (0, 1).
         resamples: of the bootstrap.
     """
-    found = []
+    rows = []
     for job in dict.fromkeys(run.job for run in table.runs):
         runs = [run for run in table.runs if run.job == job]
         quiet = set(_undisturbed(runs, on_cpu=_on_cpu(table.provenance, job)))
@@ -102,11 +102,11 @@ def speeds(
             kinds = list(dict.fromkeys(run.kind for run in own))
             for kind in (ALL_KINDS, *kinds):
                 chosen = [run for run in own if kind in (ALL_KINDS, run.kind)]
-                ratios = [each for each in by_prompt.values() if kind in (ALL_KINDS, each.kind)]
-                found.append(
+                ratios = [ratio for ratio in by_prompt.values() if kind in (ALL_KINDS, ratio.kind)]
+                rows.append(
                     _speed(chosen, kind, ratios, quiet, outputs, generator, coverage, resamples)
                 )
-    return found
+    return rows
 
 
 def _speed(
@@ -119,7 +119,7 @@ def _speed(
     coverage: float,
     resamples: int,
 ) -> Speed:
-    kept = [run for run in runs if run in quiet]
+    undisturbed = [run for run in runs if run in quiet]
     steps = sum(run.steps for run in runs)
     return Speed(
         job=runs[0].job,
@@ -128,17 +128,17 @@ def _speed(
         draft_tokens=runs[0].draft_tokens,
         kind=kind,
         prompts=len(prompts),
-        runs=len(kept),
-        disturbed=len(runs) - len(kept),
+        runs=len(undisturbed),
+        disturbed=len(runs) - len(undisturbed),
         differing=sum(
             run.output_sha256 != outputs.get(run.prompt, run.output_sha256) for run in runs
         ),
         tokens_per_step=sum(run.tokens - 1 for run in runs) / steps if steps else None,
-        tokens_per_s=_median([each.tokens_per_s for each in prompts]),
-        draft_ratio=_median([each.draft_ratio for each in prompts]),
-        speedup=_median([each.speedup for each in prompts]),
+        tokens_per_s=_median([prompt.tokens_per_s for prompt in prompts]),
+        draft_ratio=_median([prompt.draft_ratio for prompt in prompts]),
+        speedup=_median([prompt.speedup for prompt in prompts]),
         speedup_interval=_interval(prompts, generator, coverage, resamples),
-        request_speedup=_median([each.request_speedup for each in prompts]),
+        request_speedup=_median([prompt.request_speedup for prompt in prompts]),
     )
 
 
@@ -202,14 +202,14 @@ def _interval(
     if len(prompts) < 2:
         return None
     groups = [
-        [each for each in prompts if each.kind == kind]
+        [prompt for prompt in prompts if prompt.kind == kind]
         for kind in dict.fromkeys(p.kind for p in prompts)
     ]
     if min(map(len, groups)) < 2:  # a kind of one prompt cannot be resampled
         groups = [list(prompts)]
     drawn: list[NDArray[np.float64]] = []
     for group in groups:
-        ratios = np.array([each.speedup for each in group])
+        ratios = np.array([prompt.speedup for prompt in group])
         drawn.append(ratios[generator.integers(ratios.size, size=(resamples, ratios.size))])
     medians = np.median(np.concatenate(drawn, axis=1), axis=1)
     low, high = np.quantile(medians, [(1 - coverage) / 2, (1 + coverage) / 2])

@@ -78,10 +78,10 @@ def read_campaign(path: str | Path) -> Campaign:
         InputError: absent, too large, no YAML, or with unknown keys or values out of range.
     """
     try:
-        given = yaml.safe_load(read_bounded(path, MAX_CAMPAIGN_BYTES))
+        content = yaml.safe_load(read_bounded(path, MAX_CAMPAIGN_BYTES))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
     try:
-        return Campaign.model_validate(given)
+        return Campaign.model_validate(content)
     except ValidationError as error:
         raise refusal(error, Campaign, path) from None

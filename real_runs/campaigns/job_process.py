@@ -71,7 +71,7 @@ def perform(
     from traces.storage.kernels import write_kernels
 
     part, earlier = folder / ROWS, read_results(out) if begun else None
-    known = [row for row in earlier.rows if row.job == job.name] if earlier else []
+    measured = [row for row in earlier.rows if row.job == job.name] if earlier else []
     trace = kernels.run_job(
         job,
         campaign,
@@ -79,7 +79,7 @@ def perform(
         should_stop=should_stop,
         part=part,
         command=command,
-        known=known,
+        measured=measured,
     )
     write_kernels(trace, part)
     _leave(folder, *_state_of_rows(trace.skipped))
@@ -89,11 +89,11 @@ def _state_of_rows(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """What shapes without a row say: finished, or cut short by the deadline, a signal or a lost
     device.
     """
-    for each in skipped:
-        reason = str(each.get("reason"))
+    for shape in skipped:
+        reason = str(shape.get("reason"))
         if "answers no more" in reason:
             return "failed", reason
-    short = [each for each in skipped if each.get("reason") in ("no time left", "stopped")]
+    short = [shape for shape in skipped if shape.get("reason") in ("no time left", "stopped")]
     return ("cut", f"{short[0]['cases']} shapes left") if short else ("finished", "")
 
 
@@ -182,20 +182,20 @@ def _leave(folder: Path, state: str, reason: str) -> None:
 
 def main() -> int:
     """Perform the job on standard input; SIGTERM ends it after the piece of work at hand."""
-    asked: dict[str, Any] = json.load(sys.stdin)
+    order: dict[str, Any] = json.load(sys.stdin)
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign decides what an interrupt means
-    campaign = Campaign.model_validate(asked["campaign"])
+    campaign = Campaign.model_validate(order["campaign"])
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     perform(
-        next(job for job in campaign.jobs if job.name == asked["job"]),
+        next(job for job in campaign.jobs if job.name == order["job"]),
         campaign,
-        Path(asked["out"]),
-        deadline=time.monotonic() + asked["deadline_epoch_s"] - time.time(),
+        Path(order["out"]),
+        deadline=time.monotonic() + order["deadline_epoch_s"] - time.time(),
         should_stop=lambda: bool(stopped),
-        command=asked["command"],
-        begun=asked["begun"],
+        command=order["command"],
+        begun=order["begun"],
     )
     return 0
 

@@ -198,16 +198,16 @@ class ModelJob(Job):
 
     @field_validator("drafter_options")
     @classmethod
-    def _known(cls, given: dict[str, Any]) -> dict[str, Any]:
-        known = {item.name for item in fields(RecordOptions)} - _STATED_ELSEWHERE
-        for key in given:
-            if key not in known:
-                raise ValueError(f"{key} is none of {', '.join(sorted(known))}")
+    def _known(cls, options: dict[str, Any]) -> dict[str, Any]:
+        names = {item.name for item in fields(RecordOptions)} - _STATED_ELSEWHERE
+        for key in options:
+            if key not in names:
+                raise ValueError(f"{key} is none of {', '.join(sorted(names))}")
         try:
-            RecordOptions(out=Path(), **_tuples(given))
+            RecordOptions(out=Path(), **_tuples(options))
         except (InputError, TypeError) as error:
             raise ValueError(str(error)) from None
-        return given
+        return options
 
     def record_options(self, out: Path, *, device: str, threads: int, **more: Any) -> RecordOptions:
         """The same as `rooftree record` takes it.
@@ -263,11 +263,11 @@ class DecodeJob(ModelJob):
 
     @field_validator("configurations")
     @classmethod
-    def _distinct(cls, given: list[CampaignConfiguration]) -> list[CampaignConfiguration]:
-        names = [each.name for each in given]
+    def _distinct(cls, configurations: list[CampaignConfiguration]) -> list[CampaignConfiguration]:
+        names = [configuration.name for configuration in configurations]
         if len(set(names)) < len(names):
             raise ValueError("configuration names must be unique")
-        return given
+        return configurations
 
 
 class ServeJob(Job):

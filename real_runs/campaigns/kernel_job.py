@@ -59,7 +59,7 @@ def run_job(
     should_stop: Callable[[], bool] = lambda: False,
     part: Path | None = None,
     command: str = "",
-    known: Sequence[KernelRow] = (),
+    measured: Sequence[KernelRow] = (),
 ) -> KernelTrace:
     """Run a job.
 
@@ -70,7 +70,7 @@ def run_job(
         should_stop: asked between shapes.
         part: file that holds what is there so far, rewritten every few seconds; None: no file.
         command: for the provenance.
-        known: rows of this job that an earlier call left; with several rounds they are measured
+        measured: rows of this job that an earlier call left; with several rounds they are measured
             anew.
 
     Raises:
@@ -128,7 +128,7 @@ def run_job(
     effort = Effort(
         repeats=job.repeats, budget_s=job.budget_s, graph=capture, longest_call_s=job.longest_call_s
     )
-    found = sweep(
+    outcome = sweep(
         cases,
         place,
         effort,
@@ -137,9 +137,9 @@ def run_job(
         should_stop=should_stop,
         checkpoint=checkpoint,
         names=job.kernel_names,
-        known=known if job.rounds == 1 else (),
+        measured=measured if job.rounds == 1 else (),
     )
-    return trace(found)
+    return trace(outcome)
 
 
 def _cases(job: TimedJob, place: Machine) -> tuple[list[Case], Mapping[str, str]]:
@@ -162,8 +162,8 @@ def _cases(job: TimedJob, place: Machine) -> tuple[list[Case], Mapping[str, str]
             )
         case PrefillJob():
             layer = layer_shape(job.model, tensor_parallel=job.tensor_parallel)
-            asked = job.implementations or FORMS_BY_DEVICE[device.type]
-            forms, wrong = checked_forms(asked, layer, device, dtype)
+            implementations = job.implementations or FORMS_BY_DEVICE[device.type]
+            forms, wrong = checked_forms(implementations, layer, device, dtype)
             sizes = {"requests": job.requests, "chunk": job.chunk, "prefix": job.prefix}
             cases = prefill_cases(layer, device, dtype, forms=forms, **sizes)
         case GemmJob():

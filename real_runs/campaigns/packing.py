@@ -66,11 +66,11 @@ def unpacked(path: Path, *, most_bytes: int = MAX_UNPACKED_BYTES) -> dict[str, b
                     f"must hold at most {MAX_ENTRIES} files of {most_bytes} bytes together",
                     file=path,
                 )
-            found = {}
-            for entry in sorted(entries, key=lambda each: each.filename):
+            contents = {}
+            for entry in sorted(entries, key=lambda info: info.filename):
                 _check_name(entry.filename, path)
-                found[entry.filename] = archive.read(entry)
-            return found
+                contents[entry.filename] = archive.read(entry)
+            return contents
     # zipfile raises NotImplementedError for compressions that it lacks, RuntimeError for encrypted
     # entries
     except (

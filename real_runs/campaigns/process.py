@@ -40,7 +40,7 @@ class StopSignal:
 
 
 def run_child(
-    asked: Mapping[str, Any],
+    order: Mapping[str, Any],
     out: Path,
     *,
     module: str,
@@ -52,7 +52,7 @@ def run_child(
     """Run a module in a child process with JSON on its standard input.
 
     Args:
-        asked: the input.
+        order: the input.
         out: folder of the log.
         module: what to run.
         title: names the job in the log.
@@ -80,7 +80,7 @@ def run_child(
         try:
             assert child.stdin is not None
             with child.stdin as stream:
-                stream.write(json.dumps(asked).encode())
+                stream.write(json.dumps(order).encode())
             await_child(child, time.monotonic() + limit_s, stop)
         finally:
             if child.poll() is None:

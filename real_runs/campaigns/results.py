@@ -118,14 +118,16 @@ def merge_job(folder: Path, job: str, trace: KernelTrace) -> int:
             raise InputError(rule, file=folder, key=name, value=here)
     provenance = trace.provenance if old is None else old.provenance
     about = {key: getattr(trace.provenance, key) for key in ("started", "clocks", "threads")}
-    known = dict(provenance.extra.get("jobs", {})) | {job: about}
-    kept = () if old is None else tuple(row for row in old.rows if row.job != job)
-    skipped = () if old is None else tuple(each for each in old.skipped if each.get("job") != job)
+    jobs = dict(provenance.extra.get("jobs", {})) | {job: about}
+    other_rows = () if old is None else tuple(row for row in old.rows if row.job != job)
+    skipped = (
+        () if old is None else tuple(shape for shape in old.skipped if shape.get("job") != job)
+    )
     added = tuple(replace(row, job=job) for row in trace.rows)
     merged = KernelTrace(
-        rows=kept + added,
-        provenance=replace(provenance, extra={**provenance.extra, "jobs": known}),
-        skipped=skipped + tuple({"job": job, **each} for each in trace.skipped[:_MOST_SKIPPED]),
+        rows=other_rows + added,
+        provenance=replace(provenance, extra={**provenance.extra, "jobs": jobs}),
+        skipped=skipped + tuple({"job": job, **shape} for shape in trace.skipped[:_MOST_SKIPPED]),
     )
     write_packed(folder, merged)
     return len(added)
@@ -165,9 +167,11 @@ def merge_runs(folder: Path, job: str, table: DecodeTable) -> int:
         Runs of that job.
     """
     old = read_runs(folder)
-    kept = () if old is None else tuple(run for run in old.runs if run.job != job)
+    other_runs = () if old is None else tuple(run for run in old.runs if run.job != job)
     about = {} if old is None else dict(old.provenance)
-    merged = DecodeTable(runs=kept + table.runs, provenance=about | {job: dict(table.provenance)})
+    merged = DecodeTable(
+        runs=other_runs + table.runs, provenance=about | {job: dict(table.provenance)}
+    )
     write_decode(merged, folder / DECODE)
     return len(table.runs)
 
@@ -183,12 +187,14 @@ def read_served(path: Path) -> Mapping[str, list[dict[str, Any]]]:
     if path.stat().st_size > _MAX_SUMMARY_BYTES:
         raise InputError(f"must not exceed {_MAX_SUMMARY_BYTES} bytes", file=path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        runs_by_job = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(runs, list) for runs in found.values()):
+        runs_by_job = None
+    if not isinstance(runs_by_job, dict) or not all(
+        isinstance(runs, list) for runs in runs_by_job.values()
+    ):
         raise InputError("must hold runs by job", file=path)
-    return found
+    return runs_by_job
 
 
 def merge_served(folder: Path, job: str, runs: list[dict[str, Any]]) -> int:
@@ -213,14 +219,14 @@ def merge_recordings(
     Raises:
         InputError: they do not fit in `MAX_RECORDING_FILES` archives; the folder is left as it was.
     """
-    kept = {
+    other_files = {
         name: data
         for name, data in read_recordings(folder).items()
         if not name.startswith(f"{job}/")
     }
     parts: list[dict[str, bytes]] = [{}]
     for name, data in sorted(
-        (kept | {f"{job}/{name}": data for name, data in files.items()}).items()
+        (other_files | {f"{job}/{name}": data for name, data in files.items()}).items()
     ):
         if parts[-1] and _archived_bytes(parts[-1] | {name: data}) > limit_bytes:
             parts.append({})
@@ -293,12 +299,12 @@ def read_summary(folder: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_SUMMARY_BYTES:
             raise InputError(f"must not exceed {_MAX_SUMMARY_BYTES} bytes", file=path)
-        found = json.loads(path.read_text(encoding="utf-8"))
+        summary = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"must be a JSON file ({error})", file=path) from None
-    if not isinstance(found, dict) or not isinstance(found.get("jobs"), dict):
+    if not isinstance(summary, dict) or not isinstance(summary.get("jobs"), dict):
         raise InputError("must be the summary of a campaign", file=path)
-    return found
+    return summary
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:

@@ -69,10 +69,10 @@ def run_serve(
         for k in job.draft_tokens:
             for rate in job.acceptance:
                 left = [
-                    each
-                    for each in wanted
-                    if (each["draft_tokens"], each["acceptance"]) == (k, rate)
-                    and not any(each.items() <= entry.items() for entry in log.finished)
+                    combination
+                    for combination in wanted
+                    if (combination["draft_tokens"], combination["acceptance"]) == (k, rate)
+                    and not any(combination.items() <= entry.items() for entry in log.finished)
                 ]
                 if not left or should_stop() or time.monotonic() > deadline:
                     continue
@@ -81,12 +81,15 @@ def run_serve(
                 ) as url:
                     server = identify(Address.parse(url))
                     _compute(server, prompts)
-                    for each in left:
+                    for combination in left:
                         if should_stop() or time.monotonic() > deadline:
                             break
-                        own = prompts[: int(each["requests"])]
+                        own = prompts[: int(combination["requests"])]
                         log.append(
-                            {**asked_together(server, own, max_tokens=job.new_tokens), **each}
+                            {
+                                **asked_together(server, own, max_tokens=job.new_tokens),
+                                **combination,
+                            }
                         )
         runs = list(log.finished)
     return runs, len(wanted) - len(runs)

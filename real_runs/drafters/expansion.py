@@ -334,13 +334,13 @@ def _batch(wave: list[tuple[_Growing, int]], text: int, start: int) -> NodeBatch
 def _stored(trees: list[_Growing], limits: ExpansionLimits) -> Expansions:
     parents, ranks, own, true, sizes = [], [], [], [], []
     for tree in trees:
-        kept = tree.best(limits.nodes)
-        place = {0: -1} | {node: index for index, node in enumerate(kept)}
-        parents += [place[tree.parents[node]] for node in kept]
-        ranks += [tree.ranks[node] for node in kept]
-        own += [tree.own[node] for node in kept]
-        true += [tree.true[node] for node in kept]
-        sizes.append(len(kept))
+        best = tree.best(limits.nodes)
+        place = {0: -1} | {node: index for index, node in enumerate(best)}
+        parents += [place[tree.parents[node]] for node in best]
+        ranks += [tree.ranks[node] for node in best]
+        own += [tree.own[node] for node in best]
+        true += [tree.true[node] for node in best]
+        sizes.append(len(best))
     return Expansions(
         offsets=np.cumsum([0, *sizes], dtype=np.int64),
         parents=np.array(parents, dtype=np.int16),

@@ -65,12 +65,12 @@ def short_name(name: str) -> str:
 def _silent() -> Iterator[None]:
     """Keep what the profiler's own library prints out of the error stream."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)
         os.close(nowhere)

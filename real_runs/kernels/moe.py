@@ -144,7 +144,7 @@ def _builders(
         return Variant(calls=calls)
 
     return {
-        "loop": lambda: Variant(calls=[loop_call(counts, *each) for each in operands]),
+        "loop": lambda: Variant(calls=[loop_call(counts, *operand) for operand in operands]),
         "grouped": grouped,
     }
 

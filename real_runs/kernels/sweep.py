@@ -113,7 +113,7 @@ def sweep(
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint: Callable[[Swept], None] = lambda swept: None,
     names: bool = True,
-    known: Sequence[KernelRow] = (),
+    measured: Sequence[KernelRow] = (),
 ) -> Swept:
     """Time every case until the deadline.
 
@@ -127,11 +127,11 @@ def sweep(
         should_stop: asked between shapes.
         checkpoint: called between shapes with what is there.
         names: look up the kernels that ran, in the last part of the time.
-        known: rows that an earlier call left; their shapes are done, and they are part of the
+        measured: rows that an earlier call left; their shapes are done, and they are part of the
             result.
     """
-    swept = Swept(rows=list(known))
-    cases = _left(list(cases), known)
+    swept = Swept(rows=list(measured))
+    cases = _left(list(cases), measured)
     begun = time.monotonic()
     timing_end = deadline - (_NAMING_SHARE * (deadline - begun) if names else 0.0)
     share = effort.shared(rounds) if rounds > 1 else effort
@@ -164,13 +164,13 @@ def sweep(
     return swept
 
 
-def _left(cases: list[Case], known: Sequence[KernelRow]) -> list[Case]:
+def _left(cases: list[Case], measured: Sequence[KernelRow]) -> list[Case]:
     """Cases of which no row is known; a shape is timed with all its implementations before the next
     one.
     """
-    if not cases or not known:
+    if not cases or not measured:
         return cases
-    done = {_key(row, cases[0].shape) for row in known}
+    done = {_key(row, cases[0].shape) for row in measured}
     return [case for case in cases if tuple(case.shape.values()) not in done]
 
 

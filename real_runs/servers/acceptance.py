@@ -48,8 +48,8 @@ def acceptance_between(
         return None, "which counters speak of speculation is not known of this engine"
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, f"scrape-{number}.txt") for number in range(len(scrapes))]
-        for file, each in zip(files, scrapes, strict=True):
-            file.write_text(each.text, encoding="utf-8")
+        for file, scrape in zip(files, scrapes, strict=True):
+            file.write_text(scrape.text, encoding="utf-8")
         options: dict[str, Any] = {} if model is None else {"model": model}
         try:
             trace = import_trace(form, [files[0], files[-1]], **options)
@@ -75,7 +75,7 @@ def acceptance_between(
                 )
     provenance = replace(trace.provenance, model=trace.provenance.model or server.model)
     assert trace.summary is not None
-    kept = tuple(windows) if len(scrapes) > 2 else trace.summary.windows
+    between = tuple(windows) if len(scrapes) > 2 else trace.summary.windows
     return replace(
-        trace, provenance=provenance, summary=replace(trace.summary, windows=kept), file=None
+        trace, provenance=provenance, summary=replace(trace.summary, windows=between), file=None
     ), ""

@@ -57,11 +57,11 @@ def asked_together(
     answers = whole_answers(server, requests)
     took_cpu_s = cpu_s() - began_cpu_s if cpu_s else 0.0
     firsts, lasts = (
-        [each.token_times_s[0] for each in answers],
-        [each.token_times_s[-1] for each in answers],
+        [answer.token_times_s[0] for answer in answers],
+        [answer.token_times_s[-1] for answer in answers],
     )
     began, ended = max(firsts), max(lasts)
-    tokens = sum(_tokens_after(each, began) for each in answers)
+    tokens = sum(_tokens_after(answer, began) for answer in answers)
     if ended <= began or tokens < 1:
         rule = (
             "ended an answer before another one began; ask for longer answers, or for fewer at a"
@@ -69,32 +69,34 @@ def asked_together(
         )
         raise FailedRunError(rule, key=str(server.address))
     decode_s = ended - began
-    steps = [_steps(each) for each in answers]
-    every = sum(each.output_tokens - 1 for each in answers)
-    whole_s = max(ended - min(each.sent_s for each in answers), decode_s)
+    steps = [_steps(answer) for answer in answers]
+    every = sum(answer.output_tokens - 1 for answer in answers)
+    whole_s = max(ended - min(answer.sent_s for answer in answers), decode_s)
     return {
         "tokens": round(tokens),
         "steps": max(steps),
         "request_steps": round(sum(steps) * tokens / every),
-        "drafted_tokens": sum(_timed(each, "draft_n") for each in answers),
+        "drafted_tokens": sum(_timed(answer, "draft_n") for answer in answers),
         "counted": [
-            [own, _timed(each, "draft_n")] for own, each in zip(steps, answers, strict=True)
+            [own, _timed(answer, "draft_n")] for own, answer in zip(steps, answers, strict=True)
         ],
         "decode_s": decode_s,
         "cpu_s": took_cpu_s * decode_s / whole_s if cpu_s else decode_s,
         "draft_s": 0.0,
         "verify_s": 0.0,
         "passes": [],
-        "prompt_tokens": fmean(each.prompt_tokens for each in answers),
+        "prompt_tokens": fmean(answer.prompt_tokens for answer in answers),
         "output_sha256": (
             hashlib.sha256(
-                repr([each.token_ids or each.text for each in answers]).encode()
+                repr([answer.token_ids or answer.text for answer in answers]).encode()
             ).hexdigest()
         ),
-        "ttft_s": fmean(first - each.sent_s for first, each in zip(firsts, answers, strict=True)),
+        "ttft_s": fmean(
+            first - answer.sent_s for first, answer in zip(firsts, answers, strict=True)
+        ),
         "tpot_s": fmean(
-            (last - first) / (each.output_tokens - 1)
-            for first, last, each in zip(firsts, lasts, answers, strict=True)
+            (last - first) / (answer.output_tokens - 1)
+            for first, last, answer in zip(firsts, lasts, answers, strict=True)
         ),
     }
 
@@ -137,7 +139,7 @@ def _tokens_after(answer: StreamedAnswer, moment_s: float) -> float:
     events.
     """
     times = answer.token_times_s
-    return answer.output_tokens * sum(each > moment_s for each in times) / len(times)
+    return answer.output_tokens * sum(time_s > moment_s for time_s in times) / len(times)
 
 
 def _steps(answer: StreamedAnswer) -> int:

@@ -186,9 +186,9 @@ def _reason(body: bytes) -> str:
     """What a refusal says, in one line."""
     text = body[: 1 << 16].decode("utf-8", errors="replace")
     try:
-        found = json.loads(text)
+        reason = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
+        reason = None
     for key in ("error", "message", "detail"):
-        found = found.get(key, found) if isinstance(found, dict) else found
-    return printable(text if found is None else str(found), _LONGEST_SHOWN) or "no reason given"
+        reason = reason.get(key, reason) if isinstance(reason, dict) else reason
+    return printable(text if reason is None else str(reason), _LONGEST_SHOWN) or "no reason given"

@@ -69,8 +69,8 @@ def read_event(events: Events, at_s: float, text: bytes) -> None:
         or event.get("object") == "error"
         or ("code" in event and "message" in event)
     ):
-        found = event.get("error") or event
-        reason = found.get("message", found) if isinstance(found, dict) else found
+        error = event.get("error") or event
+        reason = error.get("message", error) if isinstance(error, dict) else error
         raise BrokenAnswerError(f"the server says: {printable(str(reason), _LONGEST_SHOWN)}")
     if "choices" in event:
         _read_openai(events, at_s, event)

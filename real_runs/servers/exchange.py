@@ -218,7 +218,7 @@ async def _receive(
         reply.status, reply.kind = response.status, response.content_type
         async for piece in response.content.iter_any():
             at_s = (
-                max(each.read_s for each in sockets) or time.monotonic()
+                max(socket.read_s for socket in sockets) or time.monotonic()
             )  # 0: a loop that reads by other means
             waiting.reschedule(at_s + silence_s)
             most_bytes -= max(len(piece), _PIECE_BYTES)
@@ -230,7 +230,9 @@ async def _receive(
 
 def printable(text: str, most: int) -> str:
     """The beginning of a server's text as one line that a terminal shows and does not obey."""
-    return "".join(each if each.isprintable() else " " for each in text[:most]).strip()
+    return "".join(
+        character if character.isprintable() else " " for character in text[:most]
+    ).strip()
 
 
 async def fetch_text(

@@ -67,12 +67,14 @@ def identify(
 async def _identify(address: Address, model: str | None, patience: Patience | None) -> Server:
     listed = await fetch_object(address, "/v1/models", patience=patience)
     models = [
-        each for each in _list(listed, "data") if isinstance(each, dict) and _names(each.get("id"))
+        model
+        for model in _list(listed, "data")
+        if isinstance(model, dict) and _names(model.get("id"))
     ]
     if not models:
         wanted = "lists no models: it must be a server with OpenAI's interface"
         raise InputError(wanted, key=f"{address}/v1/models")
-    names = [each["id"] for each in models]
+    names = [model["id"] for model in models]
     if model is not None and model not in names:
         raise UnknownNameError("model", model, names, key=str(address))
     chosen = models[0 if model is None else names.index(model)]

@@ -233,8 +233,8 @@ def _send(load: SentLoad, log: RecordingLog, errors: Counter[str], tell: Tell) -
             ),
             on_answer=keep,
         )
-    for each in written:
-        each.result()
+    for writing in written:
+        writing.result()
 
 
 def _write(load: SentLoad, rows: list[dict[str, Any]]) -> None:

@@ -139,31 +139,35 @@ def _scrape_again(server: Server, scrapes: list[Scrape], patience: Patience) -> 
 
 def _figures(server: Server, whole: Observed, spans: Sequence[Observed]) -> dict[str, Any]:
     prefix = PREFIXES.get(server.kind, "")
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for figure, names in {**GAUGES, "kv_used_ratio": KV_USED_RATIO}.items():
         read = [span.level if figure in GAUGES else span.highest for span in spans]
-        levels = [level for each in read if (level := first_of(each, prefix, names)) is not None]
+        levels = [
+            level
+            for span_values in read
+            if (level := first_of(span_values, prefix, names)) is not None
+        ]
         if levels:
-            found[figure] = {"mean": sum(levels) / len(levels), "most": max(levels)}
+            figures[figure] = {"mean": sum(levels) / len(levels), "most": max(levels)}
     for figure, names in COUNTERS.items():
         if (gain := first_of(whole.total, prefix, names)) is not None:
-            found[figure] = {"gained": gain, "per_s": gain / whole.seconds}
+            figures[figure] = {"gained": gain, "per_s": gain / whole.seconds}
     for figure, names in TIMES.items():
-        for name in (f"{prefix}{each}" for each in names):
-            if (mean := whole.mean(name)) is not None and figure not in found:
-                found[figure] = {"mean": mean} | {
+        for name in (f"{prefix}{suffix}" for suffix in names):
+            if (mean := whole.mean(name)) is not None and figure not in figures:
+                figures[figure] = {"mean": mean} | {
                     f"p{p}": whole.quantile(name, p / 100) for p in PERCENTILES
                 }
     for figure, (seconds, tokens) in RATES.items():
         spent, count = whole.total(f"{prefix}{seconds}"), whole.total(f"{prefix}{tokens}")
-        if figure not in found and spent is not None and count:
-            found[figure] = {"mean": spent / count}
+        if figure not in figures and spent is not None and count:
+            figures[figure] = {"mean": spent / count}
     if (tokens_per_step := whole.mean(f"{prefix}{STEPS}")) is not None:
-        found["steps"] = {
+        figures["steps"] = {
             "gained": whole.total(f"{prefix}{STEPS}_count"),
             "tokens_per_step": tokens_per_step,
         }
     if decodes := whole.total(f"{prefix}{DECODES}"):
         busy = whole.weighted_mean(f"{prefix}{BUSY}", f"{prefix}{DECODES}")
-        found["steps"] = {"gained": decodes, "requests_per_step": busy}
-    return found
+        figures["steps"] = {"gained": decodes, "requests_per_step": busy}
+    return figures

@@ -67,15 +67,15 @@ def passages(
     generator = np.random.default_rng(seed)
     blocks = workload.prefix_ids or ((),) * workload.requests
     size = workload.prefix_block_tokens
-    found = []
+    prompts = []
     for length, shared in zip(workload.prompt_tokens.tolist(), blocks, strict=True):
         parts = [
             _passage(tokens, size, np.random.default_rng((seed, 1, block)))
             for block in _unsigned(shared)
         ]
         parts.append(_passage(tokens, max(length - size * len(parts), 0), generator))
-        found.append(tuple(np.concatenate(parts)[:length].tolist()))
-    return found
+        prompts.append(tuple(np.concatenate(parts)[:length].tolist()))
+    return prompts
 
 
 def _passage(

@@ -99,7 +99,7 @@ def make_cells(
                 filled = _filled_prompts(chosen, prompts, f"{kind}-{context}", context, count)
                 made += filled
                 for batch in batches:
-                    ids = tuple(each.id for each in filled[: batch if batch > 1 else singles])
+                    ids = tuple(prompt.id for prompt in filled[: batch if batch > 1 else singles])
                     cells.append(
                         ValidationCell(
                             phase=phase,  # type: ignore[arg-type]
@@ -131,8 +131,10 @@ def _quoted(text: str) -> str:
 
 def _chosen(prompts: PromptSet, kind: str, count: int) -> list[Prompt]:
     """The first prompts of the kinds behind a kind, the kinds in turn."""
-    by_kind = [[each for each in prompts.prompts if each.kind == name] for name in KINDS[kind]]
-    turns = [each for group in zip(*by_kind, strict=False) for each in group]
+    by_kind = [
+        [prompt for prompt in prompts.prompts if prompt.kind == name] for name in KINDS[kind]
+    ]
+    turns = [prompt for group in zip(*by_kind, strict=False) for prompt in group]
     if len(turns) < count:
         rule = (
             f"needs {count} prompts of the kinds {' and '.join(KINDS[kind])}, the same number of"
@@ -152,8 +154,8 @@ def _filled_prompts(
     """Prompts behind documents: the texts of prompts that no cell decodes, as many words as fill
     the context.
     """
-    used = {each.id for each in chosen}
-    texts = [each.text for each in prompts.prompts if each.id not in used]
+    used = {prompt.id for prompt in chosen}
+    texts = [prompt.text for prompt in prompts.prompts if prompt.id not in used]
     made = []
     for place, prompt in enumerate(chosen):
         turned = [*texts[7 * place :], *texts[: 7 * place]]

@@ -53,7 +53,7 @@ def chosen_configuration(
     ]
     files = cell_traces(recordings, cell, able, folder)
     trace = next(iter(recordings.traces.values()))
-    places = [trace.request_ids.index(each) for each in cell.prompts]
+    places = [trace.request_ids.index(prompt) for prompt in cell.prompts]
     middle = float(np.mean(trace.prompt_tokens[places] + trace.output_tokens[places] / 2))
     weights = deployment.precision.label
     question = DecodingConfiguration(
@@ -68,7 +68,7 @@ def chosen_configuration(
         )
     )
     batched = len(cell.prompts) >= 2
-    found = recommend(
+    recommendation = recommend(
         question,
         list(files.values()),
         batches=[cell.batch],
@@ -77,7 +77,7 @@ def chosen_configuration(
         tree_sizes=OFFERED_TREES if batched else (),
         seed=seed,
     )
-    best = found.winners[0]
+    best = recommendation.winners[0]
     if best.topology == "off":
         return Configuration()
     drafter = list(files)[best.contender.source]

@@ -123,12 +123,14 @@ class Configuration:
         return {"drafter": self.drafter, "draft_tokens": self.draft_tokens, "tree": tree}
 
     @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Configuration:
+    def from_json(cls, values: dict[str, Any]) -> Configuration:
         """The configuration that `to_json` wrote."""
-        tree = given["tree"] and Tree(
-            parents=tuple(given["tree"][0]), ranks=tuple(given["tree"][1])
+        tree = values["tree"] and Tree(
+            parents=tuple(values["tree"][0]), ranks=tuple(values["tree"][1])
         )
-        return cls(drafter=given["drafter"], draft_tokens=given["draft_tokens"], tree=tree or None)
+        return cls(
+            drafter=values["drafter"], draft_tokens=values["draft_tokens"], tree=tree or None
+        )
 
 
 def chain(drafter: str, draft_tokens: int) -> Configuration:
@@ -158,17 +160,17 @@ def candidates(
         batch: requests that run together.
         recorded_nodes: trees of token recycling that were recorded; there are no others to predict.
     """
-    found = []
+    offered = []
     for name in drafters:
         if batch > 1 and name in SINGLE_ONLY:
             continue
         if name == "token-recycling":
-            found += [recycling(nodes) for nodes in recorded_nodes]
+            offered += [recycling(nodes) for nodes in recorded_nodes]
             continue
-        found += [chain(name, k) for k in (*CHAINS, *((12,) if name in _HOST else ()))]
+        offered += [chain(name, k) for k in (*CHAINS, *((12,) if name in _HOST else ()))]
         if name == "early-exit":
-            found += [static_tree(name, nodes) for nodes in TREE_NODES]
-    return found
+            offered += [static_tree(name, nodes) for nodes in TREE_NODES]
+    return offered
 
 
 def fitted(
@@ -177,17 +179,19 @@ def fitted(
     """The configurations that loop costs are fitted on, plain decoding first; none of them is ever
     scored.
     """
-    found = [Configuration()]
+    configurations = [Configuration()]
     for name in drafters:
         if batch > 1 and name in SINGLE_ONLY:
             continue
         if name == "token-recycling":
-            found += [recycling(nodes) for nodes in recorded_nodes]
+            configurations += [recycling(nodes) for nodes in recorded_nodes]
             continue
-        found += [chain(name, k) for k in FITTED_CHAINS[: 1 if name == "layer-skip" else 2]]
+        configurations += [
+            chain(name, k) for k in FITTED_CHAINS[: 1 if name == "layer-skip" else 2]
+        ]
         if name == "early-exit":
-            found += [static_tree(name, nodes) for nodes in FITTED_TREE_NODES]
-    return found
+            configurations += [static_tree(name, nodes) for nodes in FITTED_TREE_NODES]
+    return configurations
 
 
 def spread(pool: Sequence[Some], count: int, *, excluded: Sequence[Some], seed: int) -> list[Some]:
@@ -204,11 +208,11 @@ def spread(pool: Sequence[Some], count: int, *, excluded: Sequence[Some], seed: 
     """
     from scipy.stats import qmc  # type: ignore[import-untyped]
 
-    taken = {each.name for each in excluded}
-    left = [each for each in pool if each.name not in taken]
+    taken = {configuration.name for configuration in excluded}
+    left = [configuration for configuration in pool if configuration.name not in taken]
     by_drafter: dict[str, list[Some]] = {}
-    for each in sorted(left, key=lambda one: (one.draft_tokens, one.name)):
-        by_drafter.setdefault(each.drafter, []).append(each)
+    for configuration in sorted(left, key=lambda one: (one.draft_tokens, one.name)):
+        by_drafter.setdefault(configuration.drafter, []).append(configuration)
     chosen: list[Some] = []
     points = iter(qmc.Sobol(d=2, scramble=True, rng=seed).random_base2(10))
     while len(chosen) < min(count, len(left)):

@@ -191,15 +191,15 @@ def _pace(arrival_s: NDArray[Any], times: Mapping[str, NDArray[Any]]) -> dict[st
     if min(alone.sum(), (~alone).sum()) < LEAST_ALONE:
         return {}
     ratio = float(sides[0][alone].sum() / sides[1][alone].sum())
-    found: dict[str, Any] = {"alone": int(alone.sum()), "ratio": ratio}
+    pace: dict[str, Any] = {"alone": int(alone.sum()), "ratio": ratio}
     for key in ("ttft", "tpot"):
         measured, simulated = (
             times[f"{key}_{side}_s"][~alone] for side in ("measured", "simulated")
         )
-        known = np.isfinite(measured) & np.isfinite(simulated)
-        before, after = (_parts(values[known]) for values in (measured / ratio, simulated))
-        found[f"{key}_s"] = {part: _beside(before[part], after[part]) for part in before}
-    return found
+        finite = np.isfinite(measured) & np.isfinite(simulated)
+        before, after = (_parts(values[finite]) for values in (measured / ratio, simulated))
+        pace[f"{key}_s"] = {part: _beside(before[part], after[part]) for part in before}
+    return pace
 
 
 def _parts(values: NDArray[Any]) -> dict[str, float]:
@@ -264,33 +264,33 @@ def write_replays(
     Raises:
         InputError: the place cannot be written, or holds another kind of report.
     """
-    added = {each.name: each for each in replays}
+    added = {replay.name: replay for replay in replays}
     earlier = earlier or folder
     before = read_report(earlier) if (earlier / REPORT).is_file() else {"loads": []}
-    kept = [each for each in before["loads"] if each["name"] not in added]
+    earlier_loads = [load for load in before["loads"] if load["name"] not in added]
     loads = [
-        *kept,
+        *earlier_loads,
         *(
             {
-                "name": each.name,
-                "requests": each.requests,
-                "rate_per_s": each.rate_per_s,
-                "metrics": each.metrics,
-                "pace": each.pace,
-                "notes": list(each.notes),
+                "name": replay.name,
+                "requests": replay.requests,
+                "rate_per_s": replay.rate_per_s,
+                "metrics": replay.metrics,
+                "pace": replay.pace,
+                "notes": list(replay.notes),
                 "inputs": inputs,
             }
-            for each in added.values()
+            for replay in added.values()
         ),
     ]
-    tables = [_table(each) for each in added.values()]
-    if kept:
+    tables = [_table(replay) for replay in added.values()]
+    if earlier_loads:
         old = read_times(earlier)
-        names = pa.array([each["name"] for each in kept])
+        names = pa.array([load["name"] for load in earlier_loads])
         tables.insert(0, old.filter(pa.compute.is_in(old["load"], value_set=names)))
     report = {
         "schema": 1,
-        "loads": sorted(loads, key=lambda each: (each["rate_per_s"] or 0.0, each["name"])),
+        "loads": sorted(loads, key=lambda load: (load["rate_per_s"] or 0.0, load["name"])),
     }
     make_folder(folder)
     write_parquet(pa.concat_tables(tables), folder / TIMES)

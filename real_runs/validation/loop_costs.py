@@ -58,24 +58,24 @@ def fit_costs(
     """
     fitted = _fit(deployment, layers, examples)
     errors = []
-    for context in sorted({each.context for each in examples}):
-        others = [each for each in examples if each.context != context]
+    for context in sorted({example.context for example in examples}):
+        others = [example for example in examples if example.context != context]
         if not others:
             continue
         costs = _fit(deployment, layers, others)
         groups: dict[tuple[str, int], list[Example]] = defaultdict(list)
-        known = {_place(each) for each in others}
-        for each in examples:
-            if each.context == context and _place(each) in known:
-                groups[each.configuration.name, each.batch].append(each)
+        places = {_place(example) for example in others}
+        for example in examples:
+            if example.context == context and _place(example) in places:
+                groups[example.configuration.name, example.batch].append(example)
         for same in groups.values():
             predicted = sum(
                 predicted_run(
-                    deployment, layers, costs, each.configuration, each.steps, each.batch
+                    deployment, layers, costs, example.configuration, example.steps, example.batch
                 ).decode_s
-                for each in same
+                for example in same
             )
-            errors.append(abs(np.log(predicted / sum(each.run.decode_s for each in same))))
+            errors.append(abs(np.log(predicted / sum(example.run.decode_s for example in same))))
     return replace(fitted, spread_ratio=_spread(errors))
 
 
@@ -95,11 +95,11 @@ def _spread(errors: Sequence[float]) -> float:
 def _fit(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]) -> LoopCosts:
     by_loop: dict[str, list[Example]] = defaultdict(list)
     by_drafter: dict[str, list[Example]] = defaultdict(list)
-    for each in examples:
-        loop = loop_of(each.configuration, each.batch)
-        by_loop[loop].append(each)
-        if each.configuration.drafter:
-            by_drafter[f"{each.configuration.drafter} {loop}"].append(each)
+    for example in examples:
+        loop = loop_of(example.configuration, example.batch)
+        by_loop[loop].append(example)
+        if example.configuration.drafter:
+            by_drafter[f"{example.configuration.drafter} {loop}"].append(example)
     return LoopCosts(
         verify={loop: _verify(deployment, same) for loop, same in by_loop.items()},
         rest={loop: _rest(same) for loop, same in by_loop.items()},
@@ -112,18 +112,18 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
     pass counts.
     """
     ratios: dict[int, list[float]] = defaultdict(list)
-    for each in examples:
-        made = np.array(each.run.passes)
+    for example in examples:
+        made = np.array(example.run.passes)
         walked = Walk(
             requests=made[:, 0].astype(np.int64),
             query_tokens=made[:, 1].astype(np.int64),
             context=made[:, 2].astype(np.int64),
-            drafted=each.steps.drafted,
-            drafting=each.steps.drafting,
-            unread=each.steps.unread,
+            drafted=example.steps.drafted,
+            drafting=example.steps.drafting,
+            unread=example.steps.unread,
             tokens=0,
         )
-        predicted = verify_s(deployment, walked, tree=each.configuration.topology == "tree")
+        predicted = verify_s(deployment, walked, tree=example.configuration.topology == "tree")
         for n, ratio in zip(
             walked.query_tokens.tolist(), np.log(made[:, 3] / predicted).tolist(), strict=True
         ):
@@ -133,20 +133,22 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
     weights = np.sqrt(np.array([len(values) for values in ratios.values()], dtype=np.float64))
     design = np.stack([np.ones_like(sizes), sizes], axis=1) * weights[:, None]
     pulled = np.vstack([design, [0.0, _RIDGE * weights.sum()]])
-    found = np.linalg.lstsq(pulled, np.append(middles * weights, 0.0), rcond=None)[0]
-    return float(found[0]), float(found[1])
+    line = np.linalg.lstsq(pulled, np.append(middles * weights, 0.0), rcond=None)[0]
+    return float(line[0]), float(line[1])
 
 
 def _rest(examples: Sequence[Example]) -> tuple[float, float]:
     """Seconds of a step and of each query row."""
     rows = [
-        [each.steps.steps, float((each.steps.requests * each.steps.query_tokens).sum())]
-        for each in examples
+        [example.steps.steps, float((example.steps.requests * example.steps.query_tokens).sum())]
+        for example in examples
     ]
-    found = _positive(
-        rows, [each.run.rest_s for each in examples], [each.run.decode_s for each in examples]
+    seconds = _positive(
+        rows,
+        [example.run.rest_s for example in examples],
+        [example.run.decode_s for example in examples],
     )
-    return found[0], found[1]
+    return seconds[0], seconds[1]
 
 
 def _draft(
@@ -155,16 +157,18 @@ def _draft(
     """Ratio to the cost model's passes, seconds of a request's step, seconds of a draft token."""
     rows = [
         [
-            float(draft_network_s(deployment, layers, each.configuration, each.steps).sum()),
-            float(each.steps.request_steps),
-            float(each.steps.drafted.sum()),
+            float(draft_network_s(deployment, layers, example.configuration, example.steps).sum()),
+            float(example.steps.request_steps),
+            float(example.steps.drafted.sum()),
         ]
-        for each in examples
+        for example in examples
     ]
-    found = _positive(
-        rows, [each.run.draft_s for each in examples], [each.run.decode_s for each in examples]
+    coefficients = _positive(
+        rows,
+        [example.run.draft_s for example in examples],
+        [example.run.decode_s for example in examples],
     )
-    return found[0], found[1], found[2]
+    return coefficients[0], coefficients[1], coefficients[2]
 
 
 def _positive(

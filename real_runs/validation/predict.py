@@ -128,7 +128,7 @@ def predicted_run(
 def verify_s(deployment: Deployment, steps: Walk, *, tree: bool = False) -> Array:
     """Seconds of every verify pass by the cost model."""
     b, n, c = (
-        each.astype(np.float64) for each in (steps.requests, steps.query_tokens, steps.context)
+        column.astype(np.float64) for column in (steps.requests, steps.query_tokens, steps.context)
     )
     if deployment.fidelity == "measured":
         from costmodel.passes.measured import measured_pass

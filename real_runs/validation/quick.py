@@ -96,9 +96,12 @@ def validate_quickly(
     checked_device(device)
     tell("1 of 5: probing the card, a minute")
     findings = tuple(
-        probe(device, progress=lambda each: tell(f"{each.probe}: {each.state} {each.detail}"))
+        probe(
+            device,
+            progress=lambda finding: tell(f"{finding.probe}: {finding.state} {finding.detail}"),
+        )
     )
-    wrong = [each.probe for each in findings if each.state == "wrong"]
+    wrong = [finding.probe for finding in findings if finding.state == "wrong"]
     if wrong:
         rule = f"gives no true numbers: {', '.join(wrong)}; `rooftree doctor --gpu` says what to do"
         raise InputError(rule, key="--device", value=device)
@@ -120,8 +123,10 @@ def validate_quickly(
         out / "calibration", plan, device=device, base=base, resume=resume, tell=tell
     )
     tell("5 of 5: predicting what was measured")
-    found = validate_replayed(out / "passes", profile=str(profile))
-    return QuickReport(findings=findings, campaigns=campaigns, profile=profile, validation=found)
+    validation = validate_replayed(out / "passes", profile=str(profile))
+    return QuickReport(
+        findings=findings, campaigns=campaigns, profile=profile, validation=validation
+    )
 
 
 def _profile(
@@ -150,5 +155,5 @@ def _profile(
 
 
 def _raise_where_stopped(report: CampaignReport) -> None:
-    if any(each.state == "stopped" for each in report.outcomes):
+    if any(outcome.state == "stopped" for outcome in report.outcomes):
         raise KeyboardInterrupt

@@ -54,12 +54,14 @@ class Recordings:
         trace = self.of(configuration)
         if trace is None or not set(prompts) <= set(trace.request_ids):
             return None
-        return [trace.request_ids.index(each) for each in prompts]
+        return [trace.request_ids.index(prompt) for prompt in prompts]
 
     def output_tokens(self, prompts: Sequence[str]) -> int:
         """Tokens that the recorded answers have, the first ones left out."""
         trace = next(iter(self.traces.values()))
-        return sum(int(trace.output_tokens[trace.request_ids.index(each)]) - 1 for each in prompts)
+        return sum(
+            int(trace.output_tokens[trace.request_ids.index(prompt)]) - 1 for prompt in prompts
+        )
 
 
 def make_recordings(
@@ -78,28 +80,30 @@ def make_recordings(
         tell: called with what is under way.
     """
     watching = tuple(name for name in options.drafters if name != RECYCLING)
-    found: dict[tuple[str, int], AcceptanceTrace] = {}
+    traces: dict[tuple[str, int], AcceptanceTrace] = {}
     for name, trace in _recorded(
         replace(options, drafters=watching), prompts, "watched", tell
     ).items():
-        found[name, 0] = trace
+        traces[name, 0] = trace
     if RECYCLING not in options.drafters:
-        return Recordings(traces=found)
+        return Recordings(traces=traces)
     for phase, sizes in (("fit", FITTED_RECYCLING_NODES), ("score", RECYCLING_NODES)):
         wanted = {
-            each
+            prompt
             for cell in cells
             if cell.phase == phase and cell.batch == 1 and cell.context <= RECYCLING_CONTEXT
-            for each in cell.prompts
+            for prompt in cell.prompts
         }
         if not wanted:
             continue
-        own = prompt_set(prompts.title, [each for each in prompts.prompts if each.id in wanted])
+        own = prompt_set(
+            prompts.title, [prompt for prompt in prompts.prompts if prompt.id in wanted]
+        )
         for nodes in sizes:
-            asked = replace(options, drafters=(RECYCLING,), recycling_nodes=nodes)
-            made = _recorded(asked, own, f"{phase}-tree-{nodes}", tell)
-            found[RECYCLING, nodes - 1] = made[RECYCLING]
-    return Recordings(traces=found)
+            tree_options = replace(options, drafters=(RECYCLING,), recycling_nodes=nodes)
+            made = _recorded(tree_options, own, f"{phase}-tree-{nodes}", tell)
+            traces[RECYCLING, nodes - 1] = made[RECYCLING]
+    return Recordings(traces=traces)
 
 
 def share_fits(recorded: Path, folder: Path) -> None:
@@ -121,7 +125,7 @@ def cell_traces(
     for name in drafters:
         trace = recordings.traces.get((name, 0))
         if trace is not None:
-            chosen = np.array([trace.request_ids.index(each) for each in cell.prompts])
+            chosen = np.array([trace.request_ids.index(prompt) for prompt in cell.prompts])
             files[name] = folder / f"{name}.parquet"
             write_acceptance(trace.select(chosen), files[name])
     return files
@@ -135,12 +139,12 @@ def _recorded(
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "prompts.toml"
     write_prompts(prompts, file)
-    asked = replace(options, out=folder, prompts=file, temperatures=(0.0,), resume=True)
+    part_options = replace(options, out=folder, prompts=file, temperatures=(0.0,), resume=True)
     there = sorted(folder.glob("*--greedy.parquet"))
     if len(there) < len(options.drafters):
 
         def on_progress(at: Progress) -> None:
             tell(f"{part}: {at.stage} {at.done} of {at.total}")
 
-        there = [each.path for each in record(asked, progress=on_progress).files]
+        there = [recorded.path for recorded in record(part_options, progress=on_progress).files]
     return {path.stem.split("--")[1]: read_acceptance(path) for path in there}

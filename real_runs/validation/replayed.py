@@ -69,28 +69,28 @@ def validate_replayed(
     Raises:
         InputError: no passes to score, an unknown profile, or a trace of too low a level.
     """
-    found = read_results(folder) if rows is None else None
-    if rows is None and found is None:
+    results = read_results(folder) if rows is None else None
+    if rows is None and results is None:
         raise InputError("holds no measured rows", file=folder)
     every = [
         row
-        for row in (rows if rows is not None else found.rows if found else ())
+        for row in (rows if rows is not None else results.rows if results else ())
         if row.operation == "step"
     ]
-    named = profile or (found.provenance.profile if found else "")
+    named = profile or (results.provenance.profile if results else "")
     if not named:
         raise InputError("the rows name no profile; pass one", key="--profile")
     device = load_device(named)
     scored = [row for row in every if row.job.startswith(SCORED)]
     fitted = [row for row in every if not row.job.startswith(SCORED)]
-    known = {(row.requests, row.context) for row in fitted}
-    fresh = [row for row in _best(scored) if (row.requests, row.context) not in known]
+    fitted_places = {(row.requests, row.context) for row in fitted}
+    fresh = [row for row in _best(scored) if (row.requests, row.context) not in fitted_places]
     if not fresh:
         raise InputError(
             "holds no passes of jobs named score... at a batch and context of their own",
             file=folder,
         )
-    met = sum((row.requests, row.context) in known for row in scored)
+    met = sum((row.requests, row.context) in fitted_places for row in scored)
     acceptance = read_trace(trace) if trace else _with_ranks()
     points = [
         point
@@ -104,7 +104,7 @@ def validate_replayed(
     ]
     points = _chosen(points)
     about: dict[str, Any] = {
-        "device": found.provenance.device if found else "",
+        "device": results.provenance.device if results else "",
         "profile": device.name,
         "fidelity": "measured" if fitted else "calibrated",
         "trace": acceptance.provenance.drafter,

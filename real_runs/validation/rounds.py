@@ -75,7 +75,7 @@ def probe_correlation(runs: Sequence[Run]) -> float:
     for same in _groups(runs).values():
         logs = np.log([[run.probe_s, run.decode_s] for run in _alike(same) if run.probe_s > 0.0])
         if len(logs) > 1:
-            deviations += [tuple(each) for each in (logs - logs.mean(axis=0)).tolist()]
+            deviations += [tuple(pair) for pair in (logs - logs.mean(axis=0)).tolist()]
     if len(deviations) < _LEAST_REPEATS:
         return float("nan")
     probes, times = np.array(deviations).T

@@ -103,9 +103,9 @@ class Run:
         return self.cpu_s / self.decode_s
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Run:
+    def from_json(cls, entry: Mapping[str, Any]) -> Run:
         """A line of the log."""
-        values = dict(given)
+        values = dict(entry)
         values["prompts"] = tuple(values["prompts"])
         values["counted"] = tuple(
             (int(steps), int(drafted)) for steps, drafted in values.get("counted", ())
@@ -146,19 +146,19 @@ class Bench:
 
     def probes(self) -> list[float]:
         """Seconds of the same small pass, a few times."""
-        found = []
+        seconds = []
         for _ in range(_PROBES):
             began = now(self.model.device)[0]
             self.target.model.forward([0], self._probe, start=_PROBE_CONTEXT)
-            found.append(now(self.model.device)[0] - began)
-        return found
+            seconds.append(now(self.model.device)[0] - began)
+        return seconds
 
     @cached_property
     def ids(self) -> dict[str, list[int]]:
         """Token ids by prompt."""
         return {
-            each.id: self.target.tokenizer.chat_ids(each.text)
-            for each in self.target.prompts.prompts
+            prompt.id: self.target.tokenizer.chat_ids(prompt.text)
+            for prompt in self.target.prompts.prompts
         }
 
     def run(
@@ -167,26 +167,28 @@ class Bench:
         """Decode prompts once, together where there are several; JSON values of `Run` but for its
         place.
         """
-        ids = [self.ids[each] for each in prompts]
+        ids = [self.ids[prompt] for prompt in prompts]
         limit = limit or self.max_new_tokens
-        samplers = [Sampler(temperature=0.0, seed=0, request=each, positions=1) for each in prompts]
+        samplers = [
+            Sampler(temperature=0.0, seed=0, request=prompt, positions=1) for prompt in prompts
+        ]
         self.model.begin()
         made, draft = self._decoded(configuration, ids, samplers, limit)
         wall, cpu = self.model.since_prefill()
         outputs = [tokens for tokens, _ in made]
         passes = self.model.passes
-        drafted = [each.drafted for _, each in made if each is not None]
+        drafted = [run.drafted for _, run in made if run is not None]
         return {
             "configuration": configuration.name,
             "prompts": list(prompts),
             "tokens": sum(map(len, outputs)) - len(outputs),
             "steps": len(passes),
-            "request_steps": sum(each.requests for each in passes),
+            "request_steps": sum(timed_pass.requests for timed_pass in passes),
             "drafted_tokens": sum(map(sum, drafted)),
             "decode_s": wall - (draft.prompt_s if draft else 0.0),
             "cpu_s": cpu - (draft.prompt_cpu_s if draft else 0.0),
             "draft_s": draft.seconds if draft else 0.0,
-            "verify_s": sum(each.wall_s for each in passes),
+            "verify_s": sum(timed_pass.wall_s for timed_pass in passes),
             "passes": [[p.requests, p.query_tokens, p.context, round(p.wall_s, 7)] for p in passes],
             "output_sha256": hashlib.sha256(repr(outputs).encode()).hexdigest(),
             "prefill_s": self.model.prefill_s,
@@ -207,7 +209,7 @@ class Bench:
                 if single
                 else generate_batch(self.model, ids, samplers, max_new_tokens=limit)
             )
-            return [(list(each.tokens), None) for each in plain], None
+            return [(list(generated.tokens), None) for generated in plain], None
         draft = TimedDraft(self._proposer(configuration, ids), self.model.device)
         if not single:
             runs = speculate_batch(
@@ -237,7 +239,7 @@ class Bench:
                     max_new_tokens=limit,
                 )
             ]
-        return [(list(each.tokens), each) for each in runs], draft
+        return [(list(run.tokens), run) for run in runs], draft
 
     def _proposer(self, configuration: Configuration, ids: list[list[int]]) -> Callable[..., Any]:
         """A fresh drafter; text indexes have read the prompt, which is part of the prefill."""
@@ -252,9 +254,9 @@ class Bench:
         made = [source.chain() for _ in ids]
         if isinstance(made[0], EarlyExit) and len(ids) > 1:
             return BatchEarlyExit(self.target.model, made[0]._bridge)
-        for each, prompt in zip(made, ids, strict=True):
-            if isinstance(each, PromptLookup | SuffixAutomaton):
-                each.extend(prompt)
+        for proposer, prompt in zip(made, ids, strict=True):
+            if isinstance(proposer, PromptLookup | SuffixAutomaton):
+                proposer.extend(prompt)
         return made[0] if len(ids) == 1 else per_request(made)
 
 
@@ -286,11 +288,11 @@ def make_runs(
         for entry in log.finished
     }
     wanted = [
-        (cell, each, group, turn)
+        (cell, configuration, group, turn)
         for turn in range(rounds)
         for cell, configurations in plan
         for place, group in enumerate(cell.groups)
-        for each in _rotated(configurations, turn + place)
+        for configuration in _rotated(configurations, turn + place)
     ]
     missing = [
         one for one in wanted if _key(one[0].name, one[1].name, one[2], one[3]) not in finished

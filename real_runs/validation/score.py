@@ -169,14 +169,14 @@ def regrets(points: Sequence[Point]) -> list[Regret]:
     cells: dict[tuple[str, int, int], list[Point]] = defaultdict(list)
     for point in points:
         cells[point.kind, point.context, point.batch].append(point)
-    found = []
+    lost = []
     for (kind, context, batch), here in cells.items():
         chosen = next((point for point in here if point.chosen), None)
         plain = next((point for point in here if not point.drafter), None)
         if chosen is None or plain is None or len(here) < 2:
             continue
         best = max(here, key=lambda point: point.measured["tokens_per_s"])
-        found.append(
+        lost.append(
             Regret(
                 kind=kind,
                 context=context,
@@ -189,13 +189,13 @@ def regrets(points: Sequence[Point]) -> list[Regret]:
                 regret_ratio=1.0 - chosen.measured["tokens_per_s"] / best.measured["tokens_per_s"],
             )
         )
-    return found
+    return lost
 
 
 def summary(points: Sequence[Point]) -> ErrorSummary:
     """Over all points, at least one."""
     errors = np.array([point.error_ratio for point in points])
-    lost = [each.regret_ratio for each in regrets(points)]
+    lost = [regret.regret_ratio for regret in regrets(points)]
     widths = [point.interval[1] / point.predicted["tokens_per_s"] - 1.0 for point in points]
 
     def off(name: str) -> float:

@@ -90,9 +90,9 @@ class TimedModel(Llama):
             and options.get("start") is None
             and options.get("stop_after") is None
         ):
-            asked = {"logits": "all", "at": None, "capture": ()} | options
+            outputs = {"logits": "all", "at": None, "capture": ()} | options
             return self._prefill(
-                tokens, cache, **{name: asked[name] for name in ("logits", "at", "capture")}
+                tokens, cache, **{name: outputs[name] for name in ("logits", "at", "capture")}
             )
         context, began = max(cache.lengths), now(self.device)[0]
         made = super().forward(tokens, cache, **options)
@@ -138,7 +138,7 @@ class TimedModel(Llama):
         self._stored[key] = read
         while (
             len(self._stored) > 1
-            and sum(each.bytes for each in self._stored.values()) > MOST_STORED_BYTES
+            and sum(read.bytes for read in self._stored.values()) > MOST_STORED_BYTES
         ):
             self._stored.pop(next(iter(self._stored)))
 
@@ -163,14 +163,14 @@ class TimedDraft:
         self.seconds = self.prompt_s = self.prompt_cpu_s = 0.0
         self._begun = False
 
-    def __call__(self, *asked: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         """Propose, timed."""
         if not self._begun:
-            self._read_prompt(*asked)
+            self._read_prompt(*arguments)
         began = now(self._device)[0]
-        found = self._propose(*asked)
+        proposal = self._propose(*arguments)
         self.seconds += now(self._device)[0] - began
-        return found
+        return proposal
 
     def learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
         """Let the drafter learn, timed once decoding has begun; not for drafters that do not."""
@@ -179,13 +179,13 @@ class TimedDraft:
         if self._begun:
             self.seconds += now(self._device)[0] - began
 
-    def _read_prompt(self, *asked: Any) -> None:
+    def _read_prompt(self, *arguments: Any) -> None:
         """A drafter with a cache of its own reads the prompt when it is first asked."""
         self._begun = True
         wall, cpu = now(self._device)
         for part in (self._propose, self.reader):
             if isinstance(part, LayerSkip):
-                part.after_known(asked[0][:-1], asked[1])
+                part.after_known(arguments[0][:-1], arguments[1])
         later = now(self._device)
         self.prompt_s, self.prompt_cpu_s = later[0] - wall, later[1] - cpu
 

@@ -180,7 +180,7 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
         missing = _run(bench, plan, log, options, deadline, tell)
         runs = [Run.from_json(entry) for entry in log.finished]
     tell("scoring")
-    found = _scored(
+    report = _scored(
         options,
         deployment,
         layers,
@@ -191,9 +191,9 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
         missing,
         _about(options, setup, runs),
     )
-    write_points(found.points, options.out / "validation.parquet")
+    write_points(report.points, options.out / "validation.parquet")
     _keep(options, plan, runs)
-    return found
+    return report
 
 
 def _keep(options: ValidateOptions, plan: Plan, runs: Sequence[Run]) -> None:
@@ -201,9 +201,9 @@ def _keep(options: ValidateOptions, plan: Plan, runs: Sequence[Run]) -> None:
     on.
     """
     made = {
-        (cell.name, each.name): (cell, each)
+        (cell.name, configuration.name): (cell, configuration)
         for cell, every in plan
-        for each in every
+        for configuration in every
         if cell.phase == "score"
     }
     counted = _counted(options, runs)
@@ -213,7 +213,10 @@ def _keep(options: ValidateOptions, plan: Plan, runs: Sequence[Run]) -> None:
         if (run.cell, run.configuration) in made
     ]
     keep_passes(
-        [(loop_of(each, cell.batch), each.topology == "tree", run) for cell, each, run in scored],
+        [
+            (loop_of(configuration, cell.batch), configuration.topology == "tree", run)
+            for cell, configuration, run in scored
+        ],
         options.out,
     )
 
@@ -361,7 +364,11 @@ def _stated(
 def _recorded(
     pool: Sequence[Configuration], recordings: Recordings, cell: ValidationCell
 ) -> list[Configuration]:
-    return [each for each in pool if recordings.places(each, cell.prompts) is not None]
+    return [
+        configuration
+        for configuration in pool
+        if recordings.places(configuration, cell.prompts) is not None
+    ]
 
 
 def _run(
@@ -386,11 +393,13 @@ def _among(plan: Plan) -> Plan:
     """Cells to fit on among those that are scored, evenly, so that both meet the machine in the
     same states.
     """
-    fits, scored = ([each for each in plan if each[0].phase == phase] for phase in ("fit", "score"))
+    fits, scored = (
+        [entry for entry in plan if entry[0].phase == phase] for phase in ("fit", "score")
+    )
     places = [
         (place / len(part), part[place]) for part in (fits, scored) for place in range(len(part))
     ]
-    return [each for _, each in sorted(places, key=lambda pair: pair[0])]
+    return [entry for _, entry in sorted(places, key=lambda pair: pair[0])]
 
 
 def _scored(
@@ -413,16 +422,20 @@ def _scored(
         every[run.cell, run.configuration].append(run)
     examples = [
         Example(
-            configuration=each,
+            configuration=configuration,
             batch=cell.batch,
             context=cell.context,
             run=run,
-            steps=walk(recordings.of(each), each, recordings.places(each, run.prompts) or []),
+            steps=walk(
+                recordings.of(configuration),
+                configuration,
+                recordings.places(configuration, run.prompts) or [],
+            ),
         )
         for cell, configurations in plan
         if cell.phase == "fit"
-        for each in configurations
-        for run in by_place[cell.name, each.name]
+        for configuration in configurations
+        for run in by_place[cell.name, configuration.name]
     ]
     if not examples:
         rule = (
@@ -433,28 +446,32 @@ def _scored(
     costs = fit_costs(deployment, layers, examples)
     points, left_out = [], []
     for cell, configurations in plan:
-        for each in configurations if cell.phase == "score" else ():
-            here = by_place[cell.name, each.name]
+        for configuration in configurations if cell.phase == "score" else ():
+            here = by_place[cell.name, configuration.name]
             why = _unfit(deployment, cell, here)
             if why:
-                left_out.append(f"{cell.name}: {each.name}: {why}")
+                left_out.append(f"{cell.name}: {configuration.name}: {why}")
                 continue
             groups = {}
             for group in cell.groups:
-                steps = walk(recordings.of(each), each, recordings.places(each, group) or [])
+                steps = walk(
+                    recordings.of(configuration),
+                    configuration,
+                    recordings.places(configuration, group) or [],
+                )
                 same = [run for run in here if run.prompts == group]
                 groups[group] = (
                     same,
-                    predicted_run(deployment, layers, costs, each, steps, cell.batch),
+                    predicted_run(deployment, layers, costs, configuration, steps, cell.batch),
                 )
-            ran = every[cell.name, each.name]
+            ran = every[cell.name, configuration.name]
             points.append(
                 score_point(
                     cell,
-                    each,
+                    configuration,
                     groups,
                     spread_ratio=costs.spread_ratio,
-                    chosen=chosen[cell.name].name == each.name,
+                    chosen=chosen[cell.name].name == configuration.name,
                     disturbed=len(ran) - sum(run.rounds for run in here),
                     differing=sum(
                         run.tokens != recordings.output_tokens(run.prompts) for run in here
@@ -502,7 +519,8 @@ def _setup(options: ValidateOptions, target: Target, plan: Plan) -> dict[str, An
         "dtype": options.dtype,
         "max_new_tokens": options.max_new_tokens,
         "plan": {
-            cell.name: [each.name for each in configurations] for cell, configurations in plan
+            cell.name: [configuration.name for configuration in configurations]
+            for cell, configurations in plan
         },
     }
 

@@ -245,9 +245,9 @@ def _drafted(answers: list[StreamedAnswer]) -> float:
     """
     drafted = steps = 0.0
     for answer in answers:
-        said: Mapping[str, Any] = answer.timings or {}
-        drafted += float(said.get("draft_n", 0.0))
-        steps += max(answer.output_tokens - 1 - float(said.get("draft_n_accepted", 0.0)), 0.0)
+        timings: Mapping[str, Any] = answer.timings or {}
+        drafted += float(timings.get("draft_n", 0.0))
+        steps += max(answer.output_tokens - 1 - float(timings.get("draft_n_accepted", 0.0)), 0.0)
     return drafted / steps if steps else 0.0
 
 

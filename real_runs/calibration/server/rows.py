@@ -50,7 +50,7 @@ def prompt_intake_s(samples: Sequence[TimedSample]) -> float:
         return 0.0
     steps = {context: median(faster_half(seconds)) for context, seconds in one_step.items()}
     beyond = [
-        seconds - steps[min(steps, key=lambda known: abs(known - context))]
+        seconds - steps[min(steps, key=lambda measured: abs(measured - context))]
         for context, seconds in cached
     ]
     return max(0.0, median(faster_half(beyond)))
@@ -100,10 +100,10 @@ def rows_of(
             )
     rows = []
     for (part, requests, tokens, context), seconds in sorted(times.items()):
-        kept = [sample for sample in faster_half(seconds) if sample > 0.0]
-        if kept:
+        positive = [sample for sample in faster_half(seconds) if sample > 0.0]
+        if positive:
             mask = PROMPT if part == "prompt" else "causal"
-            rows.append(_row(deployment, mask, requests, tokens, context, kept, len(seconds)))
+            rows.append(_row(deployment, mask, requests, tokens, context, positive, len(seconds)))
     return rows
 
 

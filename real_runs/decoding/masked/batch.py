@@ -104,11 +104,11 @@ class MaskedBatch:
             }
             for span, rows in spans(policy, needed).items():
                 began = time.perf_counter()
-                said = self._said(needed.tokens[rows], rows, span, cached=policy.cache != "none")
+                outputs = self._said(needed.tokens[rows], rows, span, cached=policy.cache != "none")
                 at = np.ix_(rows, range(span[1], span[2]))
-                ids[at] = said["top_ids"]
+                ids[at] = outputs["top_ids"]
                 for name, whole in values.items():
-                    whole[at] = said[name]
+                    whole[at] = outputs[name]
                 forwards.append(
                     (
                         len(rows),

@@ -109,7 +109,7 @@ class MaskedLoop:
         def look(needed: Pass) -> Seen:
             forward, start, end = span_of(policy, needed, 0, self._length)
             began = time.perf_counter()
-            said = self._said(needed.tokens[0], forward, start, end)
+            outputs = self._said(needed.tokens[0], forward, start, end)
             row = (
                 FORWARDS.index(forward),
                 int(needed.start[0]),
@@ -123,9 +123,9 @@ class MaskedLoop:
                 & (np.arange(self._length) >= start)
                 & (np.arange(self._length) < end)
             )
-            for name, values in said.items():
+            for name, values in outputs.items():
                 cells[name].append(values[computed[start:end]])
-            return _seen(said, start, end, self._length)
+            return _seen(outputs, start, end, self._length)
 
         def after(_: Pass, chosen: NDArray[np.bool_]) -> None:
             committed_at[chosen[0]] = len(steps["forward"]) - 1
@@ -234,13 +234,13 @@ def span_of(policy: RefinePolicy, needed: Pass, canvas: int, length: int) -> tup
     )
 
 
-def _seen(said: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:
+def _seen(outputs: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:
     """The answer over the whole canvas."""
     whole = {
         name: np.zeros((1, length), dtype=np.float32) for name in ("doubt", "entropy", "logit_gap")
     }
     ids = np.zeros((1, length), dtype=np.int32)
-    ids[0, start:end] = said["top_ids"]
+    ids[0, start:end] = outputs["top_ids"]
     for name, values in whole.items():
-        values[0, start:end] = said[name]
+        values[0, start:end] = outputs[name]
     return Seen(ids=ids, doubt=whole.pop("doubt"), fields=whole)

@@ -96,14 +96,14 @@ def record_answers(
     server = identify(address)
     setup = _setup(server, prompts) | {"max_new_tokens": max_new_tokens, "ignore_eos": ignore_eos}
     with RecordingLog(out / f"{setup['name']}--answers.part.jsonl", setup, resume=True) as log:
-        known = {entry["request"] for entry in log.finished}
+        answered = {entry["request"] for entry in log.finished}
         for done, prompt in enumerate(prompts.prompts, start=1):
-            if prompt.id not in known:
+            if prompt.id not in answered:
                 log.append(_answered(address, prompt, setup))
             tell(done, len(prompts.prompts))
-        found = {entry["request"]: entry for entry in log.finished}
+        entries = {entry["request"]: entry for entry in log.finished}
     return Answers(
-        setup=setup, requests=tuple(_read(found[prompt.id], prompt) for prompt in prompts.prompts)
+        setup=setup, requests=tuple(_read(entries[prompt.id], prompt) for prompt in prompts.prompts)
     )
 
 
@@ -131,13 +131,13 @@ def whole_completion(
         "temperature": 0,
         "return_tokens": True,
     }
-    said = ask(address, "/completion", body | dict(options))
-    output = _ids(said, "tokens", address)
+    completion = ask(address, "/completion", body | dict(options))
+    output = _ids(completion, "tokens", address)
     if not 1 <= len(output) <= max_tokens:
         raise InputError(
             f"must answer with 1 to {max_tokens} tokens", key=str(address), value=len(output)
         )
-    return tuple(output), said
+    return tuple(output), completion
 
 
 def next_token(address: Address, ids: Sequence[int]) -> int:
@@ -158,16 +158,16 @@ def ask(address: Address, path: str, body: Mapping[str, Any] | None = None) -> d
         InputError: not reachable, or it answers something else.
     """
     reply = asyncio.run(exchange(address, path, body, patience=_PATIENCE))
-    said = reply.body[: 1 << 16].decode("utf-8", "replace")[:_LONGEST_TEXT]
+    text = reply.body[: 1 << 16].decode("utf-8", "replace")[:_LONGEST_TEXT]
     if reply.error is not None or reply.status != 200:
-        raise InputError(reply.error or f"HTTP {reply.status}: {said}", key=f"{address}{path}")
+        raise InputError(reply.error or f"HTTP {reply.status}: {text}", key=f"{address}{path}")
     try:
-        found = json.loads(reply.body)
+        content = json.loads(reply.body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise InputError("must answer a JSON object", key=f"{address}{path}", value=said)
-    return found
+        content = None
+    if not isinstance(content, dict):
+        raise InputError("must answer a JSON object", key=f"{address}{path}", value=text)
+    return content
 
 
 def _setup(server: Server, prompts: PromptSet) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def _setup(server: Server, prompts: PromptSet) -> dict[str, Any]:
         raise InputError(
             "must be a server of llama.cpp", key=str(server.address), value=server.kind
         )
-    said = ask(server.address, "/props")
-    file = PurePath(str(said.get("model_path", ""))[:_LONGEST_TEXT].replace("\\", "/")).name
+    properties = ask(server.address, "/props")
+    file = PurePath(str(properties.get("model_path", ""))[:_LONGEST_TEXT].replace("\\", "/")).name
     name = (
         "".join(c if c.isalnum() or c in "._" else "-" for c in PurePath(file).stem.lower()).strip(
             "-."
@@ -188,8 +188,8 @@ def _setup(server: Server, prompts: PromptSet) -> dict[str, Any]:
         "name": name,
         "model_file": file,
         "context": server.context,
-        "dtype": str(said.get("model_ftype", ""))[:_LONGEST_TEXT],
-        "build": str(said.get("build_info", ""))[:_LONGEST_TEXT],
+        "dtype": str(properties.get("model_ftype", ""))[:_LONGEST_TEXT],
+        "build": str(properties.get("build_info", ""))[:_LONGEST_TEXT],
         "dataset": prompts.title,
         "dataset_sha256": prompts.sha256,
     }
@@ -211,14 +211,14 @@ def _answered(address: Address, prompt: Prompt, setup: Mapping[str, Any]) -> dic
         )
         raise InputError(rule, key=prompt.id, value=context)
     options = {"ignore_eos": setup["ignore_eos"]}
-    output, said = whole_completion(address, ids, max_tokens=most, options=options)
-    timings = said.get("timings")
+    output, completion = whole_completion(address, ids, max_tokens=most, options=options)
+    timings = completion.get("timings")
     counts = timings if isinstance(timings, dict) else {}
     return {
         "request": prompt.id,
         "prompt": ids,
         "output": list(output),
-        "ended": "length" if said.get("stop_type") == "limit" else "stop",
+        "ended": "length" if completion.get("stop_type") == "limit" else "stop",
         "drafted": _count(counts.get("draft_n")),
         "accepted": _count(counts.get("draft_n_accepted")),
     }
@@ -236,19 +236,19 @@ def _read(entry: Mapping[str, Any], prompt: Prompt) -> ServerAnswer:
     )
 
 
-def _ids(said: Mapping[str, Any], key: str, address: Address) -> list[int]:
-    found = said.get(key)
+def _ids(reply: Mapping[str, Any], key: str, address: Address) -> list[int]:
+    ids = reply.get(key)
     if (
-        not isinstance(found, list)
-        or len(found) > _MOST_IDS
-        or not all(type(i) is int and i >= 0 for i in found)
+        not isinstance(ids, list)
+        or len(ids) > _MOST_IDS
+        or not all(type(i) is int and i >= 0 for i in ids)
     ):
         raise InputError(
             "must answer a list of token ids",
             key=f"{address} {key}",
-            value=str(found)[:_LONGEST_TEXT],
+            value=str(ids)[:_LONGEST_TEXT],
         )
-    return found
+    return ids
 
 
 def _count(value: object) -> int:

@@ -25,7 +25,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _rates(text: str) -> list[float]:
-    return [float(each) for each in text.split(",")]
+    return [float(rate) for rate in text.split(",")]
 
 
 def _folder(text: str) -> str:
@@ -163,7 +163,7 @@ def _named(value: object, holder: Any, attribute: str) -> object:
         # the engine's own parser adds to the kind "none" that is there
         return [
             *holder.types,
-            *(_member(kinds, "COMMON_SPECULATIVE_TYPE_", each, attribute) for each in value),
+            *(_member(kinds, "COMMON_SPECULATIVE_TYPE_", name, attribute) for name in value),
         ]
     return value
 
@@ -179,8 +179,8 @@ def _value(flag: str, read: _Read, text: str | None) -> object:
 
 def _member(kinds: Any, prefix: str, text: str, key: str) -> object:
     wanted = prefix + text.upper().replace("-", "_")
-    found = {each.name: each for each in kinds}
-    if wanted not in found:
-        names = [name.removeprefix(prefix).lower().replace("_", "-") for name in found]
+    members = {member.name: member for member in kinds}
+    if wanted not in members:
+        names = [name.removeprefix(prefix).lower().replace("_", "-") for name in members]
         raise UnknownNameError("name", text, names, key=key)
-    return found[wanted]
+    return members[wanted]

@@ -164,8 +164,8 @@ def _checked(reader: gguf.GGUFReader, metadata: dict[str, Any], file: Path) -> i
     config = from_gguf(
         metadata, tied_head="output.weight" not in tensors, vocabulary=rows, file=str(file)
     )
-    found = {int(match[1]) for name in tensors if (match := _LAYER.fullmatch(name))}
-    if found != set(range(config.layers)):
+    present = {int(match[1]) for name in tensors if (match := _LAYER.fullmatch(name))}
+    if present != set(range(config.layers)):
         raise InputError(
             f"must hold tensors of all {config.layers} layers", file=file, key="block_count"
         )

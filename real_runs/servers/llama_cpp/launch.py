@@ -123,13 +123,13 @@ def _program(binary: Path | None) -> str:
         if not os.access(binary, os.X_OK) or binary.is_dir():
             raise InputError("must be a program", key="binary", value=str(binary))
         return str(binary.resolve())
-    found = shutil.which(PROGRAM)
-    if found is None and importlib.util.find_spec("xllamacpp") is None:
+    program = shutil.which(PROGRAM)
+    if program is None and importlib.util.find_spec("xllamacpp") is None:
         raise InputError(
             f"no {PROGRAM} on the PATH, and no xllamacpp: pip install 'rooftree[llama]'",
             key="engine",
         )
-    return found or ""
+    return program or ""
 
 
 def _completed(arguments: Sequence[str], threads: int) -> tuple[str, ...]:
@@ -153,12 +153,12 @@ def _environment() -> Mapping[str, str]:
     """The environment without what would set further parameters of the server, nor let it fetch
     anything.
     """
-    kept = {
+    variables = {
         name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "AIP_"))
     }
     root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join(filter(None, (root, kept.get("PYTHONPATH", ""))))
-    return kept | {"PYTHONPATH": path, "LLAMA_ARG_OFFLINE": "1"}
+    path = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH", ""))))
+    return variables | {"PYTHONPATH": path, "LLAMA_ARG_OFFLINE": "1"}
 
 
 def _answering(server: subprocess.Popen[bytes], log: Path, wait_s: float) -> str:
@@ -170,8 +170,10 @@ def _answering(server: subprocess.Popen[bytes], log: Path, wait_s: float) -> str
                 f"llama.cpp's server ended with {server.returncode} before it answered", log
             )
         with log.open("rb") as written:
-            said = _LISTENING.search(written.read(_LOG_HEAD_BYTES))
-        if said is not None and _is_well(url := said[1].decode("ascii").rstrip("/"), deadline):
+            listening = _LISTENING.search(written.read(_LOG_HEAD_BYTES))
+        if listening is not None and _is_well(
+            url := listening[1].decode("ascii").rstrip("/"), deadline
+        ):
             return url
         time.sleep(0.02)
     raise _failure(f"llama.cpp's server did not answer within {wait_s:g} s", log)

@@ -57,26 +57,26 @@ def ngram_simple_lengths(
     latest: dict[tuple[int, ...], int] = {}
     entered = 1  # an occurrence at the very beginning is not found
     for position in range(1, len(output)):
-        known = len(prompt) + position
-        while entered + size_n < known - 1:
+        length = len(prompt) + position
+        while entered + size_n < length - 1:
             latest[tuple(text[entered : entered + size_n])] = entered
             entered += 1
-        found = latest.get(tuple(text[known - size_n : known]))
-        if found is None or known <= size_n + size_m + 2:
+        occurrence = latest.get(tuple(text[length - size_n : length]))
+        if occurrence is None or length <= size_n + size_m + 2:
             continue
         # the token that was sampled last is not part of what is copied
-        draft = text[found + size_n : min(found + size_n + size_m, known - 1)]
+        draft = text[occurrence + size_n : min(occurrence + size_n + size_m, length - 1)]
         if len(draft) < size_n:
             continue
         # one token that is emitted after the draft must fit, too
         limits = [
             limit - used - 1
-            for limit, used in ((most_tokens, position), (context, known))
+            for limit, used in ((most_tokens, position), (context, length))
             if limit is not None
         ]
         draft = draft[: max(min(limits, default=size_m), 0)]
         drafted[position] = len(draft)
-        emitted[position] = min(_agreeing(draft, text, known) + 1, len(output) - position)
+        emitted[position] = min(_agreeing(draft, text, length) + 1, len(output) - position)
     return LookupLengths(drafted=drafted, emitted=emitted)
 
 

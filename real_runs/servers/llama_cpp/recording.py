@@ -111,9 +111,9 @@ def lookup_trace(
             answer.prompt, answer.output, size_n=size_n, size_m=size_m, **limits
         )
 
-    found = [lengths(each) for each in answers.requests]
+    chains = [lengths(answer) for answer in answers.requests]
     # a shorter text is not drafted for at all, and for fewer draft tokens it need not be as long
-    short = sum(len(each.prompt) <= size_n + size_m + 1 for each in answers.requests)
+    short = sum(len(answer.prompt) <= size_n + size_m + 1 for answer in answers.requests)
     notes = (
         f"Exact for drafts of {size_n} to {size_m} tokens; the engine drafts no fewer than it"
         " looks up."
@@ -133,8 +133,8 @@ def lookup_trace(
     return _trace(
         answers,
         provenance,
-        emitted=np.concatenate([each.emitted for each in found]),
-        drafted=np.concatenate([each.drafted for each in found]),
+        emitted=np.concatenate([chain.emitted for chain in chains]),
+        drafted=np.concatenate([chain.drafted for chain in chains]),
     )
 
 
@@ -162,10 +162,10 @@ def draft_trace(
         str(ask(draft, "/props").get("model_path", ""))[:300].replace("\\", "/").rpartition("/")[2]
     )
     ranks = []
-    for done, each in enumerate(answers.requests, start=1):
-        text = [*each.prompt, *each.output]
-        start = len(each.prompt)
-        hits = [next_token(draft, text[:known]) == text[known] for known in range(start, len(text))]
+    for done, answer in enumerate(answers.requests, start=1):
+        text = [*answer.prompt, *answer.output]
+        start = len(answer.prompt)
+        hits = [next_token(draft, text[:end]) == text[end] for end in range(start, len(text))]
         ranks.append(np.where(hits, 0, -1).astype(np.int8))
         tell(done, len(answers.requests))
     provenance = _provenance(
@@ -180,7 +180,7 @@ def draft_trace(
     return _trace(
         answers,
         provenance,
-        emitted=np.concatenate([chain_lengths(each) for each in ranks]),
+        emitted=np.concatenate([chain_lengths(request_ranks) for request_ranks in ranks]),
         rank=np.concatenate(ranks),
         rank_width=1,
         depth_invariant=True,

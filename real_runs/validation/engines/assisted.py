@@ -83,23 +83,23 @@ class TimedTransformers:
 
     def probes(self) -> list[float]:
         """Seconds of the same small pass, a few times: they tell how disturbed the machine is."""
-        token, found = torch.zeros((1, 1), dtype=torch.long), []
+        token, seconds = torch.zeros((1, 1), dtype=torch.long), []
         with torch.inference_mode():
             for _ in range(_PROBES):
                 began = time.perf_counter()
                 self._forward(input_ids=token, use_cache=False)
-                found.append(time.perf_counter() - began)
-        return found
+                seconds.append(time.perf_counter() - began)
+        return seconds
 
     def generate(
         self, ids: Sequence[int], tokens: int, config: Mapping[str, Any]
     ) -> tuple[list[int], dict[str, Any]]:
         """Greedy output of exactly `tokens` tokens, and times as `Run` has them."""
         self._passes, self._first = [], None
-        given = torch.tensor([list(ids)])
+        prompt = torch.tensor([list(ids)])
         options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, **config}
         with torch.inference_mode():
-            made = self._model.generate(given, attention_mask=torch.ones_like(given), **options)[
+            made = self._model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)[
                 0
             ].tolist()
         wall, cpu = time.perf_counter(), time.process_time()
@@ -111,7 +111,7 @@ class TimedTransformers:
             "decode_s": wall - self._first[0],
             "cpu_s": cpu - self._first[1],
             "draft_s": 0.0,
-            "verify_s": sum(each[3] for each in self._passes),
+            "verify_s": sum(timed_pass[3] for timed_pass in self._passes),
             "passes": tuple(self._passes),
         }
 
@@ -243,8 +243,8 @@ def validate_assisted(
                 raise InputError("no undisturbed run; quiet the machine", key=kind)
             walks = (lookup_walk(prompt, output, 0, ngram), lookup_walk(prompt, output, k, ngram))
             reported = [
-                predicted_run(deployment, _NO_LAYERS, costs, each, steps, 1)
-                for each, steps in zip(
+                predicted_run(deployment, _NO_LAYERS, costs, configuration, steps, 1)
+                for configuration, steps in zip(
                     (Configuration(), chain("prompt-lookup", k)), walks, strict=True
                 )
             ]
@@ -277,13 +277,13 @@ def _examples(
     output, runs = _timed_runs(timed, "fit", prompt, tokens, ({}, config), rounds, keep_disturbed)
     return [
         Example(
-            configuration=each,
+            configuration=configuration,
             batch=1,
             context=len(prompt),
             run=run,
             steps=lookup_walk(prompt, output, drafts, ngram),
         )
-        for each, drafts, made in zip(
+        for configuration, drafts, made in zip(
             (Configuration(), chain("prompt-lookup", k)), (0, k), runs, strict=True
         )
         for run in made

@@ -87,12 +87,14 @@ def run_assisted(
     every = read_prompts(prompts).prompts
 
     def ids(names: Sequence[str], count: int) -> list[list[int]]:
-        chosen = [each for name in names for each in [p for p in every if p.kind == name][:count]]
+        chosen = [
+            prompt for name in names for prompt in [p for p in every if p.kind == name][:count]
+        ]
         if not chosen:
             raise InputError(
                 "there are no prompts of this kind", key="kinds", value=", ".join(names)
             )
-        return [tokenizer.chat_ids(each.text) for each in chosen]
+        return [tokenizer.chat_ids(prompt.text) for prompt in chosen]
 
     return validate_assisted(
         model,

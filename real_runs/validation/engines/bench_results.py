@@ -87,14 +87,14 @@ def read_bench(path: Path) -> list[BenchRun]:
         text = read_bounded(path, MAX_BENCH_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"cannot be read ({error})", file=path) from None
-    found = []
+    runs = []
     for place, value in enumerate(_objects(text, path)):
         if place >= MAX_RUNS:
             raise InputError(f"must hold at most {MAX_RUNS} runs", file=path)
-        found.append(_run(value, path))
-    if not found:
+        runs.append(_run(value, path))
+    if not runs:
         raise InputError("holds no run of a benchmark", file=path)
-    return found
+    return runs
 
 
 def compare(
@@ -114,7 +114,7 @@ def compare(
     if (
         not isinstance(every, list)
         or not every
-        or not all(isinstance(each, Mapping) for each in every)
+        or not all(isinstance(prediction_row, Mapping) for prediction_row in every)
     ):
         raise InputError("must be a JSON answer of predict", file=file, key="predictions")
     return [_beside(run, every, file) for run in runs]
@@ -210,12 +210,12 @@ def _optional(value: Mapping[str, Any], key: str, path: Path) -> float | None:
 
 
 def _number(value: Mapping[str, Any], key: str, file: str) -> float:
-    found = value.get(key)
+    number = value.get(key)
     if (
-        isinstance(found, bool)
-        or not isinstance(found, int | float)
-        or not math.isfinite(found)
-        or found < 0
+        isinstance(number, bool)
+        or not isinstance(number, int | float)
+        or not math.isfinite(number)
+        or number < 0
     ):
-        raise InputError("must be a finite number, not negative", file=file, key=key, value=found)
-    return float(found)
+        raise InputError("must be a finite number, not negative", file=file, key=key, value=number)
+    return float(number)

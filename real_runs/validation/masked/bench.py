@@ -42,13 +42,13 @@ class MaskedBench:
 
     def probes(self) -> list[float]:
         """Seconds of the same whole pass, a few times."""
-        rows, found = torch.zeros((1, self.recipe.corpus.window_tokens), dtype=torch.int64), []
+        rows, seconds = torch.zeros((1, self.recipe.corpus.window_tokens), dtype=torch.int64), []
         for _ in range(_PROBES):
             began = time.perf_counter()
             with torch.inference_mode():
                 said_of(self.model(rows)[0], self.recipe.corpus.mask_id)
-            found.append(time.perf_counter() - began)
-        return found
+            seconds.append(time.perf_counter() - began)
+        return seconds
 
     def decoded(self, setting: CanvasSetting, prompts: Sequence[str]) -> BatchRun:
         """Prompts decoded together."""
@@ -77,7 +77,7 @@ class MaskedBench:
             "decode_s": decode_s,
             "cpu_s": cpu_s,
             "draft_s": 0.0,
-            "verify_s": sum(each[3] for each in made.forwards),
+            "verify_s": sum(forward[3] for forward in made.forwards),
             "passes": [[b, n, c, round(s, 7)] for b, n, c, s in made.forwards],
             "output_sha256": hashlib.sha256(made.tokens.tobytes()).hexdigest(),
         }

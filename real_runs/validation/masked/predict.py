@@ -86,8 +86,8 @@ def fit_costs(runs: Sequence[tuple[str, int, Run]]) -> PassCosts:
             forwards[b, n, c].append(seconds)
         rests[rule, batch].append(run.rest_s / run.steps)
     costs = PassCosts(
-        forward_s={shape: median(found) for shape, found in forwards.items()},
-        rest_s={key: median(found) for key, found in rests.items()},
+        forward_s={shape: median(seconds_of_shape) for shape, seconds_of_shape in forwards.items()},
+        rest_s={key: median(seconds_of_rule) for key, seconds_of_rule in rests.items()},
         spread=0.0,
     )
     logs = []
@@ -160,16 +160,16 @@ def foretold(
             if replay.how == "recorded"
             else lowered(same, log_odds_shift(states)).mean
         )
-    timed = [costs.seconds(each, policy.commit, batch) for each in shapes]
-    totals = np.array([sum(each) for each in timed])
-    kept = len(shapes) * batch
+    timed = [costs.seconds(forwards, policy.commit, batch) for forwards in shapes]
+    totals = np.array([sum(batch_seconds) for batch_seconds in timed])
+    replayed = len(shapes) * batch
     run = PredictedRun(
         tokens=batch * states.canvas_tokens,
-        steps=float(np.mean([sum(each.values()) for each in shapes])),
-        request_steps=float(replay.steps[:kept].sum() / len(shapes)),
+        steps=float(np.mean([sum(forwards.values()) for forwards in shapes])),
+        request_steps=float(replay.steps[:replayed].sum() / len(shapes)),
         draft_s=0.0,
-        verify_s=float(np.mean([each[0] for each in timed])),
-        rest_s=float(np.mean([each[1] for each in timed])),
+        verify_s=float(np.mean([batch_seconds[0] for batch_seconds in timed])),
+        rest_s=float(np.mean([batch_seconds[1] for batch_seconds in timed])),
     )
     return Foretold(
         run=run,
@@ -187,10 +187,10 @@ def _forwards(
     """Forwards of every batch of prompts by shape, and the tokens of all prompts."""
     shapes: list[Counter[Shape]] = [Counter() for _ in range(len(states.prompts) // batch)]
 
-    def after(asked: Pass, _: NDArray[np.bool_]) -> None:
-        for span, canvases in spans(policy, asked).items():
+    def after(forward: Pass, _: NDArray[np.bool_]) -> None:
+        for span, canvases in spans(policy, forward).items():
             width = counts(span, prompt_tokens, states.canvas_tokens)
-            for place, together in Counter(each // batch for each in canvases).items():
+            for place, together in Counter(canvas // batch for canvas in canvases).items():
                 if place < len(shapes):
                     shapes[place][together, *width] += 1
 
@@ -206,6 +206,6 @@ def _drafted_forwards(
     """
     drafts = int(policy.at["drafts"])
     return [
-        Counter({(1, tokens, 0): 1}) + Counter({(drafts, tokens, 0): int(each) - 1})
-        for each in steps
+        Counter({(1, tokens, 0): 1}) + Counter({(drafts, tokens, 0): int(canvas_steps) - 1})
+        for canvas_steps in steps
     ]

@@ -95,11 +95,11 @@ class MaskedValidation:
     anchor_prompts: int = 64
 
     def __post_init__(self) -> None:
-        if not self.batches or not all(1 <= each <= 16 for each in self.batches):
+        if not self.batches or not all(1 <= batch <= 16 for batch in self.batches):
             raise InputError("must lie in [1, 16]", key="--batch", value=self.batches)
         held_back = (self.recipe or MaskedRecipe()).corpus.held_back
         most = held_back - self.anchor_prompts - max(*self.batches, _FIT_PROMPTS)
-        if not 1 <= self.prompts <= most or any(self.prompts % each for each in self.batches):
+        if not 1 <= self.prompts <= most or any(self.prompts % batch for batch in self.batches):
             raise InputError(
                 f"must be 1 to {most}, and full batches", key="prompts", value=self.prompts
             )
@@ -187,7 +187,7 @@ def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None
         "threads": 1,
         "torch": torch.__version__,
         "dtype": "float32",
-        "plan": {cell.name: [each.name for each in settings] for cell, settings in plan},
+        "plan": {cell.name: [setting.name for setting in settings] for cell, settings in plan},
         "prompts": list(bench.prompts),
     }
     with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
@@ -201,11 +201,11 @@ def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None
         )
         runs = [Run.from_json(entry) for entry in log.finished]
     tell("scoring")
-    found = _scored(
+    report = _scored(
         options, recipe, anchors, bench, plan, runs, missing, _about(options, recipe, setup, runs)
     )
-    write_points(found.points, options.out / "validation.parquet")
-    return found
+    write_points(report.points, options.out / "validation.parquet")
+    return report
 
 
 def _anchors(options: MaskedValidation, recipe: MaskedRecipe, tell: Tell) -> dict[str, Anchors]:
@@ -281,9 +281,9 @@ def _scored(
 ) -> MaskedReport:
     counted = pooled(steadied(runs if options.keep_disturbed else undisturbed(runs)))
     rules = {
-        (cell.name, each.name): (each.policy.commit, cell.batch)
+        (cell.name, setting.name): (setting.policy.commit, cell.batch)
         for cell, every in plan
-        for each in every
+        for setting in every
     }
     fits = {cell.name for cell, _ in plan if cell.phase == "fit"}
     if not (
@@ -296,33 +296,35 @@ def _scored(
         )
     costs = fit_costs(fitted)
     plain = anchors["none"].final_ids[_one_token_runs(anchors["none"])]
-    points, said, left_out = list[Point](), dict[tuple[int, str], Foretold](), list[str]()
-    for cell, each in (
-        (cell, each) for cell, every in plan if cell.phase == "score" for each in every
+    points, replays, left_out = list[Point](), dict[tuple[int, str], Foretold](), list[str]()
+    for cell, setting in (
+        (cell, setting) for cell, every in plan if cell.phase == "score" for setting in every
     ):
-        here = [run for run in counted if (run.cell, run.configuration) == (cell.name, each.name)]
+        here = [
+            run for run in counted if (run.cell, run.configuration) == (cell.name, setting.name)
+        ]
         if len(here) < _LEAST_SHARE * len(cell.groups):
             left_out.append(
-                f"{cell.name}: {each.name}: {len(here)} of {len(cell.groups)} batches ran"
+                f"{cell.name}: {setting.name}: {len(here)} of {len(cell.groups)} batches ran"
                 " undisturbed"
             )
             continue
-        states = anchors[each.policy.cache]
+        states = anchors[setting.policy.cache]
         try:
-            found = foretold(
-                states, plain, each, cell.batch, costs, prompt_tokens=recipe.prompt_tokens
+            replay = foretold(
+                states, plain, setting, cell.batch, costs, prompt_tokens=recipe.prompt_tokens
             )
         except InputError as error:
-            left_out.append(f"{cell.name}: {each.name}: {error}")
+            left_out.append(f"{cell.name}: {setting.name}: {error}")
             continue
-        said[cell.batch, each.name] = found
-        ran = sum((run.cell, run.configuration) == (cell.name, each.name) for run in runs)
+        replays[cell.batch, setting.name] = replay
+        ran = sum((run.cell, run.configuration) == (cell.name, setting.name) for run in runs)
         points.append(
             score_point(
                 cell,
-                each,
-                {run.prompts: ([run], found.run) for run in here},
-                spread_ratio=found.spread_ratio(costs, len(here)),
+                setting,
+                {run.prompts: ([run], replay.run) for run in here},
+                spread_ratio=replay.spread_ratio(costs, len(here)),
                 chosen=False,
                 disturbed=ran - sum(run.rounds for run in here),
                 differing=0,
@@ -330,9 +332,9 @@ def _scored(
         )
     if not points:
         raise InputError("no setting could be scored; raise it", key="--budget")
-    lost, choices = _choices(points, said, bench, plan)
+    lost, choices = _choices(points, replays, bench, plan)
     whole = summary(points)
-    ratios = [each.regret_ratio for each in lost]
+    ratios = [regret.regret_ratio for regret in lost]
     if ratios:
         whole = replace(
             whole, mean_regret_ratio=float(np.mean(ratios)), most_regret_ratio=max(ratios)
@@ -347,11 +349,11 @@ def _scored(
             ReplayedSetting(
                 batch=batch,
                 configuration=name,
-                agreement=each.agreement,
-                how=each.how,
-                is_beyond_anchors=each.is_beyond_anchors,
+                agreement=replay.agreement,
+                how=replay.how,
+                is_beyond_anchors=replay.is_beyond_anchors,
             )
-            for (batch, name), each in said.items()
+            for (batch, name), replay in replays.items()
         ),
         missing=missing,
         left_out=tuple(left_out),
@@ -361,7 +363,7 @@ def _scored(
 
 def _one_token_runs(states: Anchors) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Every prompt's run of one token a pass."""
-    policy = next(each for each in states.policies if each.commit == "static")
+    policy = next(candidate for candidate in states.policies if candidate.commit == "static")
     runs = states.run_of(policy)
     if runs is None:
         raise InputError("holds no run of one token a pass for every prompt", key="policies")
@@ -370,7 +372,7 @@ def _one_token_runs(states: Anchors) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _choices(
     points: Sequence[Point],
-    said: Mapping[tuple[int, str], Foretold],
+    replays: Mapping[tuple[int, str], Foretold],
     bench: MaskedBench,
     plan: Plan,
 ) -> tuple[list[Regret], list[FloorChoice]]:
@@ -378,7 +380,7 @@ def _choices(
     and its agreement.
     """
     lost, choices = list[Regret](), list[FloorChoice]()
-    of_name = {each.name: each for _, every in plan for each in every}
+    of_name = {setting.name: setting for _, every in plan for setting in every}
 
     @cache
     def texts(cell: ValidationCell, name: str) -> NDArray[np.int32]:
@@ -388,23 +390,25 @@ def _choices(
         here = [point for point in points if (point.kind, point.batch) == (cell.kind, cell.batch)]
         if not here:
             continue
-        plain = next(each for each in every if not each.drafter)
+        plain = next(setting for setting in every if not setting.drafter)
         for floor in FLOORS:
             allowed = [
-                point for point in here if said[cell.batch, point.configuration].agreement >= floor
+                point
+                for point in here
+                if replays[cell.batch, point.configuration].agreement >= floor
             ]
             if not allowed:
                 continue
             best = max(allowed, key=lambda point: point.predicted["tokens_per_s"])
             kind = f"agreement of {floor:g}"
-            lost += regrets([replace(each, kind=kind, chosen=each is best) for each in allowed])
+            lost += regrets([replace(point, kind=kind, chosen=point is best) for point in allowed])
             choices.append(
                 FloorChoice(
                     batch=cell.batch,
                     floor=floor,
                     chosen=best.configuration,
                     allowed=len(allowed),
-                    predicted_agreement=said[cell.batch, best.configuration].agreement,
+                    predicted_agreement=replays[cell.batch, best.configuration].agreement,
                     agreement=float(
                         (texts(cell, best.configuration) == texts(cell, plain.name)).mean()
                     ),

@@ -32,7 +32,7 @@ from traces.storage.acceptance_file import write_acceptance
 def chosen_for(
     cell: ValidationCell,
     recorded: KnownPrompts,
-    asked: DecodingConfiguration,
+    base: DecodingConfiguration,
     folder: Path,
     predict: Predict,
     *,
@@ -44,7 +44,7 @@ def chosen_for(
     Args:
         cell: prompts, slots and context.
         recorded: answers to these prompts among others.
-        asked: model, device and engine, with slots and length.
+        base: model, device and engine, with slots and length.
         folder: for the cell's traces.
         predict: what a configuration should take for prompts that are sent together.
         draft: the draft model may be chosen, too.
@@ -56,15 +56,15 @@ def chosen_for(
         forms[size].append(draft_tokens)
     drafters = [
         (
-            replace(asked, ngram_min=size, ngram_max=size),
-            looked_up(asked, size, max(lengths)),
+            replace(base, ngram_min=size, ngram_max=size),
+            looked_up(base, size, max(lengths)),
             lengths,
         )
         for size, lengths in forms.items()
     ]
     if draft:
-        drafters.append((asked, drafted(asked, max(DRAFT_TOKENS)), list(DRAFT_TOKENS)))
-    found = [plain(asked)]
+        drafters.append((base, drafted(base, max(DRAFT_TOKENS)), list(DRAFT_TOKENS)))
+    configurations = [plain(base)]
     for number, (question, longest, lengths) in enumerate(drafters):
         trace = recorded.drafts(longest, cell.prompts)
         middle = round(float(np.mean(trace.prompt_tokens + trace.output_tokens / 2)))
@@ -80,7 +80,7 @@ def chosen_for(
             seed=seed,
         ).winners[0]
         if best.topology != "off":
-            found.append(
+            configurations.append(
                 ServerConfiguration(
                     chosen=replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens)
                 )
@@ -90,4 +90,4 @@ def chosen_for(
         runs = [predict(served, group, ()).run for group in cell.groups]
         return sum(run.tokens for run in runs) / sum(run.decode_s for run in runs)
 
-    return max(found, key=rate)
+    return max(configurations, key=rate)

@@ -64,18 +64,18 @@ class ServerConfiguration:
         return f"{called}-k{self.draft_tokens}{drawn}"
 
 
-def plain(asked: DecodingConfiguration) -> ServerConfiguration:
+def plain(base: DecodingConfiguration) -> ServerConfiguration:
     """Plain decoding where a question asks."""
     return ServerConfiguration(
-        chosen=replace(asked, method="plain-decoding", draft_tokens=0, draft_model=None)
+        chosen=replace(base, method="plain-decoding", draft_tokens=0, draft_model=None)
     )
 
 
-def looked_up(asked: DecodingConfiguration, size: int, draft_tokens: int) -> ServerConfiguration:
+def looked_up(base: DecodingConfiguration, size: int, draft_tokens: int) -> ServerConfiguration:
     """Lookup of n-grams of one length; llama.cpp drafts nothing where K is shorter than that."""
     return ServerConfiguration(
         chosen=replace(
-            asked,
+            base,
             method=NGRAM,
             ngram_min=size,
             ngram_max=size,
@@ -85,9 +85,9 @@ def looked_up(asked: DecodingConfiguration, size: int, draft_tokens: int) -> Ser
     )
 
 
-def drafted(asked: DecodingConfiguration, draft_tokens: int) -> ServerConfiguration:
+def drafted(base: DecodingConfiguration, draft_tokens: int) -> ServerConfiguration:
     """Drafts of the model that the question names."""
-    return ServerConfiguration(chosen=replace(asked, method=DRAFT, draft_tokens=draft_tokens))
+    return ServerConfiguration(chosen=replace(base, method=DRAFT, draft_tokens=draft_tokens))
 
 
 def synthetic(chain: ServerConfiguration, acceptance: float) -> ServerConfiguration:

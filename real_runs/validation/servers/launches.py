@@ -85,11 +85,11 @@ class ServerBench:
         """
         server = self.server(running)
         first = next(iter(self.prompts.values()))[:WARM_TOKENS]
-        asked = [
+        requests = [
             Completion(prompt=first, max_tokens=WARM_TOKENS, options=slot_options(server, slot))
             for slot in range(slots)
         ]
-        whole_answers(server, asked)
+        whole_answers(server, requests)
         return server
 
     def run(
@@ -102,13 +102,13 @@ class ServerBench:
         """
         before = probes()
         made = [self._once(server, pid, served, group) for _ in range(REPEATS)]
-        kept = made if served.synthetic else [min(made, key=lambda run: float(run["decode_s"]))]
-        return {**kept[0], AGAIN: kept[1:], "probe_s": median([*before, *probes()])}
+        counted = made if served.synthetic else [min(made, key=lambda run: float(run["decode_s"]))]
+        return {**counted[0], AGAIN: counted[1:], "probe_s": median([*before, *probes()])}
 
     def _once(
         self, server: Server, pid: int, served: ServerConfiguration, group: Sequence[str]
     ) -> dict[str, Any]:
-        prompts = [self.prompts[each] for each in group]
+        prompts = [self.prompts[name] for name in group]
         if (
             served.chosen.method == DRAFT and served.chosen.speculates
         ):  # files hold no cache of a draft model
@@ -189,7 +189,7 @@ def make_runs(
         deadline: `time.monotonic()` at which to end.
         progress: called with how many runs are done of how many.
     """
-    known = _Log(
+    runs_log = _Log(
         log=log,
         deadline=deadline,
         finished={_key(entry) for entry in log.finished if FAILED not in entry},
@@ -201,12 +201,12 @@ def make_runs(
         # draft
         for unit in random.Random(turn).sample(units, len(units)):
             while left := [
-                run for run in unit.runs if _place(unit, run, turn) not in known.finished
+                run for run in unit.runs if _place(unit, run, turn) not in runs_log.finished
             ]:
-                if not known.has_time_for(left[0][0]):
-                    return total - len(known.finished)
-                _start(bench, unit, left, turn, known)
-                progress(len(known.finished), total, f"{unit.slots} slots, {unit.served.name}")
+                if not runs_log.has_time_for(left[0][0]):
+                    return total - len(runs_log.finished)
+                _start(bench, unit, left, turn, runs_log)
+                progress(len(runs_log.finished), total, f"{unit.slots} slots, {unit.served.name}")
     return 0
 
 
@@ -214,9 +214,9 @@ def _units(plan: Plan) -> list[_Unit]:
     runs: dict[tuple[int, str], list[tuple[ValidationCell, tuple[str, ...]]]] = {}
     served: dict[tuple[int, str], ServerConfiguration] = {}
     for cell, every in plan:
-        for each in every:
-            served.setdefault((cell.batch, each.name), each)
-            runs.setdefault((cell.batch, each.name), []).extend(
+        for configuration in every:
+            served.setdefault((cell.batch, configuration.name), configuration)
+            runs.setdefault((cell.batch, configuration.name), []).extend(
                 (cell, group) for group in cell.groups
             )
     return [_Unit(served=served[key], slots=key[0], runs=tuple(own)) for key, own in runs.items()]
@@ -227,7 +227,7 @@ def _start(
     unit: _Unit,
     left: Sequence[tuple[ValidationCell, tuple[str, ...]]],
     turn: int,
-    known: _Log,
+    runs_log: _Log,
 ) -> None:
     """One server: its runs until all are made, the time is up, or it fails one, which is noted."""
     at = left[0]
@@ -235,17 +235,19 @@ def _start(
         with bench.start(unit.served) as running:
             server = bench.warmed(running, unit.slots)
             for at in left:
-                if not known.has_time_for(at[0]):
+                if not runs_log.has_time_for(at[0]):
                     return
                 made = bench.run(server, running.pid, unit.served, at[1])
                 took_s = REPEATS * (made["ttft_s"] + made["decode_s"]) + _PROBES_S
-                known.longest_s[at[0].name] = max(known.longest_s.get(at[0].name, 0.0), took_s)
-                known.note(_entry(unit, at, turn) | made)
+                runs_log.longest_s[at[0].name] = max(
+                    runs_log.longest_s.get(at[0].name, 0.0), took_s
+                )
+                runs_log.note(_entry(unit, at, turn) | made)
     except FailedRunError as error:
-        known.note(_entry(unit, at, turn) | {FAILED: str(error)})
+        runs_log.note(_entry(unit, at, turn) | {FAILED: str(error)})
     except InputError as error:  # it did not come up, so it would not for the other runs either
-        for each in left:
-            known.note(_entry(unit, each, turn) | {FAILED: str(error)})
+        for run in left:
+            runs_log.note(_entry(unit, run, turn) | {FAILED: str(error)})
 
 
 def _entry(unit: _Unit, run: tuple[ValidationCell, tuple[str, ...]], turn: int) -> dict[str, Any]:

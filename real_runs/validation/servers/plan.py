@@ -80,7 +80,7 @@ def server_cells(
         batches=wanted.slots,
         singles=singles,
     )
-    ids = {each.id: tuple(chat_ids(server, each.text)) for each in filled.prompts}
+    ids = {prompt.id: tuple(chat_ids(server, prompt.text)) for prompt in filled.prompts}
     if wanted.synthetic:
         for slot in range(max(wanted.slots)):
             ids[f"{SYNTHETIC}-{slot}"] = repeating_prompt(slot, SYNTHETIC_CONTEXT)
@@ -99,7 +99,7 @@ def server_cells(
 
 def cell_plan(
     cells: Sequence[ValidationCell],
-    asked: DecodingConfiguration,
+    base: DecodingConfiguration,
     chosen: Mapping[str, ServerConfiguration],
     wanted: Wanted,
 ) -> list[tuple[ValidationCell, list[ServerConfiguration]]]:
@@ -107,13 +107,13 @@ def cell_plan(
 
     Args:
         cells: all of them.
-        asked: model, device and engine of every configuration.
+        base: model, device and engine of every configuration.
         chosen: what `optimize` chose, by name of the cell; none for synthetic cells.
         wanted: how many, and which kinds.
     """
     shortest, plan = min(wanted.contexts), list[tuple[ValidationCell, list[ServerConfiguration]]]()
     for cell in cells:
-        here = replace(asked, max_batch=cell.batch)
+        here = replace(base, max_batch=cell.batch)
         if cell.kind == SYNTHETIC:
             plan.append((cell, _grid(here, drafts=wanted.drafts)))
             continue
@@ -125,25 +125,25 @@ def cell_plan(
             pool, wanted.per_slots, excluded=[plain(here), *others], seed=wanted.seed + cell.batch
         )
         if wanted.drafts and cell.context == shortest:
-            known = {each.name for each in every}
+            names = {configuration.name for configuration in every}
             every += [
-                each for k in DRAFT_TOKENS[::2] if (each := drafted(here, k)).name not in known
+                draft for k in DRAFT_TOKENS[::2] if (draft := drafted(here, k)).name not in names
             ]
         plan.append((cell, every))
     return plan
 
 
-def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[ServerConfiguration]:
+def _grid(base: DecodingConfiguration, *, drafts: bool) -> list[ServerConfiguration]:
     """Plain decoding, lookups of each length at each acceptance, and few drafts of a model: its
     prompts are slow.
     """
-    chains = [looked_up(asked, 1, k) for k in SYNTHETIC_TOKENS]
+    chains = [looked_up(base, 1, k) for k in SYNTHETIC_TOKENS]
     grid = [
-        plain(asked),
-        *(synthetic(each, rate) for each in chains for rate in SYNTHETIC_ACCEPTANCE),
+        plain(base),
+        *(synthetic(lookup, rate) for lookup in chains for rate in SYNTHETIC_ACCEPTANCE),
     ]
     return grid + [
-        synthetic(drafted(asked, k), max(SYNTHETIC_ACCEPTANCE)) for k in SYNTHETIC_DRAFTS if drafts
+        synthetic(drafted(base, k), max(SYNTHETIC_ACCEPTANCE)) for k in SYNTHETIC_DRAFTS if drafts
     ]
 
 
@@ -160,10 +160,10 @@ def chat_ids(server: Server, text: str) -> list[int]:
     framed = ask(
         server.address, "/apply-template", {"messages": [{"role": "user", "content": text}]}
     ).get("prompt")
-    asked = {"content": framed, "add_special": True, "parse_special": True}
-    found = ask(server.address, "/tokenize", asked).get("tokens")
-    if not isinstance(found, list) or not found or not all(type(each) is int for each in found):
+    body = {"content": framed, "add_special": True, "parse_special": True}
+    ids = ask(server.address, "/tokenize", body).get("tokens")
+    if not isinstance(ids, list) or not ids or not all(type(token) is int for token in ids):
         raise InputError(
-            "must answer token ids", key=f"{server.address}/tokenize", value=str(found)[:200]
+            "must answer token ids", key=f"{server.address}/tokenize", value=str(ids)[:200]
         )
-    return found
+    return ids

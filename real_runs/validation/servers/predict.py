@@ -63,7 +63,7 @@ def predicted_group(
     if draft_layers:
         draft = replace(draft, architecture=draft.architecture.with_layers(draft_layers))
     ran = [_seconds(setting, draft, steps, speculates=draft_tokens > 0) for steps in drawn]
-    totals = np.array([[each.sum() for each in phases] for phases in ran])
+    totals = np.array([[seconds.sum() for seconds in phases] for phases in ran])
     draft_s, verify_s, rest_s = totals.mean(axis=0)
     whole = totals.sum(axis=1)
     first = drawn[0]
@@ -115,20 +115,20 @@ def _seconds(
 
 
 def _by_step(deployment: Deployment, passes: Passes, steps: int) -> Array:
-    found = np.zeros(steps)
+    seconds = np.zeros(steps)
     if len(passes.step):
         np.add.at(
-            found,
+            seconds,
             passes.step,
             _pass_s(deployment, passes.requests, passes.query_tokens, passes.context),
         )
-    return found
+    return seconds
 
 
 def _pass_s(
     deployment: Deployment, requests: Counts, query_tokens: Counts, context: Counts
 ) -> Array:
-    b, n, c = (np.asarray(each, dtype=np.float64) for each in (requests, query_tokens, context))
+    b, n, c = (np.asarray(counts, dtype=np.float64) for counts in (requests, query_tokens, context))
     timed = measured_pass if deployment.fidelity == "measured" else pass_cost
     return np.asarray(
         np.broadcast_to(timed(deployment, batch=b, query_tokens=n, context=c).total_s, b.shape)
@@ -157,4 +157,4 @@ def _spread(setting: Setting, run: PredictedRun, drawn_s: Array) -> float:
         setting.overhead.spread_ratio * run.rest_s / total,
         float(high - low) / 2.0 / total,
     )
-    return math.sqrt(sum(each**2 for each in parts))
+    return math.sqrt(sum(part**2 for part in parts))

@@ -21,12 +21,12 @@ _SIZE, _REPEATS = 192, 45
 def probes() -> list[float]:
     """Seconds of the same product, several times; about a fifth of a second in all."""
     left, right = _operands()
-    found = []
+    seconds = []
     for _ in range(_REPEATS):
         began = time.perf_counter()
         left @ right
-        found.append(time.perf_counter() - began)
-    return found
+        seconds.append(time.perf_counter() - began)
+    return seconds
 
 
 @cache

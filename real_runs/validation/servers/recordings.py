@@ -51,12 +51,12 @@ class KnownPrompts:
     @property
     def prompts(self) -> dict[str, tuple[int, ...]]:
         """Token ids by name."""
-        return {each.request: each.prompt for each in self.answers.requests}
+        return {answer.request: answer.prompt for answer in self.answers.requests}
 
     def of(self, names: Sequence[str]) -> Answers:
         """The answers to some prompts, in their order."""
-        found = {each.request: each for each in self.answers.requests}
-        return replace(self.answers, requests=tuple(found[name] for name in names))
+        by_name = {answer.request: answer for answer in self.answers.requests}
+        return replace(self.answers, requests=tuple(by_name[name] for name in names))
 
     def drafts(self, served: ServerConfiguration, names: Sequence[str]) -> AcceptanceTrace:
         """What a configuration's drafter would propose on the answers to some prompts, and what of
@@ -101,7 +101,8 @@ class KnownPrompts:
         if counted:
             own = zip(names, counted, strict=True)
             paths = [
-                counted_path(rates, len(prompts[name]), most, each, generator) for name, each in own
+                counted_path(rates, len(prompts[name]), most, prompt_rates, generator)
+                for name, prompt_rates in own
             ]
             return [group_steps(paths, draft_model=by_model)]
         return [
@@ -137,16 +138,16 @@ def record_prompts(
     Raises:
         FailedRunError: the server did not answer whole.
     """
-    known = {entry["name"]: entry for entry in log.finished}
+    answered = {entry["name"]: entry for entry in log.finished}
     for done, (name, prompt) in enumerate(prompts.items(), start=1):
-        if name in known:
+        if name in answered:
             continue
         tell(f"answering prompt {done} of {len(prompts)}, {len(prompt)} tokens")
         prompt_s = compute(server, 0, prompt, folder)
         output = _answer(server, prompt, max_new_tokens)
         entry = {"name": name, "output": list(output), "prompt_s": prompt_s}
         log.append(entry)
-        known[name] = entry
+        answered[name] = entry
     setup = {
         "max_new_tokens": max_new_tokens,
         "context": None,
@@ -163,7 +164,7 @@ def record_prompts(
             request=name,
             kind="",
             prompt=prompt,
-            output=tuple(known[name]["output"]),
+            output=tuple(answered[name]["output"]),
             ended="length",
             drafted=0,
             accepted=0,
@@ -172,7 +173,7 @@ def record_prompts(
     )
     return KnownPrompts(
         answers=Answers(setup=setup, requests=requests),
-        prompt_s={name: float(known[name]["prompt_s"]) for name in prompts},
+        prompt_s={name: float(answered[name]["prompt_s"]) for name in prompts},
     )
 
 

@@ -110,7 +110,7 @@ def validate_restarted(
     ]
     options.out.mkdir(parents=True, exist_ok=True)
     files = {
-        each.name: name_files(each) for each in every[1:]
+        served.name: name_files(served) for served in every[1:]
     }  # says now, not after the runs, what cannot be written
     prompts = read_prompts(options.prompts).prompts
     setup = {
@@ -118,12 +118,16 @@ def validate_restarted(
         "model": server.model,
         "kind": server.kind,
         "users": list(options.users),
-        "configurations": [each.name for each in every],
+        "configurations": [configuration.name for configuration in every],
         "max_new_tokens": options.max_new_tokens,
     }
     left_out = list[str]()
     with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
-        pending = [each for each in every if not _is_measured(log, each, options)]
+        pending = [
+            configuration
+            for configuration in every
+            if not _is_measured(log, configuration, options)
+        ]
         for place, served in enumerate(pending):  # the first of a call is what the server runs
             if place and not restarted(files[served.name]):
                 break
@@ -181,7 +185,7 @@ def wait_until_back(address: Address, *, pressed: Callable[[], bool], tell: Tell
 
 def _contender(options: RestartOptions) -> Contender:
     """The drafter in its setting, with the acceptance of every length."""
-    found = recommend(
+    recommendation = recommend(
         options.question,
         [options.source],
         batches=list(options.users),
@@ -190,7 +194,7 @@ def _contender(options: RestartOptions) -> Contender:
         tree_sizes=(),
         seed=options.seed,
     )
-    return found.contenders[0]
+    return recommendation.contenders[0]
 
 
 def _is_measured(log: RecordingLog, served: ServerConfiguration, options: RestartOptions) -> bool:
@@ -224,7 +228,7 @@ def _measure(
             own = [prompts[(turn * users + place) % len(prompts)] for place in range(users)]
             try:
                 made = asked_together(
-                    server, [each.text for each in own], max_tokens=options.max_new_tokens
+                    server, [prompt.text for prompt in own], max_tokens=options.max_new_tokens
                 )
             except FailedRunError as error:
                 failed.append(f"{served.name}: {users} users: {error}")
@@ -255,17 +259,20 @@ def _point(
     prompt = fmean(run.prompt_tokens for run in runs)
     tokens = median(run.tokens for run in runs)
     acceptance = next(
-        each for each in contender.candidates if each.draft_tokens == served.draft_tokens
+        candidate
+        for candidate in contender.candidates
+        if candidate.draft_tokens == served.draft_tokens
     )
-    found = estimate(
+    estimated = estimate(
         contender.setting, acceptance, batch=users, context=prompt + tokens / users / 2.0
     )
     spread = intervals(
-        contender.setting, found, batch=users, generator=np.random.default_rng(0)
+        contender.setting, estimated, batch=users, generator=np.random.default_rng(0)
     ).tokens_per_s
     steps = tokens / users / acceptance.tokens_per_step
     draft_s, verify_s, step_s = (
-        float(each) for each in (found.step.draft_s, found.step.verify_s, found.step_s)
+        float(seconds)
+        for seconds in (estimated.step.draft_s, estimated.step.verify_s, estimated.step_s)
     )
     predicted = PredictedRun(
         tokens=round(tokens),
@@ -301,8 +308,8 @@ def _with_choices(points: Sequence[Point]) -> list[Point]:
     """The points, the fastest prediction at every number of users marked as the choice."""
     best: dict[int, Point] = {}
     for point in points:
-        known = best.get(point.batch)
-        if known is None or point.predicted["tokens_per_s"] > known.predicted["tokens_per_s"]:
+        fastest = best.get(point.batch)
+        if fastest is None or point.predicted["tokens_per_s"] > fastest.predicted["tokens_per_s"]:
             best[point.batch] = point
     return [replace(point, chosen=best[point.batch] is point) for point in points]
 

@@ -66,7 +66,7 @@ def scored_points(
                 middle = {
                     group: _middle_drawn(served, here, predict, group) for group in cell.groups
                 }
-                predicted = {group: each for group, (_, each) in middle.items()}
+                predicted = {group: foretold for group, (_, foretold) in middle.items()}
                 here = [run for run, _ in middle.values()]
             else:
                 predicted = {group: predict(served, group, ()) for group in cell.groups}
@@ -127,8 +127,11 @@ def _point(
     point = score_point(
         cell,
         served,
-        {group: (by_group[group], each.run) for group, each in predicted.items()},
-        spread_ratio=fmean(each.spread_ratio for each in predicted.values()),
+        {
+            group: (by_group[group], foretold_group.run)
+            for group, foretold_group in predicted.items()
+        },
+        spread_ratio=fmean(foretold_group.spread_ratio for foretold_group in predicted.values()),
         chosen=False,
         disturbed=disturbed,
         differing=sum(run.output_sha256 != _recorded_sha256(run, recorded) for run in runs)
@@ -140,7 +143,10 @@ def _point(
         name: fmean(median(getattr(run, name) for run in own) for own in by_group.values())
         for name in times
     }
-    foretold = {name: fmean(getattr(each, name) for each in predicted.values()) for name in times}
+    foretold = {
+        name: fmean(getattr(foretold_group, name) for foretold_group in predicted.values())
+        for name in times
+    }
     drafts = {
         "drafted_tokens_per_step": sum(run.drafted_tokens for run in runs)
         / sum(r.request_steps for r in runs)
@@ -154,7 +160,7 @@ def _point(
 
 def _recorded_sha256(run: Run, recorded: KnownPrompts) -> str:
     return hashlib.sha256(
-        repr([each.output for each in recorded.of(run.prompts).requests]).encode()
+        repr([answer.output for answer in recorded.of(run.prompts).requests]).encode()
     ).hexdigest()
 
 

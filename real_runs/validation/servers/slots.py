@@ -68,13 +68,13 @@ def _act(
 ) -> None:
     path = f"/slots/{slot}?action={action}"
     try:
-        asked = exchange(
+        exchanged = exchange(
             server.address,
             path,
             {"filename": cache_file(folder, prompt).name},
             most_bytes=_MOST_BYTES,
         )
-        reply = asyncio.run(asked)
+        reply = asyncio.run(exchanged)
         answer = json.loads(reply.body)
     except (InputError, ValueError, RecursionError) as error:
         raise FailedRunError(

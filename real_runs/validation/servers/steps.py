@@ -103,12 +103,12 @@ def drawn_path(
     falling = np.asarray(rates, dtype=np.float64)
     while left > 0:
         draft = min(len(rates), left - 1)
-        kept = int((generator.random() < falling[:draft]).sum())
+        accepted = int((generator.random() < falling[:draft]).sum())
         drafted.append(draft)
-        emitted.append(kept + 1)
+        emitted.append(accepted + 1)
         context.append(at)
-        at += kept + 1
-        left -= kept + 1
+        at += accepted + 1
+        left -= accepted + 1
     return Path(drafted=_counts(drafted), emitted=_counts(emitted), context=_counts(context))
 
 

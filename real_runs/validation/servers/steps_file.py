@@ -63,7 +63,7 @@ def read_steps(folder: Path) -> list[tuple[int, MeasuredSteps]]:
         table = parquet.read()
     names = ("group", "point", "what", *_PASS)
     values = {name: numbers(table, name, str(file)).astype(np.int64) for name in names}
-    found = []
+    measured = []
     for group in np.unique(values["group"]):
         parts = []
         for what in range(4):
@@ -77,8 +77,8 @@ def read_steps(folder: Path) -> list[tuple[int, MeasuredSteps]]:
             ends=ends["step"],
             tokens=ends["requests"],
         )
-        found.append((int(values["point"][values["group"] == group][0]), steps))
-    return found
+        measured.append((int(values["point"][values["group"] == group][0]), steps))
+    return measured
 
 
 def rate(

@@ -83,8 +83,8 @@ def validate_server(
     caches = options.out / "caches"
     caches.mkdir(parents=True, exist_ok=True)
     offer_measured_passes()
-    asked = _asked(options)
-    _setting(plain(asked), asked)  # says now, not after the runs, what cannot be predicted
+    base = _base(options)
+    _setting(plain(base), base)  # says now, not after the runs, what cannot be predicted
     wanted = Wanted(
         slots=options.slots,
         contexts=options.contexts,
@@ -93,14 +93,14 @@ def validate_server(
         synthetic=options.synthetic,
         seed=options.seed,
     )
-    cells, recorded = _recorded(options, wanted, asked, command, caches, tell)
-    predict = _predictor(options, asked, recorded)
+    cells, recorded = _recorded(options, wanted, base, command, caches, tell)
+    predict = _predictor(options, base, recorded)
     tell("choosing")
     chosen = {
         cell.name: chosen_for(
             cell,
             recorded,
-            replace(asked, max_batch=cell.batch),
+            replace(base, max_batch=cell.batch),
             options.out / "traces" / str(place),
             predict,
             draft=wanted.drafts and cell.context == min(options.contexts),
@@ -109,7 +109,7 @@ def validate_server(
         for place, cell in enumerate(cells)
         if cell.kind != SYNTHETIC
     }
-    plan = cell_plan(cells, asked, chosen, wanted)
+    plan = cell_plan(cells, base, chosen, wanted)
     bench = _bench(options, command, caches, recorded.prompts)
     setup = _setup(options, plan)
     began, at_first = time.monotonic(), list[int]()
@@ -144,7 +144,7 @@ def validate_server(
         costs=LoopCosts(),
         missing=missing,
         left_out=tuple(left_out),
-        about=_about(options, asked, recorded, entries, plan, command),
+        about=_about(options, base, recorded, entries, plan, command),
     )
 
 
@@ -155,9 +155,9 @@ def _keep(
     to be scored on.
     """
     made = {
-        (cell.kind, cell.context, cell.batch, each.name): (cell, each)
+        (cell.kind, cell.context, cell.batch, served.name): (cell, served)
         for cell, every in plan
-        for each in every
+        for served in every
     }
     named = [made[point.kind, point.context, point.batch, point.configuration] for point in points]
     keep_steps(
@@ -171,7 +171,7 @@ def _keep(
     )
 
 
-def _asked(options: ServerOptions) -> DecodingConfiguration:
+def _base(options: ServerOptions) -> DecodingConfiguration:
     longest = max(*options.contexts, SYNTHETIC_CONTEXT if options.synthetic else 0)
     return DecodingConfiguration(
         deployment=DeploymentNames(
@@ -186,13 +186,13 @@ def _asked(options: ServerOptions) -> DecodingConfiguration:
     )
 
 
-def _setting(served: ServerConfiguration, asked: DecodingConfiguration) -> Setting:
+def _setting(served: ServerConfiguration, base: DecodingConfiguration) -> Setting:
     """What prices a configuration: the target and the engine's share; a draft model is priced
     beside it.
     """
     if served.chosen.method != DRAFT:
         return build_setting(served.chosen)
-    setting = build_setting(plain(asked).chosen)
+    setting = build_setting(plain(base).chosen)
     return replace(setting, overhead=setting.engine.overhead(load_method(DRAFT).drafted_by))
 
 
@@ -214,7 +214,7 @@ def _bench(
 def _recorded(
     options: ServerOptions,
     wanted: Wanted,
-    asked: DecodingConfiguration,
+    base: DecodingConfiguration,
     command: Command,
     caches: Path,
     tell: Tell,
@@ -233,7 +233,7 @@ def _recorded(
     bench = _bench(options, command, caches, {})
     with RecordingLog(options.out / "answers.part.jsonl", setup, resume=options.resume) as log:
         tell("starting a plain server")
-        with bench.start(plain(asked)) as running:
+        with bench.start(plain(base)) as running:
             server = bench.server(running)
             cells, ids = server_cells(server, read_prompts(options.prompts), wanted)
             recorded = record_prompts(
@@ -248,9 +248,9 @@ def _recorded(
     if options.draft is None:
         return cells, recorded
     near = [
-        each for cell in cells if cell.context == min(options.contexts) for each in cell.prompts
+        name for cell in cells if cell.context == min(options.contexts) for name in cell.prompts
     ]
-    trace = _draft_trace(options, recorded, list(dict.fromkeys(near)), asked, command, tell)
+    trace = _draft_trace(options, recorded, list(dict.fromkeys(near)), base, command, tell)
     return cells, replace(recorded, draft=trace)
 
 
@@ -258,7 +258,7 @@ def _draft_trace(
     options: ServerOptions,
     recorded: KnownPrompts,
     names: Sequence[str],
-    asked: DecodingConfiguration,
+    base: DecodingConfiguration,
     command: Command,
     tell: Tell,
 ) -> AcceptanceTrace:
@@ -270,7 +270,7 @@ def _draft_trace(
         return read_acceptance(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     alone = replace(
-        plain(asked).chosen, deployment=replace(asked.deployment, model=str(options.draft))
+        plain(base).chosen, deployment=replace(base.deployment, model=str(options.draft))
     )
     with launched(
         command(ServerConfiguration(chosen=alone)),
@@ -294,28 +294,26 @@ def _setup(options: ServerOptions, plan: Plan) -> dict[str, Any]:
         "recorder": RECORDER,
         "threads": options.threads,
         "max_new_tokens": options.max_new_tokens,
-        "plan": {cell.name: [each.name for each in every] for cell, every in plan},
+        "plan": {cell.name: [served.name for served in every] for cell, every in plan},
     }
 
 
 def _predictor(
-    options: ServerOptions, asked: DecodingConfiguration, recorded: KnownPrompts
+    options: ServerOptions, base: DecodingConfiguration, recorded: KnownPrompts
 ) -> Predict:
     layers = 0 if options.draft is None else load_model(str(options.draft)).layers
 
     def predict(served: ServerConfiguration, group: Group, counted: Counted) -> PredictedGroup:
         drawn = recorded.steps(served, group, seed=options.seed, counted=counted)
         cut = layers if served.chosen.method == DRAFT else 0
-        return predicted_group(
-            _setting(served, asked), cut, drawn, draft_tokens=served.draft_tokens
-        )
+        return predicted_group(_setting(served, base), cut, drawn, draft_tokens=served.draft_tokens)
 
     return predict
 
 
 def _about(
     options: ServerOptions,
-    asked: DecodingConfiguration,
+    base: DecodingConfiguration,
     recorded: KnownPrompts,
     entries: Sequence[Mapping[str, Any]],
     plan: Plan,
@@ -324,7 +322,9 @@ def _about(
     runs = runs_of(entries)
     correlation = probe_correlation(undisturbed(runs))
     every = {
-        f"{each.chosen.max_batch} slots, {each.name}": each for _, some in plan for each in some
+        f"{served.chosen.max_batch} slots, {served.name}": served
+        for _, some in plan
+        for served in some
     }
     return {
         "engine": "llama.cpp",
@@ -344,12 +344,12 @@ def _about(
             " server's counts"
         ),
         "commands": {
-            name: shlex.join(["llama-server", *_shown(command(each))])
-            for name, each in every.items()
+            name: shlex.join(["llama-server", *_shown(command(served))])
+            for name, served in every.items()
         },
         "draft_layers": 0 if options.draft is None else load_model(str(options.draft)).layers,
         "weights": load_model(str(options.model)).dtype,
-        "prompts": prompt_times(build_setting(plain(asked).chosen), recorded),
+        "prompts": prompt_times(build_setting(plain(base).chosen), recorded),
     }
 
 
@@ -357,4 +357,6 @@ def _shown(arguments: Sequence[str]) -> list[str]:
     """A command line whose files are named without their folders: where they lay is nobody's
     business.
     """
-    return [Path(each).name if each.endswith(".gguf") else each for each in arguments]
+    return [
+        Path(argument).name if argument.endswith(".gguf") else argument for argument in arguments
+    ]

@@ -75,7 +75,7 @@ def ran(monkeypatch):
     """Names of the jobs that ran, each leaving one row; `bad` raises after leaving its row."""
     names = []
 
-    def fake(job, campaign, *, deadline, should_stop, part, command, known):
+    def fake(job, campaign, *, deadline, should_stop, part, command, measured):
         names.append(job.name)
         trace = KernelTrace(
             rows=(row(rows=len(names)),), provenance=KernelProvenance(command=command)
