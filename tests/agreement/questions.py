@@ -289,7 +289,7 @@ class Question:
             method=self.method,
             draft=self.draft or "",
             known_by="rate",
-            acceptance_ratio=self.acceptance,
+            acceptance=str(self.acceptance),
             batch=self.batch,
             context=self.context,
         )

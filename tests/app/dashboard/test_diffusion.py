@@ -68,7 +68,7 @@ def test_bolder_thresholds_commit_more_a_pass_and_agree_less(toy):
 
 def test_the_heat_map_marks_every_commit_once(toy):
     heat, block, commits = (
-        answer_diffusion(replace(PAGE, block=8, threshold=0.5, prompt=3), toy)
+        answer_diffusion(replace(PAGE, block=8, threshold=0.5, recorded_prompt=3), toy)
         .cards[0]
         .figure["data"]
     )

@@ -10,6 +10,7 @@ import pytest
 from app.dashboard.answers.validation import page as validation
 from app.dashboard.answers.validation.servers import replayed_loads
 from app.dashboard.measured import measured_results
+from app.dashboard.state import State
 from app.render.charts.load_figures import MOST_POINTS, distribution_figure
 from hardware_profiles.errors import InputError
 
@@ -80,7 +81,7 @@ def test_results_of_an_engine_alone_are_a_page(served, monkeypatch):
     root = served.parents[2]
     assert measured_results(root) == {"cpu.2026-11-22.llama.cpp": served}
     monkeypatch.setattr(validation, "measured_results", lambda: measured_results(root))
-    answer = validation.answer_validation.__wrapped__(0)
+    answer = validation.answer_validation(State())
     assert answer.headline.startswith("Under 2 loads") and len(answer.cards) == 2
     assert [title for title, _ in answer.tables] == ["A real server under load"]
     assert "cpu, 2026-11-22.llama.cpp" in answer.notes[-1]
