@@ -4,12 +4,19 @@ that is not cache.
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
+from costmodel.engines.record.engine import (
+    ANY,
+    Engine,
+    ExpertChoice,
+    Kernels,
+    SchedulerDefaults,
+)
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.passes.expert_kernels import BLACKWELL, HOPPER
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.scheduler import Scheduler
 from hardware_profiles.units import MIB
@@ -44,6 +51,11 @@ ENGINE = Engine(
     },
     kernels=Kernels(
         merges_experts=frozenset({"deepseek_v3", "deepseek_v32"}),
+        experts=(
+            ExpertChoice(kernel="marlin", devices=HOPPER, formats=("4/16",)),
+            ExpertChoice(kernel="triton", devices=HOPPER, formats=("8/8",)),
+            ExpertChoice(kernel="trtllm", devices=BLACKWELL, formats=("8/8", "4/4", "4/8", "4/16")),
+        ),
         prompt_attention="flash-attention-3",
         reductions=Reductions(
             backend="vllm",
