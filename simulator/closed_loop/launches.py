@@ -17,6 +17,7 @@ from hardware_profiles.profile import Device
 from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
 from simulator.closed_loop.hidden_drafts import drafted
 from simulator.closed_loop.published import habit
+from simulator.closed_loop.users import RANDOM_TOKEN_S, TEXT_TOKEN_S
 
 _DAY = len("2026-01-31")
 _MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
@@ -122,6 +123,7 @@ class Launch:
         prompts: the same as workers are set that compute prompts alone.
         cache: number format of keys and values that was asked for; None: what the engine chooses.
         length_spread: as in `Users`.
+        tokenise_s: the same.
         copied: every device kept attention of its own, whatever the row says.
     """
 
@@ -129,6 +131,7 @@ class Launch:
     prompts: Engine
     cache: str | None = None
     length_spread: float = 0.0
+    tokenise_s: float = TEXT_TOKEN_S
     copied: bool = False
 
     def spread(self, plan: ServingPlan) -> ServingPlan:
@@ -222,6 +225,7 @@ def _published(engine: Engine, row: Measured, *, model: str, device: Device) -> 
         prompts=engine,
         cache=settings.cache,
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
+        tokenise_s=RANDOM_TOKEN_S if publisher == "inferencex" else TEXT_TOKEN_S,
         copied=copied,
     )
 

@@ -22,7 +22,6 @@ from costmodel.passes.deployment import Deployment
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.closed_loop.serve import (
     INTAKE_S,
-    INTAKE_TOKEN_S,
     Served,
     scheduler_for,
     seen_by_users,
@@ -93,7 +92,7 @@ def serve_pools(
         prefill_scheduler=_limits(
             deployment, prompts or engine, replace(users, output_tokens=1), plan.prefill.plan
         ),
-        transfer_token_s=token_s + INTAKE_TOKEN_S,
+        transfer_token_s=token_s + users.tokenise_s,
         transfer_latency_s=latency_s + INTAKE_S,
         delivers="decode",
     )
@@ -112,7 +111,12 @@ def serve_pools(
         raise InfeasibleError(f"a request of {users.context_tokens} tokens does not fit {decode}")
     held = decode.count * scheduler.kv_blocks * scheduler.block_tokens
     return seen_by_users(
-        result, timer, cache_tokens=held, weights=_weights(part, users), separate_prompts=True
+        result,
+        timer,
+        users,
+        cache_tokens=held,
+        weights=_weights(part, users),
+        separate_prompts=True,
     ), timer
 
 

@@ -36,13 +36,9 @@ from simulator.results.metrics import SimulationResult
 from simulator.timing.cost_timer import CostModelTimer, TableSize
 from simulator.timing.engine_passes import EnginePasses
 
-# What a front end needs to receive and queue a prompt, ASSUMED, and to tokenise it, which engines
-# do in one thread (vLLM issue 25301; SGLang's tokenizer manager): 2.4 us a token, measured with
-# Hugging Face tokenizers 0.23 on English text and one core of an EPYC server, best CPU time of 20
-# prompts of 4096 tokens. Published figures run from 1.2 (tokenizers pull request 1967) to 10
-# (tt-inference-server issue 2173).
+# What a front end needs to receive and queue a prompt, ASSUMED. Engines tokenise in one thread (vLLM
+# issue 25301; SGLang's tokenizer manager), at the rate of `Users.tokenise_s`.
 INTAKE_S = 1e-3
-INTAKE_TOKEN_S = 2.4e-6
 _HOST = "host"
 # tables of this size serve nearly every closed loop, so that loops of one deployment share them
 _USUAL_SIZE = TableSize(rows=1 << 14, requests=512, context_tokens=1 << 14, query_tokens=1)
@@ -132,7 +128,7 @@ def scheduler_for(
         block_tokens=engine.memory.block_tokens,
         kv_blocks=int(tokens // engine.memory.block_tokens),
         intake_s=INTAKE_S,
-        intake_token_s=INTAKE_TOKEN_S,
+        intake_token_s=users.tokenise_s,
     )
 
 
@@ -173,12 +169,15 @@ def serve(
     )
     if not result.finished.all():
         raise _no_room(deployment, users)
-    return seen_by_users(result, timer, cache_tokens=options.kv_blocks * options.block_tokens)
+    return seen_by_users(
+        result, timer, users, cache_tokens=options.kv_blocks * options.block_tokens
+    )
 
 
 def seen_by_users(
     result: SimulationResult,
     timer: CostModelTimer,
+    users: Users,
     *,
     cache_tokens: int,
     weights: NDArray[np.float64] | None = None,
@@ -190,6 +189,7 @@ def seen_by_users(
         result: of the simulation.
         timer: of its iterations; with workers for prompts, of those that decode, to whose
             operations all are billed.
+        users: and their requests.
         cache_tokens: tokens that the cache holds where requests decode.
         weights: of requests by their order in the workload; None: all count alike.
         separate_prompts: prompts have workers of their own; what the front end needs for a request
@@ -207,7 +207,9 @@ def seen_by_users(
         in_flight=float(result.e2e_s.sum() / result.clock_s),
         cache_tokens=cache_tokens,
         seconds=_seconds(timer, result),
-        ttft_seconds=_ttft_seconds(result, weights, separate_prompts=separate_prompts),
+        ttft_seconds=_ttft_seconds(
+            result, weights, users.tokenise_s, separate_prompts=separate_prompts
+        ),
         result=result,
     )
 
@@ -270,10 +272,14 @@ def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float
 
 
 def _ttft_seconds(
-    result: SimulationResult, weights: NDArray[np.float64], *, separate_prompts: bool
+    result: SimulationResult,
+    weights: NDArray[np.float64],
+    tokenise_s: float,
+    *,
+    separate_prompts: bool,
 ) -> dict[str, float]:
     """Mean seconds to the first token by what passes meanwhile."""
-    intake_s, waited_s = INTAKE_S + INTAKE_TOKEN_S * result.input_tokens, result.queue_s
+    intake_s, waited_s = INTAKE_S + tokenise_s * result.input_tokens, result.queue_s
     if separate_prompts:
         intake_s = np.where(
             result.output_tokens > 1, intake_s, 0.0

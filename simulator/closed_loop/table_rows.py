@@ -242,6 +242,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
             prompt_tokens=row["isl"],
             output_tokens=row["osl"],
             length_spread=launch.length_spread,
+            tokenise_s=launch.tokenise_s,
         ),
     )
 
