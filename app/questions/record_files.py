@@ -28,11 +28,12 @@ def read_records(table: Path, *, more: Sequence[str] = ()) -> Records:
     Raises:
         InputError: not such a file, too large, or without a needed column.
     """
-    from simulator.closed_loop.columns import COUNTS, REQUIRED, TEXTS
+    from simulator.closed_loop.columns import COUNTS, RAW, REQUIRED, TEXTS, usual_columns
 
-    columns, rows = read_table(table, (*COUNTS, *TEXTS, *more))
+    columns, rows = read_table(table, (*COUNTS, *TEXTS, *RAW, *more))
+    rows = [usual_columns(row) for row in rows]
     for name in REQUIRED:
-        if name not in columns:
+        if name not in columns and not any(name in row for row in rows):
             raise InputError(
                 f"lacks the column; needed are {', '.join(REQUIRED)}", file=table, key=name
             )

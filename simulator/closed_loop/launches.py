@@ -124,6 +124,7 @@ class Launch:
         cache: number format of keys and values that was asked for; None: what the engine chooses.
         length_spread: as in `Users`.
         tokenise_s: the same.
+        cold: the same.
         copied: every device kept attention of its own, whatever the row says.
     """
 
@@ -132,6 +133,7 @@ class Launch:
     cache: str | None = None
     length_spread: float = 0.0
     tokenise_s: float = TEXT_TOKEN_S
+    cold: bool = False
     copied: bool = False
 
     def spread(self, plan: ServingPlan) -> ServingPlan:
@@ -226,6 +228,7 @@ def _published(engine: Engine, row: Measured, *, model: str, device: Device) -> 
         cache=settings.cache,
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
         tokenise_s=RANDOM_TOKEN_S if publisher == "inferencex" else TEXT_TOKEN_S,
+        cold=publisher == "inferencex",  # its load generator sends all users at once, unwarmed
         copied=copied,
     )
 

@@ -109,12 +109,14 @@ def serve_pools(
     )
     if not result.finished.all():
         raise InfeasibleError(f"a request of {users.context_tokens} tokens does not fit {decode}")
+    cold_s = engine.host.cold_s(deployment.device.name, users.users) if users.cold else 0.0
     held = decode.count * scheduler.kv_blocks * scheduler.block_tokens
     return seen_by_users(
         result,
         timer,
         users,
         cache_tokens=held,
+        cold_s=cold_s,
         weights=_weights(part, users),
         separate_prompts=True,
     ), timer

@@ -43,6 +43,8 @@ class Users:
             spread of the tokens above and all of them. Equal requests that start together stay
             together; these drift apart.
         tokenise_s: seconds that the engine's front end takes to tokenise a prompt token.
+        cold: the first burst meets kernels that no batch has run yet; load generators that warm up
+            do not.
 
     Raises:
         InputError: a number out of its range, or more than can be simulated.
@@ -54,6 +56,7 @@ class Users:
     requests_per_user: int = REQUESTS_PER_USER
     length_spread: float = 0.0
     tokenise_s: float = TEXT_TOKEN_S
+    cold: bool = False
 
     def __post_init__(self) -> None:
         for key in ("users", "prompt_tokens", "output_tokens", "requests_per_user"):
