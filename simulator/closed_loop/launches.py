@@ -17,7 +17,7 @@ from hardware_profiles.profile import Device
 from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
 from simulator.closed_loop.hidden_drafts import drafted
 from simulator.closed_loop.published import habit
-from simulator.closed_loop.users import RANDOM_TOKEN_S, TEXT_TOKEN_S
+from simulator.closed_loop.users import TEXT_TOKEN_S, random_token_s
 
 _DAY = len("2026-01-31")
 _MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
@@ -227,7 +227,7 @@ def _published(engine: Engine, row: Measured, *, model: str, device: Device) -> 
         prompts=engine,
         cache=settings.cache,
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
-        tokenise_s=RANDOM_TOKEN_S if publisher == "inferencex" else TEXT_TOKEN_S,
+        tokenise_s=random_token_s(model) if publisher == "inferencex" else TEXT_TOKEN_S,
         cold=publisher == "inferencex",  # its load generator sends all users at once, unwarmed
         copied=copied,
     )
