@@ -12,7 +12,7 @@ from typing import Any
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.outside_file import open_regular
-from simulator.closed_loop.columns import COUNTS, REQUIRED, TEXTS
+from simulator.closed_loop.columns import COUNTS, RAW, REQUIRED, TEXTS, usual_columns
 from traces.importers.files import json_lines, read_text
 from traces.storage.parquet_files import opened_parquet
 
@@ -32,9 +32,10 @@ def read_records(table: Path, *, more: Sequence[str] = ()) -> Records:
     Raises:
         InputError: not such a file, too large, or without a needed column.
     """
-    columns, rows = read_table(table, (*COUNTS, *TEXTS, *more))
+    columns, rows = read_table(table, (*COUNTS, *TEXTS, *RAW, *more))
+    rows = [usual_columns(row) for row in rows]
     for name in REQUIRED:
-        if name not in columns:
+        if name not in columns and not any(name in row for row in rows):
             raise InputError(
                 f"lacks the column; needed are {', '.join(REQUIRED)}", file=table, key=name
             )

@@ -25,8 +25,9 @@ class ScoreQuestion(OutputOptions, Question):
             (
                 "Measured runs (Parquet, CSV or JSON Lines): backend, model_path, system, isl, osl,"
                 " concurrency and "
-                "ttft_ms or tpot_ms (also measured_..., silicon_...); further columns as in"
-                " `predict --table`."
+                "ttft_ms, ttft_median_ms or tpot_ms (also measured_..., silicon_...); a median"
+                " counts before a mean. Further columns as in `predict --table`; records of"
+                " InferenceX are read as they are."
             ),
             Group.WORKLOAD,
             argument=True,

@@ -4,12 +4,19 @@ that is not cache.
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
-from costmodel.engines.record.host import Host
+from costmodel.engines.record.engine import (
+    ANY,
+    Engine,
+    ExpertChoice,
+    Kernels,
+    SchedulerDefaults,
+)
+from costmodel.engines.record.host import ColdBurst, Host
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.passes.expert_kernels import BLACKWELL, HOPPER
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.scheduler import Scheduler
 from hardware_profiles.units import MIB
@@ -26,6 +33,9 @@ _drafting = partial(
     stop="cannot stop a draft on low confidence",
     synthetic=_READ,
 )
+# InferenceX sends the first wave at once and warms no batch size up; ten waves, so that the wave
+# takes ten times what mean and median of the time to first token differ by beyond a simulation
+_COLD = "ten times mean less median of the time to first token of InferenceX's runs, above ours: "
 
 ENGINE = Engine(
     name="sglang",
@@ -44,6 +54,11 @@ ENGINE = Engine(
     },
     kernels=Kernels(
         merges_experts=frozenset({"deepseek_v3", "deepseek_v32"}),
+        experts=(
+            ExpertChoice(kernel="marlin", devices=HOPPER, formats=("4/16",)),
+            ExpertChoice(kernel="triton", devices=HOPPER, formats=("8/8",)),
+            ExpertChoice(kernel="trtllm", devices=BLACKWELL, formats=("8/8", "4/4", "4/8", "4/16")),
+        ),
         prompt_attention="flash-attention-3",
         reductions=Reductions(
             backend="vllm",
@@ -62,8 +77,35 @@ ENGINE = Engine(
         ),
     ),
     host=Host(
+        layer_ratio=1.66,
         idle_s=0.3e-3,
-        source="ASSUMED as the overhead above: sampling and the launch of the next graph",
+        cold=(
+            ColdBurst(
+                devices=("h100", "h200", "h20", "h800", "gh200"),
+                doubling_s=0.48,
+                source=_COLD + "DeepSeek-R1 on 8 H200, 4 to 64 users, .5 to 2.4 s",
+            ),
+            ColdBurst(
+                devices=("mi300x", "mi325x"),
+                first_s=2.5,
+                doubling_s=0.4,
+                source=_COLD + "DeepSeek-R1 on 8 MI300X and MI325X, 4 to 64 users, 2.5 to 6 s",
+            ),
+            ColdBurst(
+                devices=("mi355x",),
+                first_s=0.9,
+                source=_COLD + "DeepSeek-R1 on 8 MI355X, whatever the users",
+            ),
+            ColdBurst(
+                devices=("b200", "b300", "gb200", "gb300"),
+                first_s=1.5,
+                source=_COLD + "Qwen3.5-397B and GLM-5 on B200 and B300, 1 to 2 s at any load",
+            ),
+        ),
+        source=(
+            "a prompt of one token of DeepSeek-V3 takes 82.6 ms without graphs, 23.1 with (its pull"
+            " request 12160); ASSUMED for the gap: sampling and the launch of the next graph"
+        ),
     ),
     memory=Memory(
         reserved_bytes=13_440 * MIB,

@@ -4,12 +4,19 @@ preemption.
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
+from costmodel.engines.record.engine import (
+    ANY,
+    Engine,
+    ExpertChoice,
+    Kernels,
+    SchedulerDefaults,
+)
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.passes.expert_kernels import BLACKWELL, HOPPER
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.scheduler import Scheduler
 
@@ -43,6 +50,13 @@ ENGINE = Engine(
         fused_width=4096,
         one_shot_rows=128,
         quantised_inputs=frozenset({"output", "down"}),
+        experts=(
+            ExpertChoice(kernel="cutlass", devices=HOPPER, formats=("8/8",)),
+            ExpertChoice(kernel="trtllm", devices=HOPPER, formats=("4/16",)),
+            ExpertChoice(kernel="deepgemm", devices=BLACKWELL, formats=("8/8",)),
+            ExpertChoice(kernel="trtllm-low-latency", devices=BLACKWELL, formats=("4/4",)),
+            ExpertChoice(kernel="trtllm", devices=BLACKWELL, formats=("4/8", "4/16")),
+        ),
         products="trtllm",
         reductions=Reductions(
             backend="trtllm",

@@ -5,12 +5,19 @@ up to 512 rows.
 from dataclasses import replace
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, SchedulerDefaults
+from costmodel.engines.record.engine import (
+    ANY,
+    Engine,
+    ExpertChoice,
+    Kernels,
+    SchedulerDefaults,
+)
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import DRIVER_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.passes.expert_kernels import BLACKWELL, HOPPER
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.scheduler import Scheduler
 from hardware_profiles.units import GIB
@@ -96,6 +103,12 @@ ENGINE = Engine(
         graph_rows=512,
         quantised_inputs=frozenset({"mixer", "feed_forward", "down"}),
         prompt_attention="flash-attention-3",
+        experts=(
+            ExpertChoice(kernel="marlin", devices=HOPPER, formats=("4/16",)),
+            ExpertChoice(kernel="triton", devices=HOPPER, formats=("8/8",)),
+            ExpertChoice(kernel="triton", devices=BLACKWELL, formats=("8/8",), until=(0, 24)),
+            ExpertChoice(kernel="trtllm", devices=BLACKWELL, formats=("8/8", "4/4", "4/8", "4/16")),
+        ),
         cut_bytes=710.0,
         cuts_until=(0, 17),
         quantised_cache=(((0, 12), 1.0), ((0, 20), 1 / 1.39)),

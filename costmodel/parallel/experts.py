@@ -125,6 +125,7 @@ def busiest_work(
     group_tokens: Number,
     independent_tokens: Number,
     hidden: int,
+    tile_rows: tuple[float, float] | None = None,
 ) -> tuple[Work, Array]:
     """FLOPs and bytes of the busiest expert device, and the experts it reads.
 
@@ -136,7 +137,10 @@ def busiest_work(
         group_tokens: tokens of the whole expert group.
         independent_tokens: as many as these choose their experts independently of each other.
         hidden: width of a token's vector.
+        tile_rows: rows of tiles up to as many tokens as experts, and above; None: the profile's.
     """
+    c = device.constants
+    few_rows, many_rows = tile_rows or (c.moe_few_rows, c.moe_many_rows)
     share, own = plan.imbalance / plan.expert, precision.of("experts")
     held = feed_forward.experts / plan.expert
     mean = (
@@ -156,7 +160,7 @@ def busiest_work(
         weight_bytes=own.read_weight_bytes,
         activation_bytes=own.activation_bytes,
         experts=max(1, round(held)),
-        few_rows=device.constants.moe_few_rows,
-        many_rows=device.constants.moe_many_rows,
+        few_rows=few_rows,
+        many_rows=many_rows,
     )
     return work, np.asarray(visited)

@@ -282,17 +282,34 @@ class _Spread:
             d.device, plan, feed_forward, precision, tokens=requests * n, hidden=hidden
         )
         independent = ops.independent_tokens(requests * plan.expert, n, d.expert_correlation)
-        work, visited = busiest_work(
-            d.device,
-            plan,
-            feed_forward,
-            precision,
-            group_tokens=requests * n * plan.expert,
-            independent_tokens=independent,
-            hidden=hidden,
-        )
+        tokens = requests * n * plan.expert
+
+        def busiest(few_rows: float, many_rows: float) -> tuple[Work, Array]:
+            return busiest_work(
+                d.device,
+                plan,
+                feed_forward,
+                precision,
+                group_tokens=tokens,
+                independent_tokens=independent,
+                hidden=hidden,
+                tile_rows=(few_rows, many_rows),
+            )
+
+        c = d.device.constants
+        work, visited = busiest(c.moe_few_rows, c.moe_many_rows)
         if d.fidelity == "calibrated":
-            timing = kernels.experts(d.device, work, visited, computed)
+            here = tokens * (plan.imbalance / plan.expert)
+            widths = feed_forward.expert_input(hidden) + feed_forward.width
+            timing = kernels.engine_experts(
+                d.device,
+                lambda few_rows, many_rows: busiest(few_rows, many_rows)[0],
+                visited,
+                computed,
+                kernel=d.expert_kernel,
+                tokens=here,
+                row_bytes=here * feed_forward.experts_per_token * widths * precision.residual_bytes,
+            )
         else:
             timing = kernels.roofline(d.device, work, computed)
         yield Operation("moe", timing, work)

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.passes.expert_kernels import ExpertKernel
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.passes.ops import Array
 from costmodel.passes.precision import Precision
@@ -51,6 +52,7 @@ class Deployment:
         one_shot_rows: rows up to which the all-reduce exchanges whole messages at once, whatever
             would be faster.
         merges_experts: shared experts run in the kernels of the routed ones.
+        expert_kernel: of routed experts over many tokens; None: the profile's constants hold.
         quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of
             their own does it: `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles
             of products.
@@ -90,6 +92,7 @@ class Deployment:
     reductions: Reductions = field(default_factory=Reductions)
     one_shot_rows: int = 0
     merges_experts: bool = False
+    expert_kernel: ExpertKernel | None = None
     quantised_inputs: frozenset[str] = frozenset()
     expert_correlation: float = 0.0
     rollback: Rollback = "copies"

@@ -151,6 +151,35 @@ def latent_attention(
     return Work(flops, moved)
 
 
+def expanded_latent_attention(
+    requests: Number,
+    query_tokens: Number,
+    context: Number,
+    *,
+    heads: Number,
+    latent: int,
+    rope: int,
+    nope: int,
+    value: int,
+    activation_bytes: float,
+) -> Work:
+    """Latent attention of a prompt, whose keys and values are made from the latent vectors first.
+
+    Every head has keys of nope + rope and values of its own width, as in ordinary attention:
+    2·T·h·ctx·(nope + rope + value) FLOPs, for DeepSeek-V3 320 a pair and head where the absorbed
+    form takes 1,088. Latent vectors that were cached before are expanded anew; those of the new
+    tokens by the layer's own products, which are counted there.
+
+    Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2.
+    """
+    b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
+    pairs = b * n * heads * attention_context(n, c, None)
+    expanded = b * c * heads * latent * (nope + value)
+    flops = 2.0 * (pairs * (nope + rope + value) + expanded)
+    widths = n * (2.0 * nope + 2.0 * rope + 2.0 * value) + c * (nope + rope + value)
+    return Work(flops, b * heads * widths * activation_bytes)
+
+
 def distinct_experts(tokens: Number, experts: int, experts_per_token: int) -> Array:
     """Experts that at least one of `tokens` independently routed tokens visits: E(1 - (1 - k/E)^T).
 

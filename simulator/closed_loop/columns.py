@@ -40,22 +40,71 @@ TEXTS = (
     "image",
     "measured",
     "kv_cache_dtype",
+    "speculation",
 )
+# InferenceX's own records -> ours; where a record has ours, that counts
+_RAW = {
+    "backend": "engine",
+    "model_path": "model",
+    "system": "hardware",
+    "measured": "date",
+    "tp_size": "tp",
+    "moe_ep_size": "ep",
+    "prefill_num_workers": "prefill_workers",
+    "decode_num_workers": "decode_workers",
+}
+# of theirs that need more than another name
+_RAW_WIDTHS = (
+    "disagg",
+    "dp_attention",
+    *(f"{side}_{name}" for side in SIDES for name in ("gpus_per_worker", "dp_attention")),
+)
+RAW = (*_RAW.values(), *_RAW_WIDTHS)
 MOST_COUNT = 1 << 20
 _TEXT_LIMIT = 300
+
+
+def usual_columns(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of InferenceX's by our columns; any other one as it is.
+
+    Its workers state their devices (`gpus_per_worker`) and whether attention is copied on them. The
+    widths beside, tp and ep, were wrong for a time and are not read.
+
+    >>> row = usual_columns({"engine": "vllm", "hardware": "h100", "tp": 8, "dp_attention": True})
+    >>> row["backend"], row["system"], row["tp_size"], row["attention_dp_size"]
+    ('vllm', 'h100', 1, 8)
+    """
+    if _absent(record.get("hardware")) or not _absent(record.get("system")):
+        return dict(record)
+    row = {**record, **{ours: record.get(theirs) for ours, theirs in _RAW.items()}}
+    row["mode"] = "disagg" if record.get("disagg") else "agg"
+    widths = {
+        "": record.get("tp"),
+        **{f"{side}_": record.get(f"{side}_gpus_per_worker") for side in SIDES},
+    }
+    for side, devices in widths.items():
+        if _absent(devices):
+            continue
+        copied = bool(record.get(f"{side}dp_attention"))
+        row[f"{side}tp_size"] = 1 if copied else devices
+        row[f"{side}attention_dp_size"] = devices if copied else 1
+        row[f"{side}moe_tp_size"] = 1
+        row[f"{side}moe_ep_size"] = devices if copied or record.get("ep") == devices else 1
+    return row
 
 
 def read_columns(record: Mapping[str, Any], *, file: str, row: int) -> dict[str, Any]:
     """Known columns of a row as text, whole numbers or None.
 
     Args:
-        record: values by column.
+        record: values by our columns or InferenceX's.
         file: where the row comes from, for messages.
         row: its number, which is its id where it has none.
 
     Raises:
         InputError: a value that no table can mean; names file, column and row.
     """
+    record = usual_columns(record)
     values: dict[str, Any] = {name: _text(record.get(name), name, file, row) for name in TEXTS}
     values |= {name: _count(record.get(name), name, file, row) for name in COUNTS}
     values["id"] = values["id"] or str(row)

@@ -17,6 +17,7 @@ from hardware_profiles.profile import Device
 from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
 from simulator.closed_loop.hidden_drafts import drafted
 from simulator.closed_loop.published import habit
+from simulator.closed_loop.users import TEXT_TOKEN_S, random_token_s
 
 _DAY = len("2026-01-31")
 _MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
@@ -122,6 +123,8 @@ class Launch:
         prompts: the same as workers are set that compute prompts alone.
         cache: number format of keys and values that was asked for; None: what the engine chooses.
         length_spread: as in `Users`.
+        tokenise_s: the same.
+        cold: the same.
         copied: every device kept attention of its own, whatever the row says.
     """
 
@@ -129,6 +132,8 @@ class Launch:
     prompts: Engine
     cache: str | None = None
     length_spread: float = 0.0
+    tokenise_s: float = TEXT_TOKEN_S
+    cold: bool = False
     copied: bool = False
 
     def spread(self, plan: ServingPlan) -> ServingPlan:
@@ -222,6 +227,8 @@ def _published(engine: Engine, row: Measured, *, model: str, device: Device) -> 
         prompts=engine,
         cache=settings.cache,
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
+        tokenise_s=random_token_s(model) if publisher == "inferencex" else TEXT_TOKEN_S,
+        cold=publisher == "inferencex",  # its load generator sends all users at once, unwarmed
         copied=copied,
     )
 

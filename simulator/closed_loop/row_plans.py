@@ -8,6 +8,7 @@ Leaves out launches (`simulator.closed_loop.launches`) and speculation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -107,8 +108,15 @@ def users_of_row(row: Mapping[str, Any], plan: ServingPlan) -> int | None:
     Args:
         row: by column.
         plan: of the row. The batch of a side is that of one copy of attention.
+
+    Where servers do not serve prompts apart and a concurrency is more batches than one server
+    states devices, it counts several servers, and the load of one is its batch.
     """
     users: int | None = row["concurrency"]
+    batch = row["batch_size"]
+    if users and batch and plan.prefill is None and users % batch == 0:
+        devices = math.prod(row[name] or 1 for name in WIDTHS[:3])
+        return int(batch) if users // batch > devices else users
     if users or plan.prefill is None or not row["decode_batch_size"]:
         return users or None
     return int(row["decode_batch_size"]) * plan.decode.count * plan.decode.plan.data

@@ -36,13 +36,9 @@ from simulator.results.metrics import SimulationResult
 from simulator.timing.cost_timer import CostModelTimer, TableSize
 from simulator.timing.engine_passes import EnginePasses
 
-# What a front end needs to receive and queue a prompt, ASSUMED, and to tokenise it, which engines
-# do in one thread (vLLM issue 25301; SGLang's tokenizer manager): 2.4 us a token, measured with
-# Hugging Face tokenizers 0.23 on English text and one core of an EPYC server, best CPU time of 20
-# prompts of 4096 tokens. Published figures run from 1.2 (tokenizers pull request 1967) to 10
-# (tt-inference-server issue 2173).
+# What a front end needs to receive and queue a prompt, ASSUMED. Engines tokenise in one thread (vLLM
+# issue 25301; SGLang's tokenizer manager), at the rate of `Users.tokenise_s`.
 INTAKE_S = 1e-3
-INTAKE_TOKEN_S = 2.4e-6
 _HOST = "host"
 # tables of this size serve nearly every closed loop, so that loops of one deployment share them
 _USUAL_SIZE = TableSize(rows=1 << 14, requests=512, context_tokens=1 << 14, query_tokens=1)
@@ -55,17 +51,19 @@ class Served:
 
     Args:
         ttft_s: time to first token.
+        ttft_median_s: median of it over all requests: what they wait once the first burst is over.
         tpot_s: time per output token after the first; of one token alone, nan.
         in_flight: mean requests that are sent and not answered.
         cache_tokens: tokens that the cache holds.
         seconds: of the run by operation, the engine's overhead and exposed host time included.
         ttft_seconds: mean seconds to the first token: `intake` of a prompt, its `queue` for an
-            iteration, and `prefill` with everything after it; none is negative, and together they
-            are `ttft_s`.
+            iteration, `cold` kernels of the first burst, and `prefill` with everything after it;
+            none is negative, and together they are `ttft_s`.
         result: everything else that the simulation tells.
     """
 
     ttft_s: float
+    ttft_median_s: float
     tpot_s: float
     in_flight: float
     cache_tokens: int
@@ -132,7 +130,7 @@ def scheduler_for(
         block_tokens=engine.memory.block_tokens,
         kv_blocks=int(tokens // engine.memory.block_tokens),
         intake_s=INTAKE_S,
-        intake_token_s=INTAKE_TOKEN_S,
+        intake_token_s=users.tokenise_s,
     )
 
 
@@ -173,14 +171,22 @@ def serve(
     )
     if not result.finished.all():
         raise _no_room(deployment, users)
-    return seen_by_users(result, timer, cache_tokens=options.kv_blocks * options.block_tokens)
+    return seen_by_users(
+        result,
+        timer,
+        users,
+        cache_tokens=options.kv_blocks * options.block_tokens,
+        cold_s=engine.host.cold_s(deployment.device.name, users.users) if users.cold else 0.0,
+    )
 
 
 def seen_by_users(
     result: SimulationResult,
     timer: CostModelTimer,
+    users: Users,
     *,
     cache_tokens: int,
+    cold_s: float = 0.0,
     weights: NDArray[np.float64] | None = None,
     separate_prompts: bool = False,
 ) -> Served:
@@ -190,15 +196,20 @@ def seen_by_users(
         result: of the simulation.
         timer: of its iterations; with workers for prompts, of those that decode, to whose
             operations all are billed.
+        users: and their requests.
         cache_tokens: tokens that the cache holds where requests decode.
+        cold_s: seconds that each request of the first burst waits beside what was simulated.
         weights: of requests by their order in the workload; None: all count alike.
         separate_prompts: prompts have workers of their own; what the front end needs for a request
             then passes while its cache travels, not before its prompt queues.
     """
     weights = np.ones(result.request.size) if weights is None else weights[result.request]
     longer = result.output_tokens > 1
+    cold = np.where(result.request < users.users, cold_s, 0.0)
+    ttft_s = result.ttft_s + cold
     return Served(
-        ttft_s=float(np.average(result.ttft_s, weights=weights)),
+        ttft_s=float(np.average(ttft_s, weights=weights)),
+        ttft_median_s=_weighted_median(ttft_s, weights),
         tpot_s=(
             float(np.average(result.tpot_s[longer], weights=weights[longer]))
             if longer.any()
@@ -207,7 +218,9 @@ def seen_by_users(
         in_flight=float(result.e2e_s.sum() / result.clock_s),
         cache_tokens=cache_tokens,
         seconds=_seconds(timer, result),
-        ttft_seconds=_ttft_seconds(result, weights, separate_prompts=separate_prompts),
+        ttft_seconds=_ttft_seconds(
+            result, weights, users.tokenise_s, cold, separate_prompts=separate_prompts
+        ),
         result=result,
     )
 
@@ -270,22 +283,33 @@ def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float
 
 
 def _ttft_seconds(
-    result: SimulationResult, weights: NDArray[np.float64], *, separate_prompts: bool
+    result: SimulationResult,
+    weights: NDArray[np.float64],
+    tokenise_s: float,
+    cold_s: NDArray[np.float64],
+    *,
+    separate_prompts: bool,
 ) -> dict[str, float]:
     """Mean seconds to the first token by what passes meanwhile."""
-    intake_s, waited_s = INTAKE_S + INTAKE_TOKEN_S * result.input_tokens, result.queue_s
+    intake_s, waited_s = INTAKE_S + tokenise_s * result.input_tokens, result.queue_s
     if separate_prompts:
         intake_s = np.where(
             result.output_tokens > 1, intake_s, 0.0
         )  # the only token of an answer travels nowhere
     else:
         waited_s = waited_s - intake_s
-    intake, queue = (
+    intake, queue, cold = (
         float(np.average(wait_s, weights=weights))
-        for wait_s in (intake_s, np.maximum(waited_s, 0.0))
+        for wait_s in (intake_s, np.maximum(waited_s, 0.0), cold_s)
     )
     prefill = float(np.average(result.ttft_s, weights=weights)) - intake - queue
-    return {"intake": intake, "queue": queue, "prefill": prefill}
+    return {"intake": intake, "queue": queue, "cold": cold, "prefill": prefill}
+
+
+def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    order = np.argsort(values)
+    share = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(share, 0.5 * share[-1])])
 
 
 def _no_room(deployment: Deployment, users: Users) -> InfeasibleError:

@@ -78,18 +78,19 @@ class RowAnswer:
     Args:
         id: of the row.
         ttft_ms: mean time to first token, milliseconds.
+        ttft_median_ms: median of it.
         tpot_ms: mean time per output token after the first, milliseconds; None for outputs of one
             token.
-        ttft_ms_interval: 80 % interval.
+        ttft_ms_interval: 80 % interval of the mean; the median's is as wide.
         tpot_ms_interval: 80 % interval.
         reason: why there is no answer.
         seconds: of the run by operation; empty where there is no answer.
-        ttft_seconds: of the mean time to first token: `intake`, `queue` and `prefill`; empty where
-            unknown.
+        ttft_seconds: of the mean time to first token, as in `Served`; empty where unknown.
     """
 
     id: str
     ttft_ms: float | None = None
+    ttft_median_ms: float | None = None
     tpot_ms: float | None = None
     ttft_ms_interval: tuple[float, float] | None = None
     tpot_ms_interval: tuple[float, float] | None = None
@@ -172,6 +173,7 @@ def _answer(q: _Question, timers: Timers, seed: int) -> RowAnswer:
     return RowAnswer(
         id="",
         ttft_ms=seen.ttft_s / MILLI,
+        ttft_median_ms=seen.ttft_median_s / MILLI,
         tpot_ms=None if single else seen.tpot_s / MILLI,
         ttft_ms_interval=(ttft[0] / MILLI, ttft[1] / MILLI),
         tpot_ms_interval=None if single else (tpot[0] / MILLI, tpot[1] / MILLI),
@@ -195,6 +197,12 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     missing = [name for name in REQUIRED if row[name] is None]
     if missing:
         raise InputError("the row does not say", key=missing[0])
+    if (row["speculation"] or "none").casefold() != "none":
+        raise InputError(
+            "the row does not say how many drafts were accepted",
+            key="speculation",
+            value=row["speculation"],
+        )
     device = _device(row["system"])
     architecture = named_model(
         row["model_path"].rstrip("/")
@@ -242,6 +250,8 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
             prompt_tokens=row["isl"],
             output_tokens=row["osl"],
             length_spread=launch.length_spread,
+            tokenise_s=launch.tokenise_s,
+            cold=launch.cold,
         ),
     )
 

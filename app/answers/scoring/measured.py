@@ -21,8 +21,17 @@ from simulator.closed_loop.table_rows import RowAnswer
 Record = Mapping[str, Any]
 Interval = tuple[float, float]
 QUANTITIES = ("tpot", "ttft")
-COLUMNS = {q: (f"silicon_{q}_ms", f"measured_{q}_ms", f"{q}_ms") for q in QUANTITIES}
-"""Columns that hold a measured time, in milliseconds; the first that a row fills counts."""
+_MEDIANS = tuple(f"{by}ttft_median_ms" for by in ("silicon_", "measured_", ""))
+COLUMNS = {
+    q: (
+        *(_MEDIANS if q == "ttft" else ()),
+        *(f"silicon_{q}_ms", f"measured_{q}_ms", f"{q}_ms", f"{q}_mean_ms"),
+    )
+    for q in QUANTITIES
+}
+"""Columns that hold a measured time, in milliseconds; the first that a row fills counts. Of the
+time to first token that is the median where there is one, since a mean tells of the first burst as
+much as of what users wait afterwards."""
 MARKS = ("measurement", "implausible")
 _BANDS = (4, 16, 64, 256)
 
@@ -140,8 +149,8 @@ def measured_times(record: Record) -> dict[str, float | None]:
     if str(record.get("implausible") or "").casefold() in ("true", "1"):
         raise InputError("the table calls the measurement so", key="implausible")
     times: dict[str, float | None] = {}
-    for quantity, columns in COLUMNS.items():
-        column = next((name for name in columns if _filled(record.get(name))), None)
+    for quantity in COLUMNS:
+        column = _column(record, quantity)
         try:
             value = None if column is None else float(record[column])
         except (TypeError, ValueError, OverflowError):
@@ -154,6 +163,11 @@ def measured_times(record: Record) -> dict[str, float | None]:
             "the row holds no measurement", key=" or ".join(c[0] for c in COLUMNS.values())
         )
     return times
+
+
+def _column(record: Record, quantity: str) -> str | None:
+    """The column whose measured time of a quantity counts; None: the row has none."""
+    return next((name for name in COLUMNS[quantity] if _filled(record.get(name))), None)
 
 
 def _filled(value: Any) -> bool:
@@ -182,8 +196,10 @@ def _measurement(
 ) -> PublishedMeasurement:
     answered = [a for a in answers if a.reason is None]
     first = next((i for i, a in enumerate(answers) if a.reason is None), 0)
+    of_median = _column(records[0], "ttft") in _MEDIANS
+    compared = [with_median(a) for a in answered] if of_median else answered
     pairs = {
-        q: None if value is None else _compared(value, q, answered) for q, value in times.items()
+        q: None if value is None else _compared(value, q, compared) for q, value in times.items()
     }
     shares: dict[str, dict[str, float]] = {}
     for quantity, seconds in (
@@ -202,6 +218,16 @@ def _measurement(
         reason=None if answered else answers[first].reason,
         shares=shares,
     )
+
+
+def with_median(answer: RowAnswer) -> RowAnswer:
+    """The answer with the median time to first token in the place of the mean, whose interval it
+    shares as a ratio.
+    """
+    if not answer.ttft_ms or answer.ttft_median_ms is None or answer.ttft_ms_interval is None:
+        return answer
+    low, high = (answer.ttft_median_ms / answer.ttft_ms * end for end in answer.ttft_ms_interval)
+    return replace(answer, ttft_ms=answer.ttft_median_ms, ttft_ms_interval=(low, high))
 
 
 def _compared(measured_ms: float, quantity: str, answered: Sequence[RowAnswer]) -> ComparedTime:

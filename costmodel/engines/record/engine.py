@@ -19,6 +19,12 @@ from costmodel.engines.record.options import Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.eight_bit import Products
+from costmodel.passes.expert_kernels import (
+    ExpertKernel,
+    ExpertKernelName,
+    expert_format,
+    expert_kernel,
+)
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.passes.memory import activation_bytes
 from costmodel.passes.ops import Array, Number
@@ -46,6 +52,23 @@ def _release(version: str | None) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ExpertChoice:
+    """Which kernel computes routed experts.
+
+    Args:
+        kernel: its name.
+        devices: beginnings of the names of devices on which it runs.
+        formats: bits of weights and arithmetic, such as `4/16`.
+        until: first release, as (major, minor), that runs another one; None: the newest one does.
+    """
+
+    kernel: ExpertKernelName
+    devices: tuple[str, ...]
+    formats: tuple[str, ...]
+    until: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Kernels:
     """What an engine runs on a device.
 
@@ -70,6 +93,8 @@ class Kernels:
             of their own.
         products: whose 8-bit products it runs.
         prompt_attention: whose attention over prompts it runs.
+        experts: whose kernels compute routed experts; the first choice that holds counts, and
+            without one the device's profile.
         reductions: whose all-reduce kernels it runs, and up to how many devices.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
         release: that runs, as (major, minor).
@@ -94,6 +119,7 @@ class Kernels:
     quantised_inputs: frozenset[str] = frozenset()
     products: Products = "cutlass"
     prompt_attention: PromptAttention = "profile"
+    experts: tuple[ExpertChoice, ...] = ()
     reductions: Reductions = field(default_factory=Reductions)
     fp8_cache: bool = False
     release: tuple[float, float] = (float("inf"), 0.0)
@@ -109,6 +135,16 @@ class Kernels:
         return replace(
             self, release=release, cut_bytes=self.cut_bytes if release < self.cuts_until else 0.0
         )
+
+    def expert_kernel(self, device: Device, precision: Precision) -> ExpertKernel | None:
+        """The kernel of routed experts on a device; None: the profile's constants hold."""
+        own = precision.of("experts")
+        form = expert_format(own)
+        for choice in self.experts:
+            here = device.name.startswith(choice.devices) and form in choice.formats
+            if here and (choice.until is None or self.release < choice.until):
+                return expert_kernel(device, choice.kernel, form)
+        return None
 
     def quantised_cache_ratio(self, device: Device) -> float:
         """Least time of decode attention over an 8-bit cache over that of a 16-bit one; 0: nothing
@@ -266,6 +302,7 @@ class Engine:
         )
         return replace(
             with_prompt_attention(deployment, k.prompt_attention),
+            expert_kernel=k.expert_kernel(deployment.device, deployment.precision),
             head_norm_kernels=k.head_norm_kernels,
             norms_in_reductions=fused,
             reductions=k.reductions,

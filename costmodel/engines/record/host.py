@@ -6,6 +6,7 @@ runs the one before, `Overhead` is hidden and the device still idles for a momen
 how long the device waits (`simulator.loop.tables`).
 """
 
+import math
 from dataclasses import dataclass
 
 from costmodel.architectures.architecture import Architecture
@@ -23,6 +24,32 @@ _LATENT_OPERATIONS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ColdBurst:
+    """What the first requests wait longer, in the mean, that reach a server at once whose kernels no
+    batch has run yet.
+
+    Args:
+        devices: beginnings of the names of devices; empty for all.
+        first_s: seconds for up to two users.
+        doubling_s: more of them for every doubling of the users beyond two.
+        source: where the numbers come from.
+    """
+
+    devices: tuple[str, ...] = ()
+    first_s: float = 0.0
+    doubling_s: float = 0.0
+    source: str
+
+    def seconds(self, users: int) -> float:
+        """Seconds where so many requests arrive at once.
+
+        >>> ColdBurst(first_s=1.0, doubling_s=0.5, source="an example").seconds(8)
+        2.0
+        """
+        return self.first_s + self.doubling_s * math.log2(max(users, 2) / 2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
     """Time of an engine's host.
 
@@ -35,6 +62,8 @@ class Host:
         idle_s: seconds for which the device idles after every iteration although host and device
             overlap.
         idle_request_s: the same for each request that the iteration served.
+        cold: what a first burst waits for cold kernels; the first entry that holds for a device
+            counts, and without one nothing was seen.
         source: where the numbers come from.
 
     Raises:
@@ -46,12 +75,25 @@ class Host:
     prompt_s: float = 0.0
     idle_s: float = 0.0
     idle_request_s: float = 0.0
+    cold: tuple[ColdBurst, ...] = ()
     source: str = "constants.host of the device's profile"
 
     def __post_init__(self) -> None:
         for key in ("layer_ratio", "pass_s", "prompt_s", "idle_s", "idle_request_s"):
             if not getattr(self, key) >= 0.0:
                 raise InputError("must be >= 0", key=key, value=getattr(self, key))
+
+    def cold_s(self, device: str, users: int) -> float:
+        """Mean seconds that each request of a first burst waits for cold kernels.
+
+        Args:
+            device: name of the device.
+            users: requests of the burst.
+        """
+        for burst in self.cold:
+            if not burst.devices or device.startswith(burst.devices):
+                return burst.seconds(users)
+        return 0.0
 
     def eager_s(self, architecture: Architecture, layer_s: float) -> float:
         """Host seconds to launch all layers of a model one operation after another.

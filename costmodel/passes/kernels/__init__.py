@@ -13,7 +13,14 @@ from costmodel.passes.kernels.attention import (
     unsplit_attention,
 )
 from costmodel.passes.kernels.communication import allreduce
-from costmodel.passes.kernels.matrix import elementwise, experts, gemm, gemm_efficiency, sampler
+from costmodel.passes.kernels.matrix import (
+    elementwise,
+    engine_experts,
+    experts,
+    gemm,
+    gemm_efficiency,
+    sampler,
+)
 from costmodel.passes.kernels.recurrent import state_update
 from costmodel.passes.kernels.timing import Timing, roofline
 
@@ -22,6 +29,7 @@ __all__ = [
     "Timing",
     "allreduce",
     "elementwise",
+    "engine_experts",
     "experts",
     "gemm",
     "gemm_efficiency",

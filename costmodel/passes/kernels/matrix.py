@@ -3,10 +3,12 @@
 Tile and wave rounding of products is included; leaves out operands that are still in the cache.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
+from costmodel.passes.expert_kernels import FEW_TOKENS, MANY_TOKENS, ExpertKernel
 from costmodel.passes.kernels.correction import by_share, by_size
 from costmodel.passes.kernels.timing import Timing, joined
 from costmodel.passes.ops import Array, Number, Work
@@ -220,6 +222,48 @@ def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
     return by_share(
         device, Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch), "moe"
     )
+
+
+def engine_experts(
+    device: Device,
+    work_of: Callable[[float, float], Work],
+    visited: Number,
+    dtype: str,
+    *,
+    kernel: ExpertKernel | None,
+    tokens: Number,
+    row_bytes: Number,
+) -> Timing:
+    """Grouped expert products in an engine's kernel: `experts` for few tokens, the kernel's own form
+    for many.
+
+    The launch and the traffic of weights are those of `experts`; arithmetic runs at the kernel's
+    own share of the peak, and the rows of all chosen experts are moved beside it:
+    launch + te·D + ‖FLOPs/(P·ec) + passes·rows/W, bytes/(W·eb)‖ₚ.
+
+    Args:
+        device: profile.
+        work_of: FLOPs and bytes of tiles of so many rows, up to as many tokens as experts and above.
+        visited: distinct experts D.
+        dtype: format that the matrix units compute in.
+        kernel: its constants; None: those of the profile hold for any number of tokens.
+        tokens: of the layer.
+        row_bytes: bytes of the rows of all chosen experts, in 16 bits.
+    """
+    c = device.constants
+    few = experts(device, work_of(c.moe_few_rows, c.moe_many_rows), visited, dtype)
+    tokens = np.asarray(tokens, dtype=np.float64)
+    if kernel is None or np.max(tokens) <= FEW_TOKENS:
+        return few
+    work = work_of(kernel.tile_rows, kernel.tile_rows)
+    moved = kernel.row_passes * np.asarray(row_bytes) / device.bandwidth_bytes_per_s
+    compute = work.flops / (device.peak(dtype) * kernel.compute_efficiency) + moved
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.moe_bandwidth_efficiency)
+    launch = np.asarray(c.moe_launch_s + c.moe_expert_s * np.asarray(visited, dtype=np.float64))
+    many = Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch)
+    share = np.log(np.maximum(tokens, 1.0) / FEW_TOKENS) / np.log(MANY_TOKENS / FEW_TOKENS)
+    share = np.clip(share, 0.0, 1.0)
+    return Timing(*(x * (1.0 - share) + y * share for x, y in zip(few, many, strict=True)))
 
 
 def elementwise(device: Device, work: Work, *, fused: int = 0) -> Timing:

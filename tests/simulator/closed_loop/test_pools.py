@@ -17,9 +17,9 @@ from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop import pools
 from simulator.closed_loop.pools import serve_pools
-from simulator.closed_loop.serve import INTAKE_S, INTAKE_TOKEN_S, serve
+from simulator.closed_loop.serve import INTAKE_S, serve
 from simulator.closed_loop.table_rows import answer_rows
-from simulator.closed_loop.users import Users
+from simulator.closed_loop.users import TEXT_TOKEN_S, Users
 from simulator.engine import simulate
 from simulator.scenario.build import prepare
 from simulator.scenario.file import checked_scenario
@@ -53,7 +53,7 @@ def test_a_load_too_small_to_queue_is_the_sum_of_its_parts():
     )
     assert found.ttft_s == pytest.approx(together.ttft_s + latency_s + 2048 * token_s, rel=1e-6)
     assert found.tpot_s == pytest.approx(together.tpot_s, rel=1e-6)
-    assert found.ttft_s > INTAKE_S + 2048 * INTAKE_TOKEN_S
+    assert found.ttft_s > INTAKE_S + 2048 * TEXT_TOKEN_S
 
 
 def test_a_part_of_a_long_run_stands_for_it(monkeypatch):
@@ -157,7 +157,7 @@ def test_a_written_scenario_of_the_same_workers_gets_the_same_times(decode):
         "disaggregation": {
             "prefill": "2xtp2",
             "delivers": "decode",
-            "transfer_latency_s": INTAKE_S + 1500 * INTAKE_TOKEN_S,
+            "transfer_latency_s": INTAKE_S + 1500 * TEXT_TOKEN_S,
         },
     }
     result = simulate(prepare(checked_scenario(written)).scenario())

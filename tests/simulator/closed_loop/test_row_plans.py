@@ -139,6 +139,17 @@ def test_users_follow_from_the_batches_where_nobody_counted_them():
     assert users_of_row({**row, "decode_batch_size": None}, plan) is None
 
 
+def test_a_concurrency_of_several_servers_is_the_batch_of_one():
+    row, plan = plan_of(tp_size=2, batch_size=13, concurrency=416)
+    assert users_of_row(row, plan) == 13
+    row, plan = plan_of(tp_size=4, batch_size=96, concurrency=384)  # attention may have copies
+    assert users_of_row(row, plan) == 384
+    row, plan = plan_of(
+        tp_size=1, attention_dp_size=64, moe_ep_size=8, moe_tp_size=8, batch_size=1, concurrency=64
+    )
+    assert users_of_row(row, plan) == 64
+
+
 def test_every_published_launch_can_be_found_by_what_tables_state_of_it():
     for model, (device, engine, weights, *lengths), users, since, plan in _launches():
         widths = {

@@ -16,7 +16,7 @@ from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop import serve as front
 from simulator.closed_loop.serve import serve, served_interval, timer_for
-from simulator.closed_loop.users import Users
+from simulator.closed_loop.users import TEXT_TOKEN_S, Users
 from simulator.engine import simulate
 from simulator.scenario.build import prepare
 from simulator.scenario.file import checked_scenario
@@ -100,7 +100,7 @@ def test_one_user_alone_pays_prefill_and_steps():
         LLAMA, batch=1, query_tokens=2048, context=0, logits="last", prefill=True
     ).total_s
     step = pass_cost(LLAMA, batch=1, query_tokens=1, context=2048 + 32).total_s
-    intake_s = front.INTAKE_S + 2048 * front.INTAKE_TOKEN_S
+    intake_s = front.INTAKE_S + 2048 * TEXT_TOKEN_S
     assert found.ttft_s == pytest.approx(float(prefill) / SUSTAINED_RATIO + intake_s, rel=0.1)
     assert found.tpot_s == pytest.approx(float(step), rel=0.02)
 
@@ -129,12 +129,24 @@ def test_intake_time_hardly_matters(monkeypatch):
     assert max(f.ttft_s for f in found) < 1.15 * min(f.ttft_s for f in found)
 
 
-def test_tokenising_a_prompt_delays_its_first_token(monkeypatch):
+def test_tokenising_a_prompt_delays_its_first_token():
     with_it = seen(users=1, prompt=2000, output=4)
-    monkeypatch.setattr(front, "INTAKE_TOKEN_S", 0.0)
-    without = seen(users=1, prompt=2000, output=4)
+    without = seen(users=1, prompt=2000, output=4, tokenise_s=0.0)
     assert with_it.ttft_s - without.ttft_s == pytest.approx(2000 * 2.4e-6)
     assert with_it.tpot_s == pytest.approx(without.tpot_s)
+
+
+def test_cold_kernels_delay_the_first_burst_alone():
+    """Its share of the requests counts in the mean; neither median nor decoding notices."""
+    cold, warm = (
+        seen("sglang", users=8, prompt=512, output=16, cold=is_cold) for is_cold in (True, False)
+    )
+    burst_s = load_engine("sglang").host.cold_s("h100-sxm", 8)
+    assert burst_s == pytest.approx(2 * 0.48)
+    assert cold.ttft_s - warm.ttft_s == pytest.approx(burst_s / 10)
+    assert cold.ttft_seconds["cold"] == pytest.approx(burst_s / 10)
+    assert (cold.ttft_median_s, cold.tpot_s) == (warm.ttft_median_s, warm.tpot_s)
+    assert sum(cold.ttft_seconds.values()) == pytest.approx(cold.ttft_s)
 
 
 def test_a_timer_serves_many_loops_with_the_answers_that_each_has_alone():
@@ -195,7 +207,7 @@ def test_a_written_scenario_and_a_row_of_a_table_get_the_same_times(engine, user
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": engine},
         "scheduler": {
             "intake_s": front.INTAKE_S,
-            "intake_token_s": front.INTAKE_TOKEN_S,
+            "intake_token_s": TEXT_TOKEN_S,
             "overlapped_scheduling": False,
         },
     }

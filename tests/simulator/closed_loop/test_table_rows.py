@@ -252,3 +252,36 @@ def test_a_checkpoint_in_mxfp4_holds_experts_alone_whatever_the_table_calls_it(
     )
     other = _formats(row, architecture=load_model("deepseek-v3"), device=device)
     assert not other.experts_alone
+
+
+def test_records_of_inferencex_are_read_as_they_are():
+    raw = {
+        "id": "a",
+        "engine": "vllm",
+        "hardware": "h100",
+        "model": "openai/gpt-oss-120b",
+        "image": "vllm/vllm-openai:v0.11.2",
+        "date": "2025-12-15",
+        "precision": "fp4",
+        "isl": 1024,
+        "osl": 1024,
+        "concurrency": 4,
+        "tp": 4,
+        "ep": 1,
+        "dp_attention": False,
+        "disagg": False,
+        "speculation": "none",
+    }
+    ours = {
+        "backend": "vllm",
+        "system": "h100_sxm",
+        "model_path": raw["model"],
+        "image": raw["image"],
+        "measured": raw["date"],
+        "tp_size": 4,
+        **{name: raw[name] for name in ("id", "precision", "isl", "osl", "concurrency")},
+    }
+    drafted = raw | {"speculation": "mtp"}
+    read, same, refused = answer_rows([raw, ours, drafted], file="rows")
+    assert read.ttft_ms is not None and read == same
+    assert "speculation" in refused.reason

@@ -59,6 +59,14 @@ def test_the_tables_own_mark_joins_rows_whose_digits_differ():
     assert len(found) == 1
 
 
+def test_a_measured_median_is_compared_with_the_median():
+    rows = [ROW, ROW | {"ttft_median_ms": 30.0, "concurrency": 9}]
+    found, _ = measurements(rows, [answer(9.0, ttft=50.0, ttft_median_ms=33.0)] * 2)
+    assert [m.ttft.predicted_ms for m in found] == [50.0, 33.0]
+    assert found[1].ttft.measured_ms == 30.0
+    assert found[1].ttft.interval_ms == pytest.approx((16.5, 66.0))
+
+
 def test_one_number_alone_joins_nothing():
     rows = [{key: value for key, value in ROW.items() if key != "ttft_ms"}] * 2
     found, _ = measurements(rows, [answer(9.0), answer(9.0)])
