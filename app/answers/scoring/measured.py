@@ -160,7 +160,8 @@ def measured_times(record: Record) -> dict[str, float | None]:
         times[quantity] = value
     if not any(times.values()):
         raise InputError(
-            "the row holds no measurement", key=" or ".join(c[0] for c in COLUMNS.values())
+            "the row holds no measurement",
+            key=" or ".join(f"silicon_{quantity}_ms" for quantity in QUANTITIES),
         )
     return times
 
