@@ -68,24 +68,24 @@ def answer_run(state: State) -> PageAnswer:
         InputError: options that exclude each other, or a drafter that cannot be.
     """
     try:
-        here = _among(state, [state.batch])
+        recommendation = _among(state, [state.batch])
     except NothingAllowedError as error:
         return _impossible(state, error.unmet)
-    mine = ranked(here)
-    choice = here.winners[0]
-    one, written = alone(here, state)
+    body = ranked(recommendation)
+    choice = recommendation.winners[0]
+    one, written = alone(recommendation, state)
     return PageAnswer(
-        headline=headline(mine),
+        headline=headline(body),
         command=_command(state),
         engines=one,
-        numbers=_numbers(cell(here.optimum.cells[0], here), mine["choices"][0]),
-        cards=_cards(mine),
+        numbers=_numbers(cell(recommendation.optimum.cells[0], recommendation), body["choices"][0]),
+        cards=_cards(body),
         tables=[
-            ("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])
+            ("Every method's best configuration here", [_table_row(c) for c in charts.rows(body)])
         ],
-        files={"rooftree-engine-files.zip": lambda: archive(here, _usual(state), state)},
-        notes=[text for text in (*_rests_on(here, choice), *written) if text],
-        deferred=lambda: _rest(here, state),
+        files={"rooftree-engine-files.zip": lambda: archive(recommendation, _usual(state), state)},
+        notes=[text for text in (*_rests_on(recommendation, choice), *written) if text],
+        deferred=lambda: _rest(recommendation, state),
     )
 
 
@@ -106,38 +106,43 @@ def _impossible(state: State, unmet: Sequence[Unmet]) -> PageAnswer:
     )
 
 
-def _other_batches(state: State, here: Sequence[Unmet]) -> DeferredAnswer:
+def _other_batches(state: State, own_unmet: Sequence[Unmet]) -> DeferredAnswer:
     """Charts of the usual batches that hold, and those that do not, marked."""
     try:
         everywhere = _usual(state)
     except NothingAllowedError as error:
-        found, unmet = None, error.unmet
+        body, unmet = None, error.unmet
     else:
-        found, unmet = ranked(everywhere), everywhere.optimum.unmet
-    others = [each for each in unmet if each.batch != state.batch]
+        body, unmet = ranked(everywhere), everywhere.optimum.unmet
+    others = [cell for cell in unmet if cell.batch != state.batch]
     return DeferredAnswer(
         notes=(
-            [] if found is None else [f"The charts show the batches that hold: {_batches(found)}."]
+            [] if body is None else [f"The charts show the batches that hold: {_batches(body)}."]
         ),
-        cards=[] if found is None else _lines(found, state.context),
-        tables=missed(state, sorted([*here, *others], key=lambda each: each.batch)),
+        cards=[] if body is None else _lines(body, state.context),
+        tables=missed(state, sorted([*own_unmet, *others], key=lambda cell: cell.batch)),
     )
 
 
-def _rest(here: Recommendation, state: State) -> DeferredAnswer:
+def _rest(recommendation: Recommendation, state: State) -> DeferredAnswer:
     """What takes longer: other batches and the schedule over them, why, and the cheapest
     devices.
     """
     everywhere = _usual(state)
     body = ranked(everywhere)
-    engines, written = scheduled(here, everywhere, state)
-    rows, note, changes = cheapest(here, state)
+    engines, written = scheduled(recommendation, everywhere, state)
+    rows, note, changes = cheapest(recommendation, state)
     tables: list[tuple[str, Sequence[Row]]] = [
         ("Every device with a price, on the fewest that hold it", rows)
     ]
     return DeferredAnswer(
         engines=engines,
-        notes=[*_by_batch(here, everywhere, body), *written, note, _why(here, state)],
+        notes=[
+            *_by_batch(recommendation, everywhere, body),
+            *written,
+            note,
+            _why(recommendation, state),
+        ],
         cards=_lines(body, state.context),
         tables=[*tables, *missed(state, everywhere.optimum.unmet)],
         changes=changes,
@@ -168,18 +173,18 @@ def _among(state: State, batches: Sequence[int]) -> Recommendation:
 
 
 def _compared(state: State) -> ComparedDrafters:
-    asked = read_question(state)
+    question = read_question(state)
     return compare(
-        asked.configuration, asked.drafters, tree_sizes=[state.tree_nodes], seed=state.seed
+        question.configuration, question.drafters, tree_sizes=[state.tree_nodes], seed=state.seed
     )
 
 
 _cached = lru_cache(maxsize=64)(_compared)
 
 
-def _why(here: Recommendation, state: State) -> str:
+def _why(recommendation: Recommendation, state: State) -> str:
     """What bounds the winner's step at a batch, and what would move it."""
-    choice = here.winners[0]
+    choice = recommendation.winners[0]
     return explain(
         choice.contender.setting,
         choice.acceptance,
@@ -190,10 +195,10 @@ def _why(here: Recommendation, state: State) -> str:
 
 
 def _command(state: State) -> str:
-    asked = scenario(state, method=PLAIN)
+    configuration = scenario(state, method=PLAIN)
     return command(
         ["optimize"],
-        options(asked)
+        options(configuration)
         | {"draft": state.draft or None}
         | drafter_options(state)
         | {
@@ -214,7 +219,7 @@ def _numbers(cell: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]
     gain = (
         f"{charts.digits(row['speedup'])}× ({charts.interval_words(row['speedup_interval'], '×')})"
     )
-    found = [
+    numbers = [
         ("Speculation", f"on: {winner['drafter']}, {winner['draft']}" if speculates else "off"),
         ("Gain (80 % interval)", gain if speculates else "none"),
         ("Whole batch", f"{charts.digits(row['tokens_per_s'])} tokens/s"),
@@ -233,8 +238,8 @@ def _numbers(cell: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]
             if after["drafter"] is None
             else f"{after['drafter']}, {after['draft']}"
         )
-        found.append(("Runner-up", f"{name}: loses {100 * cell['lost_ratio']:.0f} %"))
-    return found
+        numbers.append(("Runner-up", f"{name}: loses {100 * cell['lost_ratio']:.0f} %"))
+    return numbers
 
 
 def _table_row(row: Any) -> dict[str, Any]:
@@ -250,10 +255,10 @@ def _table_row(row: Any) -> dict[str, Any]:
     }
 
 
-def _cards(mine: dict[str, Any]) -> list[Card]:
+def _cards(body: dict[str, Any]) -> list[Card]:
     """Charts that no batch changes."""
     cards = []
-    if (figure := charts.acceptance_figure(mine)) is not None:
+    if (figure := charts.acceptance_figure(body)) is not None:
         cards.append(
             lower(
                 Card(
@@ -263,13 +268,13 @@ def _cards(mine: dict[str, Any]) -> list[Card]:
                 )
             )
         )
-    if (row := charts.best_tree(mine)) is not None:
+    if (row := charts.best_tree(body)) is not None:
         shape = Tree.from_json(row["tree"])
         cards.append(
             Card(
                 title=f"Best tree: {shape.draft_tokens} draft tokens",
                 note="Coloured by how often it helps.",
-                figure=charts.tree_figure(shape, charts.path_acceptance(mine, row)),
+                figure=charts.tree_figure(shape, charts.path_acceptance(body, row)),
             )
         )
     return cards
@@ -278,8 +283,8 @@ def _cards(mine: dict[str, Any]) -> list[Card]:
 def _lines(body: dict[str, Any], context: int) -> list[Card]:
     """Charts over batch."""
     return [
-        lower(each)
-        for each in (
+        lower(card)
+        for card in (
             Card(
                 title="Speedup",
                 note="Against no speculation at the same batch; bands are 80 % intervals.",
@@ -299,19 +304,21 @@ def _lines(body: dict[str, Any], context: int) -> list[Card]:
     ]
 
 
-def _by_batch(here: Recommendation, everywhere: Recommendation, body: dict[str, Any]) -> list[str]:
+def _by_batch(
+    recommendation: Recommendation, everywhere: Recommendation, body: dict[str, Any]
+) -> list[str]:
     """The schedule over batches of the drafter that wins here, who leads at other batches, and what
     differs here.
     """
-    mine = here.winners[0].contender.source
+    source = recommendation.winners[0].contender.source
     schedule: Sequence[Sequence[int]] = next(
-        (each["schedule"] for each in schedule_rows(everywhere, source=mine)), []
+        (row["schedule"] for row in schedule_rows(everywhere, source=source)), []
     )
     text = across_batches({**body, "schedule": schedule})
     return (
         [
             "Over batches:"
-            f" {text.removeprefix('as a schedule, ')}.{_differs(schedule, here.winners[0])}"
+            f" {text.removeprefix('as a schedule, ')}.{_differs(schedule, recommendation.winners[0])}"
         ]
         if text
         else []
@@ -322,29 +329,31 @@ def _differs(schedule: Sequence[Sequence[int]], choice: Choice) -> str:
     """That the schedule drafts another length here than the choice, and what that loses; empty
     where it does not.
     """
-    mine = choice.acceptance.draft_tokens
-    scheduled = next((k for low, high, k in schedule if low <= choice.batch <= high), mine)
+    chosen_tokens = choice.acceptance.draft_tokens
+    scheduled = next((k for low, high, k in schedule if low <= choice.batch <= high), chosen_tokens)
     chains = (
         a
         for a in choice.contender.candidates
         if a.topology in ("off", "chain") and a.lengths is None
     )
     other = next((a for a in chains if a.draft_tokens == scheduled), None)
-    if choice.topology != "chain" or other is None or scheduled == mine:
+    if choice.topology != "chain" or other is None or scheduled == chosen_tokens:
         return ""
-    there = estimate(choice.contender.setting, other, batch=choice.batch, context=choice.context)
-    lost = 1.0 - float(there.tokens_per_s) / choice.tokens_per_s
+    scheduled_estimate = estimate(
+        choice.contender.setting, other, batch=choice.batch, context=choice.context
+    )
+    lost = 1.0 - float(scheduled_estimate.tokens_per_s) / choice.tokens_per_s
     return (
-        f" At batch {choice.batch:,} it drafts {scheduled}, not {mine}: {100 * lost:.1f} % slower,"
+        f" At batch {choice.batch:,} it drafts {scheduled}, not {chosen_tokens}: {100 * lost:.1f} % slower,"
         " for fewer ranges."
     )
 
 
-def _rests_on(here: Recommendation, choice: Choice) -> Sequence[str]:
+def _rests_on(recommendation: Recommendation, choice: Choice) -> Sequence[str]:
     """Whose acceptance, and whose constants."""
     notes, device = [], choice.contender.setting.device
     if choice.topology != "off":
-        notes.append(acceptance_words(here.source(choice), choice.acceptance.levels))
+        notes.append(acceptance_words(recommendation.source(choice), choice.acceptance.levels))
     if not device.calibrated:
         notes.append(
             f"Constants of {device.name} are those of {device.constants_from}; it was not measured"
