@@ -77,7 +77,7 @@ def print_table(
         if name in once and len(set(cells[at])) == 1 and cells[at][0]
     ]
     shown = [at for at in range(len(columns)) if at not in same and (not rows or any(cells[at]))]
-    said = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
+    shared = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
     console = Console(
         highlight=False, markup=False, force_jupyter=False
     )  # which would print past sys.stdout
@@ -93,7 +93,7 @@ def print_table(
         table.add_row(*(row[at] for at in shown))
     console.width = max(sum(widths) + _GAP * len(widths), most)
     console.print(title, style="bold")
-    for below in (said, table, caption):
+    for below in (shared, table, caption):
         if below:
             console.print(below)
 
@@ -112,7 +112,7 @@ def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> 
         longest, cell = max(map(len, head.split()), default=1), max(map(len, column), default=0)
         breaks = _holds_words(column)
         word = min(
-            max((len(each) for text in column for each in text.split()), default=0), _LONGEST_WORD
+            max((len(word) for text in column for word in text.split()), default=0), _LONGEST_WORD
         )
         floors.append(max(longest, word if breaks and cell > _SHORT_CELL else cell))
         words.append(max(longest, word if breaks else cell))

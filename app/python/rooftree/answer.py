@@ -94,13 +94,13 @@ class Answer:
         if isinstance(self._answered, Typed) and part is None:
             return [dict(row) for row in jsonable(self._answered.own_rows)]
         parts = (part,) if part is not None else ROWS.get(self.verb, ())
-        found = [row for key in parts for row in body.get(key) or ()]
-        if not all(isinstance(row, Mapping) for row in found) or (
+        part_rows = [row for key in parts for row in body.get(key) or ()]
+        if not all(isinstance(row, Mapping) for row in part_rows) or (
             part is not None and part not in body
         ):
             lists = [key for key, value in body.items() if isinstance(value, list)]
             raise InputError(f"must be one of {', '.join(lists)}", key="part", value=part)
-        return found
+        return part_rows
 
     def plot(self, kind: str | None = None, **choice: Any) -> plotly.graph_objects.Figure:
         """A figure of the answer.
@@ -116,9 +116,9 @@ class Answer:
             import plotly.graph_objects
         except ImportError:
             raise InputError("needs plotly: pip install 'rooftree[app]'", key="plot") from None
-        from app.render.charts.answer_figures import OF_ROWS, figure_of
+        from app.render.charts.answer_figures import DRAWN_FROM_ROWS, figure_of
 
-        answer = self._answered if self.verb in OF_ROWS else self.to_json()
+        answer = self._answered if self.verb in DRAWN_FROM_ROWS else self.to_json()
         return plotly.graph_objects.Figure(figure_of(self.verb, answer, kind, **choice))
 
     def export(self, folder: str | Path) -> Path:

@@ -42,11 +42,11 @@ Option = (
     | Mapping[str, Any]
     | None
 )
-_OF_SCREENS = ("json", "quiet")  # options that say what is printed
+_SCREEN_OPTIONS = ("json", "quiet")  # options that say what is printed
 _numbers = count()
 
 
-def asked(
+def ask_verb(
     verb: str, arguments: Sequence[Option], options: Mapping[str, Option]
 ) -> Answered | Answer:
     """Ask a verb, without any output.
@@ -73,16 +73,16 @@ def asked(
     unnamed = [word for value in arguments for word in stated_words(_readable(value))]
     for field in fields_of(VERBS[verb]):
         if field.row.argument and unnamed:
-            here, unnamed = (unnamed, []) if field.is_list else (unnamed[:1], unnamed[1:])
-            values[field.name] = field.read(here)
+            words, unnamed = (unnamed, []) if field.is_list else (unnamed[:1], unnamed[1:])
+            values[field.name] = field.read(words)
     if unnamed:
         raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
     try:
-        found: Answered | Answer = ask(VERBS[verb], values, silent=True)
+        answer: Answered | Answer = ask(VERBS[verb], values, silent=True)
     except RooftreeError as error:
         error.key = _as_keyword(error.key, table)
         raise
-    return found
+    return answer
 
 
 def _as_keyword(key: str | None, table: Mapping[str, NamedField]) -> str | None:
@@ -97,7 +97,7 @@ def _known(verb: str, name: str, table: Mapping[str, NamedField]) -> NamedField:
     Raises:
         InputError: there is none, with those that are spelled nearly so.
     """
-    if name in table and name not in _OF_SCREENS:
+    if name in table and name not in _SCREEN_OPTIONS:
         return table[name]
     near = get_close_matches(name, option_names(verb), n=3)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
