@@ -63,16 +63,16 @@ def deliver(
                 write_json(answer, stage / f"{name}.json")
             also(stage)
 
-    found = Answered(body=answer, show=show, write=write)
+    answered = Answered(body=answer, show=show, write=write)
     if csv is not None:
         from app.render.csv import write_csv
 
-        lists = [answer.get(each) or [] if isinstance(each, str) else [each] for each in rows]
-        write_csv([row for each in lists for row in jsonable(each)], csv)
+        lists = [answer.get(name) or [] if isinstance(name, str) else [name] for name in rows]
+        write_csv([row for listed in lists for row in jsonable(listed)], csv)
     if out is not None:
-        found.write(out)
+        answered.write(out)
     if json:
         print_json(answer)
     elif not quiet:
         show()
-    return found
+    return answered

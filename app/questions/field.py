@@ -188,7 +188,7 @@ class Stated:
     names: frozenset[str]
 
     @property
-    def given(self) -> dict[str, Any]:
+    def stated_values(self) -> dict[str, Any]:
         """The values that were stated, by name."""
         return {name: value for name, value in self.values.items() if name in self.names}
 
@@ -215,12 +215,12 @@ class Question:
         return {field.name: getattr(self, field.name) for field in fields_of(kind)}
 
     @property
-    def given(self) -> dict[str, Any]:
+    def stated_values(self) -> dict[str, Any]:
         """The values that a person stated, by name."""
         return {name: value for name, value in self.values.items() if name in self.stated}
 
 
-_WHERE_IT_GOES = ("out", "csv", "json", "plot", "quiet", "resume")
+_OUTPUT_FIELDS = ("out", "csv", "json", "plot", "quiet", "resume")
 
 
 def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
     inputs = {
         field.keyword: None if (value := getattr(question, field.name)) == "" else value
         for field in fields_of(kind)
-        if field.name not in _WHERE_IT_GOES
+        if field.name not in _OUTPUT_FIELDS
     }
     return inputs | resolved
 
@@ -285,17 +285,17 @@ def fields_of(verb: Callable[..., Any]) -> tuple[NamedField, ...]:
             for part in fields(verb)
             if part.name != "stated"
         )
-    found: list[NamedField] = []
+    named: list[NamedField] = []
     for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
         hint = parameter.annotation
         if hint is Stated:
             continue
         if is_dataclass(hint):
             hints = get_type_hints(hint, include_extras=True)
-            found += [_named(part.name, hints[part.name], part.default) for part in fields(hint)]
+            named += [_named(part.name, hints[part.name], part.default) for part in fields(hint)]
         else:
-            found.append(_named(name, hint, parameter.default))
-    return tuple(found)
+            named.append(_named(name, hint, parameter.default))
+    return tuple(named)
 
 
 def _default(part: "DataclassField[Any]") -> Any:

@@ -118,14 +118,14 @@ def explained(method: Method) -> list[str]:
         return [f"Predictions refuse it: it {method.refusal}."]
     why = f": {'; '.join(changes(method))}" if method.exactness == "lossy" else ""
     text = f"Text: {_TEXTS[method.exactness]}{why}{_when(method)}."
-    found = [*_drafting(method), *_own_pace(method), *_changed(method), text]
+    sentences = [*_drafting(method), *_own_pace(method), *_changed(method), text]
     level = trace_level(method)
     if level:
-        found.append(f"Acceptance is replayed from recordings of level {level} up, or stated.")
+        sentences.append(f"Acceptance is replayed from recordings of level {level} up, or stated.")
     first = priced_alike()[method.slug]
     if first != method.slug:
-        found.append(f"Apart from stated numbers a prediction for it is that for {first}.")
-    return found
+        sentences.append(f"Apart from stated numbers a prediction for it is that for {first}.")
+    return sentences
 
 
 _LISTED_FIELDS = (
@@ -184,17 +184,17 @@ def _field_lines(path: str, value: object) -> Iterator[str]:
 def changes(method: Method) -> list[str]:
     """What of an entry makes a text another one than the target's; empty where nothing does."""
     refine, verify = method.refine, method.verify
-    found = [_LOSSY_RULES[verify.rule]] if verify.rule in _LOSSY_RULES else []
+    reasons = [_LOSSY_RULES[verify.rule]] if verify.rule in _LOSSY_RULES else []
     if verify.relaxed:
-        found.append("more of a draft stays than the rule alone would keep")
+        reasons.append("more of a draft stays than the rule alone would keep")
     if refine is not None and refine.commit not in EXACT_COMMITS:
-        found.append("tokens are committed while others around them are unknown")
-    for each in method.target:
-        if not (isinstance(each, WeightTransform) and each.is_exact):
-            found.append(_LOSSY_CHANGES[type(each)])
+        reasons.append("tokens are committed while others around them are unknown")
+    for transform in method.target:
+        if not (isinstance(transform, WeightTransform) and transform.is_exact):
+            reasons.append(_LOSSY_CHANGES[type(transform)])
     if method.advance is not None:
-        found.append(_LOSSY_PACES[type(method.advance)])
-    return found
+        reasons.append(_LOSSY_PACES[type(method.advance)])
+    return reasons
 
 
 def trace_level(method: Method) -> int:
@@ -349,8 +349,8 @@ def _beside(method: Method, r: Refine) -> Iterator[str]:
 
 
 def _changed(method: Method) -> Iterator[str]:
-    for each in method.target:
-        yield f"Target: {_CHANGES[type(each)]}."
+    for transform in method.target:
+        yield f"Target: {_CHANGES[type(transform)]}."
     for key, value in method.deployment.items():
         yield (
             f"Deployment: {key} = {value}, unless the question states it"

@@ -139,7 +139,7 @@ def measured_times(record: Record) -> dict[str, float | None]:
     """
     if str(record.get("implausible") or "").casefold() in ("true", "1"):
         raise InputError("the table calls the measurement so", key="implausible")
-    found: dict[str, float | None] = {}
+    measured: dict[str, float | None] = {}
     for quantity, columns in COLUMNS.items():
         column = next((name for name in columns if _filled(record.get(name))), None)
         try:
@@ -148,12 +148,12 @@ def measured_times(record: Record) -> dict[str, float | None]:
             value = math.nan
         if value is not None and not 0.0 < value < math.inf:
             raise InputError("must be a time above 0", key=column, value=str(record[column])[:40])  # type: ignore[index]
-        found[quantity] = value
-    if not any(found.values()):
+        measured[quantity] = value
+    if not any(measured.values()):
         raise InputError(
             "the row holds no measurement", key=" or ".join(c[0] for c in COLUMNS.values())
         )
-    return found
+    return measured
 
 
 def _filled(value: Any) -> bool:

@@ -28,13 +28,13 @@ QUEUED = 4  # shards that are asked for at once, a processor of the cluster
 
 
 def computed_on_ray(
-    address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
+    address: str, question: Mapping[str, Any], shards: Sequence[int], parts: Path
 ) -> Iterator[int]:
     """Compute shards on a cluster.
 
     Args:
         address: `HOST:PORT` of its head, `ray://HOST:PORT`, or `auto`.
-        asked: `worker.asked_of` with the sweep's digest.
+        question: `worker.asked_of` with the sweep's digest.
         shards: to compute.
         parts: folder of their files, on this machine.
 
@@ -49,11 +49,11 @@ def computed_on_ray(
     with redirect_stdout(
         sys.stderr
     ):  # where Ray tells of processes that died; an answer goes out on the other
-        yield from _computed(ray, address, asked, shards, parts)
+        yield from _computed(ray, address, question, shards, parts)
 
 
 def _computed(
-    ray: Any, address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
+    ray: Any, address: str, sweep_question: Mapping[str, Any], shards: Sequence[int], parts: Path
 ) -> Iterator[int]:
     """See `computed_on_ray`."""
     try:
@@ -67,7 +67,7 @@ def _computed(
         ) from None
     try:
         remote = ray.remote(num_cpus=1, max_retries=MOST_TRIES)(shard_stream)
-        question, left = json.dumps(asked), iter(shards)
+        question, left = json.dumps(sweep_question), iter(shards)
         most = QUEUED * max(int(ray.cluster_resources().get("CPU", 1)), 1)
         running = {remote.remote(question, shard): shard for shard in islice(left, most)}
         while running:
@@ -103,15 +103,15 @@ def shard_stream(question: str, shard: int) -> bytes:
 @lru_cache(maxsize=1)
 def _evaluation(question: str) -> SweepEvaluation:
     """What a process of a node remembers of one sweep."""
-    asked = json.loads(question)
-    sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
-    if sweep.digest(asked["seed"]) != asked["digest"]:
+    read = json.loads(question)
+    sweep = Sweep(lists=SweepFile.model_validate(read["lists"]), folder=Path(read["folder"]))
+    if sweep.digest(read["seed"]) != read["digest"]:
         rule = (
             "has another release of rooftree, or other files under the names of the lists, than"
             " this machine"
         )
         raise InputError(rule, key="a node of --ray")
-    return SweepEvaluation(sweep, asked["seed"])
+    return SweepEvaluation(sweep, read["seed"])
 
 
 def _stream(ray: Any, ready: Any, shard: int) -> bytes:

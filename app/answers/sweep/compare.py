@@ -85,18 +85,18 @@ def compare(old: Path, new: Path, *, threshold: float) -> Differences:
 def _read(path: Path) -> pa.Table:
     """Keys and numbers of a sweep."""
     form = schema()
-    with opened_parquet(path) as found:
+    with opened_parquet(path) as parquet:
         for name in (*KEYS, *_SAID):
             if (
-                name not in found.schema_arrow.names
-                or found.schema_arrow.field(name).type != form.field(name).type
+                name not in parquet.schema_arrow.names
+                or parquet.schema_arrow.field(name).type != form.field(name).type
             ):
                 rule = (
                     f"must be a column of {form.field(name).type}; `rooftree sweep FILE --out`"
                     " writes such files"
                 )
                 raise InputError(rule, file=path, key=name)
-        table = found.read(columns=[*KEYS, *_SAID])
+        table = parquet.read(columns=[*KEYS, *_SAID])
     if any(table[name].null_count for name in KEYS):
         raise InputError("must say of every cell which it is", file=path, key=", ".join(KEYS))
     if table.group_by(list(KEYS), use_threads=False).aggregate([]).num_rows != table.num_rows:

@@ -117,8 +117,8 @@ def run_sweep(
         report(done, cells.count)
         shards = _computed(sweep, seed, parts, left, summary.workers)
         if ray is not None and left:
-            asked = asked_of(sweep, seed) | {"digest": digest}
-            shards, summary.workers = computed_on_ray(ray, asked, left, parts), 0
+            question = asked_of(sweep, seed) | {"digest": digest}
+            shards, summary.workers = computed_on_ray(ray, question, left, parts), 0
         for shard in shards:
             summary.computed += cells.size(shard)
             report(done + summary.computed, cells.count)
@@ -151,10 +151,10 @@ def _begin(parts: Path, digest: str, *, resume: bool) -> None:
                 "holds an unfinished sweep: pass --resume to go on, or remove it", file=parts
             )
         try:
-            known = json.loads(begun.read_text(encoding="utf-8"))["digest"]
+            begun_digest = json.loads(begun.read_text(encoding="utf-8"))["digest"]
         except (OSError, ValueError, KeyError, TypeError):
-            known = None
-        if known != digest:
+            begun_digest = None
+        if begun_digest != digest:
             rule = (
                 "was begun with other lists, files, seed or release of rooftree; remove it, or name"
                 " another --out"
@@ -175,8 +175,8 @@ def _holds(file: Path, rows: int) -> bool:
     if not file.exists():
         return False
     try:
-        with opened_parquet(file) as found:
-            return bool(found.metadata.num_rows == rows)
+        with opened_parquet(file) as parquet:
+            return bool(parquet.metadata.num_rows == rows)
     except InputError:
         return False
 
@@ -186,8 +186,8 @@ def _is_whole(out: Path, digest: str) -> bool:
     if not out.is_file():
         return False
     try:
-        with opened_parquet(out) as found:
-            return bool((found.metadata.metadata or {}).get(DIGEST.encode()) == digest.encode())
+        with opened_parquet(out) as parquet:
+            return bool((parquet.metadata.metadata or {}).get(DIGEST.encode()) == digest.encode())
     except InputError:
         return False
 
@@ -204,8 +204,8 @@ def _metadata(sweep: Sweep, digest: str, seed: int) -> dict[str, str]:
 def _tables(files: Sequence[Path]) -> Iterator[pa.Table]:
     """The rows of files, some thousands at a time."""
     for file in files:
-        with opened_parquet(file) as found:
-            for batch in found.iter_batches(batch_size=ROW_GROUP_ROWS):
+        with opened_parquet(file) as parquet:
+            for batch in parquet.iter_batches(batch_size=ROW_GROUP_ROWS):
                 yield pa.Table.from_batches([batch])
 
 
@@ -241,7 +241,7 @@ def _join(
             if values is not None:
                 values.writerows(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
             held.append(table)
-            if sum(each.num_rows for each in held) >= ROW_GROUP_ROWS:
+            if sum(table.num_rows for table in held) >= ROW_GROUP_ROWS:
                 held = _written(writer, held, form)
         _written(writer, held, form)
 

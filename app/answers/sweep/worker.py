@@ -33,9 +33,11 @@ def main() -> int:
     from app.answers.sweep.evaluate import SweepEvaluation
     from traces.storage.parquet_files import write_parquet
 
-    asked = json.loads(sys.stdin.readline())
-    sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
-    evaluation, parts = SweepEvaluation(sweep, asked["seed"]), Path(asked["parts"])
+    question = json.loads(sys.stdin.readline())
+    sweep = Sweep(
+        lists=SweepFile.model_validate(question["lists"]), folder=Path(question["folder"])
+    )
+    evaluation, parts = SweepEvaluation(sweep, question["seed"]), Path(question["parts"])
     for line in sys.stdin:
         try:
             write_parquet(evaluation.shard(int(line)), parts / PART.format(int(line)))

@@ -29,12 +29,12 @@ def cores() -> int:
 
 
 def computed_by_processes(
-    asked: Mapping[str, Any], shards: Sequence[int], workers: int
+    question: Mapping[str, Any], shards: Sequence[int], workers: int
 ) -> Iterator[int]:
     """Compute shards in processes of their own.
 
     Args:
-        asked: what each is told, `worker.asked_of` with the folder of the parts.
+        question: what each is told, `worker.asked_of` with the folder of the parts.
         shards: to compute.
         workers: processes.
 
@@ -44,7 +44,7 @@ def computed_by_processes(
     Raises:
         InputError: processes die of a shard again and again, as where memory is short.
     """
-    pool = _Pool(asked, shards)
+    pool = _Pool(question, shards)
     threads = [
         threading.Thread(target=pool.serve, daemon=True) for _ in range(min(workers, len(shards)))
     ]
@@ -66,9 +66,9 @@ def computed_by_processes(
 class _Pool:
     """The shards that are left, and the processes that compute them."""
 
-    def __init__(self, asked: Mapping[str, Any], shards: Sequence[int]) -> None:
+    def __init__(self, question: Mapping[str, Any], shards: Sequence[int]) -> None:
         self.finished: SimpleQueue[int | BaseException] = SimpleQueue()
-        self._asked, self._left = json.dumps(asked), SimpleQueue[int]()
+        self._asked, self._left = json.dumps(question), SimpleQueue[int]()
         self._lock, self._ended = threading.Lock(), False
         self._processes: list[subprocess.Popen[str]] = []
         for shard in shards:

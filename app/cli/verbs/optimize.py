@@ -8,7 +8,7 @@ from app.cli.output import Answered
 from app.questions.groups import AcceptanceOptions, DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
 from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
-from app.questions.resolve.asked import asked
+from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.unnamed import beside_own, unnamed
 from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 
@@ -83,7 +83,7 @@ def search_drafts(asks: OptimizeQuestion) -> Answered:
     needed = any(each.needs_recording for each in grid["shapes"] or ())
 
     def question(cell: dict[str, str]) -> "tuple[DecodingConfiguration, list[Source]]":
-        chosen, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
+        chosen, name = configuration_of(None, {**given, "model": "", **cell}), cell.get("model", "")
         sources = named_sources(
             accepted, trace or (), method=method, model=name, lengths=lengths or ()
         )
