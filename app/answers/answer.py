@@ -107,10 +107,10 @@ class Table:
 def shown_columns(table: Table) -> dict[str, Column]:
     """The columns of a table, from whichever type of its rows has them."""
     kinds = dict.fromkeys([*filter(None, [table.kind]), *(row.__class__ for row in table.rows)])
-    known: dict[str, Column] = {}
+    meanings: dict[str, Column] = {}
     for kind in kinds:
-        known = {**columns_of(kind), **known}
-    shown = {name: known.get(name, Column("")) for name in table.columns}
+        meanings = {**columns_of(kind), **meanings}
+    shown = {name: meanings.get(name, Column("")) for name in table.columns}
     return shown | {name: replace(shown[name], head=head) for name, head in table.heads.items()}
 
 

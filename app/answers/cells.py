@@ -19,7 +19,7 @@ from hardware_profiles.places import is_file
 
 LISTED = ("model", "device", "engine")
 MOST_CELLS = 4096
-MOST_SAID = 12
+MOST_REASON_LINES = 12
 _C = TypeVar("_C")
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ def cells_of(options: Mapping[str, Any]) -> list[dict[str, str]]:
         InputError: more cells than a table holds.
     """
     lists = {name: names_of(options[name], f"--{name}") for name in LISTED if options.get(name)}
-    cells = [dict(zip(lists, each, strict=True)) for each in product(*lists.values())]
+    cells = [dict(zip(lists, combination, strict=True)) for combination in product(*lists.values())]
     if len(cells) > MOST_CELLS:
         raise InputError(
             f"make {len(cells)} cells, and {MOST_CELLS} may be asked at once",
@@ -69,23 +69,23 @@ def runnable(cells: Sequence[_C], build: Callable[[_C], _T]) -> list[tuple[_C, _
         UnknownNameError: a name of a cell that nothing carries.
         InputError: the first reason, where no cell can be built.
     """
-    found: list[tuple[_C, _T | str]] = []
+    built: list[tuple[_C, _T | str]] = []
     first: InputError | None = None
     for cell in cells:
         try:
-            found.append((cell, build(cell)))
+            built.append((cell, build(cell)))
         except UnknownNameError:
             raise
         except InputError as error:
             first = first or error
-            found.append((cell, str(error)))
-    if first is not None and all(isinstance(made, str) for _, made in found):
+            built.append((cell, str(error)))
+    if first is not None and all(isinstance(made, str) for _, made in built):
         raise first
-    return found
+    return built
 
 
 def marked(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     acceptance: Acceptance,
     reason: str,
     *,
@@ -98,7 +98,7 @@ def marked(
     """What a row says of a cell that does not fit or misses a limit.
 
     Args:
-        asked: its configuration.
+        configuration: its configuration.
         acceptance: what it drafts.
         reason: why it cannot be.
         batch: requests.
@@ -109,7 +109,7 @@ def marked(
             are marked.
     """
     nearest = nearest_changes(
-        asked, acceptance, batch=batch, context=context, holds=holds, settings=settings
+        configuration, acceptance, batch=batch, context=context, holds=holds, settings=settings
     )
     return {
         "feasible": False,
@@ -187,9 +187,9 @@ def reason_lines(rows: Sequence[MarkedCell], names: Sequence[str]) -> list[str]:
         where = tuple(str(value) for name in names if (value := getattr(row, name)) is not None)
         cell = where if row.nearest is None else (*where, row.batch, row.context)
         lines.setdefault(cell, ": ".join([*filter(None, [", ".join(where)]), row.reason_words]))
-    more = len(lines) - MOST_SAID
+    more = len(lines) - MOST_REASON_LINES
     rest = f"and {more} more cells that cannot be; --csv and --json have every reason"
-    return [*list(lines.values())[:MOST_SAID], *([rest] if more > 0 else [])]
+    return [*list(lines.values())[:MOST_REASON_LINES], *([rest] if more > 0 else [])]
 
 
 def require_one(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -102,14 +102,14 @@ def deployable(answer: Recommendation, engine: str, *, context: int) -> Deployab
             continue
         for candidate, approximate in product(_variants(answer, choice), (False, True)):
             try:
-                found = export(_at_one_context(candidate, answer), engine, approximate=approximate)
+                result = export(_at_one_context(candidate, answer), engine, approximate=approximate)
             except InputError as error:
                 reasons.append(f"{method.slug}: {error.message}")
             else:
                 because = "; ".join(dict.fromkeys(reasons))
                 return Deployable(
                     engine=engine,
-                    result=found,
+                    result=result,
                     content=content_words(candidate, approximate),
                     reason=because,
                 )
@@ -159,8 +159,8 @@ def _at_one_context(chosen: DecodingConfiguration, answer: Recommendation) -> De
     """A configuration whose files say of which context it is, where several were asked about."""
     if len(answer.optimum.contexts) < 2 or chosen.context is None:
         return chosen
-    asked = ", ".join(map(str, answer.optimum.contexts))
-    words = f"chosen at {chosen.context} tokens alone, of the {asked} that were asked about"
+    contexts = ", ".join(map(str, answer.optimum.contexts))
+    words = f"chosen at {chosen.context} tokens alone, of the {contexts} that were asked about"
     return replace(chosen, provenance={**chosen.provenance, "context": words})
 
 

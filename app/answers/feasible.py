@@ -38,7 +38,7 @@ _WORDS = {
 
 
 def require_cell(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     setting: Setting,
     acceptance: Acceptance,
     *,
@@ -48,7 +48,7 @@ def require_cell(
     """Check that a configuration fits at a batch and context.
 
     Args:
-        asked: whose deployment may spread the model by a plan.
+        configuration: whose deployment may spread the model by a plan.
         setting: of the configuration.
         acceptance: what it drafts.
         batch: requests.
@@ -57,7 +57,7 @@ def require_cell(
     Raises:
         InfeasibleError: naming what it needs and what there is.
     """
-    d = asked.deployment
+    d = configuration.deployment
     sizes = {
         "tp": d.tensor_parallel,
         "pp": d.pipeline_parallel,
@@ -71,17 +71,19 @@ def require_cell(
     require_fit(setting, footprint_of(setting, acceptance, batch=batch, context=context), what)
 
 
-def settings_of(asked: DecodingConfiguration) -> Settings:
+def settings_of(configuration: DecodingConfiguration) -> Settings:
     """What builds the setting of a configuration that is placed elsewhere, every deployment once.
 
     Args:
-        asked: the configuration.
+        configuration: the configuration.
     """
-    return lru_cache(lambda deployment: build_setting(replace(asked, deployment=deployment)))
+    return lru_cache(
+        lambda deployment: build_setting(replace(configuration, deployment=deployment))
+    )
 
 
 def nearest_changes(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     acceptance: Acceptance,
     *,
     batch: int,
@@ -102,7 +104,7 @@ def nearest_changes(
         ['batch 37', 'context 591', 'tp 2', 'fp8 cache', 'fp8 weights']
 
     Args:
-        asked: the configuration that does not hold.
+        configuration: the configuration that does not hold.
         acceptance: what it drafts.
         batch: requests.
         context: cached tokens per request.
@@ -117,27 +119,29 @@ def nearest_changes(
     test = holds or (
         lambda _, setting, b, c: bool(np.all(fits(setting, acceptance, batch=b, context=c)))
     )
-    setting_of = settings or settings_of(asked)
+    setting_of = settings or settings_of(configuration)
 
     def tried(change: Change) -> bool:
         names = {_FIELDS[option]: value for option, value in change.items() if option in _FIELDS}
         at = int(change.get("--batch", batch)), int(change.get("--context", context))
         try:
-            placed = replace(asked.deployment, **names) if names else asked.deployment  # type: ignore[arg-type]
-            changed = replace(asked, deployment=placed) if names else asked
+            changed = configuration
+            if names:
+                placed = replace(configuration.deployment, **names)  # type: ignore[arg-type]
+                changed = replace(configuration, deployment=placed)
             return test(changed, setting_of(changed.deployment), *at)
         except InputError:
             return False  # a format that the device lacks, heads that do not divide
 
-    here = setting_of(asked.deployment)
+    setting_now = setting_of(configuration.deployment)
     together = (
-        holds is None and here.drafter.method.refine is None
+        holds is None and setting_now.drafter.method.refine is None
     )  # whose widest pass is that of all contexts
 
     def largest(option: str, below: int) -> list[Change]:
         if not together:
             return _largest(
-                option, below, lambda tries: [tried({option: each}) for each in tries], at_once=1
+                option, below, lambda tries: [tried({option: size}) for size in tries], at_once=1
             )
 
         def fitting(tries: Sequence[int]) -> list[bool]:
@@ -146,22 +150,22 @@ def nearest_changes(
                 "context": context,
                 option[2:]: np.array(tries),
             }
-            return [bool(each) for each in fits(here, acceptance, **sizes)]
+            return [bool(does_fit) for does_fit in fits(setting_now, acceptance, **sizes)]
 
         return _largest(option, below, fitting, at_once=_AT_ONCE)
 
-    formats = here.deployment.precision
+    formats = setting_now.deployment.precision
     devices: list[Change] = [
-        {"--tp": asked.deployment.tensor_parallel * more} for more in MORE_DEVICES
+        {"--tp": configuration.deployment.tensor_parallel * more} for more in MORE_DEVICES
     ]
     cache: list[Change] = [{"--kv-dtype": name} for name in _narrower(formats.kv, ("fp8",))]
     weights: list[Change] = [
         {"--dtype": name} for name in _narrower(formats.weights, ("fp8", "int4"))
     ]
     groups = (largest("--batch", batch), largest("--context", context), devices, cache, weights)
-    found = [change for group in groups if (change := next(filter(tried, group), None))]
+    changes = [change for group in groups if (change := next(filter(tried, group), None))]
     both = ({**bits, **more} for more, bits in product(devices, weights))
-    return found or [change for change in [next(filter(tried, both), None)] if change]
+    return changes or [change for change in [next(filter(tried, both), None)] if change]
 
 
 def change_words(change: Change) -> str:
@@ -180,9 +184,9 @@ def _largest(
         tries = sorted(
             {low + (high - low) * part // (at_once + 1) for part in range(1, at_once + 1)} - {low}
         )
-        failing = [each for each, held in zip(tries, holds(tries), strict=True) if not held]
+        failing = [size for size, held in zip(tries, holds(tries), strict=True) if not held]
         high = min([*failing, high])
-        low = max([low, *(each for each in tries if each < high)])
+        low = max([low, *(size for size in tries if size < high)])
     return [{option: low}] if low else []
 
 

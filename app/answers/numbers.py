@@ -50,7 +50,7 @@ def time_unit(seconds: Iterable[float | None]) -> TimeUnit:
         >>> time_unit([3.1, 65.0]).name, time_unit([2e-6, 0.003]).name
         ('s', 'µs')
     """
-    shortest = min((each for each in seconds if each), default=MILLI)
+    shortest = min((value for value in seconds if value), default=MILLI)
     if shortest >= 1.0:
         return _SECOND
     return _MILLISECOND if shortest >= 0.01 * MILLI else _MICROSECOND

@@ -199,10 +199,10 @@ def _failed(error: OSError) -> str:
 
 def _stopped(words: Sequence[str]) -> str:
     """What Ctrl-C says: how to go on, where the verb keeps what it has finished."""
-    asked = command()
+    verb = command()
     for word in words:
-        asked = getattr(asked, "commands", {}).get(word, asked)
-    if not any("--resume" in parameter.opts for parameter in asked.params):
+        verb = getattr(verb, "commands", {}).get(word, verb)
+    if not any("--resume" in parameter.opts for parameter in verb.params):
         return "stopped"
     again = [word for word in words if word != "--resume"]
     return (
@@ -225,9 +225,9 @@ def _misused(error: Any, words: Sequence[str]) -> int:
         and context.info_name == "simulate"
     ):
         message = _as_key(error.option_name) or message
-    given = [b for a, b in pairwise(words) if parameter is not None and a in parameter.opts]
-    if isinstance(error, typer.BadParameter) and given:
-        message = f"{parameter.opts[-1]}: {error.message}, got {given[-1]!r}"
+    values = [b for a, b in pairwise(words) if parameter is not None and a in parameter.opts]
+    if isinstance(error, typer.BadParameter) and values:
+        message = f"{parameter.opts[-1]}: {error.message}, got {values[-1]!r}"
     return _ended(f"{message}; see `{context.command_path if context else 'rooftree'} --help`", 2)
 
 

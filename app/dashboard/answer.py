@@ -137,19 +137,19 @@ class PageAnswer:
 
 
 @lru_cache(maxsize=512)
-def setting_of(asked: DecodingConfiguration) -> Setting:
+def setting_of(configuration: DecodingConfiguration) -> Setting:
     """The setting of a scenario, read from the catalogues once.
 
     Raises:
         InputError: options that exclude each other.
         InfeasibleError: a device that cannot run the model.
     """
-    return build_setting(asked)
+    return build_setting(configuration)
 
 
-def options(asked: DecodingConfiguration) -> dict[str, object]:
+def options(configuration: DecodingConfiguration) -> dict[str, object]:
     """Options of the command line that name a scenario, without what is the default anyway."""
-    where = asked.deployment
+    where = configuration.deployment
     return {
         "model": shown_model(where.model),
         "device": where.device,
@@ -158,7 +158,7 @@ def options(asked: DecodingConfiguration) -> dict[str, object]:
         "kv-dtype": where.kv_dtype,
         "draft-dtype": where.draft_dtype,
         "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
-        "draft": asked.draft_model,
+        "draft": configuration.draft_model,
         "set": where.overrides,
     }
 

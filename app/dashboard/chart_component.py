@@ -21,7 +21,7 @@ LOADED = "plotly-loaded"
 def show(
     key: str,
     *,
-    asked: str,
+    query: str,
     headline: str = "",
     numbers: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
@@ -32,7 +32,7 @@ def show(
 
     Args:
         key: of the element.
-        asked: what the answer answers; the element's `data-shown` says it once the charts in sight
+        query: what the answer answers; the element's `data-shown` says it once the charts in sight
             do.
         headline: in one sentence.
         numbers: label and value with its unit.
@@ -44,7 +44,7 @@ def show(
         key=key,
         data={
             "name": key,
-            "asked": asked,
+            "asked": query,
             "library": scripts.PLOTLY_ADDRESS,
             "headline": headline,
             "numbers": numbers,

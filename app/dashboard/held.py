@@ -39,12 +39,12 @@ def model_place(name: str) -> str:
     """
     if not name.startswith(OWN):
         return name
-    found = _configs.get(name)
-    if found is None:
+    place = _configs.get(name)
+    if place is None:
         raise InputError(
             "was given to another server, or too long ago; upload it again", key="model", value=name
         )
-    return str(found)
+    return str(place)
 
 
 def hold_recording(name: str, place: Path) -> None:
@@ -59,12 +59,12 @@ def recording_place(name: str) -> Path:
     Raises:
         InputError: there is none any more.
     """
-    found = _recordings.get(name)
-    if found is None or not found.exists():
+    place = _recordings.get(name)
+    if place is None or not place.exists():
         raise InputError(
             "is not here: a link holds no file; upload it again", key="known_by", value="upload"
         )
-    return found
+    return place
 
 
 def is_known_model(name: str) -> bool:

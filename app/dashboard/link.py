@@ -65,10 +65,10 @@ def _drafter(chosen: DecodingConfiguration) -> dict[str, object]:
     if chosen.trace is not None:
         return {"known_by": "recording", "trace": chosen.trace, "method": chosen.method}
     rates = [f"{rate:.6f}".rstrip("0").rstrip(".") for rate in chosen.acceptance_by_depth or ()]
-    known: dict[str, object] = {"method": chosen.method, "draft": _shipped(chosen.draft_model)}
+    values: dict[str, object] = {"method": chosen.method, "draft": _shipped(chosen.draft_model)}
     if len(rates) == 1:
-        return known | {"known_by": "rate", "acceptance": rates[0]}
-    return known | ({"known_by": "rates", "acceptance": ",".join(rates)} if rates else {})
+        return values | {"known_by": "rate", "acceptance": rates[0]}
+    return values | ({"known_by": "rates", "acceptance": ",".join(rates)} if rates else {})
 
 
 def _shipped(draft: str | None) -> str | None:

@@ -16,13 +16,13 @@ from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
 from app.dashboard.answers.validation.badge import MORE, badge_link, badge_words
 from app.dashboard.code_block import code_block
-from app.dashboard.controls.bar import asked
+from app.dashboard.controls.bar import ask_questions
 from app.dashboard.controls.widgets import moved, set_widgets
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
 from app.dashboard.waiting import waited
-from app.dashboard.wording import OWN_RECORDING, TITLES, WHAT_IT_IS, plain, said
+from app.dashboard.wording import ABOUT, OWN_RECORDING, TITLES, plain, said
 from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ def page() -> None:
     st.set_page_config(page_title="rooftree", layout="wide", initial_sidebar_state="auto")
     chosen = _chosen()
     state, wrong = _state()
-    state = asked(replace(state, page=chosen))
+    state = ask_questions(replace(state, page=chosen))
     if st.session_state.get("state") not in (None, state):
         wrong = st.session_state["wrong"] = []
     query = address(state)
@@ -42,7 +42,7 @@ def page() -> None:
     if st.query_params.to_dict() != query:
         st.query_params.from_dict(query)
     if st.session_state.get("first") == state:
-        st.markdown(WHAT_IT_IS)
+        st.markdown(ABOUT)
     st.title(TITLES[state.page], anchor=False)
     for message in wrong[:MOST_MESSAGES]:
         st.warning(f"Left out of the link: {plain(message)}")
@@ -88,12 +88,14 @@ def _state() -> tuple[State, list[str]]:
         set_widgets(following)
         st.session_state["state"] = following
         return following, []
-    known, query = st.session_state.get("state"), st.query_params.to_dict()
-    if isinstance(known, State) and (query in ({}, st.session_state.get("link")) or moved(known)):
-        return known, st.session_state.get("wrong", [])
+    last_state, query = st.session_state.get("state"), st.query_params.to_dict()
+    if isinstance(last_state, State) and (
+        query in ({}, st.session_state.get("link")) or moved(last_state)
+    ):
+        return last_state, st.session_state.get("wrong", [])
     state, wrong = from_query(query)
     st.session_state["wrong"] = wrong
-    if known is not None:
+    if last_state is not None:
         set_widgets(state)
         st.session_state["state"] = state
     elif not query:
@@ -138,7 +140,7 @@ def _answer(state: State) -> PageAnswer | None:
 
 def _served(state: State) -> PageAnswer | None:
     """A simulation, started by a button; the last one stays while its question does."""
-    known = st.session_state.get("served")
+    served = st.session_state.get("served")
     if st.button("Run the simulation"):
         bar = st.progress(0.0, text="starting")
         st.button(
@@ -150,13 +152,13 @@ def _served(state: State) -> PageAnswer | None:
                 min(ended / max(whole, 1), 1.0), text=f"{name}: {ended:,} of {whole:,} requests"
             )
 
-        known = (state, answering(state.page)(state, report))
-        st.session_state["served"] = known
+        served = (state, answering(state.page)(state, report))
+        st.session_state["served"] = served
         st.rerun()
-    if known is None or known[0] != state:
+    if served is None or served[0] != state:
         st.info("Press the button to simulate this load with speculation and without.")
         return None
-    answer: PageAnswer = known[1]
+    answer: PageAnswer = served[1]
     return answer
 
 
@@ -170,7 +172,7 @@ def _show(answer: PageAnswer, state: State) -> None:
     """Words and charts first, then what takes longer, in its place between them."""
     query = json.dumps(address(state))
     chart_component.show(
-        "words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes
+        "words", query=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes
     )
     _error_badge(state)
     _changes(answer.changes, "now")
@@ -178,7 +180,7 @@ def _show(answer: PageAnswer, state: State) -> None:
     sides = st.columns(2) if answer.engines else []
     _starts(answer.engines, sides)
     why = st.container()
-    chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
+    chart_component.show("charts", query=query, cards=answer.cards, tables=answer.tables)
     chart_component.library()  # before what takes longer, which the charts do not wait for
     below = st.container()
     st.markdown(
@@ -209,11 +211,11 @@ def _show(answer: PageAnswer, state: State) -> None:
         if deferred is None:
             return
         if deferred.cards or deferred.tables:
-            chart_component.show("rest", asked=query, cards=deferred.cards, tables=deferred.tables)
+            chart_component.show("rest", query=query, cards=deferred.cards, tables=deferred.tables)
     _starts(deferred.engines, sides[len(answer.engines) :])
     with why:
         if deferred.notes:
-            chart_component.show("why", asked=query, notes=deferred.notes)
+            chart_component.show("why", query=query, notes=deferred.notes)
         _changes(deferred.changes, "later")
 
 

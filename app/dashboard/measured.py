@@ -26,10 +26,10 @@ def measured_results(root: Path | None = None) -> dict[str, Path]:
     folders.sort(
         key=lambda folder: (folder.parent.name.startswith("cpu-"), not (folder / REPORT).exists())
     )
-    found = {PUBLISHED: FILE} if root is None else {}
-    found |= {f"{folder.parent.name}.{folder.name}": folder for folder in folders}
+    results = {PUBLISHED: FILE} if root is None else {}
+    results |= {f"{folder.parent.name}.{folder.name}": folder for folder in folders}
     for folder in sorted((root or SHIPPED).glob("*/*/*/")):
         own = folder.name != REPORT.parent.name  # which belongs to the results around it
         if own and any((folder / part).exists() for part in (ENGINE_REPORT, LOADS / "replay.json")):
-            found[".".join(folder.parts[-3:])] = folder
-    return found
+            results[".".join(folder.parts[-3:])] = folder
+    return results

@@ -58,11 +58,11 @@ def answered(state: State) -> PageAnswer:
     Raises:
         RooftreeError: the question cannot be answered; the message says why.
     """
-    asked = _asked(state)
-    if asked.upload:
-        return _answered(asked)
-    with _turn(asked):
-        return _cached(asked)
+    question = _page_question(state)
+    if question.upload:
+        return _answered(question)
+    with _turn(question):
+        return _cached(question)
 
 
 def completed(state: State) -> DeferredAnswer:
@@ -71,14 +71,14 @@ def completed(state: State) -> DeferredAnswer:
     Raises:
         RooftreeError: it cannot be answered; the message says why.
     """
-    asked = _asked(state)
-    if asked.upload:
-        return _completed(asked)
-    with _turn(asked):
-        return _cached_rest(asked)
+    question = _page_question(state)
+    if question.upload:
+        return _completed(question)
+    with _turn(question):
+        return _cached_rest(question)
 
 
-def _asked(state: State) -> State:
+def _page_question(state: State) -> State:
     """The state with the usual values of what its page does not ask."""
     names = ASKED.get(state.page)
     return (

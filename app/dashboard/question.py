@@ -95,21 +95,21 @@ def drafters(state: State) -> tuple[Source, ...]:
     Raises:
         InputError: as `read_question`.
     """
-    known = with_values(State(), {name: getattr(state, name) for name in ("model", *DRAFTED)})
-    found = _compared(known) if known.upload else _cached(known)
-    return tuple(source.asked_on(model_place(state.model)) for source in found)
+    drafted = with_values(State(), {name: getattr(state, name) for name in ("model", *DRAFTED)})
+    sources = _compared(drafted) if drafted.upload else _cached(drafted)
+    return tuple(source.asked_on(model_place(state.model)) for source in sources)
 
 
 def _compared(state: State) -> tuple[Source, ...]:
     model = model_place(state.model)
-    rivals = [drafter_source(each, model=model) for each in against_of(state.against)]
+    rivals = [drafter_source(rival, model=model) for rival in against_of(state.against)]
     if (path := own_recording(state)) is not None:
         own = trace_source(path, state.method, otherwise=UNNAMED, override=bool(state.method))
         return (own, *rivals)
     if text := own_drafter(state):
         return (drafter_source(text, model=model), *rivals)
-    asked = DecodingConfiguration(method=PLAIN, deployment=DeploymentNames(model=model))
-    return (*default_drafters(asked)[1], *rivals)
+    plain = DecodingConfiguration(method=PLAIN, deployment=DeploymentNames(model=model))
+    return (*default_drafters(plain)[1], *rivals)
 
 
 _cached = lru_cache(maxsize=256)(_compared)
@@ -174,8 +174,8 @@ def drafter_options(
         assert path is not None
         return {"trace": _recording_words(state, path, held), "drafter": tuple(rivals)}
     if not text and (alone or rivals):
-        known = [_text_of(each) for each in drafters(with_values(state, {"against": ""}))]
-        return {"drafter": (*(known[:1] if alone else known), *rivals)}
+        defaults = [_text_of(source) for source in drafters(with_values(state, {"against": ""}))]
+        return {"drafter": (*(defaults[:1] if alone else defaults), *rivals)}
     return {"drafter": (*([text] if text else []), *rivals)}
 
 
@@ -202,8 +202,8 @@ def scenario(
         return DecodingConfiguration(
             method=method, draft_model=(state.draft or None) if needs else None, deployment=where
         )
-    asked = DecodingConfiguration(method=PLAIN, draft_model=state.draft or None, deployment=where)
-    first = competing(asked, drafters(state))[0]
+    plain = DecodingConfiguration(method=PLAIN, draft_model=state.draft or None, deployment=where)
+    first = competing(plain, drafters(state))[0]
     return DecodingConfiguration(
         method=first.method, draft_model=first.draft_model, deployment=where
     )

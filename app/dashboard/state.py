@@ -453,12 +453,12 @@ def sold_devices() -> Sequence[str]:
 
 
 def _require_known(name: str, value: str) -> None:
-    known = known_names(name)
+    names = known_names(name)
     if name == "model" and is_known_model(value):
         return
     empty = FIELDS[name].default == "" and value == ""
-    if known is not None and not empty and value not in known:
-        raise UnknownNameError(name.replace("_", " "), value, list(known), key=name)
+    if names is not None and not empty and value not in names:
+        raise UnknownNameError(name.replace("_", " "), value, list(names), key=name)
 
 
 def overrides(state: State) -> tuple[str, ...]:

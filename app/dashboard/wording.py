@@ -30,7 +30,7 @@ KNOWN_BY = {
     "upload": "a recording of mine",
 }
 OWN_RECORDING = "A recording or log of your own"
-WHAT_IT_IS = (
+ABOUT = (
     "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how"
     " much, and how sure that is, and writes the engine's command. Start with the four buttons"
     " above: your model, your devices, your drafter and your limits; every page answers that one"
@@ -64,7 +64,7 @@ def said(error: RooftreeError) -> str:
 
 def as_words(text: str) -> str:
     """A text with labels in place of options, and files without their folders."""
-    return _PATH.sub("", _OPTION.sub(lambda found: _label(found[1]).lower(), text))
+    return _PATH.sub("", _OPTION.sub(lambda match: _label(match[1]).lower(), text))
 
 
 def plain(text: str) -> str:

@@ -33,13 +33,13 @@ def target_checkpoint(model: str, notes: list[str]) -> str:
     Returns:
         A hub id, a path, or `TARGET_PLACEHOLDER`.
     """
-    found = _loadable(model)
-    if found is None:
+    checkpoint = _loadable(model)
+    if checkpoint is None:
         notes.append(f"replace {TARGET_PLACEHOLDER}: no checkpoint of {model} is known")
         return TARGET_PLACEHOLDER
-    if found != model and Path(model).name == "config.json":
-        notes.append(f"{found} must hold the weights and the tokenizer beside config.json")
-    return found
+    if checkpoint != model and Path(model).name == "config.json":
+        notes.append(f"{checkpoint} must hold the weights and the tokenizer beside config.json")
+    return checkpoint
 
 
 def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | None:
@@ -57,16 +57,16 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
     from costmodel.method_library import load_method
 
     if chosen.draft_model is not None:
-        found = _loadable(chosen.draft_model)
-        if found is None:
+        checkpoint = _loadable(chosen.draft_model)
+        if checkpoint is None:
             notes.append(
                 f"replace {DRAFT_PLACEHOLDER}: no checkpoint of {chosen.draft_model} is known"
             )
-        elif found == DRAFT_PLACEHOLDER:
+        elif checkpoint == DRAFT_PLACEHOLDER:
             notes.append(
                 f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft"
             )
-        return found or DRAFT_PLACEHOLDER
+        return checkpoint or DRAFT_PLACEHOLDER
     if chosen.own_drafter is not None:
         read = f"{chosen.draft_passes} passes a step of {chosen.draft_bytes:,.0f} bytes"
         notes.append(
@@ -126,8 +126,8 @@ def _loadable(name: str) -> str | None:
         return str(path.parent)
     if path.suffix.casefold() in (".toml", ".json"):
         return None
-    found = hub_id(name)
-    return None if found in model_names() else found
+    model_id = hub_id(name)
+    return None if model_id in model_names() else model_id
 
 
 @cache

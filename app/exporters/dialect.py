@@ -116,15 +116,15 @@ class Dialect:
             InputError: a release does not have it.
         """
         options = options_of(self.engine)
-        found = options.drafting[self.name(chosen, options.drafting)]
-        self.require("method", found.releases, chosen.method)
-        if self.variant in ("", found.name):
-            return found
-        if self.variant not in found.variants:
-            names = ", ".join((found.name, *found.variants))
+        way = options.drafting[self.name(chosen, options.drafting)]
+        self.require("method", way.releases, chosen.method)
+        if self.variant in ("", way.name):
+            return way
+        if self.variant not in way.variants:
+            names = ", ".join((way.name, *way.variants))
             raise self.refusal("variant", f"has {chosen.method} as {names}", self.variant)
-        self.require("variant", found.variants[self.variant], self.variant)
-        return replace(found, name=self.variant)
+        self.require("variant", way.variants[self.variant], self.variant)
+        return replace(way, name=self.variant)
 
     def check(self, chosen: DecodingConfiguration, *, synthetic: bool, approximate: bool) -> None:
         """Refuse a configuration that the engine's record says it cannot express.
@@ -240,38 +240,38 @@ class Dialect:
         return -(-requests // chosen.deployment.data_parallel)
 
     def weight_format(
-        self, chosen: DecodingConfiguration, known: Mapping[str, Spelt], notes: list[str]
+        self, chosen: DecodingConfiguration, spellings: Mapping[str, Spelt], notes: list[str]
     ) -> Spelt | None:
         """How the engine spells the format of the weights; None where it reads it from the
         checkpoint.
 
         Args:
             chosen: what to run.
-            known: formats that can be asked for of a 16-bit checkpoint.
+            spellings: formats that can be asked for of a 16-bit checkpoint.
             notes: said here where the checkpoint must be stored in the format.
         """
-        asked = chosen.deployment.dtype
-        if asked is None or asked in known:
-            return None if asked is None else known[asked]
-        if asked == _published(chosen.deployment.model):
+        dtype = chosen.deployment.dtype
+        if dtype is None or dtype in spellings:
+            return None if dtype is None else spellings[dtype]
+        if dtype == _published(chosen.deployment.model):
             return None
         notes.append(
-            f"weights in {asked}: name a checkpoint that is stored so; the format is read from it"
+            f"weights in {dtype}: name a checkpoint that is stored so; the format is read from it"
         )
         return None
 
     def cache_format(
-        self, chosen: DecodingConfiguration, known: Mapping[str, Spelt]
+        self, chosen: DecodingConfiguration, spellings: Mapping[str, Spelt]
     ) -> Spelt | None:
         """How the engine spells the format of the cache; None where none is asked for.
 
         Raises:
             InputError: it caches in no such format.
         """
-        asked = chosen.deployment.kv_dtype
-        if asked is not None and asked not in known:
-            raise self.refusal("kv_dtype", f"caches in {', '.join(known)}", asked)
-        return None if asked is None else known[asked]
+        kv_dtype = chosen.deployment.kv_dtype
+        if kv_dtype is not None and kv_dtype not in spellings:
+            raise self.refusal("kv_dtype", f"caches in {', '.join(spellings)}", kv_dtype)
+        return None if kv_dtype is None else spellings[kv_dtype]
 
     def dynamic_numbers(self, chosen: DecodingConfiguration) -> tuple[int, int] | None:
         """Depth and candidates of each node of a tree that is built at run time; None for every
@@ -303,25 +303,25 @@ class Dialect:
             )
         return shape.depth, shape.width
 
-    def name(self, chosen: DecodingConfiguration, known: Iterable[str] | None = None) -> str:
+    def name(self, chosen: DecodingConfiguration, names: Iterable[str] | None = None) -> str:
         """The engine's own name of the method.
 
         Args:
             chosen: what to run.
-            known: names that can be written; None: all that methods have.
+            names: names that can be written; None: all that methods have.
 
         Raises:
             InputError: the engine does not run it.
         """
         from costmodel.method_library import load_method
 
-        found = load_method(chosen.method).engines.get(self.engine)
-        if found is None or (known is not None and found not in known):
+        method_name = load_method(chosen.method).engines.get(self.engine)
+        if method_name is None or (names is not None and method_name not in names):
             why = options_of(self.engine).without.get(chosen.method, "")
-            does = f"runs {', '.join(known)} alone" if known is not None else "does not run it"
+            does = f"runs {', '.join(names)} alone" if names is not None else "does not run it"
             does += f"; {why}" if why else ""
             raise self.refusal("method", does, chosen.method)
-        return found
+        return method_name
 
     def target(self, chosen: DecodingConfiguration, notes: list[str]) -> str:
         """The target as the engine loads it; what a reader must know of it is added to the notes.
@@ -339,13 +339,13 @@ class Dialect:
         A published one is named where the configuration names none and describes none. Engines read
         the format of its weights from the checkpoint, so that one which was asked for is a note.
         """
-        found, asked = draft_checkpoint(chosen, notes), chosen.deployment.draft_dtype
-        if found is not None and asked is not None:
+        checkpoint, dtype = draft_checkpoint(chosen, notes), chosen.deployment.draft_dtype
+        if checkpoint is not None and dtype is not None:
             notes.append(
-                f"draft weights in {asked}: name a drafter that is stored so; the format is read"
+                f"draft weights in {dtype}: name a drafter that is stored so; the format is read"
                 " from it"
             )
-        return found
+        return checkpoint
 
     def limits(self, chosen: DecodingConfiguration) -> list[str]:
         """What a reader must know of limits that the configuration leaves to the engine."""

@@ -88,7 +88,7 @@ def export(
     """
     if refines(chosen):
         return _export_masked(
-            chosen, engine, version, asked={"synthetic": synthetic, "variant": variant}
+            chosen, engine, version, draft_options={"synthetic": synthetic, "variant": variant}
         )
     if engine in MASKED_PROGRAMS and engine not in ENGINES:
         raise Program.of(engine, version).refusal(
@@ -111,7 +111,11 @@ def export(
 
 
 def _export_masked(
-    chosen: DecodingConfiguration, engine: str, version: str | None, *, asked: Mapping[str, object]
+    chosen: DecodingConfiguration,
+    engine: str,
+    version: str | None,
+    *,
+    draft_options: Mapping[str, object],
 ) -> ExportResult:
     """Write a configuration that decodes masked blocks."""
     if engine not in MASKED_PROGRAMS:
@@ -123,7 +127,7 @@ def _export_masked(
             value=chosen.method,
         )
     program = Program.of(engine, version)
-    for key, value in asked.items():
+    for key, value in draft_options.items():
         if value:
             raise program.refusal(
                 key, "belongs to drafts, and masked blocks are decoded without", value

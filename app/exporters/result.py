@@ -101,18 +101,18 @@ def script(
     settings = "".join(
         f"export {name}={shlex.quote(value)}\n" for name, value in (environment or {}).items()
     )
-    here = 'here=$(cd -- "$(dirname -- "$0")" && pwd)\n' if files or inside else ""
-    here += 'cd -- "$here"\n' if inside else ""
-    asked = [
+    change_folder = 'here=$(cd -- "$(dirname -- "$0")" && pwd)\n' if files or inside else ""
+    change_folder += 'cd -- "$here"\n' if inside else ""
+    placeholders = [
         name
         for name in _SET_BY_USER
         if any(argument in (name, f"{name}:5000") for argument in arguments)
     ]
-    needed = "".join(f': "${{{name[1:]}:?{_SET_BY_USER[name]}}}"\n' for name in asked)
+    needed = "".join(f': "${{{name[1:]}:?{_SET_BY_USER[name]}}}"\n' for name in placeholders)
     if worker_flag:
         needed += f'[ "{NODE_RANK}" = 0 ] || set -- {worker_flag} "$@"\n'
         body += ' \\\n  "$@"'
-    return f"#!/bin/sh\n{comments(header)}set -eu\n{here}{settings}{needed}exec {body}\n"
+    return f"#!/bin/sh\n{comments(header)}set -eu\n{change_folder}{settings}{needed}exec {body}\n"
 
 
 def _quoted(argument: str) -> str:

@@ -190,8 +190,8 @@ def _speculation(
         flags += ["--speculative-dflash-block-size", str(chosen.draft_tokens + 1)]
         return flags + (["--enable-dp-lm-head"] if chosen.deployment.data_parallel > 1 else [])
     steps, topk = chosen.draft_tokens, 1
-    if (asked := dialect.dynamic_numbers(chosen)) is not None:
-        steps, topk = asked
+    if (depth_and_width := dialect.dynamic_numbers(chosen)) is not None:
+        steps, topk = depth_and_width
     if (paths := draft_paths(chosen)) is not None:
         steps, topk = dynamic_shape(paths)
         notes.append(

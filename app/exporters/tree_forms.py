@@ -60,12 +60,12 @@ def write_tree(tree: Tree, form: str) -> ExportResult:
 
     if form not in TREE_FORMS:
         raise UnknownNameError("tree form", form, TREE_FORMS, key="form")
-    known = TREE_FORMS[form]
+    tree_form = TREE_FORMS[form]
     if not tree.draft_tokens:
         raise InputError(
             f"{form}: holds at least one draft token", key="tree", value=tree.draft_tokens
         )
-    if known.counts_children and not tree.is_sibling_closed:
+    if tree_form.counts_children and not tree.is_sibling_closed:
         rule = f"{form}: the children of a node must have the ranks 0, 1, ... without a gap"
         raise InputError(rule, key="tree", value=list(rank_paths(tree)))
     ordered = Tree.from_paths(rank_paths(tree))
@@ -73,9 +73,9 @@ def write_tree(tree: Tree, form: str) -> ExportResult:
         engine=form,
         version="",
         checked_against=(),
-        files={known.file: known.write(ordered)},
+        files={tree_form.file: tree_form.write(ordered)},
         command="",
-        notes=(f"loaded by {known.reader}",),
+        notes=(f"loaded by {tree_form.reader}",),
     )
 
 
@@ -94,13 +94,13 @@ def token_tree(paths: Sequence[tuple[int, ...]]) -> str | None:
 
 
 def _token_tree(tree: Tree) -> str:
-    found = token_tree(rank_paths(tree))
-    if found is None:
+    spelled = token_tree(rank_paths(tree))
+    if spelled is None:
         rule = (
             "vllm-tree: every node of a level must have the same number of children, ranked from 0"
         )
         raise InputError(rule, key="tree", value=list(rank_paths(tree)))
-    return found + "\n"
+    return spelled + "\n"
 
 
 def _lists(tree: Tree) -> str:
@@ -174,9 +174,9 @@ def _pickled(value: object, tensors: list[_Tensor]) -> bytes:
         text = value.encode()
         return b"X" + struct.pack("<I", len(text)) + text
     if isinstance(value, list):
-        return b"](" + b"".join(_pickled(each, tensors) for each in value) + b"e"
+        return b"](" + b"".join(_pickled(item, tensors) for item in value) + b"e"
     if isinstance(value, tuple):
-        return b"(" + b"".join(_pickled(each, tensors) for each in value) + b"t"
+        return b"(" + b"".join(_pickled(item, tensors) for item in value) + b"t"
     if isinstance(value, dict):
         return (
             b"}("
@@ -190,7 +190,7 @@ def _pickled(value: object, tensors: list[_Tensor]) -> bytes:
     storage = b"(" + _pickled("storage", tensors) + b"ctorch\nLongStorage\n"
     storage += (
         b"".join(
-            _pickled(each, tensors) for each in (str(len(tensors) - 1), "cpu", len(value.values))
+            _pickled(item, tensors) for item in (str(len(tensors) - 1), "cpu", len(value.values))
         )
         + b"tQ"
     )

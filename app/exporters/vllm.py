@@ -227,14 +227,14 @@ def _named_as_meant(draft_model: str, method: str, dialect: Dialect) -> str:
 
 
 def _token_tree(paths: tuple[Path, ...], dialect: Dialect) -> str:
-    found = token_tree(paths)
-    if found is None:
+    spelled = token_tree(paths)
+    if spelled is None:
         rule = (
             "speculative_token_tree keeps only the number of nodes per level, so every node of a"
             " level must have the same number of children, ranked from 0"
         )
         raise dialect.refusal("tree", rule, list(paths))
-    return found
+    return spelled
 
 
 def _schedule(chosen: DecodingConfiguration) -> list[list[int]]:

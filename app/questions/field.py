@@ -196,12 +196,12 @@ class Question:
         return {field.name: getattr(self, field.name) for field in _own_fields(self)}
 
     @property
-    def given(self) -> dict[str, Any]:
+    def stated_values(self) -> dict[str, Any]:
         """The values that a person stated, by name."""
         return {name: value for name, value in self.values.items() if name in self.stated}
 
 
-_WHERE_IT_GOES = ("out", "csv", "json", "plot", "quiet", "resume")
+_OUTPUT_FIELDS = ("out", "csv", "json", "plot", "quiet", "resume")
 
 
 def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
     inputs = {
         field.keyword: None if (value := getattr(question, field.name)) == "" else value
         for field in _own_fields(question)
-        if field.name not in _WHERE_IT_GOES
+        if field.name not in _OUTPUT_FIELDS
     }
     return inputs | resolved
 

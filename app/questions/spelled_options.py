@@ -31,22 +31,22 @@ def as_options(*names: str) -> Iterator[None]:
 
 
 def named_by_option(
-    error: InputError, options: Mapping[str, str], given: Collection[str]
+    error: InputError, options: Mapping[str, str], stated: Collection[str]
 ) -> InputError:
     """The same refusal with the option that was given in the place of its key.
 
     Args:
         error: of a scenario.
         options: option by key.
-        given: keys that options stated.
+        stated: keys that options stated.
     """
     message, key = error.message, error.key
     for name, option in options.items():
         if key is None and error.file is None:
             message = message.replace(name, option)
-        elif key == "requests" and name in given:
+        elif key == "requests" and name in stated:
             message = message.replace(name.removeprefix("requests."), option)
-    if key is not None and key in given:
+    if key is not None and key in stated:
         key = options.get(key, key)
     if (message, key) == (error.message, error.key):
         return error

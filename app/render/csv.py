@@ -46,8 +46,8 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in flat:
         writer.writerow(
             {
-                name: json.dumps(each) if isinstance(each, list) else each
-                for name, each in row.items()
+                name: json.dumps(value) if isinstance(value, list) else value
+                for name, value in row.items()
             }
         )
     return text.getvalue()
@@ -61,14 +61,14 @@ def flat_row(row: Mapping[str, Any], before: str = "") -> dict[str, Any]:
         row: as it stands in JSON.
         before: what every name begins with.
     """
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in row.items():
         name = f"{before}{key}"
         if isinstance(value, Mapping):
-            found |= flat_row(value, f"{name}.")
+            flat |= flat_row(value, f"{name}.")
         elif key.endswith("interval") and isinstance(value, list) and len(value) == 2:
             at = name.removesuffix("_interval")
-            found |= {f"{at}_low": value[0], f"{at}_high": value[1]}
+            flat |= {f"{at}_low": value[0], f"{at}_high": value[1]}
         else:
-            found[name] = value
-    return found
+            flat[name] = value
+    return flat

@@ -26,7 +26,7 @@ from app.questions.resolve.accepted import (
     numbers_words,
     one_source,
 )
-from app.questions.resolve.asked import asked, with_options
+from app.questions.resolve.chosen_configuration import configuration_of, with_options
 from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
 from app.questions.resolve.refining import refines
 from app.questions.values import method_slug, ratio, whole_numbers
@@ -69,7 +69,7 @@ def answer(question: BreakevenQuestion) -> Answer:
         "fidelity": question.fidelity,
         "method": slug,
     }
-    base = asked(None, options)
+    base = configuration_of(None, options)
     if source is not None:
         (source,) = competing(with_options(base, cells[0]), [source])
         base = replace(base, **carried(source))

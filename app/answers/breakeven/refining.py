@@ -16,7 +16,7 @@ from app.questions.breakeven import BreakevenQuestion
 from app.questions.field import inputs_of, refuse
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, names_in
 from app.questions.resolve.accepted import numbers_words, one_source
-from app.questions.resolve.asked import asked, with_options
+from app.questions.resolve.chosen_configuration import configuration_of, with_options
 from app.questions.values import whole_numbers
 from costmodel.answers.estimate import Setting, estimate, intervals
 from costmodel.answers.refine_breakeven import needed_pace
@@ -27,7 +27,7 @@ from costmodel.laws.own_pace import own_pace
 from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InfeasibleError
 
-_OF_DRAFTS = dict.fromkeys(
+_DRAFT_OPTIONS = dict.fromkeys(
     ("shape", "draft_tokens", "tree", *names_in(DraftingOptions)),
     "belongs to drafts, and masked blocks have none",
 )
@@ -75,10 +75,10 @@ def _resolved(question: BreakevenQuestion) -> tuple[DecodingConfiguration, Sourc
     Raises:
         InputError: options of drafts, or as `one_source`.
     """
-    refuse(question, _OF_DRAFTS)
+    refuse(question, _DRAFT_OPTIONS)
     names = (*names_in(PlacedOptions), *names_in(RefiningOptions), "model", "method", "fidelity")
     stated = {name: value for name in names if (value := getattr(question, name)) is not None}
-    base = asked(None, stated)
+    base = configuration_of(None, stated)
     unknown = question.trace is None and question.tokens_per_step is None and not question.drafter
     if unknown and base.refine is not None and not base.refine.rule.by_count:
         return base, None

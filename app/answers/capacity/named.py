@@ -11,7 +11,7 @@ from app.answers.capacity.rows import Plan, plan_row
 from app.answers.cells import MarkedCell, marked, runnable
 from app.questions.capacity import MOST_DEVICES, CapacityQuestion
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
-from app.questions.resolve.asked import asked, with_options
+from app.questions.resolve.chosen_configuration import configuration_of, with_options
 from app.questions.values import whole_numbers
 from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.estimate import Setting
@@ -47,7 +47,7 @@ def named_plans(
     """
     sizes = whole_numbers(question.tp, "--tp", least=1, most=MOST_DEVICES)
     spread = {"pp": question.pp, "ep": question.ep, "dp": question.dp}
-    base = asked(None, {**values_in(FormatOptions, question), **cells[0], **spread})
+    base = configuration_of(None, {**values_in(FormatOptions, question), **cells[0], **spread})
     methods: list[tuple[dict[str, Any], Sequence[Acceptance]]] = [
         ({"method": PLAIN}, [geometric(0.0, 0)])
     ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.answers.cells import names_of
-from app.questions.resolve.asked import asked
+from app.questions.resolve.chosen_configuration import configuration_of
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
 
@@ -44,7 +44,7 @@ def deployment_axes(options: Mapping[str, Any]) -> DeploymentAxes:
     devices = names_of(options["device"], "--device")
     first = {**options, "device": devices[0], "dtype": None, "kv_dtype": None}
     return DeploymentAxes(
-        base=asked(None, first),
+        base=configuration_of(None, first),
         device_names=devices,
         weight_formats=_formats(options["dtype"], "--dtype"),
         cache_formats=_formats(options["kv_dtype"], "--kv-dtype"),

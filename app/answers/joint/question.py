@@ -64,7 +64,7 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
     )
     base, sources = _drafters(question, axes.base, lengths, shapes)
     trees = whole_numbers(question.tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
-    asked = JointQuestion(
+    joint = JointQuestion(
         question=base,
         sources=competing(base, sources),
         device_names=axes.device_names,
@@ -87,7 +87,7 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
         tree_sizes=[size for size in trees if size],
         seed=question.seed,
     )
-    return asked, traffic
+    return joint, traffic
 
 
 def _load_and_traffic(question: OptimizeQuestion) -> tuple[Load, Traffic]:

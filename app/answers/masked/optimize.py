@@ -28,7 +28,7 @@ from app.questions.groups import (
     values_in,
 )
 from app.questions.optimize import DEFAULT_FLOOR, OptimizeQuestion
-from app.questions.resolve.asked import asked
+from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.refining import (
     MOST_POLICIES,
     stated_blocks,
@@ -113,7 +113,8 @@ def answer(question: OptimizeQuestion) -> MaskedPolicies:
         "fidelity": question.fidelity,
     }
     cells = [
-        (cell, asked(None, placed | cell)) for cell in cells_of(question.values | {"model": model})
+        (cell, configuration_of(None, placed | cell))
+        for cell in cells_of(question.values | {"model": model})
     ]
     recorded = _recordings(question.trace or ())
     policies = _policies(question, method, recorded.anchors)

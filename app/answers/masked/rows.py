@@ -184,13 +184,13 @@ class MaskedPolicies(Answer):
         """At every batch and context the fastest policies that meet the floor, and the front."""
         rows: list[MaskedPolicy | UnmetFloor] = []
         for place in dict.fromkeys(_place(row) for row in self.own_rows):
-            here = [
+            policies = [
                 row
                 for row in (*self.choices, *self.alternatives)
                 if _place(row) == place and row.feasible
             ]
-            best = [row for row in here if row.meets_floor][:_BEST]
-            front = [row for row in here if row.on_front and row not in best]
+            best = [row for row in policies if row.meets_floor][:_BEST]
+            front = [row for row in policies if row.on_front and row not in best]
             rows += [*best, *sorted(front, key=lambda row: -(row.agreement or 0.0))]
             rows += [row for row in self.unmet if _place(row) == place]
         return rows

@@ -71,15 +71,15 @@ def _draft_model(question: ModelsQuestion) -> DraftModel:
         raise InputError(
             "which layers are to be kept? e.g. --layers 10, or --layers 0-9,28,29", key="--layers"
         )
-    source, kept = find_model(question.subject).path, read_layers(layers)
-    if question.fit_head and kept != tuple(range(len(kept))):
+    source, layers_kept = find_model(question.subject).path, read_layers(layers)
+    if question.fit_head and layers_kept != tuple(range(len(layers_kept))):
         raise InputError(
             "a head is fitted to a model's first layers alone", key="--layers", value=layers
         )
     fitted = "--fitted" if question.fit_head else ""
     name = f"{source.stem}--layers-{layers.replace(',', '+')}{fitted}.gguf"
-    head = fitted_head(source, len(kept)) if question.fit_head else None
-    made = cut_draft(source, (question.out or Path("rooftree-out")) / name, kept, head=head)
+    head = fitted_head(source, len(layers_kept)) if question.fit_head else None
+    made = cut_draft(source, (question.out or Path("rooftree-out")) / name, layers_kept, head=head)
     return DraftModel(
         inputs=inputs_of(question, model=str(source)),
         file=made.path,

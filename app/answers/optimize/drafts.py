@@ -26,7 +26,7 @@ from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
-from app.questions.resolve.asked import asked
+from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.configurations import named_shapes
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
 from app.questions.resolve.unnamed import beside_own, unnamed
@@ -211,7 +211,7 @@ def _configured(
     )
 
     def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
-        configuration = asked(None, {**options, "model": "", **here})
+        configuration = configuration_of(None, {**options, "model": "", **here})
         sources = named_sources(
             question,
             question.trace or (),

@@ -17,7 +17,12 @@ from app.answers.predict.rows import Prediction, Predictions
 from app.questions.field import inputs_of
 from app.questions.predict import PredictQuestion
 from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
-from app.questions.resolve.asked import ComparedShapes, asked, drafts_of, with_options
+from app.questions.resolve.chosen_configuration import (
+    ComparedShapes,
+    configuration_of,
+    drafts_of,
+    with_options,
+)
 from app.questions.resolve.configurations import plain as plain_decoding
 from app.questions.values import whole_numbers
 from costmodel.answers.estimate import (
@@ -60,7 +65,7 @@ class _Cell(NamedTuple):
     and context.
     """
 
-    asked: DecodingConfiguration
+    configuration: DecodingConfiguration
     setting: Setting
     settings: Settings
     plain: Callable[[int, int], StepCost]
@@ -77,22 +82,22 @@ def answer(question: PredictQuestion) -> Answer:
         from app.answers.predict.table import answer_table
 
         return answer_table(question)
-    given = question.given
+    stated = question.stated_values
     batches = whole_numbers(question.batch, "--batch", least=1)
-    cells = cells_of(given)
-    chosen = asked(
-        question.config, given | cells[0], batch=batches[0] if "batch" in given else None
+    cells = cells_of(stated)
+    chosen = configuration_of(
+        question.config, stated | cells[0], batch=batches[0] if "batch" in stated else None
     )
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
-    chosen, source = asked_source(chosen, question, given)
+    chosen, source = asked_source(chosen, question, stated)
     wanted = _Wanted(_whole(source, question), question.seed, question.explain)
     context = question.context
     if question.config is not None:
-        batches = batches if "batch" in given or chosen.batch is None else [chosen.batch]
-        context = context if "context" in given or chosen.context is None else str(chosen.context)
+        batches = batches if "batch" in stated or chosen.batch is None else [chosen.batch]
+        context = context if "context" in stated or chosen.context is None else str(chosen.context)
     grid = (batches, whole_numbers(context, "--context", least=0))
-    drafts = _drafts(chosen if question.config is not None else None, given, batches, source)
+    drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
     published = (
         source is not None and source.kind == "published"
@@ -101,12 +106,14 @@ def answer(question: PredictQuestion) -> Answer:
     configurations: list[Acceptance] = []
     for cell, setting in settings:
         one = with_options(chosen, cell)
-        here = asked_source(one, question, given)[1] if published and len(cells) > 1 else source
+        cell_source = (
+            asked_source(one, question, stated)[1] if published and len(cells) > 1 else source
+        )
         # a goodput controller alone weighs the seconds of a setting
         if not isinstance(setting, str) and (
-            not configurations or here is not source or drafts.weighs_seconds
+            not configurations or cell_source is not source or drafts.weighs_seconds
         ):
-            configurations = _configurations(here, drafts, question.seed, (setting, *grid))
+            configurations = _configurations(cell_source, drafts, question.seed, (setting, *grid))
         rows += _rows(one, setting, configurations, drafts, grid, wanted)
     able = [made for _, made in settings if not isinstance(made, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
@@ -184,7 +191,7 @@ def _whole(source: Source | None, question: PredictQuestion) -> tuple[float, flo
 
 
 def _rows(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     setting: Setting | str,
     configurations: Sequence[Acceptance],
     drafts: ComparedShapes,
@@ -195,9 +202,11 @@ def _rows(
     batches, contexts = grid
     if isinstance(setting, str):
         return [
-            MarkedCell(**_names(asked, b, c), reason=setting) for c in contexts for b in batches
+            MarkedCell(**_names(configuration, b, c), reason=setting)
+            for c in contexts
+            for b in batches
         ]
-    cell = _cell(asked, setting)
+    cell = _cell(configuration, setting)
     return [
         _row(cell, a, b, c, wanted)
         for c in contexts
@@ -209,7 +218,7 @@ def _rows(
 
 def _drafts(
     chosen: DecodingConfiguration | None,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     batches: list[int],
     source: Source | None,
 ) -> ComparedShapes:
@@ -219,7 +228,7 @@ def _drafts(
     Raises:
         InputError: something is drafted and nothing says what is accepted of it.
     """
-    drafts = drafts_of(chosen, given, batches, source, lengths_for(source, None, _USUAL))
+    drafts = drafts_of(chosen, options, batches, source, lengths_for(source, None, _USUAL))
     if source is None and any(shape.drafts for shape in drafts.shapes):
         raise InputError(_SOURCES)
     return drafts
@@ -237,8 +246,8 @@ def _configurations(
     return shape_acceptances(source, drafts.shapes, generator=generator, weighed=weighed)
 
 
-def _names(asked: DecodingConfiguration, batch: int, context: int) -> dict[str, Any]:
-    where = asked.deployment
+def _names(configuration: DecodingConfiguration, batch: int, context: int) -> dict[str, Any]:
+    where = configuration.deployment
     return {
         "model": where.model,
         "device": where.device,
@@ -248,12 +257,12 @@ def _names(asked: DecodingConfiguration, batch: int, context: int) -> dict[str, 
     }
 
 
-def _cell(asked: DecodingConfiguration, setting: Setting) -> _Cell:
+def _cell(configuration: DecodingConfiguration, setting: Setting) -> _Cell:
     @lru_cache(maxsize=1)
     def plain(batch: int, context: int) -> StepCost:
         return step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
 
-    return _Cell(asked, setting, settings_of(asked), plain)
+    return _Cell(configuration, setting, settings_of(configuration), plain)
 
 
 def _row(
@@ -262,15 +271,15 @@ def _row(
     """A prediction, or the mark of a cell that does not fit."""
     require_positions(cell.setting.target, context)
     row = {
-        **_names(cell.asked, batch, context),
+        **_names(cell.configuration, batch, context),
         "draft": str(shape_of(a)),
         "draft_tokens": a.draft_tokens,
     }
     try:
-        require_cell(cell.asked, cell.setting, a, batch=batch, context=context)
+        require_cell(cell.configuration, cell.setting, a, batch=batch, context=context)
     except InfeasibleError as error:
         mark = marked(
-            cell.asked, a, str(error), batch=batch, context=context, settings=cell.settings
+            cell.configuration, a, str(error), batch=batch, context=context, settings=cell.settings
         )
         return MarkedCell(**row, **mark)
     return Prediction(**row, **_point(cell, a, batch, context, wanted))
@@ -334,4 +343,4 @@ def _borrowed(source: Source | None, settings: Sequence[Setting]) -> bool | None
     """
     if source is None or source.kind == "stated":
         return None
-    return any(source.asked_on(each.target.name).borrowed for each in settings)
+    return any(source.asked_on(setting.target.name).borrowed for setting in settings)

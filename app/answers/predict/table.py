@@ -6,7 +6,7 @@ from app.questions.predict import PredictQuestion
 from app.questions.record_files import read_records
 from simulator.closed_loop.table_rows import RowAnswer, answer_rows
 
-_OF_ROWS = dict.fromkeys(
+_ROW_OPTIONS = dict.fromkeys(
     (
         "model",
         "trace",
@@ -29,7 +29,7 @@ def answer_table(question: PredictQuestion) -> ServedRows:
     Raises:
         InputError: the file cannot be read, lacks a column, or an option says what its rows say.
     """
-    refuse(question, _OF_ROWS)
+    refuse(question, _ROW_OPTIONS)
     table = question.table
     assert table is not None
     answered = answer_rows(read_records(table), file=str(table), seed=question.seed)

@@ -21,7 +21,7 @@ from traces.importers.formats import detect, import_requests, import_trace
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import write_acceptance, write_requests
 
-_OF_ACCEPTANCE = ("drafter", "draft_tokens", "model", "method", "match_rate")
+_ACCEPTANCE_OPTIONS = ("drafter", "draft_tokens", "model", "method", "match_rate")
 _MOST_POSITIONS = 32
 _MOST_BATCHES = 16
 
@@ -218,7 +218,7 @@ def _read(question: TracesImportQuestion, form: str) -> AcceptanceTrace:
 def _requests(
     question: TracesImportQuestion, form: str, out: Path, inputs: dict[str, Any]
 ) -> ImportedRequests:
-    for name in _OF_ACCEPTANCE:
+    for name in _ACCEPTANCE_OPTIONS:
         if value := getattr(question, name):
             raise InputError(
                 f"{form} lists requests and takes no such option",

@@ -19,7 +19,7 @@ from traces.library import read_trace
 from traces.replay.walk import replay_chain
 
 _LENGTHS = (1, 3, 5, 8)
-_OF_MASKED = frozenset({"masked", "out", "seed", "resume", "json", "quiet"})
+_MASKED_OPTIONS = frozenset({"masked", "out", "seed", "resume", "json", "quiet"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +127,8 @@ def _options(question: RecordQuestion) -> RecordOptions:
 
 def _refuse_beside_masked(question: RecordQuestion) -> None:
     """Refuse options that say nothing to a recording of a masked model."""
-    for name, value in question.given.items():
-        if name not in _OF_MASKED:
+    for name, value in question.stated_values.items():
+        if name not in _MASKED_OPTIONS:
             rule = (
                 "must be left out: --masked trains a model and has prompts and policies of its own"
             )

@@ -14,7 +14,7 @@ from app.answers.replay.rows import (
 )
 from app.questions.field import inputs_of
 from app.questions.replay import ReplayQuestion
-from app.questions.resolve.asked import asked
+from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.values import ratio, whole_numbers
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
@@ -30,7 +30,7 @@ from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.library import trace_file
 
-_OF_DRAFTS = ("draft_tokens", "tree", "shape", "stop", "verifier")
+_DRAFT_OPTIONS = ("draft_tokens", "tree", "shape", "stop", "verifier")
 
 
 def answer_held_out(question: ReplayQuestion) -> HeldOutPolicies:
@@ -39,17 +39,17 @@ def answer_held_out(question: ReplayQuestion) -> HeldOutPolicies:
     Raises:
         InputError: an option that says what is drafted, or as `held_out_batches`.
     """
-    if stated := [name for name in _OF_DRAFTS if name in question.stated]:
+    if stated := [name for name in _DRAFT_OPTIONS if name in question.stated]:
         rule = (
             "compares policies that choose what to draft; leave out"
             f" --{stated[0].replace('_', '-')}"
         )
         raise InputError(rule, key="--held-out")
     file, batches = trace_file(question.trace), whole_numbers(question.batch, "--batch", least=1)
-    options = {name: value for name, value in question.given.items() if name != "trace"}
+    options = {name: value for name, value in question.stated_values.items() if name != "trace"}
     rows = held_out_batches(
         file,
-        asked(None, options),
+        configuration_of(None, options),
         batches,
         question.context,
         match_rate=ratio(question.match_rate, "--match-rate"),

@@ -31,7 +31,7 @@ from traces.replay.bootstrap import RequestDraws
 from traces.replay.oracle import step_oracle
 from traces.replay.statistics import request_draws
 
-_OF_SPEEDS = dict.fromkeys(
+_SPEED_OPTIONS = dict.fromkeys(
     ("model", "batch", "context", "splits", *names_in(PlacedOptions)),
     "belongs to --held-out, which predicts speeds; tokens per step depend on no device",
 )
@@ -46,7 +46,7 @@ def answer(question: ReplayQuestion) -> Answer:
     """
     if question.held_out:
         return answer_held_out(question)
-    refuse(question, _OF_SPEEDS)
+    refuse(question, _SPEED_OPTIONS)
     lengths = whole_numbers(
         question.draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS
     )

@@ -58,8 +58,8 @@ def published_errors() -> tuple[PublishedErrors, ...]:
     """
     try:
         return tuple(
-            PublishedErrors(**each)
-            for each in json.loads(FILE.read_text(encoding="utf-8"))["groups"]
+            PublishedErrors(**group)
+            for group in json.loads(FILE.read_text(encoding="utf-8"))["groups"]
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"is damaged ({type(error).__name__}); reinstall", file=FILE) from None
@@ -73,12 +73,12 @@ def most_like(engine: str, device: str) -> PublishedErrors:
         engine: by name.
         device: shipped name; of a device with other kernels (`NAME--KERNELS`) the plain one.
     """
-    known = {(each.engine, each.device): each for each in published_errors()}
+    groups = {(group.engine, group.device): group for group in published_errors()}
     plain = device.partition("--")[0]
     for key in ((engine, plain), ("", plain), (engine, ""), ("", "")):
-        found = known.get(key)
-        if found is not None and found.tpot is not None and found.tpot["runs"] >= LEAST_RUNS:
-            return found
+        group = groups.get(key)
+        if group is not None and group.tpot is not None and group.tpot["runs"] >= LEAST_RUNS:
+            return group
     return published_errors()[0]
 
 
@@ -151,15 +151,17 @@ def _group(engine: str, device: str, rows: Sequence[Json]) -> dict[str, Any]:
 
 
 def _errors(rows: Sequence[Json], quantity: str) -> dict[str, Any] | None:
-    known = [row for row in rows if row[f"measured_{quantity}_ms"] and row[f"{quantity}_ms"]]
-    if not known:
+    compared = [row for row in rows if row[f"measured_{quantity}_ms"] and row[f"{quantity}_ms"]]
+    if not compared:
         return None
-    measured = np.array([row[f"measured_{quantity}_ms"] for row in known], dtype=np.float64)
-    signed = np.array([row[f"{quantity}_ms"] for row in known], dtype=np.float64) / measured - 1.0
-    spans = [(m, row[f"{quantity}_ms_interval"]) for m, row in zip(measured, known, strict=True)]
+    measured = np.array([row[f"measured_{quantity}_ms"] for row in compared], dtype=np.float64)
+    signed = (
+        np.array([row[f"{quantity}_ms"] for row in compared], dtype=np.float64) / measured - 1.0
+    )
+    spans = [(m, row[f"{quantity}_ms_interval"]) for m, row in zip(measured, compared, strict=True)]
     held = [low <= m <= high for m, span in spans if span for low, high in [span]]
     return {
-        "runs": len(known),
+        "runs": len(compared),
         "median": _rounded(np.median(abs(signed))),
         "p90": _rounded(np.quantile(abs(signed), 0.9)),
         "bias": _rounded(np.median(signed)),

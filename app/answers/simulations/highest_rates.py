@@ -91,15 +91,15 @@ class HighestRate:
 
     def as_json(self) -> dict[str, Any]:
         """Rates in requests per second; above `above_per_s` the share is lost."""
-        found = self.point
+        point = self.point
         return {
             "name": self.name,
-            "feasible": found is not None,
+            "feasible": point is not None,
             "reason": self.reason or None,
-            "rate_per_s": found and found.rate_per_s,
+            "rate_per_s": point and point.rate_per_s,
             "rate_per_s_interval": self.interval,
-            "above_per_s": self.lost.rate_per_s if found and self.lost else None,
-            **{key: found and found.metrics[key] for key in _SHOWN},
+            "above_per_s": self.lost.rate_per_s if point and self.lost else None,
+            **{key: point and point.metrics[key] for key in _SHOWN},
         }
 
 
@@ -130,17 +130,17 @@ def settings_of(
             key="--draft-tokens",
             value=",".join(map(str, lengths)),
         )
-    found, first = [], None
+    variants_ready, first = [], None
     for length in lengths:
         name = str(chain(length))
         try:
-            found.append(ServingVariant(name=name, prepared=_drafting(base, length)))
+            variants_ready.append(ServingVariant(name=name, prepared=_drafting(base, length)))
         except RooftreeError as error:
             first = first or error
-            found.append(ServingVariant(name=name, reason=str(error)))
-    if first is not None and all(setting.prepared is None for setting in found):
+            variants_ready.append(ServingVariant(name=name, reason=str(error)))
+    if first is not None and all(setting.prepared is None for setting in variants_ready):
         raise first
-    return found
+    return variants_ready
 
 
 def _drafting(base: Prepared, length: int) -> Prepared:
@@ -164,10 +164,10 @@ def points_of(setting: ServingVariant, share: float, seed: int, report: Report) 
     """
     own, changes = setting.prepared, dict(setting.changes or {})
     assert own is not None
-    slo, known = own.written.slo, {}
+    slo, points = own.written.slo, {}
 
     def at(rate_per_s: float) -> LoadPoint:
-        if rate_per_s not in known:
+        if rate_per_s not in points:
             count = None
             while True:
                 scenario = own.scenario(seed, rate_per_s=rate_per_s, count=count, **changes)
@@ -186,10 +186,10 @@ def points_of(setting: ServingVariant, share: float, seed: int, report: Report) 
                 "is_growing": window.is_growing,
                 "is_kept": window.good_ratio >= share and not (window.is_growing and own.extends),
             }
-            known[rate_per_s] = LoadPoint(
+            points[rate_per_s] = LoadPoint(
                 name=setting.name, rate_per_s=rate_per_s, metrics=summary(own, result) | more
             )
-        return known[rate_per_s]
+        return points[rate_per_s]
 
     def progress(rate_per_s: float) -> Callable[[int, int], None]:
         name = f"{setting.name} at {rate_per_s:.4g}/s"
@@ -211,18 +211,22 @@ def highest_rate(at: Point, start: float) -> tuple[LoadPoint | None, LoadPoint |
         The first is None where nothing is kept `MOST_DOUBLINGS` halvings below the start, the
         second where everything is so far above it.
     """
-    kept, lost = None, None
+    highest, lost = None, None
     rate = start
     for _ in range(MOST_DOUBLINGS):
-        here = at(rate)
-        kept, lost = (here, lost) if here.metrics["is_kept"] else (kept, here)
-        if kept is not None and lost is not None:
+        point = at(rate)
+        highest, lost = (point, lost) if point.metrics["is_kept"] else (highest, point)
+        if highest is not None and lost is not None:
             break
         rate *= 2.0 if lost is None else 0.5
-    while kept is not None and lost is not None and lost.rate_per_s > RESOLUTION * kept.rate_per_s:
-        here = at(sqrt(kept.rate_per_s * lost.rate_per_s))
-        kept, lost = (here, lost) if here.metrics["is_kept"] else (kept, here)
-    return kept, lost
+    while (
+        highest is not None
+        and lost is not None
+        and lost.rate_per_s > RESOLUTION * highest.rate_per_s
+    ):
+        point = at(sqrt(highest.rate_per_s * lost.rate_per_s))
+        highest, lost = (point, lost) if point.metrics["is_kept"] else (highest, point)
+    return highest, lost
 
 
 def highest_rates(
@@ -241,29 +245,29 @@ def highest_rates(
         seeds: of all draws; rates of further ones make the interval.
         report: see `points_of`.
     """
-    found, shown = [], []
+    highest, shown = [], []
     for setting in settings:
         if setting.prepared is None:
-            found.append(HighestRate(name=setting.name, reason=setting.reason))
+            highest.append(HighestRate(name=setting.name, reason=setting.reason))
             continue
         at = points_of(setting, share, seeds[0], report)
         points = [at(rate) for rate in rates]
         shown += points
         good = [point.rate_per_s for point in points if point.metrics["is_kept"]]
         written = setting.prepared.written.requests.rate_per_s
-        kept, lost = highest_rate(at, max(good, default=rates[0] if rates else written or 1.0))
+        best, lost = highest_rate(at, max(good, default=rates[0] if rates else written or 1.0))
         others = [
-            highest_rate(points_of(setting, share, seed, report), kept.rate_per_s)[0]
+            highest_rate(points_of(setting, share, seed, report), best.rate_per_s)[0]
             for seed in seeds[1:]
-            if kept is not None and lost is not None
+            if best is not None and lost is not None
         ]
-        values = [each.rate_per_s for each in (kept, *others) if each is not None]
+        values = [load_point.rate_per_s for load_point in (best, *others) if load_point is not None]
         low, high = np.quantile(values or [0.0], [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]).tolist()
         reason = (
-            f"no rate keeps {share:.0%} of the requests within the limits" if kept is None else ""
+            f"no rate keeps {share:.0%} of the requests within the limits" if best is None else ""
         )
-        if kept is not None and lost is None:
-            kept, reason = (
+        if best is not None and lost is None:
+            best, reason = (
                 None,
                 (
                     "every rate keeps them; more requests (--count) or a limit of the first token"
@@ -271,7 +275,7 @@ def highest_rates(
                 ),
             )
         interval = (low, high) if len(values) > 1 else None
-        found.append(
-            HighestRate(name=setting.name, point=kept, lost=lost, reason=reason, interval=interval)
+        highest.append(
+            HighestRate(name=setting.name, point=best, lost=lost, reason=reason, interval=interval)
         )
-    return found, shown
+    return highest, shown

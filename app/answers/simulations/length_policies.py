@@ -68,7 +68,7 @@ class PolicyOutcome:
     @property
     def scores(self) -> tuple[float, ...]:
         """Tokens a second of every seed, higher is better: see `score_of`."""
-        return tuple(float(each["score"]) for each in self.metrics)
+        return tuple(float(summary["score"]) for summary in self.metrics)
 
 
 def policy_names(text: str) -> list[str]:
@@ -80,11 +80,11 @@ def policy_names(text: str) -> list[str]:
     Raises:
         UnknownNameError: no such policy.
     """
-    asked = list(MEANINGS) if text == "all" else [part.strip() for part in text.split(",")]
-    for name in asked:
+    chosen = list(MEANINGS) if text == "all" else [part.strip() for part in text.split(",")]
+    for name in chosen:
         if name not in MEANINGS:
             raise UnknownNameError("policy", name, MEANINGS, key="--policies")
-    return [name for name in MEANINGS if name in asked or name in _ALWAYS]
+    return [name for name in MEANINGS if name in chosen or name in _ALWAYS]
 
 
 def compared_policies(
@@ -119,7 +119,7 @@ def compared_policies(
         speculations.pop(OURS)  # who never drafts loads no drafter
     plain = autoregressive(prepared)
     by_user = first.workload.users is None
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    summaries: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for seed in seeds:
         for name in names:
             own = prepared if name in speculations else plain
@@ -128,7 +128,7 @@ def compared_policies(
                 scenario = replace(scenario, speculation=speculations[name])
             result = simulate(scenario, progress=_progress(report, f"{name}, seed {seed}"))
             metrics = summary(own, result)
-            found[name].append(metrics | {"score": score_of(metrics, by_user=by_user)})
+            summaries[name].append(metrics | {"score": score_of(metrics, by_user=by_user)})
     notes = []
     if "vllm" in names and not at_once:
         notes.append(
@@ -139,7 +139,7 @@ def compared_policies(
         notes.append("ours: nothing is drafted at any batch, so no drafter is loaded")
     by = "1 / mean time per token" if by_user else "tokens per second"
     about = {"schedule": [list(row) for row in schedule], "by": by, "notes": notes}
-    return [PolicyOutcome(name=name, metrics=tuple(found[name])) for name in names], about
+    return [PolicyOutcome(name=name, metrics=tuple(summaries[name])) for name in names], about
 
 
 def score_of(metrics: Mapping[str, Any], *, by_user: bool) -> float:
@@ -207,10 +207,10 @@ def mean_context_tokens(workload: Workload) -> float:
 
 def batch_grid(most: int) -> list[int]:
     """Batches from 1 to `most`: each of the first eight, then about a fifth more at a time."""
-    found = list(range(1, min(most, _DENSE) + 1))
-    while found[-1] < most:
-        found.append(min(most, max(found[-1] + 1, round(found[-1] * 1.2))))
-    return found
+    batches = list(range(1, min(most, _DENSE) + 1))
+    while batches[-1] < most:
+        batches.append(min(most, max(batches[-1] + 1, round(batches[-1] * 1.2))))
+    return batches
 
 
 def rows_of(compared: Sequence[PolicyOutcome]) -> list[dict[str, Any]]:
@@ -224,33 +224,35 @@ def rows_of(compared: Sequence[PolicyOutcome]) -> list[dict[str, Any]]:
         decoding counted; `to_ours`, `to_expected` and `to_oracle` are ratios of scores, with [lo,
         hi] where there are several seeds.
     """
-    scores = {each.name: np.array(each.scores) for each in compared}
+    scores = {policy.name: np.array(policy.scores) for policy in compared}
     best = max(values.mean() for name, values in scores.items() if name not in BOUNDS)
     rows = []
-    for each in compared:
-        mine = scores[each.name]
+    for policy in compared:
+        own_scores = scores[policy.name]
         row: dict[str, Any] = {
-            "name": each.name,
-            "meaning": MEANINGS[each.name],
-            "score": float(mine.mean()),
+            "name": policy.name,
+            "meaning": MEANINGS[policy.name],
+            "score": float(own_scores.mean()),
             **{
-                name: _mean(each.metrics, name)
+                name: _mean(policy.metrics, name)
                 for name in ("tokens_per_s", "goodput_per_s", "tokens_per_step")
             },
-            "tpot_s": _mean([m["tpot_s"] for m in each.metrics], "mean"),
-            "ttft_s": _mean([m["ttft_s"] for m in each.metrics], "mean"),
+            "tpot_s": _mean([m["tpot_s"] for m in policy.metrics], "mean"),
+            "ttft_s": _mean([m["ttft_s"] for m in policy.metrics], "mean"),
             "drafted_per_step": float(
-                np.mean([m["drafted"] / max(m["steps"], 1) for m in each.metrics])
+                np.mean([m["drafted"] / max(m["steps"], 1) for m in policy.metrics])
             ),
-            "length_changes": _mean(each.metrics, "length_changes"),
-            "score_interval": _interval(mine),
+            "length_changes": _mean(policy.metrics, "length_changes"),
+            "score_interval": _interval(own_scores),
             "regret_ratio": (
-                None if each.name in BOUNDS or best <= 0.0 else float(1.0 - mine.mean() / best)
+                None
+                if policy.name in BOUNDS or best <= 0.0
+                else float(1.0 - own_scores.mean() / best)
             ),
         }
         for other in (OURS, *BOUNDS):
             if other in scores and np.all(scores[other] > 0.0):
-                ratios = mine / scores[other]
+                ratios = own_scores / scores[other]
                 row[f"to_{other}"] = {"ratio": float(ratios.mean()), "interval": _interval(ratios)}
         rows.append(row)
     return rows
@@ -309,9 +311,9 @@ def _drafts_at_once(options: SpeculationOptions) -> bool:
 
 
 def _mean(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    values = [each.get(key) for each in metrics]
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
+    values = [summary.get(key) for summary in metrics]
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if len(numbers) == len(values) else None
 
 
 def _interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float] | None:

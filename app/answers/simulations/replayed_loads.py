@@ -49,13 +49,13 @@ def replayed(
     Raises:
         InputError: a file that holds no load, or a scenario that does not fit its requests.
     """
-    found: list[LoadReplay] = []
+    replays: list[LoadReplay] = []
     notes: dict[str, None] = {}
     for name, file in loads.items():
         rows = read_load(file)
         requests = written.requests.model_copy(update={"file": str(file)})
         prepared = prepared_of(written.model_copy(update={"requests": requests}))
         result = simulate(prepared.scenario(seed), progress=partial(report, name))
-        found.append(compared(name, rows, result))
+        replays.append(compared(name, rows, result))
         notes |= dict.fromkeys(prepared.notes)
-    return found, list(notes)
+    return replays, list(notes)

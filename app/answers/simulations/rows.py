@@ -482,12 +482,12 @@ class LoadsBeside(Answer):
                 rows=[
                     TimeBeside(
                         time=f"{title} {part}",
-                        measured_s=found["measured"],
-                        simulated_s=found["simulated"],
-                        error=_percent(found["error_ratio"]),
+                        measured_s=times["measured"],
+                        simulated_s=times["simulated"],
+                        error=_percent(times["error_ratio"]),
                     )
                     for key, title in _MEASURED.items()
-                    for part, found in load.metrics[key].items()
+                    for part, times in load.metrics[key].items()
                 ],
                 columns=["time", "measured_s", "simulated_s", "error"],
             )

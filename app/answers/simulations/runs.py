@@ -67,8 +67,8 @@ def variants_of(names: list[str] | None) -> list[Variant]:
     for name in names or ():
         if name not in VARIANTS:
             raise UnknownNameError("variant", name, VARIANTS, key="--compare")
-    asked: Variant = ("as asked", {})
-    return [asked, *((name, VARIANTS[name]) for name in dict.fromkeys(names or ()))]
+    unchanged: Variant = ("as asked", {})
+    return [unchanged, *((name, VARIANTS[name]) for name in dict.fromkeys(names or ()))]
 
 
 def prepared_of(written: ScenarioFile) -> Prepared:
@@ -158,18 +158,22 @@ def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
     tokens than they count.
     """
     slo = prepared.written.slo
-    found = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
-    known = (
+    metrics = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
+    has_resources = (
         prepared.setting is not None and prepared.engine is None and prepared.copies.plan is None
     )
-    known = (
-        known
+    has_resources = (
+        has_resources
         and prepared.written.feed_forward is None
         and prepared.blocks is None
         and prepared.refined is None
     )
-    used = resources(result, prepared.setting) if known and prepared.setting is not None else None
-    return found | {
+    used = (
+        resources(result, prepared.setting)
+        if has_resources and prepared.setting is not None
+        else None
+    )
+    return metrics | {
         field.name: None if used is None else getattr(used, field.name)
         for field in fields(Resources)
     }
@@ -193,11 +197,11 @@ def over_seeds(
     """
     if len(seeds) < 2:
         return None
-    found = [first]
+    summaries = [first]
     for seed in seeds[1:]:
         result = simulate(prepared.scenario(seed), progress=_progress(report, f"seed {seed}"))
-        found.append(summary(prepared, result))
-    spread: dict[str, Any] = _intervals(found)
+        summaries.append(summary(prepared, result))
+    spread: dict[str, Any] = _intervals(summaries)
     return spread
 
 
@@ -233,9 +237,9 @@ def _intervals(runs: Sequence[Any]) -> Any:
     first = runs[0]
     if isinstance(first, Mapping):
         return {
-            key: _intervals([each[key] for each in runs])
+            key: _intervals([run[key] for run in runs])
             for key in first
-            if all(key in each for each in runs)
+            if all(key in run for run in runs)
         }
     if any(value is None for value in runs):
         return None

@@ -36,7 +36,7 @@ from app.answers.simulations.runs import (
 from app.questions.groups import DeploymentOptions, DraftingOptions, names_in
 from app.questions.places import require_file
 from app.questions.resolve.accepted import acceptance_values, draft_lengths
-from app.questions.resolve.asked import DEPLOYMENT_FIELDS
+from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
 from app.questions.resolve.scenarios import asked_scenario
 from app.questions.simulate import SimulateQuestion
 from app.questions.values import milliseconds
@@ -139,7 +139,7 @@ def scenario_of(
     named = {
         **question.named,
         "deployment.model": question.model,
-        **_deployed(question.given),
+        **_deployed(question.stated_values),
         "speculation.draft_tokens": draft_tokens,
         "speculation.shape": question.shape,
         "speculation.method": question.method,
@@ -168,14 +168,16 @@ def scenario_of(
     )
 
 
-def _deployed(given: Mapping[str, Any]) -> dict[str, Any]:
+def _deployed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Keys of a scenario for the options of deployment and drafter that stand on the command line."""
     deployment = {
-        f"deployment.{DEPLOYMENT_FIELDS[name]}": given[name]
+        f"deployment.{DEPLOYMENT_FIELDS[name]}": options[name]
         for name in _DEPLOYMENT
-        if name in given
+        if name in options
     }
-    return deployment | {f"speculation.{name}": given[name] for name in _DRAFTING if name in given}
+    return deployment | {
+        f"speculation.{name}": options[name] for name in _DRAFTING if name in options
+    }
 
 
 _BESIDE_RULE = "goes without --beside, whose loads are simulated as they are"

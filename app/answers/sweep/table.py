@@ -109,8 +109,8 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     `pa.array` would import pandas wherever that is installed, for half a second and 50 MB in every
     process.
     """
-    known = np.array([value is not None for value in values], dtype=bool)
-    buffers = [np.packbits(known, bitorder="little")]
+    is_stated = np.array([value is not None for value in values], dtype=bool)
+    buffers = [np.packbits(is_stated, bitorder="little")]
     if kind == pa.string():
         texts = [b"" if value is None else value.encode() for value in values]
         buffers += [
@@ -125,5 +125,5 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         numbers = [0 if value is None else value for value in values]
         buffers += [np.array(numbers, dtype=np.int64 if kind == pa.int64() else np.float64)]
     return pa.Array.from_buffers(
-        kind, len(values), [pa.py_buffer(buffer) for buffer in buffers], int((~known).sum())
+        kind, len(values), [pa.py_buffer(buffer) for buffer in buffers], int((~is_stated).sum())
     )

@@ -69,7 +69,7 @@ def recorded_batch(
     if trace.depth is not None:
         levels = min(levels, trace.depth)
     return VerifiedBatch(
-        vectors=np.stack([_counted(trace.select([each]), levels, width) for each in drawn]),
+        vectors=np.stack([_counted(trace.select([request]), levels, width) for request in drawn]),
         counted=lengths,
     )
 
@@ -99,15 +99,19 @@ def read_survivals(path: Path, depth: int) -> VerifiedBatch:
         rows = json.loads(read_bounded(path, MAX_FILE_BYTES))
     except (ValueError, RecursionError):
         raise InputError("must be JSON: a list of survival vectors", file=path) from None
-    known = isinstance(rows, list) and 0 < len(rows) <= MOST_REQUESTS
-    if not known or not all(isinstance(row, list) and 0 < len(row) <= MAX_DEPTHS for row in rows):
+    has_requests = isinstance(rows, list) and 0 < len(rows) <= MOST_REQUESTS
+    if not has_requests or not all(
+        isinstance(row, list) and 0 < len(row) <= MAX_DEPTHS for row in rows
+    ):
         rule = f"must be 1..{MOST_REQUESTS} lists of 1..{MAX_DEPTHS} numbers, one a request"
         raise InputError(rule, file=path)
     vectors = np.zeros((len(rows), min(depth, max(map(len, rows))), 1))
     for place, row in enumerate(rows):
         if not all(
-            isinstance(each, int | float) and not isinstance(each, bool) and 0 <= each <= 1
-            for each in row
+            isinstance(survival, int | float)
+            and not isinstance(survival, bool)
+            and 0 <= survival <= 1
+            for survival in row
         ):
             raise InputError("must hold probabilities in 0..1", file=path, key=f"[{place}]")
         values = np.array(row, dtype=np.float64)

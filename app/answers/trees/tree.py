@@ -14,7 +14,7 @@ from app.answers.trees.rows import BudgetTree, FastestTree, NodeSplits, Prompted
 from app.answers.trees.speeds import fastest_trees
 from app.questions.field import inputs_of
 from app.questions.resolve.accepted import OTHERWISE, as_given, is_rates, one_source
-from app.questions.resolve.asked import asked
+from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.tree import TreeQuestion
 from app.questions.values import method_slug, whole_numbers
 from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
@@ -32,7 +32,7 @@ from traces.storage.acceptance_file import read_acceptance
 
 MOST_NODES = 4096
 MOST_SIBLINGS = 64  # of stated rates: the chance of a later one is below any node's further down
-_OF_SPEEDS = (
+_SPEED_OPTIONS = (
     "device",
     "engine",
     "tp",
@@ -136,7 +136,9 @@ def _fastest(
     captured = question.captured_rows
     method = acceptance.method or question.method
     return fastest_trees(
-        asked(None, {**question.given, "model": question.model, "method": method}),
+        configuration_of(
+            None, {**question.stated_values, "model": question.model, "method": method}
+        ),
         acceptance.values,
         trees,
         (
@@ -244,7 +246,7 @@ def _check_speeds(question: TreeQuestion, prompted: Method | None) -> None:
     Raises:
         InputError: such an option without --model, or trees with prompt tokens.
     """
-    beside = [name for name in _OF_SPEEDS if name in question.stated]
+    beside = [name for name in _SPEED_OPTIONS if name in question.stated]
     if beside and not question.model:
         raise InputError(
             "weighs seconds, and needs the target: --model", key=f"--{beside[0].replace('_', '-')}"

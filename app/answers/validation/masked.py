@@ -42,7 +42,7 @@ def validate_masked_blocks(question: ValidateQuestion) -> ValidationReport:
         InputError: an option that says nothing here, a method that refines no masked blocks, or
             what the validation refuses.
     """
-    for name in question.given:
+    for name in question.stated_values:
         if name not in _TAKEN:
             rule = (
                 "--method runs the small masked model of `record --masked` on one CPU thread; leave"

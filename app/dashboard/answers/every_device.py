@@ -46,12 +46,12 @@ _DATE = re.compile(r"(?:\d{1,2} [A-Z][a-z]+ )?\b20\d\d\b", re.ASCII)
 
 
 def device_rows(
-    asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State
+    configuration: DecodingConfiguration, chains: Sequence[Acceptance], state: State
 ) -> list[Row]:
     """Every device at its best layout, the cheapest first, then those without a price, then those
     without an answer.
     """
-    rows = [_device_row(name, asked, chains, state) for name in sold_devices()]
+    rows = [_device_row(name, configuration, chains, state) for name in sold_devices()]
     return sorted(
         rows,
         key=lambda row: (
@@ -64,10 +64,10 @@ def device_rows(
 
 
 def _device_row(
-    name: str, asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State
+    name: str, configuration: DecodingConfiguration, chains: Sequence[Acceptance], state: State
 ) -> Row:
     device = load_device(name)
-    question, limit = _sold(asked, name), milliseconds(state.slo_tpot)
+    question, limit = _sold(configuration, name), milliseconds(state.slo_tpot)
     row: Row = {
         "device": name,
         "layout": "",
@@ -97,14 +97,14 @@ def _device_row(
 
 
 def _point_row(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     point: LayoutPoint,
     chains: Sequence[Acceptance],
     state: State,
     price: float | None,
 ) -> Row:
-    setting = setting_of(point.layout.on(asked))
-    a = next(each for each in chains if each.draft_tokens == point.draft_tokens)
+    setting = setting_of(point.layout.on(configuration))
+    a = next(chain for chain in chains if chain.draft_tokens == point.draft_tokens)
     step = estimate(setting, a, batch=point.batch, context=state.context).step
     usd = usd_per_million(price, point.device_tokens_per_s)
     return {
@@ -123,24 +123,24 @@ def _point_row(
 def price_date(device: str) -> str:
     """When a device's price was read, as its source says; empty where it has none."""
     origin = load_device(device).provenance.get("price_usd_per_hour")
-    found = _DATE.findall(origin.source) if origin is not None else []
-    return found[-1] if found else ""
+    dates = _DATE.findall(origin.source) if origin is not None else []
+    return dates[-1] if dates else ""
 
 
 def trade_card(rows: Sequence[Row], state: State) -> Card:
     """Price against energy of every device that has both, names where they cover nothing."""
-    known = [row for row in rows if row["$ per million tokens"] and row["J per token"]]
-    known.sort(
+    priced = [row for row in rows if row["$ per million tokens"] and row["J per token"]]
+    priced.sort(
         key=lambda row: row["device"] not in (state.device, state.other_device)
     )  # which choose their places first
-    x, y = ([row[key] for row in known] for key in ("$ per million tokens", "J per token"))
-    names = [row["device"] for row in known]
+    x, y = ([row[key] for row in priced] for key in ("$ per million tokens", "J per token"))
+    names = [row["device"] for row in priced]
     hover = [
         f"<b>{row['device']}</b>: {row['layout']}, batch {row['batch']:,}, K"
         f" {row['K']}<br>${digits(row['$ per million tokens'])} per million"
         f" tokens<br>{digits(row['J per token'])} J per token<br>{digits(row['tokens/s per user'])}"
         " tokens/s per user"
-        for row in known
+        for row in priced
     ]
     own = [name == state.device for name in names]
     points: Figure = {
@@ -157,8 +157,8 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
             place or "top center" for place in label_places(x, y, names, size=PLOT_PIXELS)
         ],
         "marker": {
-            "color": [PALETTE[1] if mine else PALETTE[0] for mine in own],
-            "symbol": ["star" if mine else "circle" for mine in own],
+            "color": [PALETTE[1] if is_own else PALETTE[0] for is_own in own],
+            "symbol": ["star" if is_own else "circle" for is_own in own],
             "size": [15 if m else 10 for m in own],
         },
         "hoverinfo": "text",
@@ -194,24 +194,27 @@ def planned_devices(rows: Sequence[Row], state: State) -> list[str]:
 
 
 def plan_rows(
-    asked: DecodingConfiguration, chains: Sequence[Acceptance], devices: Sequence[str], state: State
+    configuration: DecodingConfiguration,
+    chains: Sequence[Acceptance],
+    devices: Sequence[str],
+    state: State,
 ) -> list[Row]:
     """The cheapest plan of devices for the state's load, the cheapest first; what cannot serve it
     last.
     """
-    rows = [plan_row(name, _sold(asked, name), chains, state) for name in devices]
+    rows = [plan_row(name, _sold(configuration, name), chains, state) for name in devices]
     return sorted(rows, key=lambda row: (row["devices"] is None, row["$ per hour"] or 0.0))
 
 
 def plan_row(
-    title: str, asked: DecodingConfiguration, chains: Sequence[Acceptance], state: State
+    title: str, configuration: DecodingConfiguration, chains: Sequence[Acceptance], state: State
 ) -> Row:
     """The cheapest plan of one device, with and without drafting and over tensor groups, or why
     there is none.
 
     Args:
         title: of the device.
-        asked: its question.
+        configuration: its question.
         chains: of the drafter.
         state: with the load and the limits.
     """
@@ -221,25 +224,25 @@ def plan_row(
         output_tokens=state.output_tokens,
     )
     slo = Limits(ttft_s=milliseconds(state.slo_ttft), tpot_s=milliseconds(state.slo_tpot))
-    found: list[tuple[Layout, CapacityPlan]] = []
+    plans: list[tuple[Layout, CapacityPlan]] = []
     reasons: list[str] = []
     for layout, a in product(map(_tensor, TENSOR), chains):
-        at = layout.on(asked)
+        at = layout.on(configuration)
         at = at if a.draft_tokens else replace(at, method=PLAIN, draft_model=None)
         try:
             made = plan(setting_of(at), [a], load, slo, generator=np.random.default_rng(state.seed))
         except (InfeasibleError, InputError) as error:
             reasons.append(as_words(said(error)))
             continue
-        found.append((layout, made))
-    if not found:
+        plans.append((layout, made))
+    if not plans:
         return dict.fromkeys(PLAN_COLUMNS) | {
             "device": title,
             "layout": "",
             "K": "",
             "bound by": reasons[0],
         }
-    layout, best = min(found, key=lambda each: (each[1].usd_per_hour or 0.0, each[1].watts))
+    layout, best = min(plans, key=lambda option: (option[1].usd_per_hour or 0.0, option[1].watts))
     return {
         "device": title,
         "layout": layout.name,
@@ -258,9 +261,11 @@ def _tensor(size: int) -> Layout:
     return Layout(tensor=size)
 
 
-def _sold(asked: DecodingConfiguration, name: str) -> DecodingConfiguration:
+def _sold(configuration: DecodingConfiguration, name: str) -> DecodingConfiguration:
     """The question on a device as it is sold."""
-    return replace(asked, deployment=replace(asked.deployment, device=name, overrides=()))
+    return replace(
+        configuration, deployment=replace(configuration.deployment, device=name, overrides=())
+    )
 
 
 PLAN_COLUMNS = (
@@ -278,7 +283,7 @@ PLAN_COLUMNS = (
 
 
 def plan_command(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     chains: Sequence[Acceptance],
     devices: Sequence[str],
     state: State,
@@ -287,15 +292,18 @@ def plan_command(
     """The command line of `plan_rows`.
 
     Args:
-        asked: model, engine and formats.
+        configuration: model, engine and formats.
         chains: of the drafter.
         devices: that are compared.
         state: of the page.
         drafter: options that name the drafter.
     """
-    lengths = ",".join(str(each.draft_tokens) for each in chains if each.draft_tokens)
+    lengths = ",".join(str(chain.draft_tokens) for chain in chains if chain.draft_tokens)
     where = options(
-        replace(asked, deployment=replace(asked.deployment, tensor_parallel=1, overrides=()))
+        replace(
+            configuration,
+            deployment=replace(configuration.deployment, tensor_parallel=1, overrides=()),
+        )
     )
     return command(
         ["capacity"],

@@ -76,14 +76,14 @@ def answer_hardware(state: State) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the configuration does not fit the changed device.
     """
-    asked = scenario(state, changed=True)
-    setting, a = setting_of(asked), _acceptance(state)
-    here = _point(setting, a, state)
+    configuration = scenario(state, changed=True)
+    setting, a = setting_of(configuration), _acceptance(state)
+    point = _point(setting, a, state)
     explained = explanation(_by_operation(setting, a, state))
     as_sold = _described(replace(_everywhere_state(state), device=state.device))
     changed = any(getattr(state, name) != 1.0 for name in FACTORS)
     title = f"{state.device}, changed" if changed else state.device
-    beside = [_shown(title, here)]
+    beside = [_shown(title, point)]
     beside += (
         [_shown(f"{state.device}, as sold", as_sold)]
         if changed and isinstance(as_sold, dict)
@@ -93,12 +93,12 @@ def answer_hardware(state: State) -> PageAnswer:
     beside += [_shown(state.other_device, other)]
     return PageAnswer(
         headline=(
-            f"{title}: {digits(here['tokens_per_s'])} tokens/s at batch {state.batch:,}, "
-            f"limited by {here['limit']}"
+            f"{title}: {digits(point['tokens_per_s'])} tokens/s at batch {state.batch:,}, "
+            f"limited by {point['limit']}"
         ),
         command=command(
             ["predict"],
-            options(asked)
+            options(configuration)
             | drafter_options(state, alone=True)
             | {
                 "draft-tokens": state.draft_tokens,
@@ -109,10 +109,10 @@ def answer_hardware(state: State) -> PageAnswer:
             },
         ),
         numbers=[
-            ("Whole batch", f"{digits(here['tokens_per_s'])} tokens/s"),
-            ("Speedup of drafting", f"{digits(here['speedup'])}×"),
-            ("Energy", f"{digits(here['joules'])} J per token"),
-            ("Price", _dollars(here["usd"])),
+            ("Whole batch", f"{digits(point['tokens_per_s'])} tokens/s"),
+            ("Speedup of drafting", f"{digits(point['speedup'])}×"),
+            ("Energy", f"{digits(point['joules'])} J per token"),
+            ("Price", _dollars(point["usd"])),
         ],
         cards=[
             Card(
@@ -158,8 +158,12 @@ def _deferred(state: State, title: str) -> DeferredAnswer:
         f"{digits(state.rate)} requests/s of {state.prompt_tokens:,} + {state.output_tokens:,}"
         " tokens"
     )
-    asked = scenario(state, changed=True)
-    changed = [plan_row(title, asked, _chains(state), state)] if asked.deployment.overrides else []
+    configuration = scenario(state, changed=True)
+    changed = (
+        [plan_row(title, configuration, _chains(state), state)]
+        if configuration.deployment.overrides
+        else []
+    )
     return DeferredAnswer(
         notes=[explained, *_best(rows, plans, state)],
         cards=[trade_card(rows, state)],
@@ -235,12 +239,12 @@ def _every_device(state: State) -> tuple[list[Row], list[Row], str]:
     """Every device at its best layout, plans of the cheapest for the load, and the command of these
     plans.
     """
-    asked, chains = scenario(state), _chains(state)
+    configuration, chains = scenario(state), _chains(state)
     compared = _best_layouts.__wrapped__ if state.upload else _best_layouts
     rows = compared(with_values(State(), {name: getattr(state, name) for name in PRICED}))
     devices = planned_devices(rows, state)
-    line = plan_command(asked, chains, devices, state, drafter_options(state, alone=True))
-    return rows, plan_rows(asked, chains, devices, state), line
+    line = plan_command(configuration, chains, devices, state, drafter_options(state, alone=True))
+    return rows, plan_rows(configuration, chains, devices, state), line
 
 
 @lru_cache(maxsize=64)

@@ -56,50 +56,57 @@ def answer_map(state: State) -> PageAnswer:
     Raises:
         InputError: options that exclude each other.
     """
-    asked, source = scenario(state), drafters(state)[0]
-    method, found = chains_of(state)
-    setting = setting_of(asked)
-    plain = _grid_step(asked, 0, 0.0, 0.0)
+    configuration, source = scenario(state), drafters(state)[0]
+    method, chains = chains_of(state)
+    setting = setting_of(configuration)
+    plain = _grid_step(configuration, 0, 0.0, 0.0)
     results = [
-        _grid_step(asked, a.draft_tokens, a.proposed_tokens, a.proposal_ratio) for a in found
+        _grid_step(configuration, a.draft_tokens, a.proposed_tokens, a.proposal_ratio)
+        for a in chains
     ]
     speedups = np.stack(
-        [a.tokens_per_step * plain.total_s / s.total_s for a, s in zip(found, results, strict=True)]
+        [
+            a.tokens_per_step * plain.total_s / s.total_s
+            for a, s in zip(chains, results, strict=True)
+        ]
     )
     limits = read_question(state).limits
     free = limits == Limits()
-    fit = np.stack([_grid_fits(asked, a.draft_tokens) for a in found])
+    fit = np.stack([_grid_fits(configuration, a.draft_tokens) for a in chains])
     hold = np.stack(
-        [_holds(setting, *each, limits) for each in zip(found, results, fit, strict=True)]
+        [
+            _holds(setting, *chain_step_fit, limits)
+            for chain_step_fit in zip(chains, results, fit, strict=True)
+        ]
     )
     changed = {
         **drafter_options(state, alone=True),
         "context": state.context,
         "batch": state.batch,
-        "draft-tokens": ",".join(str(a.draft_tokens) for a in found),
+        "draft-tokens": ",".join(str(a.draft_tokens) for a in chains),
         "seed": state.seed or None,
     }
-    cut = _cut(setting, found, limits, state)
-    whole = [Contender(configuration=asked, setting=setting, candidates=found)]
+    cut = _cut(setting, chains, limits, state)
+    whole = [Contender(configuration=configuration, setting=setting, candidates=chains)]
     unmet = (
         None if cut else unmet_at(whole, limits=limits, batch=state.batch, context=state.context)
     )
     if not hold.any():
-        return _nowhere(state, unmet, command(["predict"], options(asked) | changed))
+        return _nowhere(state, unmet, command(["predict"], options(configuration) | changed))
     rate = np.where(hold, speedups, -np.inf)
     best = np.where(hold.any(axis=0), rate.argmax(axis=0), -1)
     speedup = np.take_along_axis(speedups, best.clip(0)[None], axis=0)[0]
     speedup = np.where(best >= 0, speedup, np.nan)
     words = _words(results, best, speedup, fit[0])
-    wall = _wall(asked)
+    wall = _wall(configuration)
     pays = best > 0
-    said = (
+    sentence = (
         f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that"
         f" {'fit' if free else 'hold'}, at most {digits(float(np.nanmax(speedup)))}×"
     )
     return PageAnswer(
-        headline=f"{_point_words(method, cut, state, unmet)}; {said}",
-        command=command(["predict"], options(asked) | changed),
+        headline=f"{_point_words(method, cut, state, unmet)}; {sentence}",
+        command=command(["predict"], options(configuration) | changed),
         numbers=_at(setting, cut or [_plain(setting, state)], state, unmet),
         cards=[
             Card(
@@ -135,10 +142,10 @@ def _cut(
     """Every chain at the state's own point that fits there and meets the limits."""
     b, c = np.asarray(state.batch, dtype=np.float64), np.asarray(state.context, dtype=np.float64)
     plain = _plain(setting, state).step
-    known = [
+    estimates = [
         estimate(setting, a, batch=state.batch, context=state.context, plain=plain) for a in chains
     ]
-    return [each for each in known if allowed(setting, each.acceptance, each.step_s, b, c, limits)]
+    return [one for one in estimates if allowed(setting, one.acceptance, one.step_s, b, c, limits)]
 
 
 def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: Limits) -> Mask:
@@ -156,9 +163,9 @@ def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: L
 
 def _nowhere(state: State, unmet: Unmet | None, line: str) -> PageAnswer:
     """The answer where no point of the map holds."""
-    said = f"Batch {state.batch:,} holds" if unmet is None else _missed_words(state, unmet)
+    sentence = f"Batch {state.batch:,} holds" if unmet is None else _missed_words(state, unmet)
     return PageAnswer(
-        headline=f"{said}; no batch and context of the map does",
+        headline=f"{sentence}; no batch and context of the map does",
         command=line,
         deferred=None if unmet is None else lambda: _instead(state, unmet),
     )
@@ -198,12 +205,12 @@ def _point_words(method: str, cut: Sequence[Estimate], state: State, unmet: Unme
 
 
 def _best_of(cut: Sequence[Estimate]) -> Estimate:
-    return max(cut, key=lambda each: float(each.tokens_per_s))
+    return max(cut, key=lambda one: float(one.tokens_per_s))
 
 
 @lru_cache(maxsize=256)
 def _grid_step(
-    asked: DecodingConfiguration, draft_tokens: int, proposed: float, proposal_ratio: float
+    configuration: DecodingConfiguration, draft_tokens: int, proposed: float, proposal_ratio: float
 ) -> StepCost:
     """Cost of a chain's steps over the whole grid, which no acceptance changes."""
     a = Acceptance(
@@ -216,17 +223,17 @@ def _grid_step(
         np.array(BATCHES, dtype=np.float64)[None, :],
         np.array(CONTEXTS, dtype=np.float64)[:, None],
     )
-    return step_cost(setting_of(asked), a, batch=b, context=c)
+    return step_cost(setting_of(configuration), a, batch=b, context=c)
 
 
 @lru_cache(maxsize=256)
-def _grid_fits(asked: DecodingConfiguration, draft_tokens: int) -> Mask:
+def _grid_fits(configuration: DecodingConfiguration, draft_tokens: int) -> Mask:
     """Where a chain fits memory, over the whole grid."""
-    return _fits(asked, draft_tokens, np.array(CONTEXTS, dtype=np.float64))
+    return _fits(configuration, draft_tokens, np.array(CONTEXTS, dtype=np.float64))
 
 
-def _fits(asked: DecodingConfiguration, draft_tokens: int, contexts: Array) -> Mask:
-    setting = setting_of(asked)
+def _fits(configuration: DecodingConfiguration, draft_tokens: int, contexts: Array) -> Mask:
+    setting = setting_of(configuration)
     a = Acceptance(
         draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens)
     )
@@ -235,12 +242,12 @@ def _fits(asked: DecodingConfiguration, draft_tokens: int, contexts: Array) -> M
 
 
 @lru_cache(maxsize=64)
-def _wall(asked: DecodingConfiguration) -> list[float | None]:
+def _wall(configuration: DecodingConfiguration) -> list[float | None]:
     """Place on the context axis where memory is full without drafting, per batch; None beyond the
     axis.
     """
     fine = np.geomspace(CONTEXTS[0], CONTEXTS[-1], 400)
-    fit = _fits(asked, 0, fine)
+    fit = _fits(configuration, 0, fine)
     places: list[float | None] = []
     for column in fit.T:
         inside = int(column.sum())
@@ -433,9 +440,9 @@ def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> 
 
 
 def _at(
-    setting: Setting, known: Sequence[Estimate], state: State, unmet: Unmet | None
+    setting: Setting, estimates: Sequence[Estimate], state: State, unmet: Unmet | None
 ) -> list[tuple[str, str]]:
-    best = _best_of(known)
+    best = _best_of(estimates)
     needed = float(needed_bytes(setting, best.acceptance, batch=state.batch, context=state.context))
     memory = (
         "Memory per device",

@@ -40,26 +40,26 @@ def answer_pareto(state: State) -> PageAnswer:
         InputError: options that exclude each other, or a recording of too low a level.
         InfeasibleError: no layout holds one request.
     """
-    asked, (_, chains) = scenario(state), chains_of(state)
+    configuration, (_, chains) = scenario(state), chains_of(state)
     batches = sorted({*BATCHES, *LARGE_BATCHES, state.batch})
-    points, left_out = every_point(asked, chains, context=state.context, batches=batches)
+    points, left_out = every_point(configuration, chains, context=state.context, batches=batches)
     if not points:
         reason = "one request fits no layout that was tried"
         raise InfeasibleError(f"{reason}: {_names(left_out)}", key="model", value=state.model)
-    front, mine = front_of(points), _own(points, state)
+    front, own = front_of(points), _own(points, state)
     limit = milliseconds(state.slo_tpot)
     least = None if limit is None else 1.0 / limit
-    pace = least or (mine.user_tokens_per_s if mine is not None else 0.0)
+    pace = least or (own.user_tokens_per_s if own is not None else 0.0)
     best = most_per_device(points, pace)
     price = setting_of(
-        replace(asked, deployment=replace(asked.deployment, tensor_parallel=1))
+        replace(configuration, deployment=replace(configuration.deployment, tensor_parallel=1))
     ).device.price_usd_per_hour
-    as_command = _commands(state, asked)
-    figure = pareto_figure(points, front, mine, least_user_tokens_per_s=least, command=as_command)
+    as_command = _commands(state, configuration)
+    figure = pareto_figure(points, front, own, least_user_tokens_per_s=least, command=as_command)
     return PageAnswer(
-        headline=_headline(state, mine, best, least),
-        command=as_command(mine or best or front[0]),
-        numbers=_numbers(mine or best, best, price),
+        headline=_headline(state, own, best, least),
+        command=as_command(own or best or front[0]),
+        numbers=_numbers(own or best, best, price),
         cards=[
             Card(
                 title="Tokens per user against tokens per device",
@@ -86,59 +86,61 @@ def _own(points: Sequence[LayoutPoint], state: State) -> LayoutPoint | None:
     """The faster of drafting and not, with the state's devices and batch; None where it does not
     fit.
     """
-    here = [p for p in points if p.layout == Layout(tensor=state.tp) and p.batch == state.batch]
-    return max(here, key=lambda p: p.user_tokens_per_s, default=None)
+    own_points = [
+        p for p in points if p.layout == Layout(tensor=state.tp) and p.batch == state.batch
+    ]
+    return max(own_points, key=lambda p: p.user_tokens_per_s, default=None)
 
 
 def _headline(
-    state: State, mine: LayoutPoint | None, best: LayoutPoint | None, least: float | None
+    state: State, own: LayoutPoint | None, best: LayoutPoint | None, least: float | None
 ) -> str:
-    if mine is None:
+    if own is None:
         first = f"Batch {state.batch:,} does not fit on tp {state.tp} at context {state.context:,}"
     else:
         first = (
-            f"Your point ({point_words(mine)}{_most(mine, state)}) gives every user "
-            f"{digits(mine.user_tokens_per_s)} "
-            f"tokens/s and every device {digits(mine.device_tokens_per_s)}"
+            f"Your point ({point_words(own)}{_most(own, state)}) gives every user "
+            f"{digits(own.user_tokens_per_s)} "
+            f"tokens/s and every device {digits(own.device_tokens_per_s)}"
         )
     if best is None:
         return f"{first}; no layout that was tried gives users {digits(least)} tokens/s"
     pace = "in that time per token" if least is not None else "with users as fast"
-    if best == mine:
+    if best == own:
         return f"{first}; no other layout brings more per device {pace}"
-    if mine is None or least is not None:
+    if own is None or least is not None:
         return (
             f"{first}; {pace} {point_words(best)} brings most per device:"
             f" {digits(best.device_tokens_per_s)} tokens/s"
         )
-    more = best.device_tokens_per_s / mine.device_tokens_per_s
+    more = best.device_tokens_per_s / own.device_tokens_per_s
     return f"{first}; {pace} {point_words(best)} brings {digits(more)}× as much per device"
 
 
-def _most(mine: LayoutPoint, state: State) -> str:
+def _most(own: LayoutPoint, state: State) -> str:
     """Of which draft lengths a point's is the fastest, where it is not the longest."""
     return (
         ""
-        if mine.draft_tokens == state.draft_tokens
+        if own.draft_tokens == state.draft_tokens
         else f", the fastest K up to {state.draft_tokens}"
     )
 
 
 def _numbers(
-    mine: LayoutPoint | None, best: LayoutPoint | None, price: float | None
+    own: LayoutPoint | None, best: LayoutPoint | None, price: float | None
 ) -> list[tuple[str, str]]:
-    if mine is None:
+    if own is None:
         return []
-    found = [
-        ("Per user", f"{digits(mine.user_tokens_per_s)} tokens/s"),
-        ("Per device", f"{digits(mine.device_tokens_per_s)} tokens/s"),
-        ("Price", _dollars(mine, price)),
+    numbers = [
+        ("Per user", f"{digits(own.user_tokens_per_s)} tokens/s"),
+        ("Per device", f"{digits(own.device_tokens_per_s)} tokens/s"),
+        ("Price", _dollars(own, price)),
     ]
-    if best is not None and best != mine:
-        found.append(
+    if best is not None and best != own:
+        numbers.append(
             ("Most per device at that pace", f"{digits(best.device_tokens_per_s)} tokens/s")
         )
-    return found
+    return numbers
 
 
 def _dollars(point: LayoutPoint, price: float | None) -> str:
@@ -148,7 +150,7 @@ def _dollars(point: LayoutPoint, price: float | None) -> str:
 
 def _row(point: LayoutPoint, price: float | None, line: str | None = None) -> Row:
     usd = usd_per_million(price, point.device_tokens_per_s)
-    found: dict[str, object] = {
+    row: dict[str, object] = {
         "layout": point.layout.name,
         "devices": point.layout.devices,
         "batch": point.batch,
@@ -158,7 +160,7 @@ def _row(point: LayoutPoint, price: float | None, line: str | None = None) -> Ro
         "time per token (ms)": round(1.0 / point.user_tokens_per_s / MILLI, 2),
         "$ per million tokens": None if usd is None else round(usd, 3),
     }
-    return found if line is None else {**found, "command": line}
+    return row if line is None else {**row, "command": line}
 
 
 def _spread(front: Sequence[LayoutPoint]) -> Sequence[LayoutPoint]:
@@ -179,7 +181,7 @@ def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float 
     return text.getvalue().encode()
 
 
-def _commands(state: State, asked: DecodingConfiguration) -> Callable[[LayoutPoint], str]:
+def _commands(state: State, configuration: DecodingConfiguration) -> Callable[[LayoutPoint], str]:
     """Makes the command line of a point; what all points of a layout share is said once."""
     drafted = drafter_options(state, alone=True)
     rest = command([], {"context": state.context, "seed": state.seed or None}).removeprefix(
@@ -188,11 +190,11 @@ def _commands(state: State, asked: DecodingConfiguration) -> Callable[[LayoutPoi
 
     @cache
     def shared(layout: Layout) -> str:
-        here = layout.on(asked)
-        where = here.deployment
+        placed = layout.on(configuration)
+        where = placed.deployment
         return command(
             ["predict"],
-            options(here)
+            options(placed)
             | drafted
             | {
                 "dp": where.data_parallel if where.data_parallel > 1 else None,

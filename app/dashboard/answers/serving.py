@@ -214,13 +214,13 @@ def _rows(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -> S
         "time per output token",
         "time between deliveries, warm-up and all",
     )
-    known = [
+    case_times = [
         (w.ttft_s, w.tpot_s, case.metrics["itl_s"]) for case, w in zip(cases, windows, strict=True)
     ]
     rows: list[Row] = []
     for place, title in enumerate(titles):
         for part in ("mean", "p50", "p90", "p99"):
-            values = [times[place][part] for times in known]
+            values = [times[place][part] for times in case_times]
             first, plain = values
             rows.append(
                 {"time": title, "statistic": part}

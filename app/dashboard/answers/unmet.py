@@ -47,8 +47,8 @@ def missed(state: State, unmet: Sequence[Unmet]) -> list[tuple[str, Sequence[Row
 
 def nearest(state: State, unmet: Unmet) -> Sequence[Change]:
     """The nearest changes that were tried and hold, by option of the command line."""
-    found: Sequence[Change] = _rows(state, [unmet])[0]["nearest"]
-    return found
+    changes: Sequence[Change] = _rows(state, [unmet])[0]["nearest"]
+    return changes
 
 
 def _rows(state: State, unmet: Sequence[Unmet]) -> Sequence[Mapping[str, Any]]:

@@ -54,7 +54,7 @@ COLUMNS = 4
 STYLE = Path(__file__).with_name("bar.css")
 
 
-def asked(state: State) -> State:
+def ask_questions(state: State) -> State:
     """Draw the bar and the page's own controls, and give the state that they hold now."""
     groups = {**QUESTION, **BEHIND.get(state.page, {})}
     inline = INLINE.get(state.page, ())
@@ -111,14 +111,14 @@ def words(title: str, state: State) -> str:
         formats = [state.dtype, f"{state.kv_dtype} cache" if state.kv_dtype else ""]
         return " · ".join(filter(None, (f"{state.tp} × {state.device}", *formats, state.engine)))
     if title == "Drafting":
-        known = {
+        acceptance = {
             "rate": f"{rate_of(state):g}",
             "rates": state.acceptance,
             "recording": state.trace,
             "published": "as published",
         }.get(state.known_by, KNOWN_BY[state.known_by])
         own = (
-            f"{state.method} · {known}"
+            f"{state.method} · {acceptance}"
             if state.method or state.known_by != "published"
             else "all published"
         )
@@ -160,7 +160,7 @@ def _stands_alone(name: str, state: State) -> bool:
 
 def _own_config(state: State) -> None:
     """A config.json of one's own in place of the model."""
-    given = st.file_uploader(
+    upload = st.file_uploader(
         f"Or a `config.json`, at most {MOST_BYTES >> 20} MiB",
         type=["json"],
         key="file-of-model",
@@ -169,11 +169,11 @@ def _own_config(state: State) -> None:
             " works here; elsewhere the file has to be given again."
         ),
     )
-    if given is None or given.file_id == st.session_state.get("read-config"):
+    if upload is None or upload.file_id == st.session_state.get("read-config"):
         return
-    st.session_state["read-config"] = given.file_id
+    st.session_state["read-config"] = upload.file_id
     try:
-        name = hold_config(given.getvalue())
+        name = hold_config(upload.getvalue())
     except RooftreeError as error:
         st.session_state["wrong-model"] = said(error)
         return

@@ -35,7 +35,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_traces
 
-UP_TO = ("map", "pareto")  # pages that take the best draft length up to K
+BEST_LENGTH_PAGES = ("map", "pareto")  # pages that take the best draft length up to K
 MOST_OF_SLIDER = 64  # whole numbers; of more, one is typed
 SET = "times-set"
 EXAMPLE = "0.78,0.61,0.48"
@@ -119,7 +119,7 @@ def label_of(name: str, page: str) -> str:
     for.
     """
     label = control_of(name).label
-    return MOST.get(name, label) if page in UP_TO else label
+    return MOST.get(name, label) if page in BEST_LENGTH_PAGES else label
 
 
 def _stated(state: State, name: str) -> Any:
@@ -184,11 +184,11 @@ def _typed(name: str, value: Any, key: str) -> None:
         st.text_input(BY_POSITION, value, key=key, help=BY_POSITION_HELP, placeholder=EXAMPLE)
     elif name == "model":
         shipped = list(known_names("model") or ())
-        known = [*shipped, *([value] if value not in shipped else [])]
+        models = [*shipped, *([value] if value not in shipped else [])]
         st.selectbox(
             label,
-            known,
-            known.index(value),
+            models,
+            models.index(value),
             key=key,
             help=text,
             accept_new_options=True,
@@ -221,12 +221,12 @@ def _canonical() -> None:
     """
     key = key_of("model")
     try:
-        found = understood(str(st.session_state[key] or ""))
+        model = understood(str(st.session_state[key] or ""))
     except InputError:
         return
-    st.session_state[key] = found.name
-    if found.read_as and found.dtype in DTYPES:
-        st.session_state[key_of("dtype")] = found.dtype
+    st.session_state[key] = model.name
+    if model.read_as and model.dtype in DTYPES:
+        st.session_state[key_of("dtype")] = model.dtype
 
 
 def threshold_positions(rule: str) -> list[float]:
@@ -260,20 +260,20 @@ def _own_threshold() -> None:
 
 
 def _choices(name: str, state: State) -> list[str]:
-    known: list[str] = list(known_names(name) or CHOICES.get(name, ()))
+    choices: list[str] = list(known_names(name) or CHOICES.get(name, ()))
     if name == "trace" and state.page != "trace":
         offered = (
             tree_traces() if state.page == "tree" else [path.stem for path in shipped_traces()]
         )
-        known = [*offered, *([state.trace] if state.trace and state.trace not in offered else [])]
+        choices = [*offered, *([state.trace] if state.trace and state.trace not in offered else [])]
     if name in ("device", "other_device"):
-        known = [
+        choices = [
             *sold_devices(),
             *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else []),
         ]
     if name == "known_by" and not state.method:
-        known = [way for way in KNOWN_BY if way not in ("rate", "rates")]  # of which drafter?
-    return known if FIELDS[name].default != "" or "" in known else ["", *known]
+        choices = [way for way in KNOWN_BY if way not in ("rate", "rates")]  # of which drafter?
+    return choices if FIELDS[name].default != "" or "" in choices else ["", *choices]
 
 
 def _shown(name: str, value: str) -> str:

@@ -103,24 +103,24 @@ def parsed_upload(
             f"must hold 1 to {MOST_BYTES >> 20} MiB", key="upload", value=f"{len(content)} bytes"
         )
     with tempfile.TemporaryDirectory(prefix="rooftree-upload-") as folder:
-        given, made = (
+        upload, made = (
             Path(folder) / f"{NAME}{_ending(name, content)}",
             Path(folder) / "read.parquet",
         )
-        given.write_bytes(content)
+        upload.write_bytes(content)
         words = [
             sys.executable,
             "-P",
             "-m",
             "app.dashboard.uploads.reading",
-            given.name,
+            upload.name,
             made.name,
             kind,
             format,
         ]
-        known = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 — may not exist
+        search_path = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 — may not exist
         about = {
-            "PYTHONPATH": known,
+            "PYTHONPATH": search_path,
             "OMP_NUM_THREADS": "1",
             "HOME": folder,
             "NUMBA_CACHE_DIR": folder,
@@ -128,7 +128,7 @@ def parsed_upload(
         code, output = _worked(words, folder, about, seconds, report)
         if code != 0 or not made.exists():
             first, _, rest = output.decode(errors="replace").strip().partition("\n")
-            last = (rest if code == UNCLEAR else first)[:MOST_MESSAGE].replace(given.name, shown)
+            last = (rest if code == UNCLEAR else first)[:MOST_MESSAGE].replace(upload.name, shown)
             if code == UNCLEAR:
                 raise UnclearFormatError(last, formats=first.split(","))
             raise InputError(last or "could not be read within the limits of memory", key="upload")
@@ -178,7 +178,7 @@ def _worked(
             worker.kill()
 
 
-def work(given: str, written: str, kind: str = "acceptance", format: str = "") -> int:
+def work(upload: str, written: str, kind: str = "acceptance", format: str = "") -> int:
     """Read a file and write it as rooftree's own; the worker's side.
 
     Returns:
@@ -193,9 +193,9 @@ def work(given: str, written: str, kind: str = "acceptance", format: str = "") -
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     try:
         return (
-            _read_confidence(given, written)
+            _read_confidence(upload, written)
             if kind == "confidence"
-            else _read_acceptance(given, written, format)
+            else _read_acceptance(upload, written, format)
         )
     except RooftreeError as error:
         sys.stdout.write(f"{error}\n")
@@ -213,38 +213,38 @@ def work(given: str, written: str, kind: str = "acceptance", format: str = "") -
         return 2
 
 
-def _read_confidence(given: str, written: str) -> int:
+def _read_confidence(upload: str, written: str) -> int:
     from traces.storage.confidence_file import read_confidence, write_confidence
 
-    write_confidence(read_confidence(given), written)
+    write_confidence(read_confidence(upload), written)
     return 0
 
 
-def _read_acceptance(given: str, written: str, format: str) -> int:
+def _read_acceptance(upload: str, written: str, format: str) -> int:
     from traces.importers.formats import READERS, import_trace, possible
     from traces.library import is_confidence, read_trace
     from traces.storage.acceptance_file import write_acceptance
 
     if format:
-        write_acceptance(import_trace(format, given), written)
+        write_acceptance(import_trace(format, upload), written)
         return 0
-    if is_confidence(given):
+    if is_confidence(upload):
         raise InputError(
-            "is a confidence trace of masked blocks, which the diffusion page reads", file=given
+            "is a confidence trace of masked blocks, which the diffusion page reads", file=upload
         )
-    if given.endswith(".parquet"):
-        write_acceptance(read_trace(given), written)
+    if upload.endswith(".parquet"):
+        write_acceptance(read_trace(upload), written)
         return 0
-    names = possible(given)
+    names = possible(upload)
     if len(names) > 1:
         shown = (
             "shows nothing of any format"
             if len(names) == len(READERS)
             else "is claimed by several formats"
         )
-        sys.stdout.write(f"{','.join(names)}\n{given}: {shown}: choose one\n")
+        sys.stdout.write(f"{','.join(names)}\n{upload}: {shown}: choose one\n")
         return UNCLEAR
-    write_acceptance(import_trace(names[0], given), written)
+    write_acceptance(import_trace(names[0], upload), written)
     return 0
 
 

@@ -47,37 +47,37 @@ def uploaded(kind: Kind, *, draw: bool = True) -> "AcceptanceTrace | Recording |
         InputError: no recording; asked again, the same error is raised without reading again.
     """
     key = f"uploaded-{kind}"
-    given = _given(kind) if draw else None
-    mark, found = st.session_state.get(key, (None, None))
-    if given is not None and mark != given.mark:
-        mark, found = given.mark, _read(kind, given)
-        st.session_state[key] = (mark, found)
-    if given is not None and isinstance(found, UnclearFormatError):
+    upload = _offered_upload(kind) if draw else None
+    mark, outcome = st.session_state.get(key, (None, None))
+    if upload is not None and mark != upload.mark:
+        mark, outcome = upload.mark, _read(kind, upload)
+        st.session_state[key] = (mark, outcome)
+    if upload is not None and isinstance(outcome, UnclearFormatError):
         chosen = st.selectbox(
             "Its format",
-            found.formats,
+            outcome.formats,
             index=None,
             placeholder="choose one",
-            key=f"format-of-{given.mark}",
+            key=f"format-of-{upload.mark}",
         )
         if chosen is not None:
-            st.session_state[key] = (mark, found := _read(kind, given, chosen))
-    if isinstance(found, InputError):
-        raise found
-    trace: AcceptanceTrace | Recording | None = found
+            st.session_state[key] = (mark, outcome := _read(kind, upload, chosen))
+    if isinstance(outcome, InputError):
+        raise outcome
+    trace: AcceptanceTrace | Recording | None = outcome
     return trace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Given:
-    """What was given: a name for messages, what tells it from another one, and its bytes."""
+class _Upload:
+    """A file or pasted lines: a name for messages, what tells it from another one, and its bytes."""
 
     name: str
     mark: str
     content: bytes
 
 
-def _given(kind: Kind) -> _Given | None:
+def _offered_upload(kind: Kind) -> _Upload | None:
     """A file, or lines that were pasted; the file goes before them."""
     file = st.file_uploader(
         f"A file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the"
@@ -98,10 +98,10 @@ def _given(kind: Kind) -> _Given | None:
             args=(kind,),
         )
     if file is not None:
-        return _Given(name=file.name, mark=file.file_id, content=file.getvalue())
+        return _Upload(name=file.name, mark=file.file_id, content=file.getvalue())
     if text and text.strip():
         content = text.encode()
-        return _Given(
+        return _Upload(
             name=PASTED, mark=f"pasted-{hashlib.sha256(content).hexdigest()[:16]}", content=content
         )
     return None
@@ -111,8 +111,8 @@ def held_recording() -> str:
     """The name under which the server keeps this session's acceptance recording; empty without
     one.
     """
-    file, found = st.session_state.get("uploaded-acceptance", (None, None))
-    if not isinstance(found, AcceptanceTrace):
+    file, outcome = st.session_state.get("uploaded-acceptance", (None, None))
+    if not isinstance(outcome, AcceptanceTrace):
         return ""
     if "uploads" not in st.session_state:  # gone with the session
         st.session_state["uploads"] = tempfile.TemporaryDirectory(prefix="rooftree-session-")
@@ -121,17 +121,17 @@ def held_recording() -> str:
     if not (place := folder / f"{file}.parquet").exists():
         from traces.storage.acceptance_file import write_acceptance
 
-        write_acceptance(found, place)
+        write_acceptance(outcome, place)
         hold_recording(name, place)
     return name
 
 
-def _read(kind: Kind, given: _Given, format: str = "") -> object:
+def _read(kind: Kind, upload: _Upload, format: str = "") -> object:
     """The recording in what was given, or what is wrong with it."""
     place = st.empty()
     with place.container():
         bar = st.progress(0.0, text="reading")
-        st.button("Cancel", on_click=_leave, args=(kind, given.mark))
+        st.button("Cancel", on_click=_leave, args=(kind, upload.mark))
 
     def report(passed_s: float) -> None:
         # drawing is also where a press of the button, which reruns the script, ends this run
@@ -142,8 +142,8 @@ def _read(kind: Kind, given: _Given, format: str = "") -> object:
         if kind == "confidence":
             from app.dashboard.answers.diffusion.recordings import own_recording
 
-            return own_recording(parsed_upload(given.name, given.content, kind, report=report))
-        return parsed_upload(given.name, given.content, kind, format=format, report=report)
+            return own_recording(parsed_upload(upload.name, upload.content, kind, report=report))
+        return parsed_upload(upload.name, upload.content, kind, format=format, report=report)
     except InputError as error:
         return error
     finally:

@@ -79,13 +79,13 @@ def _limits(program: Program, decoding: MaskedDecoding) -> dict[str, str | int |
         values["max_prefill_token_num"] = (
             decoding.requests * block
         )  # else it lowers the batch, with a warning alone
-    for key, asked, known in (
+    for key, stated, spellings in (
         ("dtype", where.dtype, _WEIGHTS),
         ("quant_policy", where.kv_dtype, _CACHE),
     ):
-        if asked is not None:
-            if asked not in known:
+        if stated is not None:
+            if stated not in spellings:
                 name = "dtype" if key == "dtype" else "kv_dtype"
-                raise program.refusal(name, f"has {', '.join(known)}", asked)
-            values[key] = known[asked]
+                raise program.refusal(name, f"has {', '.join(spellings)}", stated)
+            values[key] = spellings[stated]
     return values

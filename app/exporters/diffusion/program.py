@@ -120,12 +120,14 @@ class Program:
         record, policy = self.record, decoding.policy
         form = record.rules.get(policy.commit)
         if form is None or not record.has(form.first, self.version):
-            there = ", ".join(
-                name for name, each in record.rules.items() if record.has(each.first, self.version)
+            rules = ", ".join(
+                name
+                for name, rule_form in record.rules.items()
+                if record.has(rule_form.first, self.version)
             )
             why = record.without.get(policy.commit, "")
             since = f"; {policy.commit} exists from {form.first} on" if form is not None else ""
-            rule = f"commits by {there} alone{since}" + (f"; {why}" if why else "")
+            rule = f"commits by {rules} alone{since}" + (f"; {why}" if why else "")
             raise self.refusal("refine.commit", rule, policy.commit)
         for key, value in form.fixed.items():
             if policy.at[key] != value:
@@ -186,21 +188,21 @@ class Program:
         return self.checked(values, self.record.keys[group])
 
     def checked(
-        self, values: Mapping[str, Value], known: Mapping[str, EngineSetting]
+        self, values: Mapping[str, Value], settings: Mapping[str, EngineSetting]
     ) -> dict[str, Value]:
         """The values that are not None, each of which the release takes.
 
         Raises:
             InputError: one that it does not.
         """
-        given: dict[str, Value] = {
+        stated: dict[str, Value] = {
             name: value for name, value in values.items() if value is not None
         }
-        for name, value in given.items():
-            if name not in known or not self.record.has(known[name].first, self.version):
+        for name, value in stated.items():
+            if name not in settings or not self.record.has(settings[name].first, self.version):
                 raise self.refusal(name, "has no such setting", value)
-            known[name].check(name, value)
-        return given
+            settings[name].check(name, value)
+        return stated
 
     def notes(self, decoding: MaskedDecoding) -> list[str]:
         """What whoever runs it must know: of the program, of its rule, of the method's cost."""

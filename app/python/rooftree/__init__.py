@@ -434,9 +434,9 @@ def load_trace(*files: Option, **options: Option) -> Trace:
 
 def _ask(verb: str, *arguments: Option, **options: Option) -> Answer:
     from rooftree.answer import Answer
-    from rooftree.questions import asked
+    from rooftree.questions import ask_verb
 
-    return Answer(verb, asked(verb, arguments, options))
+    return Answer(verb, ask_verb(verb, arguments, options))
 
 
 def __getattr__(name: str) -> Any:

@@ -104,9 +104,9 @@ class Answer:
             import plotly.graph_objects
         except ImportError:
             raise InputError("needs plotly: pip install 'rooftree[app]'", key="plot") from None
-        from app.render.charts.answer_figures import OF_ROWS, figure_of
+        from app.render.charts.answer_figures import DRAWN_FROM_ROWS, figure_of
 
-        answer = self._answered if self.verb in OF_ROWS else self.to_json()
+        answer = self._answered if self.verb in DRAWN_FROM_ROWS else self.to_json()
         return plotly.graph_objects.Figure(figure_of(self.verb, answer, kind, **choice))
 
     def export(self, folder: str | Path) -> Path:

@@ -41,11 +41,11 @@ Option = (
     | Mapping[str, Any]
     | None
 )
-_OF_SCREENS = ("json", "quiet")  # options that say what is printed
+_SCREEN_OPTIONS = ("json", "quiet")  # options that say what is printed
 _numbers = count()
 
 
-def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option]) -> Answer:
+def ask_verb(verb: str, arguments: Sequence[Option], options: Mapping[str, Option]) -> Answer:
     """Ask a verb, without any output.
 
     Args:
@@ -94,7 +94,7 @@ def _known(verb: str, name: str, table: Mapping[str, NamedField]) -> NamedField:
     Raises:
         InputError: there is none, with those that are spelled nearly so.
     """
-    if name in table and name not in _OF_SCREENS:
+    if name in table and name not in _SCREEN_OPTIONS:
         return table[name]
     near = get_close_matches(name, option_names(verb), n=3)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rooftree.answer import Answer
-from rooftree.questions import Option, asked, scratch
+from rooftree.questions import Option, ask_verb, scratch
 from traces.library import trace_file
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Trace(Answer):
     """A recording on disk, and what it holds; goes wherever a question takes a trace."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("traces inspect", asked("traces inspect", [path], {}))
+        super().__init__("traces inspect", ask_verb("traces inspect", [path], {}))
         self.path = path
 
     def __fspath__(self) -> str:
@@ -51,5 +51,5 @@ def opened(files: Sequence[Option], options: Mapping[str, Option]) -> Trace:
         if own.suffix == ".parquet":
             return Trace(own)
     out = options.get("out") or Path(scratch().name) / f"trace-{next(_numbers)}.parquet"
-    asked("traces import", files, {**options, "out": out})
+    ask_verb("traces import", files, {**options, "out": out})
     return Trace(Path(str(out)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.questions.groups import AcceptanceOptions
-from app.questions.resolve.asked import with_options
+from app.questions.resolve.chosen_configuration import with_options
 from app.questions.values import MOST_DRAFT_TOKENS, method_slug, ratio, whole_numbers
 from costmodel.configuration import DecodingConfiguration
 from costmodel.configuration.file import read_configuration
@@ -76,18 +76,18 @@ def named_sources(
         "--acceptance": accepted.acceptance is not None,
         "--tokens-per-step": accepted.tokens_per_step is not None,
     }
-    given = [option for option, stands in ways.items() if stands]
-    if len(given) > 1:
+    stated = [option for option, stands in ways.items() if stands]
+    if len(stated) > 1:
         rule = (
             "exclude each other; exactly one of them says what is accepted, and --drafter adds"
             " further drafters"
         )
-        raise InputError(f"{' and '.join(given)} {rule}")
-    if accepted.drafter and slug and not given:
+        raise InputError(f"{' and '.join(stated)} {rule}")
+    if accepted.drafter and slug and not stated:
         raise InputError(
             "--drafter names its method itself; leave out --method", key="--method", value=method
         )
-    found = [
+    sources = [
         (
             _masked_source(file, slug, accepted, refine, canvas)
             if is_confidence(file)
@@ -98,14 +98,14 @@ def named_sources(
     if refine is not None and not traces and not accepted.drafter:
         return [_policy_source(slug, refine, accepted, canvas)]
     if accepted.acceptance is not None:
-        found = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
+        sources = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
     if accepted.tokens_per_step is not None:
-        found = [
+        sources = [
             length_source(slug or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
         ]
-    if slug and not found and not accepted.drafter:
-        found = own_paced(slug)
-    return found + [
+    if slug and not sources and not accepted.drafter:
+        sources = own_paced(slug)
+    return sources + [
         drafter_source(text, model=model, lengths=lengths, match_rate=share)
         for text in accepted.drafter or ()
     ]
@@ -172,7 +172,7 @@ def one_source(
         InputError: several, or as `named_sources`.
     """
     traces = [trace] if trace is not None else []
-    found = named_sources(
+    sources = named_sources(
         accepted,
         traces,
         method=method,
@@ -182,17 +182,17 @@ def one_source(
         refine=refine,
         canvas=canvas,
     )
-    if len(found) > 1:
+    if len(sources) > 1:
         rule = (
             "one drafter is taken here, by one of --trace, --acceptance, --tokens-per-step and"
             " --drafter; "
         )
-        raise InputError(f"{rule}`rooftree optimize` compares several", value=len(found))
-    return found[0].asked_on(model) if found else None
+        raise InputError(f"{rule}`rooftree optimize` compares several", value=len(sources))
+    return sources[0].asked_on(model) if sources else None
 
 
 def asked_source(
-    chosen: DecodingConfiguration, accepted: AcceptanceOptions, given: Mapping[str, Any]
+    chosen: DecodingConfiguration, accepted: AcceptanceOptions, options: Mapping[str, Any]
 ) -> tuple[DecodingConfiguration, Source | None]:
     """A configuration with the method of its drafter, and where the acceptance of that is known
     from.
@@ -200,7 +200,7 @@ def asked_source(
     Args:
         chosen: of a file, with options over it.
         accepted: the options; they go over what the file says.
-        given: options on the command line.
+        options: options on the command line.
 
     Returns:
         The configuration, whose trace is None where numbers are asked about, and the source; None
@@ -209,9 +209,9 @@ def asked_source(
     Raises:
         InputError: as `one_source`.
     """
-    file = given.get("config") is not None
-    trace = given.get("trace")
-    if trace is None and file and given.get("method") and _replays_masked(chosen, accepted):
+    file = options.get("config") is not None
+    trace = options.get("trace")
+    if trace is None and file and options.get("method") and _replays_masked(chosen, accepted):
         trace = Path(str(chosen.trace))
     stated = trace is not None or accepted.tokens_per_step is not None
     own = (
@@ -219,42 +219,48 @@ def asked_source(
         and (chosen.speculates or (chosen.refine is not None and stated))
         and not accepted.drafter
     )
-    method = given.get("method") or (chosen.method if own else "")
+    method = options.get("method") or (chosen.method if own else "")
     lengths = (
-        draft_lengths(given.get("draft_tokens"), least=0) if given.get("tree") is None else None
+        draft_lengths(options.get("draft_tokens"), least=0) if options.get("tree") is None else None
     )
-    if lengths is None and file and not given.get("tree"):
+    if lengths is None and file and not options.get("tree"):
         lengths = [chosen.draft_tokens]
-    asked: dict[str, Any] = {
+    source_options: dict[str, Any] = {
         "method": method,
         "model": chosen.deployment.model,
         "canvas": chosen.canvas_tokens,
         "refine": chosen.refine if stated or not file else None,
     }
-    source = one_source(accepted, trace, lengths=lengths or (), **asked)
+    source = one_source(accepted, trace, lengths=lengths or (), **source_options)
     if source is None and file:
-        if given.get("method") and chosen.trace is not None:
-            return chosen, one_source(accepted, Path(chosen.trace), **asked)
+        if options.get("method") and chosen.trace is not None:
+            return chosen, one_source(accepted, Path(chosen.trace), **source_options)
         return chosen, configured_source(chosen)
     if source is None:
         return chosen, None
-    drafts = [name for name in ("draft_tokens", "shape") if given.get(name) is not None]
+    drafts = [name for name in ("draft_tokens", "shape") if options.get(name) is not None]
     if source.refine is not None and drafts:
         raise InputError(
             "masked blocks have no draft tokens; --block states their size",
             key=f"--{drafts[0].replace('_', '-')}",
-            value=given[drafts[0]],
+            value=options[drafts[0]],
         )
     if file:  # another method drops what belonged to the drafter of the file
         named = {
-            name: given[name]
+            name: options[name]
             for name in ("draft", "exit_layer", "draft_name", "draft_passes", "draft_bytes")
-            if name in given
+            if name in options
         }
         chosen = with_options(chosen, {**named, "method": source.method})
     (source,) = competing(chosen, [source])
-    known = {**carried(source), "refine": source.refine, "canvas_tokens": source.canvas_tokens}
-    return replace(chosen, **known | ({"trace": chosen.trace} if trace is not None else {})), source
+    carried_over = {
+        **carried(source),
+        "refine": source.refine,
+        "canvas_tokens": source.canvas_tokens,
+    }
+    return replace(
+        chosen, **carried_over | ({"trace": chosen.trace} if trace is not None else {})
+    ), source
 
 
 def _replays_masked(chosen: DecodingConfiguration, accepted: AcceptanceOptions) -> bool:
@@ -299,8 +305,8 @@ def acceptance_values(
     values["speculation.acceptance"] = (
         None if accepted.acceptance is None else rates_of(accepted.acceptance)
     )
-    given = [key for key in KNOWN_BY if values[f"speculation.{key}"] is not None]
-    several = len(given) + len(accepted.drafter or ())
+    stated = [key for key in KNOWN_BY if values[f"speculation.{key}"] is not None]
+    several = len(stated) + len(accepted.drafter or ())
     if several > 1:
         options = "--trace, --acceptance, --tokens-per-step and --drafter"
         raise InputError(f"one drafter is taken here, by one of {options}", value=several)
@@ -331,41 +337,41 @@ def acceptance_values(
     if source.rates is None:
         return values | {"speculation.tokens_per_step": source.own_tokens_per_step}
     if source.rates.tokens_per_step is not None and draft_tokens in (None, source.rates.measured):
-        known = {
+        published = {
             "tokens_per_step": source.rates.tokens_per_step,
             "draft_tokens": source.rates.measured,
         }
-        return values | {f"speculation.{key}": value for key, value in known.items()}
+        return values | {f"speculation.{key}": value for key, value in published.items()}
     known_to = {"speculation.known_tokens": source.known_tokens}
     return values | {"speculation.acceptance": list(source.rates.by_depth)} | known_to
 
 
 def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
     """Refuse what belongs to drafts beside a confidence trace."""
-    given = [(option, value) for option, value in drafts.items() if value is not None]
-    if given and is_confidence(trace_file(trace)):
+    stated = [(option, value) for option, value in drafts.items() if value is not None]
+    if stated and is_confidence(trace_file(trace)):
         raise InputError(
             "is for drafts; masked blocks of a confidence trace have none",
-            key=given[0][0],
-            value=given[0][1],
+            key=stated[0][0],
+            value=stated[0][1],
         )
 
 
-def lengths_for(source: Source | None, given: list[int] | None, usual: list[int]) -> list[int]:
+def lengths_for(source: Source | None, lengths: list[int] | None, usual: list[int]) -> list[int]:
     """Draft lengths to compare: those asked for; else the usual ones within what is known of the
     drafter.
 
     Args:
         source: of the acceptance; None: unknown.
-        given: as asked; None: not.
+        lengths: as asked; None: not.
         usual: where nothing was asked.
 
     Returns:
         Lengths, of a recording of one policy its own, or sizes of trees that carry prompt tokens;
         empty where stated tokens per step belong to a length or shape of their own.
     """
-    if given is not None or source is None:
-        return usual if given is None else given
+    if lengths is not None or source is None:
+        return usual if lengths is None else lengths
     if source.positions is not None:
         policy = source.positions.provenance.extra.get(POLICY_KEY)
         return _usual_for(source, usual) if policy is None else [0, policy]
@@ -373,9 +379,9 @@ def lengths_for(source: Source | None, given: list[int] | None, usual: list[int]
         return []
     if (sizes := _usual_for(source, usual)) is not usual:
         return sizes
-    known = source.rates.measured
-    within = [k for k in usual if known is None or k <= known]
-    return within if any(within) else [*within, known or 0]
+    longest = source.rates.measured
+    within = [k for k in usual if longest is None or k <= longest]
+    return within if any(within) else [*within, longest or 0]
 
 
 def _usual_for(source: Source, usual: list[int]) -> list[int]:
@@ -410,7 +416,7 @@ def numbers_words(source: Source | None, used: Iterable[Acceptance] = ()) -> lis
     if source is None or source.positions is not None:
         return []
     about = source.label if source.kind != "stated" else f"stated: {source.about}"
-    covers = source.interval_covers(max((each.levels for each in used), default=0))
+    covers = source.interval_covers(max((acceptance.levels for acceptance in used), default=0))
     return [f"acceptance {about}; intervals cover the {covers}"]
 
 

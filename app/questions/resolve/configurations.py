@@ -36,12 +36,12 @@ def fidelity_of(name: str) -> Fidelity:
     Raises:
         InputError: another word.
     """
-    known: dict[str, Fidelity] = {each: each for each in get_args(Fidelity)}
-    if name not in known:
+    fidelities: dict[str, Fidelity] = {fidelity: fidelity for fidelity in get_args(Fidelity)}
+    if name not in fidelities:
         raise InputError("must be measured, calibrated or datasheet", key="--fidelity", value=name)
     if name == "measured":
         offer_measured_passes()
-    return known[name]
+    return fidelities[name]
 
 
 def named_method(recorded: AcceptanceTrace) -> str:
@@ -152,18 +152,18 @@ def unknown(shapes: list[DraftShape], match_rate: float = 1.0) -> list[Acceptanc
         InputError: a shape that follows from what is known of acceptance, as a dynamic tree does.
     """
     rates = DepthRates(by_depth=(0.0,), proposal_ratio=match_rate)
-    found = []
+    acceptances = []
     for shape in shapes:
         if shape.kind in ("off", "chain") and shape.stop is None:
-            found.append(geometric(0.0, shape.nodes, match_rate=match_rate))
+            acceptances.append(geometric(0.0, shape.nodes, match_rate=match_rate))
         elif shape.kind == "chains":
-            found.append(stated_tree(rates, several_chains(shape.paths, shape.nodes)))
+            acceptances.append(stated_tree(rates, several_chains(shape.paths, shape.nodes)))
         elif shape.file is not None:
-            found.append(stated_tree(rates, read_tree(shape.file)))
+            acceptances.append(stated_tree(rates, read_tree(shape.file)))
         else:
             rule = (
                 "follows from what is accepted; say it by one of --trace, --acceptance,"
                 " --tokens-per-step and --drafter"
             )
             raise InputError(rule, key="--shape", value=str(shape))
-    return found
+    return acceptances

@@ -20,15 +20,15 @@ def scrapes(metrics: Sequence[Path] | None, after: Path | None) -> list[Path]:
     Raises:
         InputError: a file that belongs to no option, or more than two.
     """
-    given = [*(metrics or ()), *([] if after is None else [after])]
+    files = [*(metrics or ()), *([] if after is None else [after])]
     if after is not None and not metrics:
         rule = "is a second scrape, and nothing comes before it: --metrics BEFORE AFTER"
         raise InputError(rule, key="AFTER", value=str(after))
-    if len(given) > MOST_SCRAPES:
+    if len(files) > MOST_SCRAPES:
         raise InputError(
-            "takes one scrape or two, before and after", key="--metrics", value=len(given)
+            "takes one scrape or two, before and after", key="--metrics", value=len(files)
         )
-    return given
+    return files
 
 
 def running_engine(files: Sequence[Path], model: str) -> Running:

@@ -42,11 +42,11 @@ def stated_policies(base: RefinePolicy, options: Mapping[str, Any]) -> list[Refi
     blocks = stated_blocks(options.get("block")) or [base.block_tokens]
     caches = stated_caches(options.get("cache")) or [base.cache]
     starts = [replace(base, commit=rule, at=at) for rule, at in rules] or [base]
-    found = [
-        replace(each, block_tokens=block, cache=cache)
-        for each, block, cache in product(starts, blocks, caches)
+    policies = [
+        replace(start, block_tokens=block, cache=cache)
+        for start, block, cache in product(starts, blocks, caches)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(policies))
 
 
 def stated_rules(
@@ -62,12 +62,14 @@ def stated_rules(
     Raises:
         InputError: as `commit_rules`.
     """
-    found: list[tuple[str, Mapping[str, float]]] = []
+    named_rules: list[tuple[str, Mapping[str, float]]] = []
     for text in texts or ():
         rules = commit_rules(text)
         bare = usual and ":" not in text
-        found += [(rules[0][0], at) for at in usual_thresholds(rules[0][0])] if bare else rules
-    return found
+        named_rules += (
+            [(rules[0][0], at) for at in usual_thresholds(rules[0][0])] if bare else rules
+        )
+    return named_rules
 
 
 def stated_blocks(text: str | None) -> list[int]:
@@ -88,7 +90,7 @@ def stated_caches(text: str | None) -> list[Cache]:
     named = [part.strip() for part in text.split(",")] if text else []
     if unknown := [name for name in named if name not in CACHES]:
         raise InputError(f"must be one of {', '.join(CACHES)}", key="--cache", value=unknown[0])
-    return [each for each in CACHES if each in named]
+    return [cache for cache in CACHES if cache in named]
 
 
 def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
@@ -117,11 +119,11 @@ def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
             if key in values:
                 raise InputError(f"names {key} twice", key="--commit", value=text)
         values.setdefault(key, []).append(_number(number, text))
-    count = math.prod(len(each) for each in values.values())
+    count = math.prod(len(options) for options in values.values())
     if count > MOST_POLICIES:
         raise InputError(f"must name at most {MOST_POLICIES} settings", key="--commit", value=count)
-    found = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
-    for at in found:
+    combinations = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+    for at in combinations:
         try:
             RefinePolicy(commit=rule, at=at)
         except UnknownNameError as error:
@@ -131,7 +133,7 @@ def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
             raise InputError(
                 f"{where} {error.message}", key="--commit", value=error.value
             ) from None
-    return [(rule, at) for at in found]
+    return [(rule, at) for at in combinations]
 
 
 def _number(text: str, option: str) -> float:
@@ -173,15 +175,15 @@ def refined_by(
             f"{method} refines no masked blocks; name a --method that does", key=stated[0]
         )
     own = base.refine if method == base.method else None
-    found = stated_policies(own or method_policy(entry), options)
-    if len(found) > 1:
+    policies = stated_policies(own or method_policy(entry), options)
+    if len(policies) > 1:
         raise InputError(
             "one policy is taken here; `rooftree optimize` compares several",
             key=stated[0],
-            value=len(found),
+            value=len(policies),
         )
     return {
-        "refine": found[0],
+        "refine": policies[0],
         **({"canvas_tokens": options["canvas"]} if options.get("canvas") else {}),
     }
 
@@ -223,19 +225,19 @@ def refine_values(refining: RefiningOptions, section: Any) -> dict[str, Any]:
     options = {name: v for name, v in values_in(RefiningOptions, refining).items() if v}
     if not options:
         return {}
-    given = section if isinstance(section, Mapping) else {}
-    named = given.get("method")
+    table = section if isinstance(section, Mapping) else {}
+    named = table.get("method")
     if not isinstance(named, str) or not named:
         rule = "needs the method whose masked blocks it is about (--method)"
         raise InputError(rule, key=f"--{next(iter(options))}", value=next(iter(options.values())))
-    slug, written = method_slug(named, "--method"), given.get("refine")
+    slug, written = method_slug(named, "--method"), table.get("refine")
     entry = load_method(slug)
     policy = None
     if entry.refine is not None and isinstance(written, Mapping):
         policy = written_policy(written, method_policy(entry))
     base = DecodingConfiguration(deployment=DeploymentNames(model=""), method=slug, refine=policy)
-    found = refined_by(options, base, slug)
-    values: dict[str, Any] = {"speculation.refine": found["refine"].as_json()}
-    if "canvas_tokens" in found:
-        values["speculation.canvas_tokens"] = found["canvas_tokens"]
+    changes = refined_by(options, base, slug)
+    values: dict[str, Any] = {"speculation.refine": changes["refine"].as_json()}
+    if "canvas_tokens" in changes:
+        values["speculation.canvas_tokens"] = changes["canvas_tokens"]
     return values

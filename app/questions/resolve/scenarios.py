@@ -72,8 +72,8 @@ def asked_scenario(
         raise named_by_option(error, options, named.keys() - stated.keys()) from None
     remarks = [assumed] if assumed else []
     if chosen is not None:
-        written, told = _limited(chosen, written)
-        remarks += told
+        written, limit_remarks = _limited(chosen, written)
+        remarks += limit_remarks
     return written, remarks
 
 
@@ -106,17 +106,17 @@ def _limited(
     stated beside it win.
     """
     limits, stated = limits_of(chosen, written), written.scheduler
-    told = (
+    stated_limits = (
         {}
         if stated.engine_log is None
         else logged_options(stated.engine_log, stated.block_tokens or 1)
     )
-    told |= stated.model_dump(include=set(limits), exclude_none=True)
-    taken = {key: value for key, value in limits.items() if key not in told}
+    stated_limits |= stated.model_dump(include=set(limits), exclude_none=True)
+    taken = {key: value for key, value in limits.items() if key not in stated_limits}
     remarks = [
-        f"scheduler.{key} is {told[key]:,}, as stated beside the configuration, which has {value:,}"
+        f"scheduler.{key} is {stated_limits[key]:,}, as stated beside the configuration, which has {value:,}"
         for key, value in limits.items()
-        if told.get(key, value) != value
+        if stated_limits.get(key, value) != value
     ]
     if taken:
         words = " and ".join(f"{value:,} {_WORDS[key]}" for key, value in taken.items())

@@ -21,7 +21,7 @@ def beside_own(
         drafters: of --drafter, which say themselves what it is up against.
     """
     model = question.deployment.model or next(
-        (each.model for each in sources if each.trace is not None), ""
+        (source.model for source in sources if source.trace is not None), ""
     )
     if question.own_drafter is None or not sources or drafters or not model:
         return sources

@@ -34,7 +34,7 @@ from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 Draw = Callable[[Any, int | None], Figure | None]
-OF_ROWS = ("reproduce", "score")
+DRAWN_FROM_ROWS = ("reproduce", "score")
 """Verbs whose figures are drawn from the rows of an answer, not from its JSON object."""
 
 
@@ -45,26 +45,28 @@ def figure_of(
 
     Args:
         verb: whose answer it is.
-        answer: the object that its `--json` prints; of the verbs in `OF_ROWS` the answer itself.
+        answer: the object that its `--json` prints; of the verbs in `DRAWN_FROM_ROWS` the answer itself.
         kind: which figure; None: the verb's first.
         context: of an answer to several: cached tokens per request; None: the first.
 
     Raises:
         InputError: the verb has no such figure, or the answer nothing to draw in it.
     """
-    known = REFINING if verb == "optimize" and "quality" in answer else FIGURES.get(verb, {})
+    figures = REFINING if verb == "optimize" and "quality" in answer else FIGURES.get(verb, {})
     if kind is None and verb == "breakeven" and any("block_tokens" in p for p in answer["points"]):
         kind = "pace"  # of masked blocks, which have no acceptance of one token
-    draw = known.get(kind) if kind is not None else next(iter(known.values()), None)
+    draw = figures.get(kind) if kind is not None else next(iter(figures.values()), None)
     if draw is None:
         rule = (
-            f"must be one of {', '.join(known)}" if known else f"an answer of {verb} has no figure"
+            f"must be one of {', '.join(figures)}"
+            if figures
+            else f"an answer of {verb} has no figure"
         )
         raise InputError(rule, key="kind", value=kind)
     drawn = draw(answer, context)
     if drawn is None:
         raise InputError(
-            "this answer holds nothing to draw", key="kind", value=kind or next(iter(known))
+            "this answer holds nothing to draw", key="kind", value=kind or next(iter(figures))
         )
     return drawn
 
@@ -75,12 +77,14 @@ def _at(draw: Callable[[Json, int], Figure], quantity: str = "", title: str = ""
     """
 
     def drawn(answer: Json, context: int | None) -> Figure | None:
-        known = contexts(answer)
-        if context is not None and context not in known:
+        answered_contexts = contexts(answer)
+        if context is not None and context not in answered_contexts:
             raise InputError(
-                f"must be one of {', '.join(map(str, known))}", key="context", value=context
+                f"must be one of {', '.join(map(str, answered_contexts))}",
+                key="context",
+                value=context,
             )
-        at = known[0] if context is None else context
+        at = answered_contexts[0] if context is None else context
         if len(answer.get("answers") or ()) < 2:
             return draw(answer, at)
         return _over_batch("choices", quantity, title, by=())(answer, at) if quantity else None
@@ -98,7 +102,7 @@ def _best_tree(answer: Json, context: int | None) -> Figure | None:
 
 
 def _largest_tree(answer: Json, context: int | None) -> Figure:
-    row = max(answer["trees"], key=lambda each: int(each["nodes"]))
+    row = max(answer["trees"], key=lambda tree: int(tree["nodes"]))
     return tree_figure(Tree(parents=tuple(row["parents"]), ranks=tuple(row["ranks"])), None)
 
 
@@ -204,7 +208,7 @@ def _lines(
 ) -> list[Figure]:
     """A line and a band for every group of rows with one name."""
     groups: dict[str, list[Json]] = {}
-    for row in sorted(rows, key=lambda each: float(each[x])):
+    for row in sorted(rows, key=lambda line_row: float(line_row[x])):
         if row.get(y) is not None:
             groups.setdefault(name(row), []).append(row)
     data: list[Figure] = []

@@ -53,7 +53,7 @@ def contexts(answer: Json) -> list[int]:
 
 def drafters(answer: Json) -> list[str]:
     """Unescaped name of every drafter that competed, in the order asked."""
-    listed = [str(each["name"]) for each in answer.get("drafters") or ()]
+    listed = [str(drafter["name"]) for drafter in answer.get("drafters") or ()]
     return list(dict.fromkeys([*listed, *(str(row["drafter"]) for row in rows(answer))]))
 
 
@@ -119,8 +119,8 @@ def throughput_figure(answer: Json, context: int) -> Figure:
         "rangemode": "tozero",
         "tickformat": "~s",
     }
-    known = [value for value in plain if value]
-    if known and max(known) > 8 * min(known):
+    speeds = [value for value in plain if value]
+    if speeds and max(speeds) > 8 * min(speeds):
         axis |= {"type": "log", "dtick": "D2"}
     return framed([reference, *lines], batch_axis(batches), axis)
 
@@ -181,8 +181,8 @@ def acceptance_figure(answer: Json) -> Figure | None:
             for point in sorted(points, key=lambda p: float(p["tokens_per_step"])):
                 if point["topology"] == topology:
                     best[point["draft_tokens"]] = point
-            if found := [best[size] for size in sorted(best)]:
-                data += _acceptance_traces(found, f"{name}{group}", place, topology)
+            if largest := [best[size] for size in sorted(best)]:
+                data += _acceptance_traces(largest, f"{name}{group}", place, topology)
     sizes = sorted({p["draft_tokens"] for points in groups.values() for p in points})
     bottom: Figure = {"title": {"text": "draft tokens per request and step"}}
     if sizes[-1] > WIDEST_LINEAR_TOKENS:
@@ -233,7 +233,7 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
         shares: share of steps that keep each draft token, root excluded; None draws the tree plain.
     """
     x, y = _places(tree)
-    known = list(shares) if shares is not None and len(shares) == tree.draft_tokens else None
+    node_shares = list(shares) if shares is not None and len(shares) == tree.draft_tokens else None
     edges: Figure = {
         "type": "scatter",
         "mode": "lines",
@@ -248,15 +248,15 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
         "line": {"color": NEUTRAL, "width": 1},
         "opacity": 1,
     }
-    if known:
-        decades = [math.log10(max(share, LEAST_SHOWN_RATIO)) for share in known]
+    if node_shares:
+        decades = [math.log10(max(share, LEAST_SHOWN_RATIO)) for share in node_shares]
         ticks = [
             share
             for share in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
             if math.log10(share) >= min(decades) - 0.1
         ]
         marker |= {
-            "size": [9 + 15 * math.sqrt(share) for share in known],
+            "size": [9 + 15 * math.sqrt(share) for share in node_shares],
             "color": decades,
             "colorscale": "Cividis",
             "cmin": min(decades),
@@ -284,7 +284,7 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
     }
     hover = [
         f"<b>level {len(path)}</b>, candidates {' → '.join(str(rank + 1) for rank in path)}"
-        + (f"<br>kept in {100 * known[node]:.1f} % of steps" if known else "")
+        + (f"<br>kept in {100 * node_shares[node]:.1f} % of steps" if node_shares else "")
         for node, path in enumerate(tree.paths())
     ]
     nodes: Figure = {
@@ -313,21 +313,21 @@ def _lines(answer: Json, context: int, quantity: str, unit: str, word: str) -> l
     """A line and a band per contender for one quantity that has an interval."""
     data = []
     for place, name in enumerate(drafters(answer)):
-        found = [
+        line_rows = [
             row for row in rows(answer) if row["context"] == context and row["drafter"] == name
         ]
-        found.sort(key=lambda row: row["batch"])
-        if not found:
+        line_rows.sort(key=lambda row: row["batch"])
+        if not line_rows:
             continue
-        bounds = [row[f"{quantity}_interval"] for row in found]
+        bounds = [row[f"{quantity}_interval"] for row in line_rows]
         hover = [
             f"<b>{_text(name)}</b>, {_text(str(row['draft']))}<br>batch {_text(row['batch'])}<br>"
             f"{word} {digits(row[quantity])}{unit} (80 %: {interval_words(span, unit)})"
-            for row, span in zip(found, bounds, strict=True)
+            for row, span in zip(line_rows, bounds, strict=True)
         ]
-        x, y = [row["batch"] for row in found], [row[quantity] for row in found]
+        x, y = [row["batch"] for row in line_rows], [row[quantity] for row in line_rows]
         line = line_of(name, place, x, y, hover)
-        line["marker"]["symbol"] = [SYMBOLS[row["topology"]] for row in found]
+        line["marker"]["symbol"] = [SYMBOLS[row["topology"]] for row in line_rows]
         data += [*band_of(line, bounds), line]
     return data
 

@@ -28,14 +28,14 @@ def confidence_figure(passes: PromptPasses) -> Figure:
     shown = passes.confidence[:MOST_PASSES, :MOST_POSITIONS].astype(np.float64)
     ids = passes.top_ids[:MOST_PASSES, :MOST_POSITIONS]
     count, width = shown.shape
-    known = np.isfinite(shown)
+    is_finite = np.isfinite(shown)
     heat: Figure = {
         "type": "heatmap",
         "x": list(range(1, width + 1)),
         "y": list(range(1, count + 1)),
         "z": [
             [float(f"{v:.4g}") if ok else None for v, ok in zip(*row, strict=True)]
-            for row in zip(shown.tolist(), known.tolist(), strict=True)
+            for row in zip(shown.tolist(), is_finite.tolist(), strict=True)
         ],
         "text": [["" if token < 0 else str(token) for token in row] for row in ids.tolist()],
         "zmin": 0,

@@ -32,18 +32,18 @@ def label_places(
     across, up = _pixels(x, size[0]), _pixels(y, size[1])
     marks = [_around(a, b, MARK_PIXELS, MARK_PIXELS) for a, b in zip(across, up, strict=True)]
     taken: list[Box] = []
-    found = []
+    sides = []
     for place, (a, b, name) in enumerate(zip(across, up, names, strict=True)):
         others = [mark for at, mark in enumerate(marks) if at != place]
         boxes = {where: _box(a, b, len(name) * LETTER_PIXELS, where) for where in PLACES}
         free = [
             where
             for where, box in boxes.items()
-            if not any(_meet(box, each) for each in (*taken, *others))
+            if not any(_meet(box, other) for other in (*taken, *others))
         ]
-        found.append(free[0] if free else "")
+        sides.append(free[0] if free else "")
         taken += [boxes[free[0]]] if free else []
-    return found
+    return sides
 
 
 def _pixels(values: Sequence[float], span: float) -> list[float]:

@@ -28,18 +28,18 @@ def distribution_figure(
         for word, seconds, dash in zip(
             ("measured", "simulated"), sides, ("solid", "dash"), strict=True
         ):
-            known = np.sort(np.asarray(seconds, dtype=np.float64))
-            known = known[np.isfinite(known)]
-            if not known.size:
+            finite = np.sort(np.asarray(seconds, dtype=np.float64))
+            finite = finite[np.isfinite(finite)]
+            if not finite.size:
                 continue
-            share = np.linspace(0.0, 1.0, min(known.size, MOST_POINTS) + 1)[1:]
+            share = np.linspace(0.0, 1.0, min(finite.size, MOST_POINTS) + 1)[1:]
             name = f"{html.escape(load)} {word}"
             data.append(
                 {
                     "type": "scatter",
                     "mode": "lines",
                     "name": name,
-                    "x": (np.quantile(known, share, method="inverted_cdf") / MILLI).tolist(),
+                    "x": (np.quantile(finite, share, method="inverted_cdf") / MILLI).tolist(),
                     "y": (100 * share).tolist(),
                     "line": {"color": PALETTE[place % len(PALETTE)], "dash": dash, "shape": "hv"},
                     "hovertemplate": f"{name}<br>%{{y:.0f}} % within %{{x:.4g}} ms<extra></extra>",

@@ -30,19 +30,21 @@ def labelled(axis: Axis, values: Iterable[Any]) -> Axis:
     if ends := axis.get("range"):
         low, high = (10.0**end for end in ends)
     else:
-        known = [
+        positive = [
             v
             for v in values
             if isinstance(v, int | float) and not isinstance(v, bool) and 0 < v < math.inf
         ]
-        if not known:
+        if not positive:
             return axis
-        low, high = min(known), max(known)
+        low, high = min(positive), max(positive)
     ticks = log_ticks(low, high)
     if len(ticks) < 2:
         return axis
-    kept = {key: value for key, value in axis.items() if key not in ("dtick", "tickformat")}
-    return {**kept, "tickvals": ticks, "ticktext": [f"{tick:,.12g}" for tick in ticks]}
+    other_settings = {
+        key: value for key, value in axis.items() if key not in ("dtick", "tickformat")
+    }
+    return {**other_settings, "tickvals": ticks, "ticktext": [f"{tick:,.12g}" for tick in ticks]}
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -53,20 +55,23 @@ def log_ticks(low: float, high: float) -> list[float]:
         ([1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0], [1.0, 10.0, 100.0])
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    found: list[float] = []
+    chosen: list[float] = []
     for steps in _STEPS:
         ticks = [float(f"{step}e{at}") for at in decades for step in steps]
         inside = [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
-        if len(inside) > MOST_LABELS and len(found) > 1:
+        if len(inside) > MOST_LABELS and len(chosen) > 1:
             break
-        found = inside
-        if steps == (1, 2, 5) and len(found) > 2:
+        chosen = inside
+        if steps == (1, 2, 5) and len(chosen) > 2:
             break
-    return found
+    return chosen
 
 
 def drawn_along(data: Iterable[Mapping[str, Any]], axis: str) -> list[Any]:
     """Every value that traces draw along `x` or `y`."""
     return [
-        value for each in data if isinstance(each.get(axis), list | tuple) for value in each[axis]
+        value
+        for trace in data
+        if isinstance(trace.get(axis), list | tuple)
+        for value in trace[axis]
     ]

@@ -24,7 +24,7 @@ def point_words(point: LayoutPoint) -> str:
 def pareto_figure(
     points: Sequence[LayoutPoint],
     front: Sequence[LayoutPoint],
-    mine: LayoutPoint | None,
+    chosen: LayoutPoint | None,
     *,
     least_user_tokens_per_s: float | None = None,
     command: Callable[[LayoutPoint], str] | None = None,
@@ -34,7 +34,7 @@ def pareto_figure(
     Args:
         points: of all layouts, by batch.
         front: those that no other beats in both.
-        mine: to mark; None: it does not fit.
+        chosen: to mark; None: it does not fit.
         least_user_tokens_per_s: a limit to draw; None: none.
         command: what each point carries, for whoever presses it; None: nothing.
     """
@@ -55,21 +55,21 @@ def pareto_figure(
             _line(layout, place, [p for p in own if p.draft_tokens], command, drafts=True),
             _line(layout, place, [p for p in own if not p.draft_tokens], command, drafts=False),
         ]
-    if mine is not None:
+    if chosen is not None:
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": "your point",
-                "x": _users([mine]),
-                "y": _devices([mine]),
+                "x": _users([chosen]),
+                "y": _devices([chosen]),
                 "marker": {
                     "symbol": "star",
                     "size": 20,
                     "color": PALETTE[4],
                     "line": {"color": NEUTRAL, "width": 1.5},
                 },
-                **_said([mine], command),
+                **_said([chosen], command),
             }
         )
     if least_user_tokens_per_s is not None:
@@ -131,8 +131,8 @@ def _said(points: Sequence[LayoutPoint], command: Callable[[LayoutPoint], str] |
         f" token)<br>{digits(point.device_tokens_per_s)} tokens/s per device"
         for point in points
     ]
-    given = {} if command is None else {"customdata": [command(point) for point in points]}
-    return {"hoverinfo": "text", "hovertext": words, **given}
+    custom = {} if command is None else {"customdata": [command(point) for point in points]}
+    return {"hoverinfo": "text", "hovertext": words, **custom}
 
 
 def _users(points: Sequence[LayoutPoint]) -> list[float]:

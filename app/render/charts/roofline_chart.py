@@ -56,24 +56,24 @@ def roofline_figure(explained: Json, roofs: Json) -> Figure:
     }
     data = [roof]
     for phase, symbol in SYMBOLS.items():
-        found = [o for o in shown if o["phase"] == phase]
-        if found:
+        operations = [o for o in shown if o["phase"] == phase]
+        if operations:
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": phase,
-                    "x": [o["intensity_flops_per_byte"] for o in found],
-                    "y": [max(o["flops"] / o["seconds"] / TERA, 1e-9) for o in found],
+                    "x": [o["intensity_flops_per_byte"] for o in operations],
+                    "y": [max(o["flops"] / o["seconds"] / TERA, 1e-9) for o in operations],
                     "marker": {
                         "symbol": symbol,
                         "opacity": 0.85,
                         "line": {"color": NEUTRAL, "width": 1},
-                        "color": [ROOF_COLORS[o["bound"]] for o in found],
-                        "size": [9 + 34 * (o["seconds"] / total) ** 0.5 for o in found],
+                        "color": [ROOF_COLORS[o["bound"]] for o in operations],
+                        "size": [9 + 34 * (o["seconds"] / total) ** 0.5 for o in operations],
                     },
                     "hoverinfo": "text",
-                    "hovertext": [_words(o, total) for o in found],
+                    "hovertext": [_words(o, total) for o in operations],
                 }
             )
     bottom = {"type": "log", "title": {"text": "arithmetic intensity (FLOP/byte)"}, "dtick": 1}
@@ -153,8 +153,8 @@ def break_even_figure(points: Sequence[Json], *, of: str, title: str) -> Figure:
         "colorbar": {"title": {"text": _text(title)}, "thickness": 12},
     }
     if of == "speedup":  # orange to blue around 1, which the colour-blind tell apart
-        known = [v for row in values for v in row if v is not None]
-        reach = max((abs(v - 1.0) for v in known), default=1.0) or 1.0
+        numbers = [v for row in values for v in row if v is not None]
+        reach = max((abs(v - 1.0) for v in numbers), default=1.0) or 1.0
         heat |= {
             "colorscale": [[0.0, "#D55E00"], [0.5, "#F7F7F7"], [1.0, "#0072B2"]],
             "zmin": 1.0 - reach,

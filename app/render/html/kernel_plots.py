@@ -93,9 +93,9 @@ def attention_cards(trace: KernelTrace, device: Device | None) -> list[Card]:
         own = [row for row in rows if row.job == job]
         batches = sorted({row.requests for row in own})
         for batch in dict.fromkeys((batches[0], batches[-1])):
-            here = [row for row in own if row.requests == batch]
-            for context in shown_contexts({row.context for row in here}):
-                panel = [row for row in here if row.context == context]
+            batch_rows = [row for row in own if row.requests == batch]
+            for context in shown_contexts({row.context for row in batch_rows}):
+                panel = [row for row in batch_rows if row.context == context]
                 title = f"{job}: {_count(batch, 'request')}, {context:,} cached tokens"
                 note = (
                     f"{panel[0].heads} query and {panel[0].kv_heads} key/value heads,"

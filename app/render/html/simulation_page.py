@@ -148,15 +148,15 @@ def shares(values: NDArray[np.float64]) -> tuple[list[float], list[float]]:
     Args:
         values: any order; what is not finite is left out.
     """
-    known = np.sort(values[np.isfinite(values)])
-    if not known.size:
+    finite = np.sort(values[np.isfinite(values)])
+    if not finite.size:
         return [], []
     levels = (
-        np.linspace(0.0, 1.0 - _TAIL, min(MOST_POINTS, known.size))
-        if known.size > 1
+        np.linspace(0.0, 1.0 - _TAIL, min(MOST_POINTS, finite.size))
+        if finite.size > 1
         else np.ones(1)
     )
-    return np.quantile(known, levels).tolist(), levels.tolist()
+    return np.quantile(finite, levels).tolist(), levels.tolist()
 
 
 def histogram_shares(waits: Histogram) -> tuple[list[float], list[float]]:
@@ -177,9 +177,11 @@ def _distributions(cases: Sequence[SimulationCase]) -> list[tuple[str, str, str,
     ):
         lines = []
         for place, case in enumerate(cases):
-            found = case.result
+            result = case.result
             x, y = (
-                histogram_shares(found.itl) if key == "itl" else shares(getattr(found, f"{key}_s"))
+                histogram_shares(result.itl)
+                if key == "itl"
+                else shares(getattr(result, f"{key}_s"))
             )
             at = [value / scale for value in x]
             lines.append(_line(case.name, place, at, y, f"{heading}, {unit}"))

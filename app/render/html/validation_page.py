@@ -264,7 +264,9 @@ def _tables(report: Json) -> str:
     columns = ["cell", "chosen", "best measured", "tokens/s chosen", "best", "plain", "regret"]
     parts.append(_table("What the choice cost", columns, lost))
     if probes := report.get("doctor"):
-        rows = [[each["probe"], each["state"], each["detail"], each["advice"]] for each in probes]
+        rows = [
+            [probe["probe"], probe["state"], probe["detail"], probe["advice"]] for probe in probes
+        ]
         parts.append(_table("The card", ["probe", "state", "detail", "what to do"], rows))
     return "".join(parts)
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.cli.main import command, main
 from app.questions.groups import DeploymentOptions, DraftingOptions, names_in
-from app.questions.resolve.asked import DEPLOYMENT_FIELDS
+from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
 from hardware_profiles.errors import InputError
 
 VALUES = {

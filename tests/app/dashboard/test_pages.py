@@ -394,7 +394,7 @@ def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
     assert told(own, rest) == told(pages.answered(usual), pages.completed(usual))
     assert pages.answered(others) is pages.answered(usual)
     moved = {name: value for name, value in CHANGES.items() if name in pages.ASKED[page]}
-    assert pages._asked(replace(others, **moved)) == replace(usual, **moved)
+    assert pages._page_question(replace(others, **moved)) == replace(usual, **moved)
 
 
 def test_every_field_of_a_link_is_asked_by_a_page():

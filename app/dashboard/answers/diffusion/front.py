@@ -54,12 +54,14 @@ def searched(search: Search, recordings: Mapping[str, Recording]) -> RefiningSea
     """Every usual policy of the rule, and the chosen one, on recordings by cache; what was replayed
     is not again.
     """
-    recorded = {cache: each.anchors for cache, each in recordings.items()}
+    recorded = {cache: recording.anchors for cache, recording in recordings.items()}
     policies = list(dict.fromkeys([*policy_grid(search.policy, recorded), search.policy]))
     played: dict[RefinePolicy, Played] = {}
     for cache, recording in recordings.items():
-        mine = [policy for policy in policies if policy.cache == cache]
-        played |= dict(zip(mine, recording.played(mine, search.seed), strict=True))
+        cached_policies = [policy for policy in policies if policy.cache == cache]
+        played |= dict(
+            zip(cached_policies, recording.played(cached_policies, search.seed), strict=True)
+        )
     rest = [
         policy for policy in policies if policy not in played
     ]  # which no recording can answer for
@@ -79,7 +81,9 @@ def searched(search: Search, recordings: Mapping[str, Recording]) -> RefiningSea
 @lru_cache(maxsize=32)
 def searched_shipped(search: Search, names: tuple[str, ...]) -> RefiningSearch:
     """The same on shipped recordings, of which each has a cache of its own."""
-    return searched(search, {each.cache: each for each in map(shipped_recording, names)})
+    return searched(
+        search, {recording.cache: recording for recording in map(shipped_recording, names)}
+    )
 
 
 def front_answer(
@@ -94,8 +98,8 @@ def front_answer(
         context: one of the search's.
         seed: of intervals.
     """
-    here = replace(result, points=result.at(batch, context))
-    answer = searched_policies(here, {}, seed)
+    at_batch = replace(result, points=result.at(batch, context))
+    answer = searched_policies(at_batch, {}, seed)
     figure = refining_figure(
         {**jsonable(answer), "quality": {"floor": result.floor}}, context, batch
     )
@@ -153,7 +157,7 @@ def reach_words(wins: Mapping[int, bool]) -> str:
         return f"ahead of it up to batch {batches[-1]:,}, the largest compared that fits"
     if winning == batches[: len(winning)]:
         return f"ahead of it up to batch {winning[-1]:,}"
-    return f"ahead of it at batch {', '.join(f'{each:,}' for each in winning)}"
+    return f"ahead of it at batch {', '.join(f'{batch:,}' for batch in winning)}"
 
 
 def _best(result: RefiningSearch, answer: SearchedPolicies, batch: int, context: int) -> str:
@@ -162,9 +166,9 @@ def _best(result: RefiningSearch, answer: SearchedPolicies, batch: int, context:
     if best is None:
         return f"{answer.unmet[0].reason.capitalize()}."
     same = {
-        each.batch: each.speedup >= 1.0
-        for each in result.points
-        if each.played.policy == best.played.policy and each.context == context and each.answered
+        point.batch: point.speedup >= 1.0
+        for point in result.points
+        if point.played.policy == best.played.policy and point.context == context and point.answered
     }
     (row,) = answer.choices
     needed = row.needed_tokens_per_step

@@ -53,12 +53,12 @@ class _Speeds:
     """A policy's speed, alone and over batches.
 
     Args:
-        here: at the state's batch.
+        at_batch: at the state's batch.
         batches: that fit memory.
         over: at those.
     """
 
-    here: Estimate
+    at_batch: Estimate
     batches: Array
     over: Estimate
 
@@ -78,23 +78,23 @@ def answer_diffusion(
         InfeasibleError: the batch does not fit.
     """
     policy = policy_asked(state)
-    known = (
+    recording = (
         shipped_recording(recording_name(state)) if uploaded is None else own_recording(uploaded)
     )
-    prompts = len(known.anchors.prompts)
+    prompts = len(recording.anchors.prompts)
     if state.recorded_prompt > prompts:
         raise InputError(
             f"must lie in 1..{prompts}, the prompts of the recording",
             key="recorded_prompt",
             value=state.recorded_prompt,
         )
-    replay = known.replay(policy)
-    passes = prompt_passes(known.anchors, policy, state.recorded_prompt - 1)
-    asked = _scenario(state, policy, known.anchors.canvas_tokens)
-    speeds = _speeds(state, asked, replay)
+    replay = recording.replay(policy)
+    passes = prompt_passes(recording.anchors, policy, state.recorded_prompt - 1)
+    configuration = _scenario(state, policy, recording.anchors.canvas_tokens)
+    speeds = _speeds(state, configuration, replay)
     return PageAnswer(
         headline=_headline(state, replay, speeds),
-        command=_command(state, asked, known),
+        command=_command(state, configuration, recording),
         numbers=_numbers(replay, speeds),
         cards=[
             lower(
@@ -111,28 +111,28 @@ def answer_diffusion(
                 figure=_speed_figure(speeds),
             ),
         ],
-        tables=[("Recorded policies", _recorded(known.trace, state.seed))],
-        notes=_notes(state, known.trace, replay),
+        tables=[("Recorded policies", _recorded(recording.trace, state.seed))],
+        notes=_notes(state, recording.trace, replay),
         deferred=lambda: front_answer(
             (
-                searched(_search(state, asked), {state.cache: known})
-                if known.path is None
-                else searched_shipped(_search(state, asked), names_beside(state, known))
+                searched(_search(state, configuration), {state.cache: recording})
+                if recording.path is None
+                else searched_shipped(_search(state, configuration), names_beside(state, recording))
             ),
             policy,
             batch=state.batch,
             context=state.context,
             seed=state.seed,
         ),
-        own_file=known.path is None,
+        own_file=recording.path is None,
     )
 
 
-def _search(state: State, asked: DecodingConfiguration) -> Search:
-    assert asked.refine is not None
+def _search(state: State, configuration: DecodingConfiguration) -> Search:
+    assert configuration.refine is not None
     return Search(
-        question=replace(asked, refine=None),
-        policy=asked.refine,
+        question=replace(configuration, refine=None),
+        policy=configuration.refine,
         batches=tuple(sorted({*BATCHES, state.batch})),
         context=state.context,
         floor=state.agreement_ratio,
@@ -156,41 +156,41 @@ def _scenario(state: State, policy: RefinePolicy, canvas_tokens: int) -> Decodin
     return replace(scenario(state, method=METHOD), refine=policy, canvas_tokens=canvas_tokens)
 
 
-def _speeds(state: State, asked: DecodingConfiguration, replay: RefineReplay) -> _Speeds:
-    setting = setting_of(asked)
+def _speeds(state: State, configuration: DecodingConfiguration, replay: RefineReplay) -> _Speeds:
+    setting = setting_of(configuration)
     a = refined(setting.drafter.method, replay.tokens_per_step)
-    require_cell(asked, setting, a, batch=state.batch, context=state.context)
+    require_cell(configuration, setting, a, batch=state.batch, context=state.context)
     batches = np.array(sorted({*BATCHES, state.batch}), dtype=np.float64)
     batches = batches[
         np.broadcast_to(fits(setting, a, batch=batches, context=state.context), batches.shape)
     ]
     return _Speeds(
-        here=estimate(setting, a, batch=state.batch, context=state.context),
+        at_batch=estimate(setting, a, batch=state.batch, context=state.context),
         batches=batches,
         over=estimate(setting, a, batch=batches, context=state.context),
     )
 
 
 def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
-    policy, here = replay.policy, speeds.here
+    policy, at_batch = replay.policy, speeds.at_batch
     agreement = replay.agreement.mean
     where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
     tokens = (
-        f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(here.tokens_per_s))}"
+        f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(at_batch.tokens_per_s))}"
         " tokens/s"
     )
-    twin = f"{digits(float(here.speedup))}× the autoregressive twin at batch {state.batch:,}"
-    said = f"{where}{policy_words(policy)}: {tokens}, {twin}"
+    twin = f"{digits(float(at_batch.speedup))}× the autoregressive twin at batch {state.batch:,}"
+    sentence = f"{where}{policy_words(policy)}: {tokens}, {twin}"
     over = np.broadcast_to(speeds.over.speedup, speeds.batches.shape).tolist()
     ahead = {int(b): speedup >= 1.0 for b, speedup in zip(speeds.batches, over, strict=True)}
-    return f"{said[0].upper()}{said[1:]}; {reach_words(ahead)}"
+    return f"{sentence[0].upper()}{sentence[1:]}; {reach_words(ahead)}"
 
 
 def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
     low, high = replay.tokens_per_step_interval
     spread = "" if replay.is_exact else f" ({digits(low)}–{digits(high)})"
     agreement = replay.agreement
-    lowest, highest = (100 * float(each.mean()) for each in (agreement.lower, agreement.upper))
+    lowest, highest = (100 * float(bound.mean()) for bound in (agreement.lower, agreement.upper))
     bounds = f" ({lowest:.0f}–{highest:.0f})" if lowest < highest else ""
     return [
         ("Tokens per pass", f"{digits(replay.tokens_per_step)}{spread}"),
@@ -198,14 +198,14 @@ def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
             "Agreement with one token a pass",
             "unknown" if np.isnan(agreement.mean) else f"{100 * agreement.mean:.1f} %{bounds}",
         ),
-        ("Whole batch", f"{digits(float(speeds.here.tokens_per_s))} tokens/s"),
-        ("Against the autoregressive twin", f"{digits(float(speeds.here.speedup))}×"),
+        ("Whole batch", f"{digits(float(speeds.at_batch.tokens_per_s))} tokens/s"),
+        ("Against the autoregressive twin", f"{digits(float(speeds.at_batch.speedup))}×"),
         ("Passes of a canvas", digits(float(replay.steps.mean()))),
     ]
 
 
 def _speed_figure(speeds: _Speeds) -> dict[str, object]:
-    batches = [int(each) for each in speeds.batches]
+    batches = [int(batch) for batch in speeds.batches]
     plain = speeds.batches / np.broadcast_to(speeds.over.plain.total_s, speeds.batches.shape)
     lines = {"masked decoding": speeds.over.tokens_per_s, "autoregressive twin": plain}
     data = [
@@ -228,25 +228,25 @@ def _speed_figure(speeds: _Speeds) -> dict[str, object]:
 def _recorded(trace: ConfidenceTrace, seed: int) -> Sequence[Mapping[str, object]]:
     return [
         {
-            "policy": each.policy.name,
-            "prompts": each.runs,
-            "passes": each.steps,
-            "tokens per pass": round(each.tokens_per_step, 3),
-            "80 % interval": "–".join(digits(value) for value in each.interval),
-            "agreement (%)": None if each.agreement is None else round(100 * each.agreement, 1),
-            "mean doubt of a commit": round(each.commit_doubt, 4),
+            "policy": policy.policy.name,
+            "prompts": policy.runs,
+            "passes": policy.steps,
+            "tokens per pass": round(policy.tokens_per_step, 3),
+            "80 % interval": "–".join(digits(value) for value in policy.interval),
+            "agreement (%)": None if policy.agreement is None else round(100 * policy.agreement, 1),
+            "mean doubt of a commit": round(policy.commit_doubt, 4),
         }
-        for each in recorded_policies(trace, seed=seed)
+        for policy in recorded_policies(trace, seed=seed)
     ]
 
 
-def _command(state: State, asked: DecodingConfiguration, known: Recording) -> str:
+def _command(state: State, configuration: DecodingConfiguration, recording: Recording) -> str:
     policy = policy_asked(state)
-    path = "YOUR-FILE" if known.path is None else shown_path(known.path)
+    path = "YOUR-FILE" if recording.path is None else shown_path(recording.path)
     rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())
     return command(
         ["predict"],
-        options(asked)
+        options(configuration)
         | {
             "method": METHOD,
             "trace": path,

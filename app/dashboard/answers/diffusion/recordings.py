@@ -60,7 +60,7 @@ class Recording:
                 {policy.cache: self.anchors for policy in missing}, missing, seed=seed
             )
             self._played.update(
-                ((policy, seed), each) for policy, each in zip(missing, made, strict=True)
+                ((policy, seed), replay) for policy, replay in zip(missing, made, strict=True)
             )
         return [self._played[policy, seed] for policy in policies]
 
@@ -86,7 +86,7 @@ def shipped_recording(name: str) -> Recording:
     Raises:
         InputError: there is none of this name.
     """
-    path = next((each for each in shipped_confidence() if each.stem == name), None)
+    path = next((file for file in shipped_confidence() if file.stem == name), None)
     if path is None:
         raise InputError("is no shipped confidence trace", key="confidence", value=name)
     trace = read_confidence(path)
@@ -104,8 +104,8 @@ def recording_name(state: State) -> str:
         return state.confidence
     for path in shipped_confidence():
         policies = shipped_recording(path.stem).trace.policies
-        if any(each.commit == "static" for each in policies) and {
-            each.cache for each in policies
+        if any(policy.commit == "static" for policy in policies) and {
+            policy.cache for policy in policies
         } == {state.cache}:
             return path.stem
     raise InputError(
@@ -115,20 +115,20 @@ def recording_name(state: State) -> str:
     )
 
 
-def names_beside(state: State, known: Recording) -> tuple[str, ...]:
+def names_beside(state: State, recording: Recording) -> tuple[str, ...]:
     """The shipped trace, and where the state names none those of the same model beside other
     caches.
     """
-    assert known.path is not None
+    assert recording.path is not None
     if state.confidence:
-        return (known.path.stem,)
-    found = {state.cache: known.path.stem}
+        return (recording.path.stem,)
+    names = {state.cache: recording.path.stem}
     for path in shipped_confidence():
         trace = shipped_recording(path.stem).trace
         alike = (trace.provenance.model, trace.canvas_tokens) == (
-            known.trace.provenance.model,
-            known.trace.canvas_tokens,
+            recording.trace.provenance.model,
+            recording.trace.canvas_tokens,
         )
-        if alike and any(each.commit == "static" for each in trace.policies):
-            found.setdefault(trace.policies[0].cache, path.stem)
-    return tuple(found.values())
+        if alike and any(policy.commit == "static" for policy in trace.policies):
+            names.setdefault(trace.policies[0].cache, path.stem)
+    return tuple(names.values())

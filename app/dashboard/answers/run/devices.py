@@ -16,39 +16,39 @@ from hardware_profiles.loader import load_device
 from hardware_profiles.units import MILLI
 
 
-def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[Change]]:
+def cheapest(recommendation: Recommendation, state: State) -> tuple[list[Row], str, list[Change]]:
     """Every device at its cheapest layout within the limits, a sentence, and the question about the
     cheapest.
 
     Args:
-        here: the recommendation at the state's batch.
+        recommendation: the recommendation at the state's batch.
         state: the page's question.
     """
-    found = device_choices(
-        [here.winners[0].contender],
+    choices = device_choices(
+        [recommendation.winners[0].contender],
         _priced(),
         batch=state.batch,
         context=state.context,
         limits=read_question(state).limits,
         setting_of=setting_of,
     )
-    best = found[0]
+    best = choices[0]
     if best.usd_per_million is None:  # nothing is allowed anywhere
-        return [_row(choice, state.batch) for choice in found], "", []
+        return [_row(choice, state.batch) for choice in choices], "", []
     limits = " within the limits" if state.slo_tpot or state.slo_ttft else ""
     where = f"{best.tensor_parallel} × {best.device}"
     note = (
         f"Cheapest{limits}: {where}, ${digits(best.usd_per_million)} per million tokens at this"
         " batch and context"
     )
-    mine = next((each for each in found if each.device == state.device), None)
+    own = next((choice for choice in choices if choice.device == state.device), None)
     same = (best.device, best.tensor_parallel) == (state.device, state.tp)
-    if mine is not None and mine is not best and mine.usd_per_million is not None:
-        note += f"; {mine.tensor_parallel} × {mine.device} costs ${digits(mine.usd_per_million)}"
+    if own is not None and own is not best and own.usd_per_million is not None:
+        note += f"; {own.tensor_parallel} × {own.device} costs ${digits(own.usd_per_million)}"
     change = Change(
         label=f"Ask about {where}", values={"device": best.device, "tp": best.tensor_parallel}
     )
-    return [_row(choice, state.batch) for choice in found], f"{note}.", [] if same else [change]
+    return [_row(choice, state.batch) for choice in choices], f"{note}.", [] if same else [change]
 
 
 @lru_cache(maxsize=1)

@@ -22,36 +22,36 @@ from hardware_profiles.errors import InputError
 BY_BATCH = "by-batch"  # folder of the schedule's files in the archive
 
 
-def alone(here: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
+def alone(recommendation: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
     """The engine's command for the state's batch, and sentences about what it leaves out.
 
     Args:
-        here: the recommendation at the state's batch.
+        recommendation: the recommendation at the state's batch.
         state: the page's question.
     """
     if state.engine not in ENGINES:
         return [], ["This engine takes no command: choose one that is served to have its files."]
-    one = deployable(here, state.engine, context=state.context)
+    one = deployable(recommendation, state.engine, context=state.context)
     if one.result is None:
         return [], [f"{one.engine} cannot run it: {one.reason}."]
     return [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
 
 
 def scheduled(
-    here: Recommendation, everywhere: Recommendation, state: State
+    recommendation: Recommendation, everywhere: Recommendation, state: State
 ) -> tuple[list[EngineStart], list[str]]:
     """The engine's command for the schedule over batches of the drafter that wins at the state's
     batch.
 
     Args:
-        here: the recommendation at the state's batch.
+        recommendation: the recommendation at the state's batch.
         everywhere: at the usual batches.
         state: the page's question.
 
     Returns:
         The command with its files, where there is one, and sentences about why not.
     """
-    if state.engine not in ENGINES or (chosen := _schedule(here, everywhere)) is None:
+    if state.engine not in ENGINES or (chosen := _schedule(recommendation, everywhere)) is None:
         return [], []
     try:
         return [_start("As a schedule over batches", export(chosen, state.engine))], []
@@ -62,15 +62,15 @@ def scheduled(
         ]
 
 
-def archive(here: Recommendation, everywhere: Recommendation, state: State) -> bytes:
+def archive(recommendation: Recommendation, everywhere: Recommendation, state: State) -> bytes:
     """Every engine's files in one archive, a folder each, and those of the schedule in a folder of
     its own.
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
-        for entry in deployables(here, context=state.context):
+        for entry in deployables(recommendation, context=state.context):
             _write(folder, entry.engine, entry.result.files if entry.result else {})
-        for start in scheduled(here, everywhere, state)[0]:
+        for start in scheduled(recommendation, everywhere, state)[0]:
             _write(folder, f"{state.engine}-{BY_BATCH}", start.files)
     return packed.getvalue()
 
@@ -81,9 +81,11 @@ def _write(archive: zipfile.ZipFile, folder: str, files: Mapping[str, str | byte
         archive.writestr(zipfile.ZipInfo(f"{folder}/{name}"), shown)
 
 
-def _schedule(here: Recommendation, everywhere: Recommendation) -> DecodingConfiguration | None:
+def _schedule(
+    recommendation: Recommendation, everywhere: Recommendation
+) -> DecodingConfiguration | None:
     """Of the drafter that wins at the state's batch; None where it drafts at no batch."""
-    chosen = everywhere.scheduled(here.winners[0])
+    chosen = everywhere.scheduled(recommendation.winners[0])
     return None if chosen is None or not chosen.speculates else chosen
 
 

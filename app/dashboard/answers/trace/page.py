@@ -58,33 +58,37 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
         return _counted(uploaded, uploaded.summary)
     own = None if uploaded is None else own_name(uploaded)
     name = own or state.trace or shipped_traces()[0].stem
-    found: dict[str, AcceptanceTrace] = {name: uploaded if uploaded is not None else recorded(name)}
+    traces: dict[str, AcceptanceTrace] = {
+        name: uploaded if uploaded is not None else recorded(name)
+    }
     if state.other_trace and state.other_trace != name:
-        found[state.other_trace] = recorded(state.other_trace)
-    for trace in found.values():
+        traces[state.other_trace] = recorded(state.other_trace)
+    for trace in traces.values():
         trace.require(1, "the trace lab")
         if not trace.positions:
             raise InputError("holds no positions", key="trace", value=name)
-    first, k = found[name], state.draft_tokens
+    first, k = traces[name], state.draft_tokens
     replay = replay_chain(first, k)
     tokens = float(replay.tokens_per_step)
-    paths = ["YOUR-FILE" if each == own else shown_path(trace_path(each)) for each in found]
-    verb = ["traces", "compare", *paths] if len(found) > 1 else ["replay", *paths]
-    pair = pair_of(first, found[state.other_trace], k, seed=state.seed) if len(found) > 1 else None
+    paths = ["YOUR-FILE" if trace == own else shown_path(trace_path(trace)) for trace in traces]
+    verb = ["traces", "compare", *paths] if len(traces) > 1 else ["replay", *paths]
+    pair = (
+        pair_of(first, traces[state.other_trace], k, seed=state.seed) if len(traces) > 1 else None
+    )
     kinds = _kinds(first, k, state.seed) if pair is None else []
     law = (_law if uploaded is not None else _known_law)(first)
     return PageAnswer(
         headline=(
-            _alone(name, first, tokens, k) if pair is None else pair_words(list(found), pair, k)
+            _alone(name, first, tokens, k) if pair is None else pair_words(list(traces), pair, k)
         ),
         command=command(verb, {"draft-tokens": k}),
-        numbers=_numbers(first, k, tokens, kinds) if pair is None else _both(list(found), pair),
+        numbers=_numbers(first, k, tokens, kinds) if pair is None else _both(list(traces), pair),
         cards=[
             Card(
                 title="Acceptance by depth",
                 note="Share of steps that keep at least so many draft tokens.",
                 figure=_lines(
-                    {n: _by_depth(t) for n, t in found.items()},
+                    {n: _by_depth(t) for n, t in traces.items()},
                     "draft tokens kept",
                     "share of steps (%)",
                 ),
@@ -93,7 +97,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
                 title="Along the text",
                 note="Mean tokens per step by place in the output, in tenths.",
                 figure=_lines(
-                    {n: _along(t, k) for n, t in found.items()},
+                    {n: _along(t, k) for n, t in traces.items()},
                     "place in the output (%)",
                     "tokens per step",
                 ),
@@ -104,7 +108,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
                     "Share of steps that emit at least so many tokens; straight would be one rate."
                 ),
                 figure=_lines(
-                    {n: _tail(t) for n, t in found.items()},
+                    {n: _tail(t) for n, t in traces.items()},
                     "tokens emitted by a step",
                     "share of steps (%)",
                     log=True,
@@ -116,7 +120,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
                 figure=_lines(
                     {
                         n: (list(range(1, LAGS + 1)), autocorrelation(t, k, LAGS).tolist())
-                        for n, t in found.items()
+                        for n, t in traces.items()
                     },
                     "steps apart",
                     "correlation",
@@ -132,8 +136,8 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
             [("By kind of prompt", kinds)]
             if pair is None
             else [
-                ("Side by side, by kind of prompt", pair_rows(found, k, seed=state.seed)),
-                ("Acceptance by depth", depth_rows({n: _by_depth(t) for n, t in found.items()})),
+                ("Side by side, by kind of prompt", pair_rows(traces, k, seed=state.seed)),
+                ("Acceptance by depth", depth_rows({n: _by_depth(t) for n, t in traces.items()})),
             ]
         ),
         notes=(
@@ -141,7 +145,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
             if pair is None
             else [
                 pair_note(pair),
-                *(f"{each}: {note}" for each, trace in found.items() for note in _notes(trace)),
+                *(f"{name}: {note}" for name, trace in traces.items() for note in _notes(trace)),
             ]
         ),
     )
@@ -176,7 +180,7 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
     text.
     """
     mean, rates = counts.tokens_per_step, counts.acceptance_by_depth
-    windows = [each.tokens_per_step for each in counts.windows]
+    windows = [window.tokens_per_step for window in counts.windows]
     cards = []
     if rates:
         line = {
@@ -192,8 +196,15 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
                 figure=_lines(line, "draft tokens kept", "share of steps (%)"),
             )
         )
-    if len(known := [(at + 1.0, each) for at, each in enumerate(windows) if each is not None]) > 1:
-        line = {"counted": ([at for at, _ in known], [each for _, each in known])}
+    if (
+        len(
+            points := [
+                (at + 1.0, tokens) for at, tokens in enumerate(windows) if tokens is not None
+            ]
+        )
+        > 1
+    ):
+        line = {"counted": ([at for at, _ in points], [tokens for _, tokens in points])}
         cards.append(
             Card(
                 title="Along the log",
@@ -201,10 +212,10 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
                 figure=_lines(line, "window of the log", "tokens per step"),
             )
         )
-    said = "acceptance without a mean" if mean is None else f"{digits(mean)} tokens per step"
+    mean_words = "acceptance without a mean" if mean is None else f"{digits(mean)} tokens per step"
     return PageAnswer(
         headline=(
-            f"{own_name(trace)}: {said}, as an engine counted"
+            f"{own_name(trace)}: {mean_words}, as an engine counted"
             f" {'them' if mean is not None else 'it'}"
         ),
         command=command(["traces", "inspect", "YOUR-FILE"], {}),

@@ -56,16 +56,17 @@ def pair_of(
     Raises:
         InputError: a recording of level 0, or without steps.
     """
-    replays = [replay_chain(each, draft_tokens) for each in (first, second)]
+    replays = [replay_chain(trace, draft_tokens) for trace in (first, second)]
     paired = first.request_ids == second.request_ids and first.prompt_kinds == second.prompt_kinds
     draws = [
         request_draws(
-            each.prompt_kinds, generator=np.random.default_rng([seed, 0 if paired else place])
+            trace.prompt_kinds, generator=np.random.default_rng([seed, 0 if paired else place])
         )
-        for place, each in enumerate((first, second))
+        for place, trace in enumerate((first, second))
     ]
     one, other = (
-        drawn_tokens_per_step(replay, each) for replay, each in zip(replays, draws, strict=True)
+        drawn_tokens_per_step(replay, trace_draws)
+        for replay, trace_draws in zip(replays, draws, strict=True)
     )
     low, high = np.quantile(one / other, LEVELS)
     return Pair(
@@ -108,10 +109,10 @@ def pair_rows(traces: Mapping[str, AcceptanceTrace], draft_tokens: int, *, seed:
     for kind in kinds:
         row: dict[str, object] = {"kind": kind}
         values = []
-        for name, known in ((first, one), (second, other)):
-            found = known.get(kind)
-            value = None if found is None else found.tokens_per_step
-            span = None if found is None else found.interval
+        for name, by_kind in ((first, one), (second, other)):
+            summary = by_kind.get(kind)
+            value = None if summary is None else summary.tokens_per_step
+            span = None if summary is None else summary.interval
             row[f"{name}: tokens per step"] = None if value is None else round(value, 3)
             row[f"{name}: 80 % interval"] = "" if span is None else "–".join(map(digits, span))
             values.append(value)

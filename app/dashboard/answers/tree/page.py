@@ -49,9 +49,9 @@ def answer_tree(state: State) -> PageAnswer:
     trace = recorded(name)
     trace.require(2, "building a tree")
     method = method_of(trace.provenance.method)
-    asked = scenario(state, method=method)
+    configuration = scenario(state, method=method)
     n = state.tree_nodes
-    found = trace_tree(trace, draft_tokens=(n,), depth=state.depth)[0]
+    optimum = trace_tree(trace, draft_tokens=(n,), depth=state.depth)[0]
     sizes = sorted({*SIZES, n})
     vector = sibling_vector(trace, WIDTH)
     shapes = {
@@ -61,14 +61,14 @@ def answer_tree(state: State) -> PageAnswer:
         ],
     }
     lines = {label: [_replayed(name, tree) for tree in trees] for label, trees in shapes.items()}
-    here = _replayed(name, found.tree)
-    best = _rate(asked, here.tokens_per_step, found.tree, state)
-    plain = _rate(asked, 1.0, None, state)
-    known = [_replayed(name, each.tree) for each in published_trees()]
+    replayed = _replayed(name, optimum.tree)
+    best = _rate(configuration, replayed.tokens_per_step, optimum.tree, state)
+    plain = _rate(configuration, 1.0, None, state)
+    published = [_replayed(name, shape.tree) for shape in published_trees()]
     return PageAnswer(
         headline=(
-            f"{n} draft tokens as a tree of {found.tree.depth - 1} levels emit"
-            f" {digits(here.tokens_per_step)} tokens per step and {digits(best)} tokens/s at batch"
+            f"{n} draft tokens as a tree of {optimum.tree.depth - 1} levels emit"
+            f" {digits(replayed.tokens_per_step)} tokens per step and {digits(best)} tokens/s at batch"
             f" {state.batch:,}, context {state.context:,}"
         ),
         command=command(
@@ -76,16 +76,16 @@ def answer_tree(state: State) -> PageAnswer:
             {"acceptance": shown_path(trace_path(name)), "nodes": n + 1, "depth": state.depth + 1},
         ),
         numbers=[
-            ("Tokens per step", digits(here.tokens_per_step)),
+            ("Tokens per step", digits(replayed.tokens_per_step)),
             ("Whole batch", f"{digits(best)} tokens/s"),
             ("Without drafting", f"{digits(plain)} tokens/s"),
-            ("Levels", str(found.tree.depth - 1)),
+            ("Levels", str(optimum.tree.depth - 1)),
         ],
         cards=[
             Card(
                 title="The tree",
                 note="From the last known token down; colour and size: how often a step keeps it.",
-                figure=tree_figure(found.tree, path_acceptance(trace, found.tree)),
+                figure=tree_figure(optimum.tree, path_acceptance(trace, optimum.tree)),
             ),
             Card(
                 title="Tokens per step against size",
@@ -93,33 +93,33 @@ def answer_tree(state: State) -> PageAnswer:
                 figure=_curves(
                     lines,
                     {label: [p.tokens_per_step for p in points] for label, points in lines.items()},
-                    (n, here.tokens_per_step),
-                    [a.tokens_per_step for a in known],
+                    (n, replayed.tokens_per_step),
+                    [a.tokens_per_step for a in published],
                     "tokens per step",
                 ),
             ),
         ],
-        files={"tree.json": lambda: _written(found.tree)},
-        notes=_notes(trace, asked.deployment.model),
-        deferred=lambda: _deferred(asked, name, state, found.tree, lines, known),
+        files={"tree.json": lambda: _written(optimum.tree)},
+        notes=_notes(trace, configuration.deployment.model),
+        deferred=lambda: _deferred(configuration, name, state, optimum.tree, lines, published),
     )
 
 
 def _deferred(
-    asked: DecodingConfiguration,
+    configuration: DecodingConfiguration,
     name: str,
     state: State,
     chosen: Tree,
     lines: dict[str, list[Acceptance]],
-    known: list[Acceptance],
+    published: list[Acceptance],
 ) -> DeferredAnswer:
     """What every size costs, and the shapes side by side."""
     rates = {
-        label: [_rate(asked, p.tokens_per_step, p.tree, state) for p in points]
+        label: [_rate(configuration, p.tokens_per_step, p.tree, state) for p in points]
         for label, points in lines.items()
     }
-    known_rates = [_rate(asked, a.tokens_per_step, a.tree, state) for a in known]
-    best = _rate(asked, _replayed(name, chosen).tokens_per_step, chosen, state)
+    known_rates = [_rate(configuration, a.tokens_per_step, a.tree, state) for a in published]
+    best = _rate(configuration, _replayed(name, chosen).tokens_per_step, chosen, state)
     figure = _curves(lines, rates, (state.tree_nodes, best), known_rates, "tokens/s, whole batch")
     return DeferredAnswer(
         cards=[
@@ -132,11 +132,13 @@ def _deferred(
         tables=[
             (
                 "Shapes compared",
-                _compared(asked, name, state, chosen, [p.tree for p in lines[VECTOR] if p.tree]),
+                _compared(
+                    configuration, name, state, chosen, [p.tree for p in lines[VECTOR] if p.tree]
+                ),
             ),
             (
                 "Published shapes",
-                [{"shape": each.name, "source": each.source} for each in published_trees()],
+                [{"shape": shape.name, "source": shape.source} for shape in published_trees()],
             ),
         ],
     )
@@ -173,22 +175,24 @@ def _replayed(name: str, tree: Tree) -> Acceptance:
 
 
 @lru_cache(maxsize=2048)
-def _step_s(asked: DecodingConfiguration, tree: Tree | None, batch: int, context: int) -> float:
+def _step_s(
+    configuration: DecodingConfiguration, tree: Tree | None, batch: int, context: int
+) -> float:
     """Seconds of a step with a tree, or without drafting."""
     n = 0 if tree is None else tree.draft_tokens
     a = Acceptance(draft_tokens=n, tokens_per_step=1.0, proposed_tokens=float(n), tree=tree)
-    return float(step_cost(setting_of(asked), a, batch=batch, context=context).total_s)
+    return float(step_cost(setting_of(configuration), a, batch=batch, context=context).total_s)
 
 
 def _rate(
-    asked: DecodingConfiguration, tokens_per_step: float, tree: Tree | None, state: State
+    configuration: DecodingConfiguration, tokens_per_step: float, tree: Tree | None, state: State
 ) -> float:
     """Tokens per second of the whole batch."""
-    return state.batch * tokens_per_step / _step_s(asked, tree, state.batch, state.context)
+    return state.batch * tokens_per_step / _step_s(configuration, tree, state.batch, state.context)
 
 
 def _compared(
-    asked: DecodingConfiguration, name: str, state: State, chosen: Tree, vectors: list[Tree]
+    configuration: DecodingConfiguration, name: str, state: State, chosen: Tree, vectors: list[Tree]
 ) -> list[dict[str, object]]:
     n, depth = state.tree_nodes, state.depth
     at = {tree.draft_tokens: tree for tree in vectors}
@@ -198,12 +202,12 @@ def _compared(
         (f"{width} children everywhere (Medusa's Cartesian)", balanced_tree(n, width, depth))
         for width in (2, 3)
     ]
-    rows += [(each.name, each.tree) for each in published_trees()]
+    rows += [(shape.name, shape.tree) for shape in published_trees()]
     rows.append((f"{CHAIN} of {min(n, depth)}", chain_tree(min(n, depth))))
     table: list[dict[str, object]] = []
     for label, tree in rows:
         a = _replayed(name, tree)
-        rate = _rate(asked, a.tokens_per_step, tree, state)
+        rate = _rate(configuration, a.tokens_per_step, tree, state)
         table.append(
             {
                 "shape": label,
@@ -211,7 +215,7 @@ def _compared(
                 "levels": tree.depth - 1,
                 "tokens per step": round(a.tokens_per_step, 4),
                 "tokens/s": round(rate, 1),
-                "speedup (×)": round(rate / _rate(asked, 1.0, None, state), 3),
+                "speedup (×)": round(rate / _rate(configuration, 1.0, None, state), 3),
             }
         )
     return table
@@ -220,7 +224,7 @@ def _compared(
 def _curves(
     lines: dict[str, list[Acceptance]],
     values: dict[str, list[float]],
-    here: tuple[int, float],
+    chosen_point: tuple[int, float],
     published: list[float],
     title: str,
 ) -> Figure:
@@ -243,11 +247,12 @@ def _curves(
             "type": "scatter",
             "mode": "markers+text",
             "name": PUBLISHED,
-            "x": [each.tree.draft_tokens for each in trees],
+            "x": [shape.tree.draft_tokens for shape in trees],
             "y": published,
-            "text": [each.name.split(",")[0] for each in trees],
+            "text": [shape.name.split(",")[0] for shape in trees],
             "textposition": [
-                "middle left" if each.tree.draft_tokens > 32 else "bottom center" for each in trees
+                "middle left" if shape.tree.draft_tokens > 32 else "bottom center"
+                for shape in trees
             ],
             "marker": {"size": 10, "symbol": "x", "color": PALETTE[3]},
             "hovertemplate": "%{text}, %{x} draft tokens: %{y:.4g} " + title + "<extra></extra>",
@@ -258,8 +263,8 @@ def _curves(
             "type": "scatter",
             "mode": "markers",
             "name": PATHS,
-            "x": [here[0]],
-            "y": [here[1]],
+            "x": [chosen_point[0]],
+            "y": [chosen_point[1]],
             "marker": {"size": 13, "symbol": "star", "color": PALETTE[2]},
             "hovertemplate": "%{x} draft tokens: %{y:.4g} " + title + "<extra></extra>",
         }
@@ -278,7 +283,7 @@ def _notes(trace: AcceptanceTrace, model: str) -> list[str]:
         " the texts."
     ]
     widest = trace.rank_width
-    if any(max(each.tree.ranks) >= widest for each in published_trees()):
+    if any(max(shape.tree.ranks) >= widest for shape in published_trees()):
         notes.append(
             f"{widest} candidates per place were recorded; others, in published trees, count as"
             " never right."

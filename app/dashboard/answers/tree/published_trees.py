@@ -50,10 +50,10 @@ def within(tree: Tree, *, width: int, depth: int | None = None) -> Tree:
         width: candidates recorded per position.
         depth: draft levels recorded; None for any.
     """
-    kept = [
+    recorded_paths = [
         path for path in tree.paths() if max(path) < width and (depth is None or len(path) <= depth)
     ]
-    return Tree.from_paths(kept)
+    return Tree.from_paths(recorded_paths)
 
 
 def tokens_per_step(trace: AcceptanceTrace, tree: Tree) -> float:

@@ -30,22 +30,23 @@ def badge_words(state: State) -> str:
     )  # left open, a trained head competes
     if device.kind == "cpu":
         return _sentence(speedups.words)
-    found = most_like(state.engine, state.device)
-    assert found.tpot is not None
+    errors = most_like(state.engine, state.device)
+    assert errors.tpot is not None
     where = (
-        " on ".join(part for part in (found.engine, found.device) if part) or "all GPUs and engines"
+        " on ".join(part for part in (errors.engine, errors.device) if part)
+        or "all GPUs and engines"
     )
     other = (
         ""
-        if found.device
+        if errors.device
         else f" (none of {state.device})"
         if where != "all GPUs and engines"
         else ""
     )
     words = (
-        f"On {found.tpot['runs']:,} published runs of {where}{other}, times per output token are "
-        f"{100 * found.tpot['median']:.1f} % off in the median, "
-        f"{100 * found.tpot['p90']:.0f} % at the ninetieth percentile."
+        f"On {errors.tpot['runs']:,} published runs of {where}{other}, times per output token are "
+        f"{100 * errors.tpot['median']:.1f} % off in the median, "
+        f"{100 * errors.tpot['p90']:.0f} % at the ninetieth percentile."
     )
     return words if speedups is PUBLISHED else f"{words} {_sentence(speedups.words)}"
 

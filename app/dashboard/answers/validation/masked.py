@@ -20,15 +20,15 @@ def masked_tables(report: Json) -> list[tuple[str, Sequence[Row]]]:
     """
     rows: list[Row] = [
         {
-            "batch": each["batch"],
-            "least agreement (%)": _percent(each["floor"]),
-            "chosen": each["chosen"],
-            "out of": each["allowed"],
-            "agreement, replayed (%)": _percent(each["predicted_agreement"]),
-            "agreement, live (%)": _percent(each["agreement"]),
-            "slower than the best (%)": _lost(report, each),
+            "batch": choice["batch"],
+            "least agreement (%)": _percent(choice["floor"]),
+            "chosen": choice["chosen"],
+            "out of": choice["allowed"],
+            "agreement, replayed (%)": _percent(choice["predicted_agreement"]),
+            "agreement, live (%)": _percent(choice["agreement"]),
+            "slower than the best (%)": _lost(report, choice),
         }
-        for each in report.get("choices") or ()
+        for choice in report.get("choices") or ()
     ]
     return [("What would be chosen, and what it kept live", rows)] if rows else []
 
@@ -49,15 +49,15 @@ def masked_notes(report: Json) -> list[str]:
 def _lost(report: Json, choice: Json) -> float | None:
     """What a choice lost against the fastest that was measured at its floor."""
     kind = f"agreement of {choice['floor']:g}"
-    found = next(
+    regret = next(
         (
-            each
-            for each in report.get("regrets") or ()
-            if (each.get("kind"), each.get("batch")) == (kind, choice["batch"])
+            row
+            for row in report.get("regrets") or ()
+            if (row.get("kind"), row.get("batch")) == (kind, choice["batch"])
         ),
         None,
     )
-    return None if found is None else _percent(found["regret_ratio"])
+    return None if regret is None else _percent(regret["regret_ratio"])
 
 
 def _percent(ratio: float | None) -> float | None:

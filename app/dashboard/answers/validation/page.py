@@ -39,13 +39,13 @@ def answer_validation(state: State) -> PageAnswer:
         InputError: no such results, or damaged ones.
     """
     seed, results = state.seed, state.measured
-    known = measured_results()
-    if results and results not in known:
-        raise UnknownNameError("results", results, list(known), key="measured")
-    name = results or next(iter(known))
+    measured = measured_results()
+    if results and results not in measured:
+        raise UnknownNameError("results", results, list(measured), key="measured")
+    name = results or next(iter(measured))
     if name == PUBLISHED:
         return answer_published()
-    folder = known[name]
+    folder = measured[name]
     trace, report, loads = read_results(folder), validated(folder), replayed_loads(folder)
     if trace is None and report is None and loads is None:
         raise InputError("hold nothing that was measured", file=folder)
@@ -133,7 +133,7 @@ def _add_kernels(page: _Page, folder: Path, trace: KernelTrace, seed: int) -> No
                 figure=_errors(predicted, measured),
             ),
         ]
-    if drawn := [each for each in decoded if each.kind == "all" and each.speedup is not None]:
+    if drawn := [row for row in decoded if row.kind == "all" and row.speedup is not None]:
         page.cards.append(
             Card(
                 title="Measured speedup of drafting",
@@ -147,7 +147,7 @@ def _add_kernels(page: _Page, folder: Path, trace: KernelTrace, seed: int) -> No
     ):
         page.cards.append(Card(title=title, note=note, figure=figure))
     if decoded:
-        page.tables.append(("Decoding runs", [_row(each) for each in decoded]))
+        page.tables.append(("Decoding runs", [_row(row) for row in decoded]))
     page.command = command(
         ["kernels"], {"table": shown_path(folder), "profile": device.name if device else None}
     )
@@ -198,7 +198,7 @@ def _against(predicted: np.ndarray, measured: np.ndarray, dtypes: list[str]) -> 
         }
     ]
     for place, dtype in enumerate(sorted(set(dtypes))):
-        at = np.array([each == dtype for each in dtypes])
+        at = np.array([row_dtype == dtype for row_dtype in dtypes])
         data.append(
             {
                 "type": "scatter",
@@ -239,12 +239,12 @@ def _errors(predicted: np.ndarray, measured: np.ndarray) -> Figure:
 
 
 def _speedups(speeds: list[Speed]) -> Figure:
-    values = [each.speedup or 0.0 for each in speeds]
-    spans = [each.speedup_interval or (v, v) for each, v in zip(speeds, values, strict=True)]
+    values = [row.speedup or 0.0 for row in speeds]
+    spans = [row.speedup_interval or (v, v) for row, v in zip(speeds, values, strict=True)]
     data = [
         {
             "type": "bar",
-            "x": [each.configuration for each in speeds],
+            "x": [row.configuration for row in speeds],
             "y": values,
             "marker": {"color": PALETTE[0]},
             "error_y": {

@@ -27,8 +27,8 @@ def answer_published() -> PageAnswer:
     groups = published_errors()
     whole = groups[0]
     assert whole.tpot is not None and whole.ttft is not None
-    engines = [each for each in groups if each.engine and not each.device and each.tpot]
-    devices = [each for each in groups if each.device and not each.engine and each.tpot]
+    engines = [group for group in groups if group.engine and not group.device and group.tpot]
+    devices = [group for group in groups if group.device and not group.engine and group.tpot]
     return PageAnswer(
         headline=(
             f"On {whole.runs:,} published serving runs of GPUs, times per output token are"
@@ -58,9 +58,9 @@ def answer_published() -> PageAnswer:
             (
                 "By engine and device",
                 [
-                    _row(each)
-                    for each in _largest(groups, len(groups))
-                    if each.engine and each.device
+                    _row(group)
+                    for group in _largest(groups, len(groups))
+                    if group.engine and group.device
                 ],
             )
         ],
@@ -78,7 +78,7 @@ def answer_published() -> PageAnswer:
 
 
 def _largest(groups: Sequence[PublishedErrors], most: int = MOST_LINES) -> list[PublishedErrors]:
-    return sorted(groups, key=lambda each: -each.runs)[:most]
+    return sorted(groups, key=lambda group: -group.runs)[:most]
 
 
 def _lines(groups: Sequence[PublishedErrors], key: str) -> Figure:
@@ -86,8 +86,8 @@ def _lines(groups: Sequence[PublishedErrors], key: str) -> Figure:
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": f"{getattr(each, key)} ({each.tpot['runs']:,})",
-            "x": [100 * value for value in each.tpot["deciles"]],
+            "name": f"{getattr(group, key)} ({group.tpot['runs']:,})",
+            "x": [100 * value for value in group.tpot["deciles"]],
             "y": list(DECILES),
             "marker": {"size": 6},
             "line": {
@@ -96,8 +96,8 @@ def _lines(groups: Sequence[PublishedErrors], key: str) -> Figure:
                 "width": 2.5,
             },
         }
-        for place, each in enumerate(groups)
-        if each.tpot is not None
+        for place, group in enumerate(groups)
+        if group.tpot is not None
     ]
     side = {"title": {"text": "share of runs (%)"}, "range": [0, 100]}
     bottom = {"title": {"text": "error of the time per output token (%)"}, "rangemode": "tozero"}
@@ -106,9 +106,9 @@ def _lines(groups: Sequence[PublishedErrors], key: str) -> Figure:
 
 def _row(group: PublishedErrors) -> Row:
     row: dict[str, object] = {"engine": group.engine, "device": group.device, "runs": group.runs}
-    for name, found in (("TPOT", group.tpot), ("TTFT", group.ttft)):
+    for name, errors in (("TPOT", group.tpot), ("TTFT", group.ttft)):
         for part in ("median", "p90", "bias"):
-            row[f"{name} {part} (%)"] = None if found is None else round(100 * found[part], 1)
+            row[f"{name} {part} (%)"] = None if errors is None else round(100 * errors[part], 1)
     held = None if group.tpot is None else group.tpot["coverage"]
     return row | {"80 % intervals of TPOT hold (%)": None if held is None else round(100 * held)}
 
@@ -120,7 +120,7 @@ def _catalogue() -> DeferredAnswer:
     from costmodel.published.reported import reported_rows
 
     table = reported_rows([])
-    answer = reproduction([("", each) for each in predictions(table, table=table)], {})
+    answer = reproduction([("", prediction) for prediction in predictions(table, table=table)], {})
     predicted = sum(row.error_ratio is not None for row in answer.rows)
     cards = [
         Card(
@@ -134,7 +134,7 @@ def _catalogue() -> DeferredAnswer:
         for group in LABELS
         if (figure := reproduction_figure(answer.rows, group)) is not None
     ]
-    found = [
+    rows = [
         {
             "inputs": LABELS[group],
             "what": label,
@@ -152,5 +152,5 @@ def _catalogue() -> DeferredAnswer:
             " predicted."
         ],
         cards=cards[:1],
-        tables=[("Published numbers of the catalogue", found)] if found else [],
+        tables=[("Published numbers of the catalogue", rows)] if rows else [],
     )

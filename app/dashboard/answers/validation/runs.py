@@ -29,7 +29,7 @@ def validated(folder: Path) -> Json | None:
         InputError: a damaged report.
     """
     path = next(
-        (folder / each for each in (REPORT, ENGINE_REPORT) if (folder / each).is_file()), None
+        (folder / name for name in (REPORT, ENGINE_REPORT) if (folder / name).is_file()), None
     )
     if path is None:
         return None

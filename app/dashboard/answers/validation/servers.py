@@ -55,8 +55,8 @@ def replayed_loads(folder: Path) -> Loads | None:
     for key, title in _TITLES.items():
         sides = [times[f"{key}_{side}_s"].to_numpy() for side in ("measured", "simulated")]
         drawn = {
-            each["name"]: (sides[0][of_load == each["name"]], sides[1][of_load == each["name"]])
-            for each in loads
+            load["name"]: (sides[0][of_load == load["name"]], sides[1][of_load == load["name"]])
+            for load in loads
         }
         figure = distribution_figure(drawn, title.lower())
         if figure is not None:
@@ -68,7 +68,7 @@ def replayed_loads(folder: Path) -> Loads | None:
                 Card(title=f"{title} of a real server under load", note=note, figure=figure)
             )
     worst = {
-        key: max((abs(_error(each, key, "mean")) for each in loads), default=0.0) for key in _TITLES
+        key: max((abs(_error(load, key, "mean")) for load in loads), default=0.0) for key in _TITLES
     }
     return Loads(
         sentence=(
@@ -76,8 +76,8 @@ def replayed_loads(folder: Path) -> Loads | None:
             f" time to first token and {worst['tpot']:.1%} in time per output token."
         ),
         cards=cards,
-        rows=[_row(each, key, part) for each in loads for key in _TITLES for part in _PARTS],
-        notes=[f"{each['name']}: {note}." for each in loads for note in each["notes"]],
+        rows=[_row(load, key, part) for load in loads for key in _TITLES for part in _PARTS],
+        notes=[f"{load['name']}: {note}." for load in loads for note in load["notes"]],
     )
 
 

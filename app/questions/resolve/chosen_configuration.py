@@ -53,7 +53,7 @@ DEPLOYMENT_FIELDS: Mapping[str, str] = {
 """Field of a deployment, and key of a scenario's section, by parameter of the verbs."""
 
 
-def asked(
+def configuration_of(
     file: Path | None, options: Mapping[str, Any], *, batch: int | None = None
 ) -> DecodingConfiguration:
     """The configuration of a file with options over it.
